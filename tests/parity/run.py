@@ -45,7 +45,7 @@ def nova(oracle):
     return run
 
 
-def main():
+def parse():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--oracle", required=True)
     parser.add_argument("--profiles", nargs="+", default=[*GIVEN, *scenarios.PROFILES])
@@ -54,7 +54,11 @@ def main():
     parser.add_argument("--python", default="python3", help="the Python that runs the collection")
     parser.add_argument("--keep", default=None)
     parser.add_argument("--stop", action="store_true", help="at the first disagreement")
-    options = parser.parse_args()
+    return parser.parse_args()
+
+
+def main():
+    options = parse()
     if options.keep:
         Path(options.keep).mkdir(parents=True, exist_ok=True)
     sys.path.insert(0, options.oracle)

@@ -1,130 +1,20 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is decided of a resize or migration before a host is asked for anything (R06-R17, R22-R29; I11)."""
+"""What is decided of a resize or migration before a host is asked for anything (R04-R29; I11)."""
 
 from __future__ import annotations
 
 import json
 import re
-import uuid
-from pathlib import Path
 
 import pytest
-from controller import Controller
+from plan_moves_case import CATALOG, HOSTS, held, host_uuid, plan, view, vm
 
 from ansible_collections.berth.kvm.plugins.action import plan_moves
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import moving
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints, input_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
-from ansible_collections.berth.kvm.plugins.plugin_utils.controller import who_locked
-
-HOST = json.loads((Path(__file__).parent / "host.json").read_text())
-CATALOG = {
-    "berth_flavors": {
-        "small": {"vcpus": 1, "memory_mb": 128, "root_gb": 1},
-        "big": {"vcpus": 2, "memory_mb": 256, "root_gb": 2},
-        "huge": {"vcpus": 64, "memory_mb": 128, "root_gb": 1},
-        "less": {"vcpus": 2, "memory_mb": 256, "root_gb": 0},
-        "lean": {"vcpus": 2, "memory_mb": 32, "root_gb": 2},
-        "gone": {"vcpus": 2, "memory_mb": 256, "root_gb": 2, "disabled": True},
-        "theirs": {"vcpus": 2, "memory_mb": 256, "root_gb": 2, "projects": ["other"]},
-        "cells": {"vcpus": 2, "memory_mb": 256, "root_gb": 2, "extra_specs": {"hw:numa_nodes": "1"}},
-        "wrong": {"vcpus": 2, "memory_mb": 256, "root_gb": 2, "extra_specs": {"hw:cpu_policy": "no such"}},
-    },
-    "berth_images": {
-        "guest": {"url": "/images/guest.qcow2", "checksum": "sha256:" + "0" * 64, "disk_format": "qcow2"},
-    },
-    "berth_server_groups": {"pair": {"policy": "anti-affinity"}},
-}
-SMALL = {
-    "name": "small", "vcpus": 1, "memory_mb": 128, "root_gb": 1, "ephemeral_gb": 0, "swap": 0, "extra_specs": {},
-    "disabled": False, "projects": [],
-}  # fmt: skip
-HOSTS = ("h1", "h2", "h3")
-
-
-def host_uuid(name):
-    return str(uuid.uuid5(uuid.NAMESPACE_DNS, name))
-
-
-def held(name, group=None, **changes):
-    """An instance as the facts of its host have it."""
-    return {
-        "uuid": instance_uuid("default", name), "name": name, "project_id": "default", "flavor": SMALL, "group": group,
-        "role": "OWN", "phase": "active", "vm_state": "active", "task_state": None, "power_state": "running",
-        "foreign": False, "vcpus": 1, "pcpus": 0, "memory_mb": 128, "disk_gb": 1, "pool": "berth", "image_props": {},
-        **changes,
-    }  # fmt: skip
-
-
-# A domain without a record, as the facts of its host have it.
-STRAY = {
-    "foreign": True, "managed": True, "project_id": None, "flavor": None, "role": None, "phase": None, "vm_state": None,
-    "pool": None,
-}  # fmt: skip
-
-
-def view(name, group=None, **changes):
-    """The same as the host's record has it."""
-    spec = {
-        "schema": 1, "uuid": instance_uuid("default", name), "name": name, "project_id": "default", "flavor": SMALL,
-        "image": {"name": "guest", "id": "guest", "min_disk": 0, "min_ram": 64, "properties": {}},
-        "group": {"name": group, "uuid": group, "policy": "anti-affinity", "members": [], "rules": {}} if group else None,
-        "force_hosts": ["h1"], "requested_destination": "h1", "ignore_hosts": [], "scheduler_hints": {},
-        "num_instances": 1, "instance_uuids": [instance_uuid("default", name)], "pool": "berth",
-    }  # fmt: skip
-    return {
-        "uuid": spec["uuid"], "name": name, "role": "OWN", "phase": "active", "op": None, "attempt": 0, "spec": spec,
-        "vm_state": "active", "task_state": None, "migration": None, "last_move": None, "running": True, **changes,
-    }  # fmt: skip
-
-
-def vm(flavor="big", **more):
-    return {"berth_flavor": flavor, "berth_image": "guest", **{"berth_" + key: value for key, value in more.items()}}
-
-
-def plan(
-    action="resize",
-    instances=None,
-    variables=None,
-    args=None,
-    silent=(),
-    groups=None,
-    views=None,
-    hosts=None,
-    stray=None,
-    at=None,
-    held_with=None,
-):
-    """plan_moves over instances that are at rest on h1, or where ``at`` says -> its facts; ``views``: what their records
-    have otherwise, ``held_with`` what their hosts' facts have; ``hosts``: variables of hosts; ``stray``: an
-    instance of which h1 has the domain and no record."""
-    instances = instances or {"a": vm()}
-    groups = groups or {}
-    at = at or {"h1": list(instances)}
-    known = {}
-    for host in HOSTS:
-        there = [held(name, groups.get(name), **(held_with or {})) for name in at.get(host, ()) if name != stray]
-        there += [held(stray, **STRAY)] if stray and host == "h1" else []
-        document = {**HOST, "uuid": host_uuid(host), "instances": there, "num_instances": len(there)}
-        known[host] = {"berth_host": document}
-    it = Controller(
-        {"kvm_hosts": HOSTS, "instances": list(instances)},
-        {"all": {**CATALOG, **(variables or {})}, **instances, **(hosts or {})},
-        known,
-    )
-    answers = {}
-    for host in HOSTS:
-        moves = [
-            view(name, groups.get(name), **(views or {}).get(name, {})) for name in at.get(host, ()) if name != stray
-        ]
-        answers[host] = (
-            {"reason": "UNREACHABLE: no route"} if host in silent else {"ansible_facts": known[host], "moves": moves}
-        )
-    it.register("localhost", __berth_facts={"answers": answers})
-    given = {"instances": list(instances), "action": action, **(args or {})}
-    return it.run("plan_moves", given)["ansible_facts"]["berth_moves"]
 
 
 def test_a_resize_goes_to_another_host_with_alternates_and_an_operation_each():
@@ -198,12 +88,6 @@ def test_a_resize_takes_the_flavor_from_the_catalog_of_its_own_instance():
     assert moves["b"]["spec"]["flavor"]["memory_mb"] == 192 != moves["a"]["spec"]["flavor"]["memory_mb"]
 
 
-def test_a_resize_is_refused_where_a_quota_depends_on_who_is_selected():
-    instances = {"a": vm(), "b": {**vm(), "berth_quotas": {"default": {"cores": 99}}}}
-    with pytest.raises(KeyError, match="ansible_facts"):  # there is no plan
-        plan(instances=instances)
-
-
 CELLS = {"h1": {"berth_host_cell": "north"}, "h2": {"berth_host_cell": "south"}, "h3": {"berth_host_cell": "north"}}
 
 
@@ -237,72 +121,6 @@ def test_what_pinned_it_does_not_bind_the_move():
     assert (spec["force_hosts"], spec["requested_destination"], spec["ignore_hosts"]) == ([], None, ["h1"])
 
 
-REFUSED = {
-    "no such flavor, R06": (vm("nonsense"), {}, {}, "FlavorNotFound"),
-    "no flavor at all, R06": (vm({"vcpus": 1}), {}, {}, "InvalidInput"),
-    "a disabled flavor, R09": (vm("gone"), {}, {}, "FlavorNotFound"),
-    "another project's flavor, R09": (vm("theirs"), {}, {}, "FlavorNotFound"),
-    "locked, R10": (vm(locked="the owner"), {}, {}, "InstanceIsLocked"),
-    "a flavor that the image does not fit into, R12": (vm("lean"), {}, {}, "FlavorMemoryTooSmall"),
-    "a smaller disk, R13": (vm("less"), {}, {}, "CannotResizeDisk"),
-    "extra specs that say nothing, R13": (vm("wrong"), {}, {}, "InvalidInput"),
-    "over quota, R08": (vm(), {"berth_quotas": {"default": {"cores": 2}}}, {}, "QuotaExceeded"),
-    "no host that is large enough, R22": (vm("huge"), {}, {}, "NoValidHost"),
-    "the source is down, R15": (vm(), {}, {"silent": ["h1"]}, "InstanceUnknown"),
-    "the target is down, R22": (vm(), {}, {"silent": ["h2"], "args": {"target": "h2"}}, "NoValidHost"),
-}
-
-
-@pytest.mark.parametrize("case", REFUSED)
-def test_a_refusal_has_its_code_and_nothing_is_planned(case):
-    """R07: a stable code per row; I11."""
-    instance, variables, more, code = REFUSED[case]
-    found = plan(instances={"a": instance}, variables=variables, **more)
-    assert found["errors"]["a"].startswith(code + ":"), found["errors"]
-    assert (found["act"], found["settle"]) == ([], [])
-
-
-@pytest.mark.parametrize("action", ["resize", "cold_migrate", "live_migrate", "confirm", "revert"])
-def test_where_an_instance_may_be_is_told_with_what_helps(action):
-    said = plan(action, silent=["h1"])["errors"]["a"]
-    assert said.startswith("InstanceUnknown:") and "It may be on h1, which does not answer" in said, said
-
-
-@pytest.mark.parametrize("action", ["resize", "cold_migrate", "live_migrate", "confirm", "revert"])
-def test_an_instance_whose_record_is_gone_is_not_said_to_be_on_no_host(action):
-    """Its hint would be to create it, which is refused while its domain is there."""
-    said = plan(action, stray="a")["errors"]["a"]
-    assert said.startswith("DomainWithoutRecord:") and "h1 has the domain" in said, said
-
-
-def test_one_that_is_refused_does_not_hold_up_the_others():
-    """R22, R23."""
-    found = plan(instances={"a": vm("huge"), "b": vm()})
-    assert (list(found["errors"]), found["act"]) == (["a"], ["b"])
-
-
-def test_a_quota_says_what_is_used_allowed_and_asked_for():
-    """R08, R17: while a resize is unconfirmed the old and the new flavor count."""
-    message = plan(variables={"berth_quotas": {"default": {"cores": 2}}})["errors"]["a"]
-    assert "cores" in message and "1 of 2" in message and "2" in message, message
-    enough = {"cores": 3, "ram": 384, "instances": 1}
-    assert plan(variables={"berth_quotas": {"default": enough}})["act"] == ["a"], "it is one instance all the time"
-
-
-@pytest.mark.parametrize("action", ["cold_migrate", "live_migrate"])
-def test_a_quota_does_not_hold_a_migration(action):
-    """R17: only what a flavor adds counts, and a host can be drained whatever its guests' projects have used up."""
-    assert plan(action, variables={"berth_quotas": {"default": {"cores": 1, "instances": 1}}})["act"] == ["a"]
-
-
-@pytest.mark.parametrize("action", ["cold_migrate", "live_migrate"])
-def test_a_disabled_flavor_does_not_hold_a_migration(action):
-    """A07, R09: the instance keeps the flavor that it has."""
-    move = plan(action, {"a": vm("gone")})["moves"]["a"]
-    assert move["spec"]["flavor"]["name"] == "small"
-    assert move["sequence"] == {"cold_migrate": "resize", "live_migrate": "live_migrate"}[action]
-
-
 def test_numa_cells_follow_from_the_new_flavor():
     """R26."""
     assert plan()["moves"]["a"]["spec"].get("numa_topology") is None
@@ -314,23 +132,6 @@ def test_members_of_a_group_that_move_in_one_run_keep_its_policy():
     pair = {"a": vm(server_group="pair"), "b": vm(server_group="pair")}
     moves = plan(instances=pair, groups={"a": "pair", "b": "pair"})["moves"]
     assert {move["destination"] for move in moves.values()} == {"h2", "h3"}
-
-
-def test_a_run_without_a_selection_is_refused():
-    """I11: it would move the whole inventory."""
-    with pytest.raises(KeyError, match="ansible_facts"):  # there is no plan
-        plan(args={"selected": False})
-
-
-@pytest.mark.parametrize("value", [None, False, "", "false", "False", "no", "0", 0])
-def test_what_means_no_does_not_lock(value):
-    """R10."""
-    assert who_locked({"berth_locked": value}) is None
-
-
-@pytest.mark.parametrize("value", [True, "true", "yes", "the backup team"])
-def test_what_else_locks_and_may_say_who(value):
-    assert who_locked({"berth_locked": value}) == value
 
 
 HUGE = {**CATALOG["berth_flavors"]["big"], "memory_mb": 1 << 20}

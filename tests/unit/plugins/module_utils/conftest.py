@@ -1,11 +1,14 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Lets the tests of catalog and request share their sample."""
+"""Lets the tests share the cases and fakes that are beside this file."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
+import pytest
+
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+pytest.register_assert_rewrite("fleet_case", "mend_case", "volume_move_case")  # a failure there shows its values

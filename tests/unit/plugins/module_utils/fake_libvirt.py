@@ -13,216 +13,30 @@ import json
 import types
 from xml.etree import ElementTree
 
+from fake_domain import FakeDomain
+from libvirt_names import (  # noqa: F401 -- a test has all of libvirt from here; pylint: disable=unused-import
+    BY_USER,
+    CONSTANTS,
+    CRASH,
+    CRASHED,
+    DESTROYED,
+    FAILED,
+    IO_ERROR,
+    MIGRATED,
+    PAUSED,
+    RUNNING,
+    SAVED,
+    SHUT_DOWN,
+    SHUTOFF,
+    UNKNOWN,
+    library,
+    libvirtError,
+)
+
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host.host import Host
 
 HOST_UUID = "11111111-3c6e-5d59-9d0b-3a1c9d7f1e2a"
-# libvirt's virDomainState and, for a guest that is off, virDomainShutoffReason
-RUNNING, PAUSED, SHUTOFF, CRASHED = 1, 3, 5, 6
-UNKNOWN, SHUT_DOWN, DESTROYED, CRASH, MIGRATED, SAVED, FAILED = 0, 1, 2, 3, 4, 5, 6
-BY_USER, IO_ERROR = 1, 5  # virDomainPausedReason
-
-
-class libvirtError(Exception):  # noqa: N801, N818 -- libvirt's own name
-    def __init__(self, code, message, domain=0):
-        super().__init__(message)
-        self.code, self.domain = code, domain
-
-    def get_error_code(self):
-        return self.code
-
-    def get_error_domain(self):
-        return self.domain
-
-
-CONSTANTS = {
-    "VIR_ERR_NO_DOMAIN": 42,
-    "VIR_ERR_NO_SUPPORT": 3,
-    "VIR_ERR_NO_NWFILTER": 62,
-    "VIR_CONNECT_LIST_NETWORKS_ACTIVE": 2,
-    "VIR_ERR_OPERATION_INVALID": 55,
-    "VIR_ERR_NO_STORAGE_POOL": 49,
-    "VIR_ERR_HOOK_SCRIPT_FAILED": 70,
-    "VIR_ERR_XML_ERROR": 27,
-    "VIR_ERR_CONFIG_UNSUPPORTED": 67,
-    "VIR_ERR_XML_INVALID_SCHEMA": 92,
-    "VIR_FROM_RPC": 7,
-    "VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE": 2,
-    "VIR_CONNECT_LIST_DOMAINS_TRANSIENT": 8,
-    "VIR_DOMAIN_DEFINE_VALIDATE": 1,
-    "VIR_DOMAIN_XML_SECURE": 1,
-    "VIR_DOMAIN_XML_INACTIVE": 2,
-    "VIR_DOMAIN_SHUTDOWN_ACPI_POWER_BTN": 1,
-    "VIR_DOMAIN_SHUTDOWN_GUEST_AGENT": 2,
-    "VIR_DOMAIN_UNDEFINE_MANAGED_SAVE": 1,
-    "VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA": 2,
-    "VIR_DOMAIN_UNDEFINE_KEEP_NVRAM": 8,
-    "VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA": 16,
-    "VIR_DOMAIN_SHUTOFF_SHUTDOWN": SHUT_DOWN,
-    "VIR_DOMAIN_SHUTOFF_DESTROYED": DESTROYED,
-    "VIR_DOMAIN_SHUTOFF_CRASHED": CRASH,
-    "VIR_DOMAIN_SHUTOFF_FAILED": FAILED,
-    "VIR_DOMAIN_AFFECT_LIVE": 1,
-    "VIR_DOMAIN_AFFECT_CONFIG": 2,
-    "VIR_DOMAIN_BLOCK_RESIZE_BYTES": 1,
-    "VIR_DOMAIN_METADATA_ELEMENT": 2,
-    "VIR_DOMAIN_STATS_STATE": 1,
-    "VIR_DOMAIN_PAUSED": PAUSED,
-    "VIR_DOMAIN_PAUSED_IOERROR": IO_ERROR,
-    "VIR_DOMAIN_PAUSED_USER": BY_USER,
-    "VIR_DOMAIN_SHUTOFF": SHUTOFF,
-    "VIR_DOMAIN_SHUTOFF_MIGRATED": MIGRATED,
-    "VIR_DOMAIN_CONTROL_OCCUPIED": 2,
-    "VIR_ERR_OPERATION_TIMEOUT": 68,
-}
-
-
-def library():
-    """What ``import libvirt`` would give, for compute.connection.libvirt."""
-    return types.SimpleNamespace(libvirtError=libvirtError, **CONSTANTS)
-
-
-class FakeDomain:
-    """``answers`` False: a guest that does not shut down when it is asked."""
-
-    def __init__(self, connection, xml):
-        self.connection, self.xml = connection, xml
-        self.uuid = ElementTree.fromstring(xml).findtext("uuid")
-        self.now, self.reason = SHUTOFF, UNKNOWN
-        self.live = None  # of the running guest, where that is not its definition
-        self.answers = True
-        self.starts = 0
-        self.undefined_with = None
-        self.saved, self.persistent = False, True
-        self.disk_fails = False
-        self.takes_no_more, self.holds_on, self.resized = False, False, {}
-        self.nodes = {}  # of QEMU, that libvirt does not know: name -> (file, name of the one that uses it)
-
-    def name(self):
-        return ElementTree.fromstring(self.xml).findtext("name")
-
-    def UUIDString(self):  # noqa: N802 -- libvirt's own name
-        return self.uuid
-
-    def XMLDesc(self, flags=0):  # noqa: N802
-        return self.live if self.live and not flags & CONSTANTS["VIR_DOMAIN_XML_INACTIVE"] else self.xml
-
-    def updateDeviceFlags(self, xml, flags):  # noqa: N802
-        assert flags == CONSTANTS["VIR_DOMAIN_AFFECT_LIVE"]
-        if self.takes_no_more:
-            raise libvirtError(67, "operation not supported: cannot modify network device configuration")
-        root, new = ElementTree.fromstring(self.live), ElementTree.fromstring(xml)
-        if new.find("filterref").get("filter") not in self.connection.filters:
-            raise libvirtError(CONSTANTS["VIR_ERR_NO_NWFILTER"], "referenced filter is missing")
-        (old,) = (each for each in root.iter("interface") if each.find("mac").attrib == new.find("mac").attrib)
-        root.find("devices").remove(old)
-        root.find("devices").append(new)
-        self.live = ElementTree.tostring(root, encoding="unicode")
-
-    def state(self):
-        return [self.now, self.reason]
-
-    def controlInfo(self):  # noqa: N802
-        return [0, 0, 0]
-
-    def blockStatsFlags(self, _path, _flags):  # noqa: N802
-        return {}
-
-    def isActive(self):  # noqa: N802
-        self._check_known()
-        return self.now not in (SHUTOFF, CRASHED)
-
-    def isPersistent(self):  # noqa: N802
-        self._check_known()
-        return self.persistent
-
-    def _check_known(self):
-        if self.connection.domains.get(self.uuid) is not self:
-            raise libvirtError(CONSTANTS["VIR_ERR_NO_DOMAIN"], "Domain not found")
-
-    def managedSave(self, _flags=0):  # noqa: N802
-        self.end(SAVED)
-        self.saved = True
-
-    def managedSaveRemove(self, _flags=0):  # noqa: N802
-        self.saved = False
-
-    def hasManagedSaveImage(self, _flags=0):  # noqa: N802
-        return int(self.saved)
-
-    def createWithFlags(self, _flags=0):  # noqa: N802
-        if self.isActive():
-            raise libvirtError(55, "domain is already running")
-        self.connection.ask_the_gate(self)
-        self.saved = False
-        self.now, self.reason, self.starts = RUNNING, UNKNOWN, self.starts + 1
-
-    def resume(self):
-        if not self.disk_fails:
-            self.now, self.reason = RUNNING, UNKNOWN
-
-    def pMWakeup(self):  # noqa: N802
-        self.now = RUNNING
-
-    def shutdownFlags(self, _flags=0):  # noqa: N802
-        if self.answers:
-            self.end(SHUT_DOWN)
-
-    def destroy(self):
-        if not self.isActive():
-            raise libvirtError(55, "domain is not running")
-        self.end(DESTROYED)
-
-    def attachDeviceFlags(self, xml, _flags):  # noqa: N802
-        if self.takes_no_more:
-            raise libvirtError(1, "No more available PCI slots")
-        if self.nodes:
-            raise libvirtError(1, "unable to execute QEMU command 'blockdev-add': Duplicate nodes")
-        root = ElementTree.fromstring(self.xml)
-        root.find("devices").append(ElementTree.fromstring(xml))
-        self.xml = ElementTree.tostring(root, encoding="unicode")
-
-    def detachDeviceFlags(self, xml, _flags):  # noqa: N802
-        if self.holds_on:
-            return
-        root = ElementTree.fromstring(self.xml)
-        path = ElementTree.fromstring(xml).find("source").get("file")
-        devices = root.find("devices")
-        for element in devices.findall("disk"):
-            if element.find("source").get("file") == path:
-                devices.remove(element)
-        self.xml = ElementTree.tostring(root, encoding="unicode")
-
-    def blockResize(self, path, size, _flags):  # noqa: N802
-        if path not in self.xml:
-            raise libvirtError(8, "invalid argument: disk '%s' not found in domain" % path)
-        self.resized[path] = size
-
-    def setMetadata(self, _kind, text, _key, uri, flags):  # noqa: N802
-        if flags & CONSTANTS["VIR_DOMAIN_AFFECT_CONFIG"] and not self.persistent:
-            raise libvirtError(55, "transient domains do not have any persistent config")
-        root = ElementTree.fromstring(self.xml)
-        mark = root.find("metadata")
-        mark.remove(mark.find("{%s}instance" % uri))
-        given = ElementTree.fromstring(text)
-        if "}" in given.tag:
-            raise libvirtError(1, "internal error: failed to create a new XML namespace")
-        for element in given.iter():
-            element.tag = "{%s}%s" % (uri, element.tag)
-        mark.append(given)
-        self.xml = ElementTree.tostring(root, encoding="unicode")
-
-    def undefineFlags(self, flags=0):  # noqa: N802
-        self.undefined_with = flags
-        self.persistent = False
-        if not self.isActive():
-            del self.connection.domains[self.uuid]
-
-    def end(self, reason):
-        """The guest is off now, for that reason."""
-        self.now, self.reason, self.live = SHUTOFF, reason, None
-        if not self.persistent:
-            del self.connection.domains[self.uuid]
 
 
 class FakeFilter:

@@ -66,3 +66,6 @@ class Case:
         record = self.record
         running = self.domain is not None and bool(self.domain.isActive())
         return record.vm_state, record.task_state, record.power_state, running
+
+
+OTHER = "22222222-3c6e-5d59-9d0b-3a1c9d7f1e2a"

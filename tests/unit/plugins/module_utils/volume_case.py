@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from xml.etree import ElementTree
 
+import pytest
 from instance_case import Case
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk
@@ -18,6 +20,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.record.volume_st
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.volumes import volume_uuid
 
+NEEDS_QEMU_IMG = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
 DB = volume_uuid("default", "db")
 
 

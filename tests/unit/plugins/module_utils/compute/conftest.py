@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import fake_libvirt
 import pytest
+from instance_case import Case
+from volume_case import make_house
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import connection
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk, image
@@ -86,3 +88,27 @@ def wanted():
         return spec, {"hostname": name}
 
     return request
+
+
+@pytest.fixture
+def state(tmp_path):
+    """The path of a state directory."""
+    return str(tmp_path / "berth")
+
+
+@pytest.fixture
+def store(state):
+    """The records in it."""
+    return Store(state)
+
+
+@pytest.fixture
+def web(prepared, wanted):
+    """The instance web1 of that host: nothing was done with it yet."""
+    return Case(prepared, wanted("web1"))
+
+
+@pytest.fixture
+def house(prepared, wanted, monkeypatch):
+    """That host with room for volumes."""
+    return make_house(prepared, wanted, monkeypatch)

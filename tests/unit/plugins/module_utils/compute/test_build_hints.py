@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import pytest
-from instance_case import Case
 from records import plant
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk, image
@@ -17,11 +16,6 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import failed_instances
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceInvalidState
-
-
-@pytest.fixture
-def web(prepared, wanted):
-    return Case(prepared, wanted("web1"))
 
 
 def broken(*_args, **_kwargs):

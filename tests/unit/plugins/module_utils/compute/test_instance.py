@@ -12,34 +12,22 @@ import shutil
 
 import fake_libvirt
 import pytest
-from instance_case import BUILD_STEPS, Case, Killed
+from instance_case import BUILD_STEPS, OTHER, Killed
 from records import plant
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.connection import LibvirtTimeout
-from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk, owner
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import owner
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     BootGateMissing,
-    BuildFailed,
-    ClaimRevoked,
-    CleanupFailed,
     DeletionFinished,
-    DisksOfAnotherHost,
-    DisksWithoutRecord,
     HostIdentityChanged,
 )
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain, gate, network
-from ansible_collections.berth.kvm.plugins.module_utils.compute.record import failed_builds
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate, network
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import report_creation
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError, InstanceExists
 from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import CLAIM
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceInvalidState, InstanceNotFound
 from ansible_collections.berth.kvm.plugins.module_utils.model.unknown_names import NetworkNotFound
-
-
-@pytest.fixture
-def web(prepared, wanted):
-    return Case(prepared, wanted("web1"))
 
 
 def test_a_claim_becomes_a_running_guest_and_again_is_no_change(web):
@@ -163,112 +151,6 @@ def test_the_line_of_an_instance_that_is_off_says_why_and_what_starts_it(web):
     assert line(web).endswith("is there")
 
 
-OTHER = "22222222-3c6e-5d59-9d0b-3a1c9d7f1e2a"
-
-
-@pytest.mark.follows("disks_of_another_host")
-@pytest.mark.parametrize("way", ["it is brought back", "it is gone for good"])
-def test_the_disks_of_a_host_that_is_away_outlive_every_create_and_delete_by_another(make_host, wanted, tmp_path, way):
-    """Shared storage: whatever the host that is there is asked to do, and how often, not a byte of them changes."""
-    away = make_host("kvm1")
-    here = make_host("kvm2", OTHER, pool=away.pool)
-    first, second = (Case(host, wanted("web1")) for host in (away, here))
-    first.make()
-    first.root.write_text("what the guest wrote")
-    before = {path.name: path.read_bytes() for path in first.root.parent.iterdir()}
-    for _again in range(3):
-        second.claim()
-        with pytest.raises(DisksOfAnotherHost) as refused:
-            second.instance().made("t1", second.seed)
-        assert refused.value.hint == hints.disks_of_another_host(second.uuid) and "owner" not in str(refused.value.hint)
-        second.instance().absent()
-        assert (second.record, second.domain) == (None, None)
-        assert {path.name: path.read_bytes() for path in first.root.parent.iterdir()} == before
-    if way == "it is brought back":
-        away.connection.lose_power()
-        assert first.instance().started() is True and first.root.read_text() == "what the guest wrote"
-    else:  # as the docs say
-        saved = first.root.parent.rename(tmp_path / "saved")
-        second.make()
-        second.instance().stopped(1)
-        for name in ("root.qcow2", "seed.iso"):
-            shutil.copy(saved / name, second.root.parent / name)
-        assert second.instance().started() is True and second.root.read_text() == "what the guest wrote"
-        assert {path.name: path.read_bytes() for path in saved.iterdir()} == before
-
-
-def test_a_claim_can_be_deleted_where_the_disks_are_another_hosts(make_host, wanted):
-    away = make_host("kvm1")
-    first, second = (Case(host, wanted("web1")) for host in (away, make_host("kvm2", OTHER, pool=away.pool)))
-    first.make()
-    second.claim()
-    with contextlib.suppress(DisksOfAnotherHost):
-        second.instance().absent()
-    assert (second.record, first.root.exists()) == (None, True)
-
-
-@pytest.mark.follows("disks_without_record")
-@pytest.mark.parametrize("way", ["the records are brought back", "the disks are moved elsewhere"])
-def test_disks_that_no_record_accounts_for_are_not_built_over(web, tmp_path, way):
-    """The records may be on a directory that is not mounted, and the mark of the owner may have been removed by hand."""
-    web.make()
-    web.root.write_text("what the guest wrote")
-    state = pathlib.Path(web.host.store.state_dir)
-    state.rename(tmp_path / "away")
-    web.host.connection.domains.clear()
-    for _again in range(2):
-        web.claim()
-        with pytest.raises(DisksWithoutRecord) as refused:
-            web.instance().made("t1", web.seed)
-        assert refused.value.hint == hints.disks_without_record(str(web.root.parent))
-        assert (web.root.read_text(), web.record) == ("what the guest wrote", None)
-        (web.root.parent / "owner").unlink(missing_ok=True)
-    if way == "the records are brought back":
-        shutil.rmtree(state)
-        (tmp_path / "away").rename(state)
-        assert web.instance().started() is True and web.root.read_text() == "what the guest wrote"
-    else:
-        web.root.parent.rename(tmp_path / "elsewhere")
-        web.claim()
-        assert web.instance().made("t1", web.seed) is True
-        assert (tmp_path / "elsewhere" / "root.qcow2").read_text() == "what the guest wrote"
-
-
-# what create, start, stop and delete do in which order, and what they refuse
-
-
-def test_what_ends_before_the_guest_ran_is_built_anew_and_what_ran_keeps_its_disks(web):
-    """From phase active on, what is in the disks is the guest's."""
-    for step, kept in (("build active", False), ("start permit", True)):
-        with pytest.raises(Killed):
-            web.make(step)
-        web.root.write_text("what the guest wrote")
-        web.instance().made("t1", web.seed)
-        assert (web.root.read_text() == "what the guest wrote") is kept
-        web.instance().absent()
-
-
-def test_a_claim_becomes_the_next_owner_of_the_chain(web):
-    """Whoever owned the instance before is of an earlier epoch, and so is the claim."""
-    web.claim()
-    claimed = web.record.generation
-    web.instance().started("t1", web.seed)
-    assert (claimed, web.record.generation[0], web.record.role) == ([0, 1], 1, "OWN")
-
-
-def test_a_claim_of_another_run_is_not_built(web):
-    web.claim()
-    with pytest.raises(ClaimRevoked):
-        web.instance().started("t2", web.seed)
-    assert (web.record.role, web.domain, web.root.exists()) == (CLAIM, None, False)
-
-
-def test_without_a_claim_nothing_is_made(web):
-    with pytest.raises(ClaimRevoked):
-        web.instance().started("t1", web.seed)
-    assert (web.record, web.domain, web.root.exists()) == (None, None, False)
-
-
 CHANGES = {
     "create": lambda instance, seed: instance.made("t1", seed),
     "would create": lambda instance, _seed: instance.would_make("t1"),
@@ -304,59 +186,6 @@ def test_check_mode_changes_nothing_whatever_is_found(web, how):
         with contextlib.suppress(BerthError):  # half deleted, it cannot be stopped
             CHANGES[how](web.instance(), web.seed)
         assert (web.record, web.domain and web.domain.now, web.root.exists()) == before
-
-
-def test_a_guest_that_runs_although_its_start_failed_is_not_removed(web, monkeypatch):
-    """libvirt's reply may be lost, or an error come after the guest was started."""
-
-    def start(connection, uuid):
-        connection.domains[uuid].createWithFlags()
-        raise BuildFailed("the monitor broke")
-
-    monkeypatch.setattr(domain, "start", start)
-    with pytest.raises(BuildFailed):
-        web.make()
-    assert (bool(web.domain), web.root.exists()) == (True, True)
-    assert (bool(web.domain.isActive()), web.record.phase) == (True, "active")
-
-
-def test_a_start_of_which_the_end_is_not_known_removes_nothing(web, monkeypatch):
-    """The guest may come up a moment later."""
-
-    def start(_connection, _uuid):
-        raise LibvirtTimeout("no answer within 120 s")
-
-    monkeypatch.setattr(domain, "start", start)
-    with pytest.raises(BerthError) as unknown:
-        web.make()
-    assert (bool(web.domain), web.root.exists()) == (True, True)
-    assert (web.record.phase, unknown.value.code) == ("active", "StateUnknown")
-
-
-def test_a_build_that_fails_leaves_nothing_and_counts_against_its_host(web, monkeypatch):
-    def fail(*_):
-        raise BuildFailed("no space")
-
-    monkeypatch.setattr(disk, "make", fail)
-    with pytest.raises(BuildFailed):
-        web.make()
-    assert (web.record, web.domain, web.root.parent.exists()) == (None, None, False)
-    assert failed_builds.count(web.host.store.state_dir) == 1
-
-
-def test_a_build_that_cannot_be_removed_says_so_and_is_ended_by_a_delete(web, monkeypatch):
-    with monkeypatch.context() as patched:
-
-        def fail(*_):
-            raise BuildFailed("no space")
-
-        patched.setattr(disk, "make", fail)
-        patched.setattr(domain, "remove", lambda connection, uuid: fail() if web.record.phase == "deleting" else False)
-        with pytest.raises(CleanupFailed, match="no space"):
-            web.make()
-        assert web.record.phase == "deleting"
-    assert web.instance().absent() is True
-    assert (web.record, web.root.parent.exists()) == (None, False)
 
 
 def test_a_guest_that_was_stopped_may_be_started_by_nobody_else(web):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from instance_case import Killed
 from records import plant
-from volume_case import DB, make_house, named
+from volume_case import DB, named
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import errors, paths
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import new_volume, volume
@@ -28,11 +28,6 @@ from ansible_collections.berth.kvm.plugins.module_utils.model.volume_errors impo
 )
 
 pytestmark = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
-
-
-@pytest.fixture
-def house(prepared, wanted, monkeypatch):
-    return make_house(prepared, wanted, monkeypatch)
 
 
 @pytest.fixture

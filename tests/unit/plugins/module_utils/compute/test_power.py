@@ -9,7 +9,7 @@ import contextlib
 
 import fake_libvirt
 import pytest
-from instance_case import Case, Killed
+from instance_case import Killed
 from records import plant
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.connection import LibvirtTimeout, LibvirtUnavailable
@@ -30,11 +30,6 @@ from ansible_collections.berth.kvm.plugins.module_utils.model.record import Reco
 from ansible_collections.berth.kvm.plugins.modules import instance as module
 
 ON, OFF = ("active", None, "running", True), ("stopped", None, "shutdown", False)
-
-
-@pytest.fixture
-def web(prepared, wanted):
-    return Case(prepared, wanted("web1"))
 
 
 def create(web, power_state, killed_at=None, token="t1"):

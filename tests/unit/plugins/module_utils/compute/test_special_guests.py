@@ -10,11 +10,11 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from guest_features_case import PINNED, UEFI, request, split
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 from test_domain_xml import NIC, render  # noqa: E402
-from test_guest_features import PINNED, UEFI, request, split  # noqa: E402
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain_xml

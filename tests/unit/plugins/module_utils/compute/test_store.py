@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
-import errno
 import json
-import multiprocessing
 import os
 import stat
 
 import pytest
 from records import plant
+from store_case import FORK, OTHER, UUID, record
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import durable
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
@@ -28,35 +27,6 @@ from ansible_collections.berth.kvm.plugins.module_utils.model import record as r
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
 from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import IllegalChange
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record, RecordInvalid
-
-UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
-OTHER = "1b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
-FORK = multiprocessing.get_context("fork")
-
-
-def record(uuid=UUID, **changes):
-    parts = dict(
-        uuid=uuid,
-        name="web-1",
-        project_id="default",
-        role="CLAIM",
-        generation=[0, 1],
-        token="t1",
-        phase="claimed",
-        spec={"name": "web-1", "flavor": {"name": "tiny"}},
-        resources={"vcpus": 1},
-    )
-    return Record(**{**parts, **changes})
-
-
-@pytest.fixture
-def state(tmp_path):
-    return str(tmp_path / "berth")
-
-
-@pytest.fixture
-def store(state):
-    return Store(state)
 
 
 def test_what_was_written_is_read_back(store):
@@ -269,118 +239,6 @@ def test_of_many_swaps_from_one_version_exactly_one_wins(store, state):
     winners = [number for number in outcome if number is not None]
     assert len(winners) == 1
     assert store.read(UUID).token == "t%d" % winners[0]
-
-
-# crashes: the process dies before, or a call fails at, each of the system calls of a change
-
-CALLS = ("open", "mkdir", "write", "fsync", "rename", "unlink", "close", "read", "fstat", "listdir", "rmdir", "stat")
-
-
-class Fault:
-    """Counts the calls that the store makes of the operating system; at number ``at`` it strikes."""
-
-    def __init__(self, monkeypatch, at, strike):
-        self.count = 0
-        self.trace = []
-        self.at = at
-        self.strike = strike
-        for name in CALLS:
-            monkeypatch.setattr(os, name, self._wrap(name, getattr(os, name)))
-
-    def _wrap(self, name, real):
-        def call(*args, **kwargs):
-            self.count += 1
-            self.trace.append(name)
-            if self.count == self.at:
-                self.strike()
-            return real(*args, **kwargs)
-
-        return call
-
-
-OLD, NEW = record(), record(role="OWN", generation=[1, 0], phase="building")
-CHANGES = [(None, OLD), (OLD, NEW), (OLD, None)]
-
-
-def _run(state, expected, new):
-    Store(state).compare_and_swap(expected, new)
-
-
-@pytest.mark.parametrize("expected, new", CHANGES, ids=["create", "replace", "remove"])
-def test_a_process_killed_at_any_call_leaves_the_old_or_the_new_record(tmp_path, expected, new):
-    at, finished = 0, False
-    while not finished:
-        at += 1
-        state = str(tmp_path / str(at))
-        if expected:
-            _run(state, None, expected)
-
-        def victim(at=at, state=state):
-            with pytest.MonkeyPatch.context() as patch:
-                fault = Fault(patch, at, lambda: os._exit(9))
-                _run(state, expected, new)
-                os._exit(0 if fault.count < at else 9)
-
-        process = FORK.Process(target=victim)
-        process.start()
-        process.join(30)
-        finished = process.exitcode == 0
-        found = Store(state).read(UUID)
-        assert found in (expected, new)
-        if found != new:
-            Store(state).compare_and_swap(found, new)
-        with Store(state).instance_lock(UUID):
-            pass
-        assert Store(state).read(UUID) == new
-        assert new or os.listdir(os.path.join(state, "instances")) == []
-    assert at > 15
-
-
-@pytest.mark.parametrize("expected, new", CHANGES, ids=["create", "replace", "remove"])
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
-def test_an_error_of_any_call_leaves_the_old_or_the_new_record(tmp_path, expected, new, number):
-    at, finished = 0, False
-    while not finished:
-        at += 1
-        state = str(tmp_path / str(at))
-        if expected:
-            _run(state, None, expected)
-
-        def strike():
-            raise OSError(number, os.strerror(number))
-
-        with pytest.MonkeyPatch.context() as patch:
-            fault = Fault(patch, at, strike)
-            try:
-                _run(state, expected, new)
-            except (OSError, StateUnsafe, durable.StateNotWritten):
-                pass
-        finished = fault.count < at
-        found = Store(state).read(UUID)
-        assert found in (expected, new)
-        if found != new:
-            Store(state).compare_and_swap(found, new)
-        assert Store(state).read(UUID) == new
-
-
-def test_a_record_is_synced_before_its_name_and_its_name_before_the_answer(state):
-    """libvirt does not fsync its directories, a power cut lost the file ten times out of ten: this store does."""
-    _run(state, None, OLD)
-    with pytest.MonkeyPatch.context() as patch:
-        fault = Fault(patch, 0, None)
-        _run(state, OLD, NEW)
-    order = [name for name in fault.trace if name in ("write", "fsync", "rename")]
-    assert order == ["write", "fsync", "rename", "fsync"]
-
-
-def test_the_temporary_file_of_a_crash_is_not_left(state):
-    _run(state, None, OLD)
-    directory = durable.open_directory(os.path.join(state, "instances", UUID))
-    with open(os.path.join(state, "instances", UUID, ".record.json.tmp"), "w", encoding="utf-8") as stream:
-        stream.write("half a rec")
-    os.close(directory)
-    _run(state, OLD, NEW)
-    assert sorted(os.listdir(os.path.join(state, "instances", UUID))) == ["lock", "record.json"]
 
 
 def test_a_record_that_does_not_read_back_as_it_was_written_is_an_error(store, state, monkeypatch):

@@ -5,16 +5,13 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
+from moved_instance import BIG, MOVE, NAMES, SMALL, UUID, at_rest, find, plan, returned, view
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import moving, sides
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import (
     DuplicateInstance,
-    GroupPolicyViolation,
     HostLibvirtTimeout,
-    HostNotLost,
     HostUnknown,
     InstanceSuperseded,
     MoveContradicted,
@@ -27,39 +24,6 @@ from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import
     InstanceNotFound,
     InstanceNotResized,
 )
-from ansible_collections.berth.kvm.plugins.module_utils.model.quota import QuotaExceeded
-
-UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
-SMALL = {"name": "small", "vcpus": 1, "memory_mb": 128, "root_gb": 1}
-BIG = {"name": "big", "vcpus": 2, "memory_mb": 256, "root_gb": 2}
-
-
-def view(role="OWN", phase="active", migration=None, **more):
-    return {
-        "uuid": UUID, "role": role, "phase": phase, "op": "op" if migration else None, "attempt": 1 if migration else 0,
-        "vm_state": "active", "task_state": None, "migration": migration, "last_move": None,
-        "running": True, "has_left": False, "spec": {"flavor": SMALL, "force_hosts": ["kvm1"], "requested_destination": "kvm1"}, **more,
-    }  # fmt: skip
-
-
-MOVE = {
-    "type": "resize", "source": {"uuid": "u1", "name": "x"}, "destination": {"uuid": "u2", "name": "y"},
-    "new_spec": {"flavor": BIG},
-}  # fmt: skip
-NAMES = {"u1": "kvm1", "u2": "kvm2"}
-
-
-def plan(action, sides, flavor=BIG, locked=None, kind="resize", target=None):  # pylint: disable=dangerous-default-value
-    return moving.plan(action, kind, UUID, "vm", sides, {"flavor": flavor}, locked, target)
-
-
-def find(views, names=None, silent=(), lost=()):
-    silent = silent if isinstance(silent, dict) else dict.fromkeys(silent, "down")
-    return sides.find(UUID, "vm", views, names or NAMES, silent, lost)
-
-
-def at_rest(**more):
-    return find({"kvm1": {UUID: view(**more)}})
 
 
 def resized():
@@ -159,89 +123,6 @@ def test_a_silent_side_is_unknown():
         find({"kvm1": {UUID: view("OUT", "keep", MOVE)}}, {"u1": "kvm1"}, ["kvm2"])
 
 
-DOWN, KEPT = "UNREACHABLE: no route", {"kvm1": {UUID: view("OUT", "keep", MOVE, generation=[2, 0])}}
-
-
-def without_kvm2(views=None, names=None, silent=None, lost=("y",)):
-    return sides.find(UUID, "vm", views or KEPT, names or {"u1": "kvm1"}, silent or {"y": DOWN}, lost)
-
-
-def test_a_silent_side_that_is_lost_for_good_is_given_up():
-    """The move calls its hosts by their names in the inventory: x and y."""
-    assert plan("revert", without_kvm2())["sequence"] == "reclaim_alone"
-    with pytest.raises(HostUnknown) as raised:
-        without_kvm2(lost=("z",))
-    assert "-e berth_lost_hosts=y" in raised.value.hint
-
-
-@pytest.mark.parametrize("action", ["move", "confirm"])
-def test_what_a_lost_host_makes_impossible_is_refused_with_what_helps(action):
-    with pytest.raises(InstanceInvalidState) as raised:
-        plan(action, without_kvm2())
-    assert "revert_resize -e berth_lost_hosts=y" in raised.value.hint
-
-
-@pytest.mark.parametrize("reason", ["LibvirtUnavailable: no", "HostIdentityConflict: two", "did not tell its records"])
-def test_a_host_that_answers_is_not_lost_whatever_it_says(reason):
-    with pytest.raises(HostNotLost):
-        without_kvm2(silent={"y": reason})
-
-
-def test_a_host_that_has_a_part_of_the_move_is_not_lost_and_one_that_was_made_anew_is():
-    names = {"u1": "kvm1", "u2": "y"}
-    held = {**KEPT, "y": {UUID: view("OWN", "resized", MOVE, generation=[2, 3])}}
-    with pytest.raises(HostNotLost):
-        without_kvm2(held, names, {"other": DOWN})
-    assert plan("revert", without_kvm2({**KEPT, "y": {}}, names, {"y": DOWN}))["sequence"] == "reclaim_alone"
-
-
-def test_the_kept_copy_is_not_taken_back_while_a_third_host_is_silent():
-    """I1: the instance may have gone on to it after this host was given up as lost."""
-    with pytest.raises(HostUnknown, match="kvm3"):
-        without_kvm2(silent={"y": DOWN, "kvm3": DOWN})
-    assert without_kvm2(silent={"y": DOWN, "kvm3": DOWN}, lost=("y", "kvm3"))
-
-
-def returned(role, phase, generation, lost=(), teller="kvm1"):
-    """kvm2 is back; kvm1 has ended the move without it, or ``teller`` says so."""
-    there = {UUID: view(role, phase, MOVE, generation=generation)}
-    owner = view(generation=[3, 4], lost_moves=["op"], last_move="reverted")
-    return sides.find(UUID, "vm", {teller: {UUID: owner}, "kvm2": there}, NAMES, {}, lost)
-
-
-def test_the_copy_of_a_host_that_returned_counts_for_nothing_and_goes_only_when_it_is_named():
-    """I1, I3: it has what the guest wrote last, so nobody removes it by the way."""
-    with pytest.raises(InstanceSuperseded) as raised:
-        returned("OWN", "resized", [2, 7])
-    assert "-e berth_lost_hosts=kvm2" in raised.value.hint
-    move = plan("revert", returned("OWN", "resized", [2, 7], lost=["kvm2"]))
-    assert (move["sequence"], move["destination"], move["settles"], move["token"]["op"]) == (
-        "sweep",
-        "kvm2",
-        True,
-        "op",
-    )
-
-
-@pytest.mark.parametrize("role, phase", [("IN", "incoming"), ("OUT", "keep")])
-def test_what_returned_and_never_owned_or_had_let_go_is_removed_by_any_run(role, phase):
-    assert plan("move", returned(role, phase, [2, 0]))["sequence"] == "sweep"
-
-
-@pytest.mark.parametrize("role, phase", [("IN", "incoming"), ("OUT", "keep"), ("OWN", "resized")])
-def test_what_a_host_says_of_a_move_that_was_not_its_own_has_nothing_removed(role, phase):
-    """The instance may have gone on to it; or it lies."""
-    with pytest.raises(InstanceSuperseded):
-        returned(role, phase, [2, 0], teller="kvm3")
-    assert plan("move", returned(role, phase, [2, 0], teller="kvm3", lost=["kvm2"]))["sequence"] == "sweep"
-
-
-def test_two_owners_of_one_generation_are_an_error_whatever_one_says_of_the_other():
-    """I1."""
-    with pytest.raises(DuplicateInstance):
-        returned("OWN", "resized", [3, 4])
-
-
 def test_two_owners_are_an_error():
     """I1."""
     with pytest.raises(DuplicateInstance):
@@ -307,96 +188,6 @@ def test_a_move_whose_room_was_not_claimed_is_given_up_and_placed_anew(kind, beg
     assert plan("revert", unclaimed)["sequence"] == "abort"
     claimed = find({"kvm1": {UUID: view("OWN", "resizing", move)}, "kvm2": {UUID: view("IN", "incoming", move)}})
     assert plan("move", claimed, kind=kind)["sequence"] == begins
-
-
-def claimed_move(policy=None, kind="resize", sequence="resize"):
-    group = {"name": "web", "uuid": "web-uuid", "policy": policy, "members": []} if policy else None
-    spec = {"uuid": UUID, "name": "vm", "project_id": "p", "flavor": BIG, "group": group}
-    return {
-        "uuid": UUID, "name": "vm", "kind": kind, "sequence": sequence, "spec": spec,
-        "views": {"source": {"role": "OWN"}, "destination": {"role": None}},
-    }  # fmt: skip
-
-
-def told(uuid, role="OWN", group=None, **more):
-    return {
-        "uuid": uuid, "role": role, "project_id": "p", "group": group, "vcpus": 1, "pcpus": 0, "memory_mb": 128, **more
-    }  # fmt: skip
-
-
-QUOTAS = {"p": {"cores": 3}}
-
-
-@pytest.mark.parametrize(
-    "move, quotas, looks",
-    [
-        (claimed_move(), {}, False),
-        (claimed_move(), QUOTAS, True),
-        (claimed_move(sequence="resize_here"), QUOTAS, True),
-        (claimed_move(kind="migration"), QUOTAS, False),
-        (claimed_move("affinity", "migration"), {}, True),
-        (claimed_move("affinity", "live-migration", "live_migrate"), {}, True),
-        (claimed_move("anti-affinity", "migration"), {}, False),
-        (claimed_move("affinity", sequence="hand_over"), QUOTAS, False),
-        (claimed_move("affinity", sequence=None), QUOTAS, False),
-    ],
-)
-def test_all_hosts_are_read_after_a_claim_where_no_host_alone_can_decide(move, quotas, looks):
-    assert moving.needs_a_look(move, quotas) is looks
-
-
-def test_a_claim_that_the_quota_does_not_allow_any_more_is_given_up():
-    """I7: another run has claimed meanwhile."""
-    scans = {"kvm1": {"instances": [told(UUID)]}, "kvm2": {"instances": [told(UUID, "IN", vcpus=2)]}}
-    moving.check_claim(claimed_move(), "kvm2", scans, QUOTAS)
-    scans["kvm3"] = {"instances": [told("other", "IN")]}
-    with pytest.raises(QuotaExceeded):
-        moving.check_claim(claimed_move(), "kvm2", scans, QUOTAS)
-    moving.check_claim(claimed_move(kind="migration"), "kvm2", scans, QUOTAS)
-
-
-@pytest.mark.parametrize("role", ["OWN", "IN", "CLAIM"])
-def test_a_claim_away_from_the_members_of_an_affinity_group_is_given_up(role):
-    """I6."""
-    scans = {
-        "kvm1": {"instances": [told(UUID, group="web")]},
-        "kvm2": {"instances": [told(UUID, "IN", "web"), told("friend", group="web")]},
-    }
-    moving.check_claim(claimed_move("affinity"), "kvm2", scans, {})
-    scans["kvm3"] = {"instances": [told("other", role, "web")]}
-    with pytest.raises(GroupPolicyViolation, match="kvm3"):
-        moving.check_claim(claimed_move("affinity"), "kvm2", scans, {})
-    scans["kvm3"]["instances"][0]["project_id"] = "another"
-    moving.check_claim(claimed_move("affinity"), "kvm2", scans, {})
-
-
-@pytest.mark.follows("run_again")
-def test_a_claim_on_a_host_that_fell_silent_is_given_up_and_stands_when_it_is_back():
-    scans = {"kvm1": {"instances": [told(UUID)]}, "kvm2": {"reason": "UNREACHABLE"}}
-    with pytest.raises(HostUnknown, match="kvm2.*Run the same again"):
-        moving.check_claim(claimed_move("affinity"), "kvm2", scans, {})
-    scans["kvm2"] = {"instances": [told(UUID, "IN")]}
-    moving.check_claim(claimed_move("affinity"), "kvm2", scans, {})
-
-
-def test_two_resizes_that_claim_and_then_look_never_exceed_the_quota():
-    """I7: in every order of two claims and two looks at least one run sees the other."""
-    for order in sorted(set(itertools.permutations("aabb"))):
-        held = {"kvm1": [told("a"), told("b")], "kvm2": [], "kvm3": []}
-        to, steps, stands = {"a": "kvm2", "b": "kvm3"}, {"a": 0, "b": 0}, []
-        for name in order:
-            if steps[name] == 0:
-                held[to[name]].append(told(name, "IN", vcpus=2))
-            else:
-                move = dict(claimed_move(), uuid=name, spec=dict(claimed_move()["spec"], uuid=name))
-                scans = {host: {"instances": list(records)} for host, records in held.items()}
-                try:
-                    moving.check_claim(move, to[name], scans, {"p": {"cores": 5}})
-                    stands.append(name)
-                except QuotaExceeded:
-                    held[to[name]] = []
-            steps[name] += 1
-        assert len(stands) <= 1, order
 
 
 LIE = {

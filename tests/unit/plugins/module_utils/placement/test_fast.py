@@ -32,6 +32,11 @@ def some(rng, values, most=3):
     return rng.sample(list(values), min(len(values), rng.randint(0, most)))
 
 
+def a_cell(number, size, memory_mb):
+    cpus = range(number * size, (number + 1) * size)
+    return {"id": number, "cpuset": list(cpus), "pcpuset": list(cpus), "memory_mb": memory_mb, "siblings": []}
+
+
 def a_host(rng, name):
     vcpus, gib = rng.choice([4, 8, 16]), rng.choice([4, 8, 32])
     used = rng.choice([0, 0, 0.25, 0.5, 1])
@@ -70,19 +75,7 @@ def a_host(rng, name):
     if rng.random() < 0.4:
         host["pci_pools"] = [dict(GPU, numa_node=rng.choice([0, None]), count=rng.choice([1, 2]))]
     if rng.random() < 0.4:
-        half = vcpus // 2
-        host["numa_topology"] = {
-            "cells": [
-                {
-                    "id": cell,
-                    "cpuset": list(range(cell * half, (cell + 1) * half)),
-                    "pcpuset": list(range(cell * half, (cell + 1) * half)),
-                    "memory_mb": gib * 512,
-                    "siblings": [],
-                }
-                for cell in range(2)
-            ]
-        }
+        host["numa_topology"] = {"cells": [a_cell(cell, vcpus // 2, gib * 512) for cell in range(2)]}
         host["pcpus"] = rng.choice([0, 2])
     if rng.random() < 0.5:
         host.update(sites(rng))
@@ -112,21 +105,21 @@ def sites(rng):
     }
 
 
+EXTRA_SPECS = [{}] * 6 + [
+    {"hw:numa_nodes": "2"},
+    {"hw:cpu_policy": "dedicated"},
+    {"pci_passthrough:alias": "gpu:1"},
+    {"trait:CUSTOM_FAST": "required"},
+    {"resources:CUSTOM_X": "1"},
+    {"capabilities:hypervisor_version": ">= 8000001"},
+]
+
+
 def a_request(rng, number, hosts, groups):
     names = [host["host"] for host in hosts]
     old = [instance["uuid"] for host in hosts for instance in host["instances"]]
     count = rng.choice([1, 1, 1, 2, 4])
-    extra_specs = rng.choice(
-        [{}] * 6
-        + [
-            {"hw:numa_nodes": "2"},
-            {"hw:cpu_policy": "dedicated"},
-            {"pci_passthrough:alias": "gpu:1"},
-            {"trait:CUSTOM_FAST": "required"},
-            {"resources:CUSTOM_X": "1"},
-            {"capabilities:hypervisor_version": ">= 8000001"},
-        ]
-    )
+    extra_specs = dict(rng.choice(EXTRA_SPECS))
     request = {
         "uuid": "vm%d" % number,
         "name": "vm%d" % number,

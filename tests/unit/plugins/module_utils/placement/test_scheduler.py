@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a decision is made of: order, claims, all or nothing, alternates, errors, and what must always hold."""
+"""What a decision is made of: order, all or nothing, alternates, errors, and what must always hold."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import copy
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scheduler_case import FLAVOR, chosen, host, request
 
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
 from ansible_collections.berth.kvm.plugins.module_utils.model.host_state import HostState
@@ -17,7 +18,6 @@ from ansible_collections.berth.kvm.plugins.module_utils.model.request_spec impor
 from ansible_collections.berth.kvm.plugins.module_utils.placement import capacity
 from ansible_collections.berth.kvm.plugins.module_utils.placement.base import Filter, Verdict
 from ansible_collections.berth.kvm.plugins.module_utils.placement.errors import (
-    ClaimFailed,
     NoValidHost,
     SchedulerHostFilterNotFound,
     UnknownOption,
@@ -25,20 +25,6 @@ from ansible_collections.berth.kvm.plugins.module_utils.placement.errors import 
 )
 from ansible_collections.berth.kvm.plugins.module_utils.placement.options import DEFAULT_FILTERS
 from ansible_collections.berth.kvm.plugins.module_utils.placement.scheduler import select_destinations
-
-FLAVOR = {"name": "m1", "vcpus": 2, "memory_mb": 2048, "root_gb": 10}
-
-
-def host(name, **more):
-    return dict({"host": name, "vcpus": 16, "memory_mb": 65536, "local_gb": 500}, **more)
-
-
-def request(**more):
-    return dict({"uuid": "vm", "flavor": FLAVOR}, **more)
-
-
-def chosen(result):
-    return [request.hosts for request in result.requests]
 
 
 def test_the_emptiest_host_wins_by_default():
@@ -160,113 +146,10 @@ def test_every_driver_places(driver):
     assert len(select_destinations([host("a"), host("b")], [request()], {"driver": driver}).requests[0].hosts) == 1
 
 
-def test_a_claim_tells_every_shortfall_with_its_numbers():
-    """S25"""
-    state = HostState.from_document(host("a", vcpus=1, memory_mb=1024, local_gb=5, cpu_allocation_ratio=1.0))
-    with pytest.raises(ClaimFailed) as caught:
-        capacity.allocate(state, RequestSpec.from_dict(request()))
-    assert [shortfall["resource"] for shortfall in caught.value.shortfalls] == ["VCPU", "MEMORY_MB", "DISK_GB"]
-    assert caught.value.retryable and "2048" in str(caught.value)
-
-
-CAPACITY = pytest.mark.parametrize(
-    "inventory,fits",
-    [
-        ({}, True),
-        ({"MEMORY_MB": {"step_size": 1024}}, True),
-        ({"MEMORY_MB": {"step_size": 1000}}, False),
-        ({"MEMORY_MB": {"max_unit": 2047}}, False),
-        ({"MEMORY_MB": {"min_unit": 2049}}, False),
-        ({"DISK_GB": None}, False),
-        ({"VCPU": {"reserved": 15, "allocation_ratio": 1.0}}, False),
-        ({"VCPU": {"reserved": 14, "allocation_ratio": 1.0}}, True),
-    ],
-)
-
-
-@CAPACITY
-def test_capacity_is_used_plus_asked_within_total_less_reserved_times_ratio(inventory, fits):
-    """S25"""
-    assert bool(select_destinations([host("a", inventory=inventory)], [request()]).requests[0].hosts) is fits
-
-
-@CAPACITY
-def test_a_claim_counts_as_the_scheduler_does(inventory, fits):
-    """The claim names each shortfall, the scheduler only asks whether there is one: two forms of one rule (S25)."""
-    state, asked = (
-        HostState.from_document(host("a", inventory=inventory)),
-        {"VCPU": 2, "MEMORY_MB": 2048, "DISK_GB": 20},
-    )
-    assert (capacity.shortfalls(state, asked) == []) is fits
-    assert capacity.fits(state, asked) is fits
-
-
-OVER = {"memory_mb": 8192, "reserved_host_memory_mb": 0, "memory_mb_used": 12288}
-HAS = {"uuid": "vm", "role": "OWN", "vcpus": 4, "memory_mb": 4096}
-
-
-def resized_there(asked_mb=2048, host_has=None, instance=None, **more):
-    """The host of a resize that may stay where it is, by the plain and the fast pipeline, and what its claim says."""
-    wanted = request(flavor=dict(FLAVOR, memory_mb=asked_mb), **more)
-    there = host("a", **(host_has or OVER), instances=[instance or HAS])
-    state = HostState.from_document(there)
-    try:
-        held = bool(capacity.allocate(state, RequestSpec.from_dict(wanted)))
-    except ClaimFailed:
-        held = False
-    return [
-        *(
-            bool(select_destinations([given], [wanted]).requests[0].hosts)
-            for given in (there, HostState.from_document(there))
-        ),
-        held,
-    ]
-
-
-def test_a_resize_that_lowers_what_a_host_has_too_much_in_use_is_allowed_on_it():
-    """S15"""
-    assert resized_there() == [True] * 3
-    assert resized_there(4096) == [True] * 3, "no more than it has"
-    assert resized_there(host_has={**OVER, "vcpus_used": 65}) == [True] * 3, "CPUs and memory"
-
-
-@pytest.mark.parametrize(
-    "case",
-    [
-        {"asked_mb": 4097},
-        {"instance": dict(HAS, uuid="other")},
-        {"instance": dict(HAS, role="OUT")},
-        {"host_has": {**OVER, "memory_mb_used": 8192}},
-        {"host_has": {**OVER, "local_gb_used": 495}},
-        {"instance": dict(HAS, vcpus=1), "host_has": {**OVER, "vcpus_used": 65}},
-    ],
-    ids=["asks for more", "another's", "left", "full but not over", "disk", "more CPUs"],
-)
-def test_nothing_else_is_allowed_on_a_host_that_is_over_its_limits(case):
-    """S15"""
-    assert resized_there(**case) == [False] * 3
-
-
-def test_a_pinned_instance_that_falls_back_to_shared_cpus_is_judged_by_the_same_rule():
-    """S15"""
-    pinned = {**HAS, "vcpus": 2}
-    there = HostState.from_document(host("a", instances=[pinned], vcpus_used=65))
-    flavor = dict(FLAVOR, extra_specs={"hw:cpu_policy": "dedicated"})
-    asked, found = capacity.amounts_on(there, RequestSpec.from_dict(request(flavor=flavor)))
-    assert "VCPU" in asked.amounts and found == []
-
-
 def test_options_that_are_no_mapping_are_refused_by_their_name():
     with pytest.raises(InvalidInput) as caught:
         select_destinations([host("a")], [request()], {"metrics": 5})
     assert caught.value.field == "berth_placement.metrics"
-
-
-def test_the_limits_of_a_decision_are_tested_again_by_the_claim():
-    """S23"""
-    state = HostState.from_document(host("a", memory_mb_used=60000))
-    with pytest.raises(ClaimFailed, match="limit"):
-        capacity.allocate(state, RequestSpec.from_dict(request()), {"memory_mb": 62000})
 
 
 def test_a_request_document_is_given_back_with_unknown_fields_and_hints_as_lists():

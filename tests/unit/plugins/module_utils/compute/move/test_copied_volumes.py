@@ -7,41 +7,25 @@ move is over. Whenever the run is killed, one whole volume is left, on the host 
 from __future__ import annotations
 
 import itertools
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import memory_names as memory
 import pytest
+from memory_names import D, S
+from volume_move_case import BACK, DB, KILLS, THERE, WAITS, Effects, elsewhere, kill_everywhere
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-from test_volumes_of_a_move import (  # noqa: E402  pylint: disable=unused-import
-    BACK,
-    DB,
-    KILLS,
-    THERE,
-    WAITS,
-    D,
-    Effects,
-    S,
-    elsewhere,
-    kill_before,  # noqa: F401
-    kill_everywhere,
-    make_fleet,  # noqa: F401
-    memory,
-    moving_host,
-    table,
-)
-
-from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk, volume  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.instance import Instance  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.update_disks import update_disks  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim, room  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.compute.record.volume_store import VolumeStore  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.model import volume_hints  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import IN, OUT, OWN  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.model.volume_errors import VolumeInUse  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk, volume
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.instance import Instance
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.update_disks import update_disks
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import moving_host
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import table
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim, room
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record.volume_store import VolumeStore
+from ansible_collections.berth.kvm.plugins.module_utils.model import volume_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
+from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import IN, OUT, OWN
+from ansible_collections.berth.kvm.plugins.module_utils.model.volume_errors import VolumeInUse
 
 REAL = moving_host.Effects
 MANIFEST = moving_host.disks.manifest
@@ -59,7 +43,7 @@ class Copying(Effects):
 
 
 @pytest.fixture
-def apart(make_fleet, tmp_path, monkeypatch):  # noqa: F811
+def apart(make_fleet, tmp_path, monkeypatch):
     """apart(): a fleet whose hosts have a storage each; of the instance's disks there is the volume alone."""
     wires, number = {}, itertools.count()
     plans = SimpleNamespace(plan=lambda _spec: [], VOLUME=disk.VOLUME, GIB=disk.GIB, DATA=disk.DATA)
@@ -184,7 +168,7 @@ def whole(fleet, ended):
 
 
 @pytest.mark.parametrize("name", KILLS)
-def test_whenever_a_run_is_killed_one_whole_volume_is_left_and_the_next_run_ends_it(name, apart, kill_before):  # noqa: F811
+def test_whenever_a_run_is_killed_one_whole_volume_is_left_and_the_next_run_ends_it(name, apart, kill_before):
     kill_everywhere(name, apart, kill_before, whole)
 
 

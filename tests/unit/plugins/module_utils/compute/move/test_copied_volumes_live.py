@@ -15,20 +15,14 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import memory_names as memory  # noqa: E402
 from fake_libvirt import BY_USER, MIGRATED, PAUSED  # noqa: E402
+from memory_names import D, S  # noqa: E402
 from test_copied_volumes import AFTER, BEFORE, REAL, Copying, apart, at, names  # noqa: E402, F401  pylint: disable=unused-import
-from test_volumes_of_a_move import (  # noqa: E402  pylint: disable=unused-import
-    BACK,
-    THERE,
-    D,
-    S,
-    kill_before,  # noqa: F401
-    make_fleet,  # noqa: F401
-    memory,
-    moving_host,
-    table,
-)
+from volume_move_case import BACK, THERE  # noqa: E402
 
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import moving_host  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import table  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import IN, OUT, OWN  # noqa: E402
 
 

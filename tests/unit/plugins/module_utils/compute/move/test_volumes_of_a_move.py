@@ -6,192 +6,25 @@ the run is killed, at most one host owns the volume, and the next run comes to t
 
 from __future__ import annotations
 
-import itertools
-import shutil
-import sys
 from pathlib import Path
 
+import memory_names as memory
 import pytest
+from memory_names import D, S
+from volume_move_case import DB, KILLS, THERE, UUIDS, file_of, files, kill_everywhere, owner_file
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[6] / "tests" / "protocol"))
-
-import memory_names as memory  # noqa: E402
-from instance_case import Case, Killed  # noqa: E402
-from memory_controller import Controller  # noqa: E402
-from memory_names import D, S  # noqa: E402
-
-from ansible_collections.berth.kvm.plugins.module_utils.compute import durable, paths  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import owner, volume  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DisksOfAnotherHost  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import set_aside, startable, update_volumes  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.instance import Instance  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.update_disks import update_disks  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move import live_checks, moving_host  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import table  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.compute.record.volume_store import VolumeStore, change  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.model import volume_hints  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import ACTIVE, IN, OUT, OWN  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.model.volume_errors import (  # noqa: E402
-    VolumeElsewhere,
-    VolumeInUse,
-    VolumeStays,
-)
-from ansible_collections.berth.kvm.plugins.module_utils.model.volumes import volume_uuid  # noqa: E402
-
-DB = volume_uuid("default", "db")
-OPS = itertools.count(1)
-HOSTS = {S: "kvm1", D: "kvm2"}
-UUIDS = {name: "%d1111111-3c6e-5d59-9d0b-3a1c9d7f1e2a" % at for at, name in enumerate((S, D), 1)}
-
-
-class Effects(moving_host.Effects):
-    """What is no volume's comes and goes without a trace."""
-
-    def nothing(self, *_arguments):
-        return []
-
-    check_disks = check_deletable = check_kept = complete = receive = nothing
-    restore_disks = drop_disks = has_kept_disks = keep_disks = check_asked = stop_transfer = nothing
-
-    def has_left(self, uuid):
-        return False
-
-    halted = has_left
-
-    def send(self, record, targets, key, options):
-        return {"shared": True}
-
-    def presend(self, record, targets, key, options):
-        return None
-
-    def allocate(self, spec, limits):
-        return {"vcpus": 1, "memory_mb": 64, "disk_gb": 1, "resources": {}}
-
-    def disks(self, record):
-        """The mark, and no manifest."""
-        moving_host.storage.mark(self.pool_path(record), record, self.host.identity["uuid"])
-        return []
-
-
-class Run(Controller):
-    """A playbook run: each of its moves has an operation of its own."""
-
-    def _plan(self, world):
-        looks, self.looks, self.op = self.looks, 0, "%032x" % next(OPS)
-        super()._plan(world)
-        self.looks = looks
-
-
-class Fleet:
-    """Two hosts, as the controller of memory.py knows a world. ``check`` is asked after each step."""
-
-    def __init__(self, hosts, spec):
-        self.hosts, self.wanted, self.options = hosts, spec, {}
-        self.kind, self.channel, self.receipt = "migration", {S: None, D: None}, None
-        self.kept, self.disks = {S: None}, {S: {"version": 0}}  # what memory.py counts
-
-    def host(self, name):
-        return self.hosts[name]
-
-    def spec(self, _like):
-        return self.wanted
-
-    def run(self, action, until=lambda: False):
-        controller = Run(action, None)
-        controller.options = self.options
-        for _turn in range(60):
-            if controller.state == "run" and not until():
-                controller.advance(self)
-        return controller
-
-    def went(self, action):
-        """Run it to its end. -> whether anything changed"""
-        done = self.run(action)
-        assert done.state == "done", done.error
-        return done.changed
-
-    def volume(self, name):
-        return VolumeStore.beside(self.hosts[name].store).read(DB)
-
-    def held(self, name):
-        return self.hosts[name].store.read(memory.UUID)
-
-    def roles(self):
-        """{host: (role of the instance, role of the volume)} of the hosts that know of either."""
-        found = {}
-        for name in self.hosts:
-            held, volume = self.held(name), self.volume(name)
-            if held or volume:
-                found[name] = (held and held.role, volume and volume.role)
-        return found
-
-    def check(self):
-        roles = self.roles()
-        own = [name for name, (_held, role) in roles.items() if role == OWN]
-        assert len(own) <= 1, "two hosts own the volume: %s" % roles
-        assert any(role for _held, role in roles.values()), "nobody knows of the volume"
-        running = [name for name, host in self.hosts.items() if host.effects.executing(memory.UUID)]
-        assert set(running) <= set(own), "a guest runs on %s: %s" % (running, roles)
-
-
-@pytest.fixture
-def fleet(make_fleet):
-    return make_fleet()
-
-
-@pytest.fixture
-def make_fleet(make_host, wanted, monkeypatch, tmp_path):
-    """make_fleet(**more): the instance runs on S with volume db, of which the request says ``more``; D has the same pool."""
-    permitted = set()
-    monkeypatch.setattr(moving_host.gate, "permit", lambda uuid, *_: permitted.add(uuid))
-    monkeypatch.setattr(moving_host.gate, "revoke", lambda uuid, *_: permitted.discard(uuid))
-    monkeypatch.setattr(moving_host.gate, "is_permitted", lambda uuid, *_: uuid in permitted)
-    monkeypatch.setattr(moving_host.disks, "swap_in", lambda *_: None)
-    monkeypatch.setattr(moving_host.disks, "restore", lambda *_: None)
-    monkeypatch.setattr(moving_host.disks, "manifest", lambda *_args, **_more: [])
-    monkeypatch.setattr(moving_host.domain, "check_answers", lambda *_: None)
-    monkeypatch.setattr(moving_host.others_jobs, "check", lambda *_: None)
-    monkeypatch.setattr(moving_host.increment, "tidy", lambda *_: None)
-    monkeypatch.setattr(moving_host.disk_chain, "differences", lambda *_: [])
-    monkeypatch.setattr(moving_host.network, "check", lambda *_: None)
-    monkeypatch.setattr(moving_host.transfer, "close", lambda *_: None)
-    monkeypatch.setattr(moving_host.paths, "remove_console_logs", lambda *_: None)
-    monkeypatch.setattr(claim.Ledger, "__init__", lambda *_: None)
-    monkeypatch.setattr(
-        claim.Ledger, "allocate", lambda *_: {"vcpus": 1, "memory_mb": 64, "disk_gb": 3, "resources": {}}
-    )
-    monkeypatch.setattr(claim.Ledger, "take", lambda *_: None)
-
-    def make(**more):
-        number = next(OPS)
-        pool = tmp_path / ("pool%d" % number)
-        made = {name: make_host("%s-%d" % (HOSTS[name], number), UUIDS[name], pool) for name in (S, D)}
-        spec, seed = wanted(memory.NAME)
-        entry = {"name": "db", "size_gb": 2, "delete_on_termination": False, "slot": 0, "new": True, **more}
-        spec.update(pool="berth", volumes=[entry])
-        assert claim.claim_all(made[S], [{"spec": spec, "token": "t1"}])[0]["error"] is None
-        guest = Case(made[S], (spec, seed))
-        guest.instance().made("t1", seed)
-        hosts = {name: moving_host.MovingHost(host) for name, host in made.items()}
-        for name, host in hosts.items():
-            host.identity["name"], host.effects = name, Effects(host)
-        return Fleet(hosts, guest.record.spec)
-
-    return make
-
-
-def file_of(fleet):
-    return Path(fleet.host(S).compute.pool) / "volumes" / DB / "disk.qcow2"
-
-
-def owner_file(fleet):
-    return str(file_of(fleet).with_name("owner"))
-
-
-def files(fleet):
-    return sorted(path.name for path in file_of(fleet).parent.iterdir())
+from ansible_collections.berth.kvm.plugins.module_utils.compute import paths
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import owner, volume
+from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DisksOfAnotherHost
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import set_aside, startable, update_volumes
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.instance import Instance
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import live_checks, moving_host
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import table
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record.volume_store import VolumeStore, change
+from ansible_collections.berth.kvm.plugins.module_utils.model import volume_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import ACTIVE, OUT, OWN
+from ansible_collections.berth.kvm.plugins.module_utils.model.volume_errors import VolumeElsewhere, VolumeInUse
 
 
 def test_a_volume_goes_with_its_instance_and_stays_where_it_is(fleet):
@@ -215,154 +48,12 @@ def test_a_revert_gives_the_volume_back_and_forgets_nothing(fleet):
     assert fleet.roles() == {D: (OWN, OWN)}
 
 
-THERE, BACK = {D: (OWN, OWN)}, {S: (OWN, OWN)}
-WAITS = {S: (OUT, OUT), D: (OWN, OWN)}
-# what was done, what is killed, what is run then, who has what after it
-KILLS = {
-    "resize": ([], "resize", "resize", [WAITS]),
-    "resize, given up": ([], "resize", "revert", [BACK]),
-    "confirm": (["resize"], "confirm", "confirm", [THERE]),
-    "revert": (["resize"], "revert", "revert", [BACK]),
-    "delete": (["resize"], "delete", "delete", [{S: (None, OWN)}, {D: (None, OWN)}]),
-}
-
-
-def kill_everywhere(name, make, kill_before, look):
-    """``look(fleet, ended)`` after each kill, and after the run that ends what was killed."""
-    before, killed, then, ends = KILLS[name]
-    for number in itertools.count():
-        fleet = make()
-        for action in before:
-            fleet.went(action)
-        was_killed = kill_before(number, lambda fleet=fleet: fleet.run(killed))
-        fleet.check()
-        look(fleet, False)
-        if not was_killed:
-            break
-        fleet.went(then)
-        assert fleet.roles() in ends, "killed before write %d" % number
-        look(fleet, True)
-        assert fleet.went(then) is False
-    assert number > 5, "nothing was killed"
-
-
 @pytest.mark.parametrize("name", KILLS)
 def test_whenever_a_run_is_killed_one_host_owns_the_volume_and_the_next_run_ends_it(name, make_fleet, kill_before):
     def look(fleet, _ended):
         assert file_of(fleet).exists()
 
     kill_everywhere(name, make_fleet, kill_before, look)
-
-
-@pytest.fixture
-def kill_before(monkeypatch):
-    """kill_before(number, run): whether the run was killed before its durable write of that number."""
-    left = [None]
-
-    def counted(function):
-        def called(*arguments, **options):
-            if left[0] is not None:
-                left[0] -= 1
-                if left[0] < 0:
-                    left[0] = None
-                    raise Killed()
-            return function(*arguments, **options)
-
-        return called
-
-    for name in ("write", "remove"):
-        monkeypatch.setattr(durable, name, counted(getattr(durable, name)))
-
-    def run(number, action):
-        left[0] = number
-        try:
-            action()
-        except Killed:
-            return True
-        finally:
-            left[0] = None
-        return False
-
-    return run
-
-
-def test_a_delete_of_what_a_killed_revert_has_given_back_leaves_the_volume_to_the_source(make_fleet, kill_before):
-    ends = []
-    for number in itertools.count():
-        fleet = make_fleet()
-        fleet.went("resize")
-        if not kill_before(number, lambda fleet=fleet: fleet.run("revert")):
-            break
-        if not any(held.op for held in map(fleet.held, fleet.hosts) if held):
-            continue  # the revert is over: a delete of what is at rest
-        fleet.went("delete")
-        ends.append(fleet.roles())
-        assert ends[-1] in ({S: (None, OWN)}, {D: (None, OWN)}), "killed before write %d" % number
-        (at,) = ends[-1]
-        assert fleet.volume(at).spec["instance"] is None and files(fleet) == ["disk.qcow2", "owner"]
-        assert volume.delete(fleet.host(at).compute, DB) is True and not file_of(fleet).exists()
-    assert {S: (None, OWN)} in ends and {D: (None, OWN)} in ends
-
-
-def doomed_alone(fleet, goes=False, lost=True, owned_by=UUIDS[D]):
-    """A delete on the source, after it has let go: its destination is ``lost``, or answers and has nothing of the move."""
-    fleet.went("resize")
-    owner.write(fleet.host(S).compute.pool, DB, owned_by, paths.volume)
-    source, record = fleet.host(S), fleet.held(S)
-    if goes:
-        spec = dict(record.spec, volumes=[dict(record.spec["volumes"][0], delete_on_termination=True)])
-        source.store.compare_and_swap(record, record.next(spec=spec))
-    token = {"op": record.op, "attempt": record.migration["attempt"]}
-    table.run(source, memory.UUID, "erase", token, {"role": None, "lost": lost}, lost=True)
-    assert fleet.volume(D).role == OWN, "nobody reached it"
-
-
-def test_a_delete_without_a_lost_destination_leaves_the_volume_to_the_source(fleet):
-    doomed_alone(fleet)
-    assert fleet.volume(S).role == OWN and fleet.volume(S).spec["instance"] is None and file_of(fleet).exists()
-    assert fleet.volume(S).generation > fleet.volume(D).generation
-    with pytest.raises(VolumeElsewhere):
-        startable.check(fleet.host(D).compute, fleet.held(D))
-
-
-def test_a_delete_without_a_lost_destination_removes_the_volume_that_goes(fleet):
-    doomed_alone(fleet, goes=True)
-    assert fleet.volume(S) is None and not file_of(fleet).exists()
-
-
-@pytest.mark.parametrize("lost, owned_by", [(False, UUIDS[D]), (True, "3" * 8 + UUIDS[D][8:])])
-def test_a_delete_of_what_is_left_of_a_move_takes_no_volume_that_went_on(fleet, lost, owned_by):
-    """The source was lost while the move was confirmed. It is back, and by now the volume is another instance's."""
-    doomed_alone(fleet, goes=True, lost=lost, owned_by=owned_by)
-    assert fleet.volume(S) is None and file_of(fleet).exists()
-    assert owner.read(fleet.host(S).compute.pool, DB, paths.volume) == owned_by
-
-
-def test_a_delete_of_what_is_left_on_a_destination_takes_no_volume_that_stayed(fleet):
-    """The destination was lost and the move given up. It is back, and the source has deleted the instance and kept the volume."""
-    fleet.run("resize", until=lambda: fleet.volume(D))
-    there, record = fleet.host(D), fleet.held(D)
-    assert record.role == IN and fleet.volume(D).role == IN
-    token = {"op": record.op, "attempt": record.migration["attempt"]}
-    table.run(there, memory.UUID, "erase", token, {"role": None}, lost=True)
-    assert fleet.volume(D) is None and owner.read(there.compute.pool, DB, paths.volume) == UUIDS[S]
-
-
-def test_a_source_that_is_back_takes_no_volume_that_a_third_host_has(fleet):
-    fleet.went("resize")
-    third = "3" * 8 + UUIDS[D][8:]
-    owner.write(fleet.host(S).compute.pool, DB, third, paths.volume)
-    with pytest.raises(VolumeElsewhere):
-        fleet.host(S).effects.own_volumes(fleet.held(S))
-    assert fleet.volume(S).role == OUT and owner.read(fleet.host(S).compute.pool, DB, paths.volume) == third
-
-
-def test_a_delete_in_a_move_ends_though_the_files_of_the_volume_are_gone(fleet):
-    fleet.went("resize")
-    shutil.rmtree(file_of(fleet).parent)
-    record = fleet.held(S)
-    table.run(fleet.host(S), memory.UUID, "erase", {"op": record.op, "attempt": record.migration["attempt"]}, lost=True)
-    assert fleet.volume(S).role == OWN and fleet.volume(S).spec["instance"] is None
 
 
 @pytest.mark.parametrize("of, uuid", [(paths.instance, memory.UUID), (paths.volume, DB)])
@@ -423,64 +114,6 @@ def test_a_volume_of_a_host_that_is_gone_for_good_is_had_by_who_gets_its_record(
     assert "run rm %s" % owner_file(fleet) in caught.value.hint
     Path(owner_file(fleet)).unlink()
     assert volume.delete(fleet.host(S).compute, DB) is True
-
-
-def elsewhere(fleet, tmp_path):
-    """D has another storage."""
-    fleet.host(D).compute.connection.pool_path = str(tmp_path / "another")
-    (tmp_path / "another" / "instances").mkdir(parents=True)
-
-
-def seen_from_there(fleet, shared):
-    """What D says to a move of the instance, whose volume is on another storage and whose disks are where ``shared`` says: the
-    hint, or None."""
-    move = {"type": "live-migration", "source": {"name": "kvm1"}}
-    record = fleet.host(S).store.read(memory.UUID).replace(op="ab" * 16, migration=move)
-    try:
-        moving_host.volumes.Volumes(fleet.host(D).compute, fleet.host(D).identity, record).check_seen(shared)
-    except VolumeStays as error:
-        return error.hint
-
-
-def test_a_host_with_a_storage_of_its_own_may_get_a_copy_of_the_volume(fleet, tmp_path):
-    elsewhere(fleet, tmp_path)
-    assert seen_from_there(fleet, False) is None
-
-
-def test_an_instance_on_one_storage_and_its_volume_not_is_refused_until_the_volume_is_detached(fleet, tmp_path):
-    elsewhere(fleet, tmp_path)
-    assert seen_from_there(fleet, True) == volume_hints.detach_volumes(memory.NAME, ["db"])
-    update_disks(Instance(fleet.host(S).compute, memory.UUID, timeout=1), [], [])
-    assert fleet.volume(S).spec["instance"] is None and file_of(fleet).exists()
-    assert seen_from_there(fleet, True) is None, "without its volume it may go there"
-
-
-@pytest.mark.follows("stay_with_boot_volume")
-def test_what_boots_from_a_volume_that_is_not_on_the_one_storage_stays_and_is_told_no_detach(make_fleet, tmp_path):
-    fleet = make_fleet(boot_index=0)
-    elsewhere(fleet, tmp_path)
-    assert seen_from_there(fleet, True) == volume_hints.stay_with_boot_volume(memory.NAME, "db")
-    assert fleet.host(S).effects.running(memory.UUID)
-    with pytest.raises(InvalidInput, match="boots from that"):  # what it is not told to do
-        update_disks(Instance(fleet.host(S).compute, memory.UUID, timeout=1), [], [])
-
-
-def test_what_boots_from_a_volume_goes_to_a_host_that_sees_it_and_back(make_fleet):
-    fleet = make_fleet(boot_index=0)
-    fleet.went("resize")
-    assert fleet.roles() == WAITS and fleet.volume(D).spec["source_image"] == fleet.volume(S).spec["source_image"]
-    fleet.went("revert")
-    assert fleet.roles() == BACK
-    fleet.went("resize")
-    fleet.went("confirm")
-    assert fleet.roles() == THERE and fleet.host(D).effects.running(memory.UUID)
-
-
-def test_a_host_that_sees_the_instance_and_not_its_volume_is_refused(fleet, monkeypatch):
-    """A mount of the one directory alone, or a file of the same name that is another's."""
-    monkeypatch.setattr(moving_host.volumes.storage, "is_one", lambda _pool, uuid, *_: uuid == memory.UUID)
-    done = fleet.run("resize")
-    assert "VolumeStays" in (done.error or "it was moved") and fleet.roles() == BACK
 
 
 def test_a_lost_destination_that_comes_back_starts_nothing_and_its_delete_leaves_the_volume(fleet):

@@ -1,0 +1,153 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A domain of the fake libvirt."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+from libvirt_names import CONSTANTS, CRASHED, DESTROYED, RUNNING, SAVED, SHUT_DOWN, SHUTOFF, UNKNOWN, libvirtError
+
+
+class FakeDomain:
+    """``answers`` False: a guest that does not shut down when it is asked."""
+
+    def __init__(self, connection, xml):
+        self.connection, self.xml = connection, xml
+        self.uuid = ElementTree.fromstring(xml).findtext("uuid")
+        self.now, self.reason = SHUTOFF, UNKNOWN
+        self.live = None  # of the running guest, where that is not its definition
+        self.answers = True
+        self.starts = 0
+        self.undefined_with = None
+        self.saved, self.persistent = False, True
+        self.disk_fails = False
+        self.takes_no_more, self.holds_on, self.resized = False, False, {}
+        self.nodes = {}  # of QEMU, that libvirt does not know: name -> (file, name of the one that uses it)
+
+    def name(self):
+        return ElementTree.fromstring(self.xml).findtext("name")
+
+    def UUIDString(self):  # noqa: N802 -- libvirt's own name
+        return self.uuid
+
+    def XMLDesc(self, flags=0):  # noqa: N802
+        return self.live if self.live and not flags & CONSTANTS["VIR_DOMAIN_XML_INACTIVE"] else self.xml
+
+    def updateDeviceFlags(self, xml, flags):  # noqa: N802
+        assert flags == CONSTANTS["VIR_DOMAIN_AFFECT_LIVE"]
+        if self.takes_no_more:
+            raise libvirtError(67, "operation not supported: cannot modify network device configuration")
+        root, new = ElementTree.fromstring(self.live), ElementTree.fromstring(xml)
+        if new.find("filterref").get("filter") not in self.connection.filters:
+            raise libvirtError(CONSTANTS["VIR_ERR_NO_NWFILTER"], "referenced filter is missing")
+        (old,) = (each for each in root.iter("interface") if each.find("mac").attrib == new.find("mac").attrib)
+        root.find("devices").remove(old)
+        root.find("devices").append(new)
+        self.live = ElementTree.tostring(root, encoding="unicode")
+
+    def state(self):
+        return [self.now, self.reason]
+
+    def controlInfo(self):  # noqa: N802
+        return [0, 0, 0]
+
+    def blockStatsFlags(self, _path, _flags):  # noqa: N802
+        return {}
+
+    def isActive(self):  # noqa: N802
+        self._check_known()
+        return self.now not in (SHUTOFF, CRASHED)
+
+    def isPersistent(self):  # noqa: N802
+        self._check_known()
+        return self.persistent
+
+    def _check_known(self):
+        if self.connection.domains.get(self.uuid) is not self:
+            raise libvirtError(CONSTANTS["VIR_ERR_NO_DOMAIN"], "Domain not found")
+
+    def managedSave(self, _flags=0):  # noqa: N802
+        self.end(SAVED)
+        self.saved = True
+
+    def managedSaveRemove(self, _flags=0):  # noqa: N802
+        self.saved = False
+
+    def hasManagedSaveImage(self, _flags=0):  # noqa: N802
+        return int(self.saved)
+
+    def createWithFlags(self, _flags=0):  # noqa: N802
+        if self.isActive():
+            raise libvirtError(55, "domain is already running")
+        self.connection.ask_the_gate(self)
+        self.saved = False
+        self.now, self.reason, self.starts = RUNNING, UNKNOWN, self.starts + 1
+
+    def resume(self):
+        if not self.disk_fails:
+            self.now, self.reason = RUNNING, UNKNOWN
+
+    def pMWakeup(self):  # noqa: N802
+        self.now = RUNNING
+
+    def shutdownFlags(self, _flags=0):  # noqa: N802
+        if self.answers:
+            self.end(SHUT_DOWN)
+
+    def destroy(self):
+        if not self.isActive():
+            raise libvirtError(55, "domain is not running")
+        self.end(DESTROYED)
+
+    def attachDeviceFlags(self, xml, _flags):  # noqa: N802
+        if self.takes_no_more:
+            raise libvirtError(1, "No more available PCI slots")
+        if self.nodes:
+            raise libvirtError(1, "unable to execute QEMU command 'blockdev-add': Duplicate nodes")
+        root = ElementTree.fromstring(self.xml)
+        root.find("devices").append(ElementTree.fromstring(xml))
+        self.xml = ElementTree.tostring(root, encoding="unicode")
+
+    def detachDeviceFlags(self, xml, _flags):  # noqa: N802
+        if self.holds_on:
+            return
+        root = ElementTree.fromstring(self.xml)
+        path = ElementTree.fromstring(xml).find("source").get("file")
+        devices = root.find("devices")
+        for element in devices.findall("disk"):
+            if element.find("source").get("file") == path:
+                devices.remove(element)
+        self.xml = ElementTree.tostring(root, encoding="unicode")
+
+    def blockResize(self, path, size, _flags):  # noqa: N802
+        if path not in self.xml:
+            raise libvirtError(8, "invalid argument: disk '%s' not found in domain" % path)
+        self.resized[path] = size
+
+    def setMetadata(self, _kind, text, _key, uri, flags):  # noqa: N802
+        if flags & CONSTANTS["VIR_DOMAIN_AFFECT_CONFIG"] and not self.persistent:
+            raise libvirtError(55, "transient domains do not have any persistent config")
+        root = ElementTree.fromstring(self.xml)
+        mark = root.find("metadata")
+        mark.remove(mark.find("{%s}instance" % uri))
+        given = ElementTree.fromstring(text)
+        if "}" in given.tag:
+            raise libvirtError(1, "internal error: failed to create a new XML namespace")
+        for element in given.iter():
+            element.tag = "{%s}%s" % (uri, element.tag)
+        mark.append(given)
+        self.xml = ElementTree.tostring(root, encoding="unicode")
+
+    def undefineFlags(self, flags=0):  # noqa: N802
+        self.undefined_with = flags
+        self.persistent = False
+        if not self.isActive():
+            del self.connection.domains[self.uuid]
+
+    def end(self, reason):
+        """The guest is off now, for that reason."""
+        self.now, self.reason, self.live = SHUTOFF, reason, None
+        if not self.persistent:
+            del self.connection.domains[self.uuid]

@@ -1,0 +1,298 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Runs of create over three hosts, one call at a time: a host answers, or not, and tests choose what becomes of it.
+
+The conductor, the records and the notes of the hosts are the real ones.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import os
+import shutil
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import state_directory, whereabouts
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import Store
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import build_results, locate, what_to_create
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import plan as rounds
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.commit import commit
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.telling import Telling, lacking
+from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
+from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
+
+WEB = instance_uuid("default", "web1")
+SPEC = {"uuid": WEB, "name": "web1", "project_id": "default", "group": None, "flavor": {"vcpus": 1, "memory_mb": 64}}
+NAMES = ("h1", "h2", "h3")
+
+
+class Host:
+    """What claim, rescan, host_facts and instance do on a host, without libvirt. ``runs``: its guest is on."""
+
+    def __init__(self, top, name):
+        self.uuid, self.up, self.runs, self.domain, self.full = "id-" + name, True, False, False, False
+        self.hung = False
+        self.store = Store(os.path.join(str(top), name))
+        state_directory.establish(self.store)
+
+    def record(self):
+        return self.store.read(WEB)
+
+    def facts(self):
+        if self.hung:
+            raise RuntimeError("LibvirtTimeout: libvirt did not answer within 30 s")
+        record, instances = self.record(), []
+        if record:
+            instances = [
+                {"foreign": False, "flavor": {}, "group": None, "uuid": WEB, "name": "web1", "project_id": "default"}
+                | {key: getattr(record, key) for key in ("role", "phase", "vm_state", "task_state", "power_state")}
+                | {"generation": list(record.generation)}
+            ]
+        elif self.domain:
+            instances = [{"foreign": True, "uuid": WEB, "name": WEB, "managed": True, "power_state": "running"}]
+        document = {"uuid": self.uuid, "instances": instances, "state": state_directory.look(self.store)}
+        notes = whereabouts.recall(self.store, [WEB])
+        return {"document": document, "notes": notes, "digests": whereabouts.digests(self.store)}
+
+    def claim(self, claims, withdraw=()):
+        state_directory.check(self.store)
+        for entry in withdraw:
+            record = self.record()
+            self.store.bury(entry["token"])
+            if record and record.role == "CLAIM" and record.token == entry["token"]:
+                self.store.compare_and_swap(record, None)
+        return {"results": [self.claim_one(claim) for claim in claims]}
+
+    def claim_one(self, claim):
+        record = self.record()
+        if self.full or record and record.role != "CLAIM" or self.store.is_buried(claim["token"]):
+            error = {"code": "ClaimFailed", "message": "no", "retryable": not record}
+            return {"uuid": WEB, "claimed": False, "error": error}
+        epoch = max(claim["after"][0], whereabouts.epoch(self.store, WEB))
+        new = Record(
+            uuid=WEB, name="web1", project_id="default", role="CLAIM", generation=[epoch, 1], token=claim["token"],
+            phase="claimed", spec=dict(SPEC), resources={},
+        )  # fmt: skip
+        if record:
+            new = new.replace(generation=[max(epoch, record.generation[0]), record.generation[1] + 1])
+        self.store.compare_and_swap(record, new)
+        return {"uuid": WEB, "claimed": True, "token": claim["token"]}
+
+    def rescan(self, about=(), told=None):
+        notes = whereabouts.recall(self.store, about)
+        record = self.record()
+        held = [{"uuid": WEB, "role": record.role, "token": record.token, "project_id": "default"}] if record else []
+        whereabouts.remember(self.store, told or {})
+        return {"host_uuid": self.uuid, "instances": held, "notes": notes}
+
+    def build(self, token):
+        state_directory.check(self.store)
+        record = self.record()
+        if record and record.role == "OWN":
+            self.runs = self.domain = True
+            return {"changed": False, "instance": {"generation": list(record.generation)}}
+        if not record or record.token != token:
+            return {"error": {"code": "ClaimRevoked", "message": "no", "retryable": False}}
+        epoch = record.generation[0] + 1
+        made = self.store.compare_and_swap(record, record.replace(role="OWN", phase="building", generation=[epoch, 0]))
+        made = self.store.compare_and_swap(made, made.next(phase="active"))
+        self.runs = self.domain = True
+        return {"changed": True, "instance": {"generation": list(made.generation)}}
+
+    def delete(self, after=None):
+        self.runs = self.domain = False
+        record = self.record()
+        if record:
+            self.store.compare_and_swap(self.store.compare_and_swap(record, record.next(phase="deleting")), None)
+        if after:
+            whereabouts.removed(self.store, WEB, after)
+
+    def take_back(self, after):
+        """compute/record/record_copy.py has its own tests."""
+        taken = Record(
+            uuid=WEB, name="web1", project_id="default", role="OWN", generation=[after[0] + 1, 0], token="t",
+            phase="active", spec=dict(SPEC), resources={},
+        )  # fmt: skip
+        record = self.record()
+        self.store.compare_and_swap(record, taken) if record else self.store.restore(taken)
+
+
+def call(host, method, *args):
+    """The host's answer as the controller sees it."""
+    if not host.up:
+        return {"reason": "UNREACHABLE"}
+    try:
+        return getattr(host, method)(*args)
+    except Exception as error:  # an error of a module is an answer without a result
+        return {"reason": str(error)}
+
+
+class Fleet:
+    """The hosts, and the inventory: name -> host. A run of create is a generator that stops after each call to a host."""
+
+    def __init__(self, top):
+        os.makedirs(str(top), exist_ok=True)
+        self.hosts = {name: Host(top, name) for name in NAMES}
+        self.inventory = dict(self.hosts)
+        self.runs = itertools.count(1)
+        self.error = None
+
+    def create(self, prefer=NAMES, lost=()):
+        reports = {}
+        for name, host in self.inventory.items():
+            reports[name] = call(host, "facts")
+            yield
+        run = "r%d" % next(self.runs)
+        fleet = read_fleet(copy.deepcopy(reports), dict)
+        instances = what_to_create.sort_out({"web1": dict(SPEC)}, fleet, lost)
+        instance = instances["web1"]
+        if "state" not in instance:
+            able = [name for name in prefer if name in fleet.documents]
+            if not able:
+                self.error = "NoValidHost"
+                return
+            others = [{"host": name, "host_uuid": fleet.documents[name]["uuid"]} for name in able[1:]]
+            instance.update(
+                state=rounds.CLAIMING, host=able[0], host_uuid=fleet.documents[able[0]]["uuid"], alternates=others
+            )
+        hosts = {name: {"uuid": uuid} for name, uuid in fleet.uuids().items()}
+        hosts.update({name: {"reason": reason} for name, reason in fleet.verdicts.items()})
+        digests = {name: report.get("digests") for name, report in reports.items()}
+        plan = rounds.new_plan(run, instances, hosts, 3, what_to_create.told(fleet, lost))
+        tokens = ("%s-%04d" % (run, number) for number in itertools.count())
+        if instance["state"] != rounds.CLAIMING:
+            for name, told in lacking(plan["told"], digests).items():
+                call(self.inventory[name], "rescan", (), told)
+                yield
+        yield from self.carry_out(plan, tokens, digests, lost)
+        error = plan["instances"]["web1"]["error"] or {}
+        self.error, self.hint = error.get("code"), error.get("hint")
+
+    def carry_out(self, plan, tokens, digests, lost):
+        rounds.prepare_round(plan, lambda: next(tokens))
+        for _round in range(rounds.MAX_ROUNDS):
+            if plan["claims"]:
+                claims, scans = {}, {}
+                for name in sorted(set(plan["claims"]) | set(plan["withdraw"])):
+                    args = plan["claims"].get(name, ()), plan["withdraw"].get(name, ())
+                    claims[name] = call(self.inventory[name], "claim", *args)
+                    yield
+                told = Telling(plan["rescan"]["told"])
+                for name in plan["reachable"]:
+                    own = told.to(digests[name])
+                    scans[name] = call(self.inventory[name], "rescan", plan["rescan"]["about"], own)
+                    yield
+                commit(plan, claims, scans, lost)
+            built = {}
+            for name in plan["build"]:
+                entry = plan["instances"][name]
+                built[name] = call(self.inventory[entry["host"]], "build", entry.get("token"))
+                yield
+            build_results.settle(plan, built)
+            rounds.prepare_round(plan, lambda: next(tokens))
+        for name, entries in plan["withdraw"].items():
+            call(self.inventory[name], "claim", (), entries)
+            yield
+        for name in plan["reachable"] if plan["tell"] else ():
+            call(self.inventory[name], "rescan", (), plan["tell"])
+            yield
+
+    def run(self, **more):
+        """A run of create to its end; its error's code, or None."""
+        for _step in self.create(**more):
+            self.check()
+        self.check()
+        return self.error
+
+    def read(self):
+        return read_fleet({name: call(host, "facts") for name, host in self.inventory.items()}, dict)
+
+    def recover_record(self, lost=()):
+        """The playbook of that name; the hosts whose record was taken back."""
+        seen = self.read()
+        hosts = locate.locate_to_take_back(seen, "web1", WEB, lost)
+        for name in hosts:
+            self.inventory[name].take_back(seen.notes_on(WEB).latest)
+        return hosts
+
+    def delete(self):
+        """The playbook of that name; the hosts that it was deleted on."""
+        seen = self.read()
+        hosts = locate.locate_to_delete(seen, "web1", WEB)
+        for name in hosts:
+            self.inventory[name].delete(seen.notes_on(WEB).latest)
+        return hosts
+
+    def owners(self):
+        return [name for name, host in self.hosts.items() if host.runs]
+
+    def check(self):
+        assert len(self.owners()) <= 1, "I1: %s" % self.owners()
+
+    def silence(self, *names):
+        for name, host in self.hosts.items():
+            host.up = name not in names
+
+
+SUBSETS = [names for size in (1, 2, 3) for names in itertools.combinations(NAMES, size)]
+
+
+def removed(fleet, home):
+    del fleet.inventory[home]
+
+
+def renamed(fleet, home):
+    fleet.inventory["other"] = fleet.inventory.pop(home)
+
+
+def named_twice(fleet, home):
+    fleet.inventory["other"] = fleet.inventory[home]
+
+
+def another_uuid(fleet, home):
+    """The same guest goes on, libvirt says another uuid of its host: as silent, since it is a host that was never prepared."""
+    fleet.hosts[home].up = False
+    fleet.inventory[home] = Host(os.path.dirname(fleet.hosts[home].store.state_dir), "new-" + home)
+
+
+def copied(fleet, home):
+    """A copy of all its disks answers under a name of its own, with its uuid and its records; it itself does not answer."""
+    original = fleet.hosts[home]
+    original.up = False
+    copy_of_it = Host(os.path.dirname(original.store.state_dir), "copy-of-" + home)
+    for path in ("state_dir", "identity_copy"):
+        there = getattr(copy_of_it.store, path)
+        (shutil.rmtree if os.path.isdir(there) else os.remove)(there)
+        from_there = getattr(original.store, path)
+        (shutil.copytree if os.path.isdir(from_there) else shutil.copy)(from_there, there)
+    copy_of_it.uuid = original.uuid
+    fleet.hosts["copy"] = fleet.inventory["copy"] = copy_of_it
+
+
+def unmounted(fleet, home):
+    state = fleet.hosts[home].store.state_dir
+    os.rename(state, state + ".away")
+    os.mkdir(state, 0o700)
+
+
+def record_lost(fleet, home):
+    shutil.rmtree(os.path.join(fleet.hosts[home].store.state_dir, "instances", WEB))
+
+
+def record_and_domain_lost(fleet, home):
+    record_lost(fleet, home)
+    fleet.hosts[home].domain = False
+
+
+HAPPENINGS = {
+    removed: "InstanceUnknown",
+    renamed: None,
+    named_twice: "InstanceUnknown",
+    another_uuid: "InstanceUnknown",
+    copied: "InstanceUnknown",
+    unmounted: "DomainWithoutRecord",
+    record_lost: "DomainWithoutRecord",
+    record_and_domain_lost: "RecordMissing",
+}
