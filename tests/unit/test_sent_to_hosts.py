@@ -18,13 +18,13 @@ from test_architecture import PLUGINS, SOURCES, imports  # noqa: E402
 
 # Our own part of what is sent for a module, in units of 1,000 bytes. Ansible's own part, about 169 of them, comes to it.
 MOST = {
-    "build_instances": 275,
+    "build_instances": 276,
     "cached_image": 112,
     "claim": 287,
     "group_members": 115,
     "host_certificates": 98,
     "host_clean": 160,
-    "host_facts": 251,
+    "host_facts": 252,
     "host_prepare": 150,
     "host_system": 3,
     "instance": 374,
@@ -32,7 +32,7 @@ MOST = {
     "instance_info": 156,
     "migration": 442,
     "rescan": 106,
-    "volume": 318,
+    "volume": 320,
 }
 CLAIMING = {"claim", "instance", "migration", "volume"}
 DEFINING = {"build_instances", "instance", "instance_copy", "migration"}

@@ -63,7 +63,7 @@ def _settle(instance: Instance, fleet: Fleet, lost_hosts: Collection[str]) -> No
         if found is None:
             given["new"] = True
         else:
-            hosts[entry["name"]], given["size_gb"] = found[0], found[1]["size_gb"]
+            hosts[entry["name"]], given["size_gb"] = found[0], had_gb(found[1])
             if found[1]["phase"] not in (CLAIMED, BEING_MADE):
                 given.pop("image", None)  # what is on it stays
     if len(set(hosts.values())) > 1:
@@ -103,6 +103,21 @@ def to_have(
         if found is None or is_unused(found[1]):
             new.append(entry["uuid"])
     return new
+
+
+def grows_from(fleet: Fleet, entry: Mapping[str, Any]) -> Optional[int]:
+    """The GiB that the volume ``entry`` {uuid, size_gb} has, if it is there and gets larger, or if a run that was
+    interrupted has claimed a growth of it. Else None."""
+    for _host, told in find(fleet, entry["uuid"]):
+        has = had_gb(told)
+        if not is_unused(told) and (entry["size_gb"] > has or told["size_gb"] > has):
+            return has
+    return None
+
+
+def had_gb(told: Mapping[str, Any]) -> int:
+    """The size of a volume without a growth that is claimed and may be given back."""
+    return int(told.get("grows_from_gb", told["size_gb"]))
 
 
 def is_unused(told: Mapping[str, Any]) -> bool:

@@ -118,7 +118,7 @@ def document(host):
     own["volumes"] = [
         {"uuid": volume_uuid("default", "db-" + host), "name": "db-" + host, "project_id": "default", "size_gb": 20, "role": "OWN",
          "pool": "berth", "instance": {"uuid": instances[0]["uuid"], "name": instances[0]["name"]}, "phase": "active",
-         "changed_at": "2026-11-22T00:00:00Z"}
+         "changed_at": "2026-11-22T00:00:00Z", "grows_from_gb": 10}
     ]  # fmt: skip
     return {**copy.deepcopy(DOCUMENT), **own}
 

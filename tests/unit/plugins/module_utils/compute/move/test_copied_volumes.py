@@ -33,7 +33,7 @@ from test_volumes_of_a_move import (  # noqa: E402  pylint: disable=unused-impor
     table,
 )
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk, volume  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk, volume, volume_growth  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.instance import Instance  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.update_disks import update_disks  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim, room  # noqa: E402
@@ -239,7 +239,10 @@ def test_a_volume_that_was_grown_by_hand_is_refused_before_the_guest_stops_and_g
     fleet.went("revert")
     at(fleet, S).write_bytes(QCOW2)
     grown = [dict(fleet.held(S).spec["volumes"][0], size_gb=3)]
-    update_disks(Instance(fleet.host(S).compute, memory.UUID, timeout=1), [], grown)
+    source = fleet.host(S).compute
+    volume_growth.claim(source, {"name": "db", "size_gb": 3, "instance": memory.UUID}, "t9")
+    volume_growth.confirm(source, DB, "t9")
+    update_disks(Instance(source, memory.UUID, timeout=1), [], grown)
     fleet.wanted = fleet.held(S).spec
     fleet.went("resize")
     assert fleet.roles() == WAITS
