@@ -33,6 +33,7 @@ MOST = {
     "migration": 442,
     "rescan": 106,
     "volume": 320,
+    "volume_info": 86,
 }
 CLAIMING = {"claim", "instance", "migration", "volume"}
 DEFINING = {"build_instances", "instance", "instance_copy", "migration"}

@@ -46,10 +46,13 @@ def closing(
     known = list(outcomes)
     lines = _table(known, CHANGED if acts else UNCHANGED) if known else ["Nothing to do."]
     errors = marked(FAILED, ["%s: %s" % (outcome.instance, outcome.error) for outcome in known if outcome.error])
-    hosts = marked(LEFT_OUT, ["host %s left out: %s" % entry for entry in sorted(left_out.items())])
-    for part, more in ((errors, details), (hosts, ())):
+    for part, more in ((errors, details), (hosts_left_out(left_out), ())):
         lines += [*([""] if part else []), *part, *more]
     return lines
+
+
+def hosts_left_out(left_out: Mapping[str, str]) -> List[str]:
+    return marked(LEFT_OUT, ["host %s left out: %s" % entry for entry in sorted(left_out.items())])
 
 
 def not_running(state: Optional[str]) -> str:

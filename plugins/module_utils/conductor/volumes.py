@@ -139,10 +139,22 @@ def to_delete(
             raise in_use(volume, holder["name"])
         return found[0][0]
     check_none_silent(volume, fleet.verdicts, lost_hosts)
-    if volume not in defined:
-        known = {told["name"] for _host, told in fleet.volumes()}
-        raise VolumeNotFound("no host has a volume %s" % volume, hint=did_you_mean(volume, known, "volume"))
+    check_known(fleet, volume, defined)
     return None
+
+
+def check_known(fleet: Fleet, volume: str, defined: Collection[str]) -> None:
+    """Raise VolumeNotFound if the inventory does not define a volume that no host has, or has for other projects only."""
+    if volume in defined:
+        return
+    others = sorted({told["project_id"] for _host, told in fleet.volumes() if told["name"] == volume})
+    if others:
+        raise VolumeNotFound(
+            "no host has a volume %s of this project, but of %s" % (volume, ", ".join(others)),
+            hint=volume_hints.name_project(volume, others[0]),
+        )
+    known = {told["name"] for _host, told in fleet.volumes()} | set(defined)
+    raise VolumeNotFound("no host has a volume %s" % volume, hint=did_you_mean(volume, known, "volume"))
 
 
 def the_only(

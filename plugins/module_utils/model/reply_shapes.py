@@ -383,6 +383,14 @@ REPLIES = {
     "migration": _MIGRATE,
     "rescan": _RESCAN,
     "volume": object_of({"uuid": uuid}),
+    "volume_info": object_of(
+        {
+            "volumes": list_of(
+                object_of({"uuid": uuid, "generation": generation, "image": or_null(text()), "history": _PEOPLE}),
+                MOST_RECORDS,
+            )
+        }
+    ),
     # Ansible's own
     "package": _NO_KEYS,
     "service": _NO_KEYS,

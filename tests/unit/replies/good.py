@@ -244,6 +244,13 @@ def instance_info(host):
     return {"uuids": []}, {"changed": False, "instances": [held], "foreign": foreign}
 
 
+def volume_info(host):
+    uuid = volume_uuid("default", "db-" + host)
+    history = [{"event": "claim", "at": "2026-11-22T00:00:00Z", "who": "ann@ctl", "run": "r-1", "instance": "web"}]
+    told = {"uuid": uuid, "generation": [1, 4], "image": "debian", "history": history}
+    return {"uuids": [uuid]}, {"changed": False, "volumes": [told]}
+
+
 def cached_image(host):
     asked = {"image": {"name": "guest", "checksum": "sha256:" + "0" * 64, "disk_format": "qcow2"}, "root_gb": 1}
     return asked, {"changed": False, "present": True}
@@ -353,5 +360,6 @@ KINDS = {
     "services": ("systemd_service", systemd_service),
     "systems": ("host_system", host_system),
     "volumes": ("volume", volume),
+    "histories of volumes": ("volume_info", volume_info),
     "group members": ("group_members", group_members),
 }
