@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping, NamedTuple
+from typing import Any, Dict, Iterable, Mapping, NamedTuple
 
 from ..model import hints
+from . import drift
 from .report import FAILED, Outcome, address_of, failure, first_word, not_running
 
 
@@ -33,8 +34,8 @@ WORDS = {
     "update_disks": Words("disks updated", "disks would be updated", "has these data disks"),
     "unlock": Words("unlocked", "would be unlocked", "is not locked"),
 }
-# When these have changed a guest, it may be as its record says again.
-REPAIRING = ("reboot", "recover", "start", "stop", "update_disks")
+# When these would change a guest, it may be as its record says again. After they did, its host compared the two.
+REPAIRING = ("reboot", "recover", "start", "update_disks")
 
 
 def _why(operation: str, result: Mapping[str, Any]) -> str:
@@ -58,8 +59,16 @@ def outcome(operation: str, name: str, located: Dict[str, Any], done: Dict[str, 
     else:
         line.why = located.get("skipped", {}).get(name) or (_why(operation, result) if line.host else "is on no host")
     note = located.get("notes", {}).get(name)
-    repaired = result.get("changed") and operation in REPAIRING
-    by_hand = [] if repaired else located.get("by_hand", {}).get(name, ())
     if not line.error:
-        line.why = "; ".join(part for part in (line.why, note, *by_hand) if part)
+        line.why = "; ".join(part for part in (line.why, note, *_by_hand(operation, name, located, result)) if part)
     return line
+
+
+def _by_hand(operation: str, name: str, located: Dict[str, Any], result: Mapping[str, Any]) -> Iterable[str]:
+    """What somebody changed in libvirt: by the host's answer of this run, otherwise by its facts from before."""
+    answer = result.get("instance") or {}
+    if "domain_differs" in answer:
+        return filter(None, [drift.of_domain(name, answer["domain_differs"])])
+    if result.get("changed") and operation in REPAIRING:
+        return ()
+    return located.get("by_hand", {}).get(name, ())

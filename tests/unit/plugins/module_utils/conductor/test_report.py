@@ -314,6 +314,25 @@ def test_a_start_that_changed_nothing_tells_what_somebody_changed_in_libvirt(cha
     assert said.why == ("" if changed else "runs already; live domain differs")
 
 
+BY_HAND = {"next_start": [["vcpus", "1", "2"]]}
+STILL = "live domain differs: vcpus 2 (record: 1); repaired at the next start or with " + hints.mend("web1")
+
+
+@pytest.mark.parametrize("operation", ["stop", "update_disks", "start", "reboot", "recover"])
+@pytest.mark.parametrize("differs", [BY_HAND, {}])
+def test_after_an_operation_it_is_told_how_the_guest_differs_then(operation, differs):
+    done = {"__berth_done": {"changed": True, "instance": {"domain_differs": differs}}}
+    before = located(by_hand={"web1": ["as it was"]})
+    assert report_power.outcome(operation, "web1", before, done, False).why == (STILL if differs else "")
+
+
+@pytest.mark.parametrize("operation, told", [("stop", "as it was"), ("update_disks", ""), ("start", "")])
+def test_check_mode_tells_what_a_stop_would_leave(operation, told):
+    done = {"__berth_done": {"changed": True, "instance": {"state": "running"}}}
+    before = located(by_hand={"web1": ["as it was"]})
+    assert report_power.outcome(operation, "web1", before, done, True).why == told
+
+
 @pytest.mark.parametrize("operation", ["lock", "unlock", "keep_one"])
 def test_what_touches_no_guest_tells_also_after_a_change_what_somebody_changed_in_libvirt(operation):
     done = {"__berth_done": {"changed": True}}
