@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterable, Mapping, NamedTuple
 
-from ..model import hints
+from ..model.lifecycle import SAVED
 from . import drift
-from .report import FAILED, Outcome, address_of, failure, first_word, not_running
+from .report import FAILED, Outcome, address_of, failure, first_word, left_off
 
 
 class Words(NamedTuple):
@@ -36,13 +36,15 @@ WORDS = {
 }
 # When these would change a guest, it may be as its record says again. After they did, its host compared the two.
 REPAIRING = ("reboot", "recover", "start", "update_disks")
+# Of a guest that was off already: to stop it is to do without its memory.
+STOPPED_SAVED = "its memory was saved to a file with virsh save, and the next start boots without it. Never restore that file afterwards"
 
 
-def _why(operation: str, result: Mapping[str, Any]) -> str:
+def _why(operation: str, name: str, result: Mapping[str, Any]) -> str:
     """Why nothing was changed. A recovery leaves a guest off that somebody ended since its host was booted."""
     state = (result.get("instance") or {}).get("state")
     ended = operation == "recover" and state and state != "running"
-    return "%s; %s" % (not_running(state), hints.start()) if ended else WORDS[operation].unchanged
+    return left_off(name, state) if ended else WORDS[operation].unchanged
 
 
 def outcome(operation: str, name: str, located: Dict[str, Any], done: Dict[str, Any], check_mode: bool) -> Outcome:
@@ -57,8 +59,12 @@ def outcome(operation: str, name: str, located: Dict[str, Any], done: Dict[str, 
     elif result.get("changed"):
         line.state = words.would if check_mode else words.done
     else:
-        line.why = located.get("skipped", {}).get(name) or (_why(operation, result) if line.host else "is on no host")
+        line.why = located.get("skipped", {}).get(name) or (
+            _why(operation, name, result) if line.host else "is on no host"
+        )
     note = located.get("notes", {}).get(name)
+    if operation == "stop" and (result.get("instance") or {}).get("state") == SAVED:
+        note = "; ".join(filter(None, (note, STOPPED_SAVED)))
     if not line.error:
         line.why = "; ".join(part for part in (line.why, note, *_by_hand(operation, name, located, result)) if part)
     return line

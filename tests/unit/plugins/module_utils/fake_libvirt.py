@@ -62,6 +62,7 @@ CONSTANTS = {
     "VIR_DOMAIN_SHUTOFF_DESTROYED": DESTROYED,
     "VIR_DOMAIN_SHUTOFF_CRASHED": CRASH,
     "VIR_DOMAIN_SHUTOFF_FAILED": FAILED,
+    "VIR_DOMAIN_SHUTOFF_SAVED": SAVED,
     "VIR_DOMAIN_AFFECT_LIVE": 1,
     "VIR_DOMAIN_AFFECT_CONFIG": 2,
     "VIR_DOMAIN_BLOCK_RESIZE_BYTES": 1,
@@ -143,6 +144,14 @@ class FakeDomain:
     def managedSave(self, _flags=0):  # noqa: N802
         self.end(SAVED)
         self.saved = True
+
+    def save(self, _file):
+        """virsh save: libvirt does not remember the file."""
+        self.end(SAVED)
+
+    def restore(self, _file):
+        """virsh restore, which is a call of the connection."""
+        self.createWithFlags()
 
     def managedSaveRemove(self, _flags=0):  # noqa: N802
         self.saved = False
