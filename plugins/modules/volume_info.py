@@ -33,7 +33,7 @@ EXAMPLES = r"""
 RETURN = r"""
 volumes:
   description:
-    - The volumes. RV(volumes[].image) is the name of the image that it was made from, null for one that was made empty.
+    - The volumes. C(image) is the name of the image that it was made from, null for one that was made empty.
   returned: success
   type: list
   elements: dict
