@@ -27,7 +27,7 @@ LICENCE_LINES = 4
 LABEL = re.compile(r"(Variables.*|Example):$")
 VARIABLE = re.compile(r"  (\w+)(?:: (.*))?$")
 IMPORTED = re.compile(r"(?<![\w{}])(?:[a-z_]+/)*[a-z_]+\.yml\b")
-DECISION = re.compile(r"__berth_decision: (\w+)")
+DECISION = re.compile(r"__berth_decision: (.+)")
 ROLE = re.compile(r"(?:name|role): berth\.kvm\.(\w+)")
 
 
@@ -93,7 +93,8 @@ def imported(path: Path) -> list[Path]:
             continue
         found.append(path)
         code = code_of(path)
-        names = IMPORTED.findall(code) + ["tasks/%s.yml" % name for name in DECISION.findall(code)]
+        decisions = re.findall(r"\w+", " ".join(DECISION.findall(code)))
+        names = IMPORTED.findall(code) + ["tasks/%s.yml" % name for name in decisions]
         waiting += [folder / name for name in names for folder in (PLAYBOOKS, path.parent)]
     return found
 

@@ -148,7 +148,7 @@ class ActionModule(ControllerAction):
 
 def _over_quota(found, fleet, inventory):
     """Take the instances whose volumes exceed the quota of their project out of ``found``. Return {name: why}."""
-    if not any(task.get("new_volumes") or task.get("grows_gb") for task in found.values()):
+    if not any(task.get("new_volumes") or task.get("grown_volumes") for task in found.values()):
         return {}
     over = volume_quotas.before_the_claims(found, fleet, inventory.catalogs.shared.quotas)
     for name in over:
@@ -157,7 +157,7 @@ def _over_quota(found, fleet, inventory):
 
 
 def _wanted_disks(task_vars, fleet, name, found, given, run):
-    """{disks, project, volumes, new_volumes, grows_gb} that the inventory gives the instance; no volumes if it does not
+    """{disks, project, volumes, new_volumes, grown_volumes} that the inventory gives the instance; no volumes if it does not
     mention any."""
     project, disks = project_of(given), _disks(task_vars, name)
     wanted = _volumes(task_vars, name, project)
@@ -175,12 +175,16 @@ def _wanted_disks(task_vars, fleet, name, found, given, run):
     return {
         "disks": disks,
         "project": project,
-        "grows_gb": volume_quotas.grows_gb(fleet, wanted),
         "volumes": [{part: entry[part] for part in parts if entry[part] is not None} for entry in wanted],
         "new_volumes": [
             _new_volume(task_vars, name, project, {**entry, "pool": entry["pool"] or pool}, found["uuid"])
             for entry in wanted
             if entry["uuid"] in new
+        ],
+        "grown_volumes": [
+            {**{part: entry[part] for part in ("uuid", "name", "size_gb")}, "from_gb": has, "instance": found["uuid"]}
+            for entry in wanted
+            if (has := volumes.grows_from(fleet, entry)) is not None
         ],
     }
 

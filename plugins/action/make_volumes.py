@@ -35,17 +35,17 @@ class ActionModule(ControllerAction):
             making.is_claimed = not making.error
         if not self._task.check_mode:
             quotas = Catalogs(task_vars, located["names"], hosts, self._loader).shared.quotas
-            over = self._make(task_vars, wanted, [host for host in hosts if host not in lost], lost, located, quotas)
+            over = self._make(task_vars, makings, [host for host in hosts if host not in lost], lost, located, quotas)
         failures = {**over, **new_volumes.failures(makings)}
         located["errors"].update(failures)
         located["found"] = [name for name in located["found"] if name not in failures]
         changed = any(not making.error for making in makings)
         return {"changed": changed, "ansible_facts": {"berth_located": located}, "_ansible_verbose_override": True}
 
-    def _make(self, task_vars, wanted, hosts, lost, located, quotas):
-        """Read all hosts after the claims, then create the volumes that no other run creates and that the quotas allow.
+    def _make(self, task_vars, makings, hosts, lost, located, quotas):
+        """Read all hosts after the claims, then create and grow the volumes that no other run creates and that the quotas allow.
         Return {name: why} of the instances that exceed theirs."""
-        claimed = [making for making in wanted if making.is_claimed]
+        claimed = [making for making in makings if making.is_claimed]
         if not claimed:
             return {}
         scans = plain(answers(ask(self, task_vars, hosts, "rescan", {})))
@@ -54,19 +54,20 @@ class ActionModule(ControllerAction):
         told = [scan for scan in scans.values() if "host_uuid" in scan]
         over = volume_quotas.after_the_claims(located["instances"], claimed, told, quotas)
         over = {name: new_volumes.told(error) for name, error in over.items()}
-        for making in claimed:
-            making.error = making.error or over.get(making.name)
+        refused_of = {**new_volumes.failures(makings), **over}
+        for making in claimed:  # all of an instance, or none: one that fails gets nothing
+            making.error = making.error or refused_of.get(making.name)
         self._ask(task_vars, [making for making in claimed if making.error], "absent")
         self._ask(task_vars, [making for making in claimed if not making.error], "present")
         return over
 
     def _ask(self, task_vars, makings, state):
-        """Bring the volumes to the state on their hosts, and record what a host refused."""
+        """Bring the volumes, or their growth, to the state on their hosts, and record what a host refused."""
         for of_host in new_volumes.rounds(makings):
             own = {host: making.arguments(state) for host, making in of_host.items()}
             parts = {
                 part: {host: given[part] for host, given in own.items() if part in given}
-                for part in ("uuid", "state", "token", "volume")
+                for part in ("uuid", "state", "token", "volume", "grows")
             }
             for host, reply in plain(answers(ask(self, task_vars, of_host, "volume", {}, parts))).items():
                 if ("error" in reply or "reason" in reply) and not of_host[host].error:

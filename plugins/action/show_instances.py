@@ -17,16 +17,15 @@ from ..plugin_utils.controller import (
     instances_among,
     kvm_hosts,
     lost_hosts,
+    outcomes_reported,
     read_reports,
     reason_of,
     results_fact,
     variables,
 )
 from ..plugin_utils.inventory_differences import InventoryDifferences
-from ..plugin_utils.screen import say, verbosity
+from ..plugin_utils.screen import events_shown, say
 from ..plugin_utils.selection import in_inventory, not_found
-
-EVENTS = 15  # all of them with -v
 
 
 class ActionModule(ControllerAction):
@@ -34,6 +33,9 @@ class ActionModule(ControllerAction):
         "instances": {"type": "list", "elements": "str", "required": True},
         "hosts": {"type": "list", "elements": "str"},
     }
+
+    def reported(self, result):
+        return {**outcomes_reported(result), **{part: result[part] for part in ("instances", "free_volumes")}}
 
     def act(self, args, task_vars):
         hosts, names = kvm_hosts(task_vars, args["hosts"]), instances_among(task_vars, args["instances"])
@@ -54,7 +56,7 @@ class ActionModule(ControllerAction):
             problem = _problem(fleet, name, uuid, lost) or _not_told(name, holders, silent)
             if held and all(found.get("vm_state") == report_instance.DELETED for _host, found in held):
                 shown[name] = [dict(found, host=host) for host, found in held]
-                say("", *report_instance.lines_of_deleted(name, held, 1000 if verbosity() else EVENTS))
+                say("", *report_instance.lines_of_deleted(name, held, events_shown()))
                 held = []
             if held:
                 shown[name] = [dict(found, host=host) for host, found in held]
@@ -64,7 +66,7 @@ class ActionModule(ControllerAction):
                 )
                 said.why = "; ".join(part for part in (said.why, *differs) if part)
                 outcomes.append(said)
-                say("", *report_instance.lines(name, held, problem and str(problem), 1000 if verbosity() else EVENTS))
+                say("", *report_instance.lines(name, held, problem and str(problem), events_shown()))
             elif problem:
                 outcomes.append(_failed(name, problem))
             elif uuid in failed:

@@ -39,7 +39,8 @@ EXAMPLES = r"""
 RETURN = r"""
 instances:
   description:
-    - The instances. C(state) is that of the guest in libvirt, or C(absent).
+    - The instances. C(state) is that of the guest in libvirt, C(saved) if it is off because somebody saved its memory to a file of their
+      own (C(virsh save)), or C(absent).
     - An instance whose creation failed here last is in C(vm_state) error, with C(faults) of C(code), C(message), C(host) and C(at),
       until it is created or deleted. It holds nothing.
     - An instance that was deleted from this host is in C(vm_state) deleted, with its history, for 30 days. It is returned only if its uuid
@@ -70,7 +71,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute import paths
 from ..module_utils.compute.errors import FAILURES, result_of
-from ..module_utils.compute.guest import console, domains
+from ..module_utils.compute.guest import console, domain, domains
 from ..module_utils.compute.guest.summary import describe
 from ..module_utils.compute.host.host import Host
 from ..module_utils.compute.move import transfer
@@ -87,6 +88,7 @@ def read(host, uuids, console_lines=0):
     for record in records:
         if not uuids or record.uuid in uuids:
             state = found[record.uuid][1] if record.uuid in found else None
+            state = domain.shown_state(host.connection, record.uuid, state)
             shown = dict(describe(record, state), token=record.token, console_log=paths.console_log(record.uuid))
             if console_lines:
                 shown["console"] = console.look(host.connection, record.uuid, console_lines)
@@ -101,8 +103,8 @@ def read(host, uuids, console_lines=0):
     known = [deleted.describe(host.store, check_uuid(uuid)) for uuid in uuids if uuid not in told]
     instances += [instance for instance in known if instance]
     foreign = [
-        {"uuid": uuid, "name": domain.name(), "state": state}
-        for uuid, (domain, state) in sorted(found.items())
+        {"uuid": uuid, "name": guest.name(), "state": state}
+        for uuid, (guest, state) in sorted(found.items())
         if uuid not in mine
     ]
     return instances, foreign

@@ -10,11 +10,13 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: make_volumes
 version_added: 0.2.0
-short_description: "Internal: make new volumes for existing instances"
+short_description: "Internal: make and grow volumes for existing instances"
 description:
   - Part of playbook C(berth.kvm.update_disks). Claims each volume that no host has on the host of its instance, reads all hosts
     again, and makes those that no other run makes elsewhere and that the quotas allow. The claims of the others are withdrawn and
     their instances fail.
+  - Claims the larger size of each volume that is to grow in the same way, and confirms it if the quotas allow. Otherwise the volume
+    stays as it is, and the instance fails.
   - A new volume is empty and free until the playbook attaches it.
 extends_documentation_fragment:
   - berth.kvm.controller
@@ -30,8 +32,8 @@ EXAMPLES = r"""
 
 RETURN = r"""
 ansible_facts:
-  description: The instances of the run, as a fact of localhost. Those whose volumes were not made have failed.
-  returned: where a volume was to be made
+  description: The instances of the run, as a fact of localhost. Those whose volumes were not made, or may not grow, have failed.
+  returned: where a volume was to be made or to grow
   type: dict
   contains:
     berth_located:

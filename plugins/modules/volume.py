@@ -12,6 +12,7 @@ short_description: Make or remove a volume on a KVM host
 description:
   - Removes a free volume with its file. A volume that an instance uses is refused, with the instance's name.
   - Makes a volume for an existing instance in two steps, claimed and present. It is free until it is attached.
+  - Has a volume that is there grow, in the same two steps, with O(grows). Its file grows when the instance is updated.
   - Playbooks C(berth.kvm.delete_volume) and C(berth.kvm.update_disks) run it.
 options:
   uuid:
@@ -51,6 +52,12 @@ options:
         description: The UUID of the instance beside which it is made.
         type: str
         required: true
+  grows:
+    description:
+      - Whether O(volume) is there and grows to its O(volume.size_gb). V(claimed) takes the room, V(present) confirms the larger size, and
+        V(absent) gives the claim with O(token) back.
+    type: bool
+    default: false
 extends_documentation_fragment:
   - berth.kvm.host
   - berth.kvm.host.by
@@ -79,7 +86,7 @@ uuid:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.compute.disk import new_volume, volume
+from ..module_utils.compute.disk import new_volume, volume, volume_growth
 from ..module_utils.compute.errors import FAILURES, result_of
 from ..module_utils.compute.host.host import Host
 from ..module_utils.compute.record import journal, state_directory
@@ -96,6 +103,7 @@ ARGUMENTS = {
     "state": {"type": "str", "choices": ["absent", "claimed", "present"], "default": "absent"},
     "token": {"type": "str", "no_log": False},
     "volume": {"type": "dict", "options": VOLUME},
+    "grows": {"type": "bool", "default": False},
     "by": {"type": "dict"},
 }
 
@@ -103,6 +111,8 @@ ARGUMENTS = {
 def act(host, params, dry):
     """Return whether anything was changed."""
     uuid, token = params["uuid"], params["token"]
+    if params["grows"]:
+        return _grow(host, params, dry)
     if params["state"] == "claimed":
         new_volume.claim(host, params["volume"], token, dry)
     elif params["state"] == "present":
@@ -112,6 +122,13 @@ def act(host, params, dry):
     else:
         return volume.delete(host, uuid, dry=dry)
     return True
+
+
+def _grow(host, params, dry):
+    if params["state"] == "claimed":
+        return volume_growth.claim(host, params["volume"], params["token"], dry)
+    settle = volume_growth.confirm if params["state"] == "present" else volume_growth.give_back
+    return settle(host, params["uuid"], params["token"], dry)
 
 
 def main():

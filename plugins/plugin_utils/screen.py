@@ -22,6 +22,7 @@ COLOURS = {
     LEFT_OUT: "COLOR_UNREACHABLE",
     WARNING: "COLOR_WARN",
 }
+EVENTS = 15
 
 
 def is_for_programs(callback: str) -> bool:
@@ -50,6 +51,11 @@ def _painted(line: str, text: str) -> str:
 
 def warn(line: str) -> None:
     Display().warning(visible(line))
+
+
+def events_shown() -> int:
+    """How many events of a history are shown: all of them with -v."""
+    return 1000 if verbosity() else EVENTS
 
 
 def verbosity() -> int:

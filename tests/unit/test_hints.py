@@ -23,6 +23,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.model import (
     hints,
     host_hints,
     input_hints,
+    saved_hints,
     state_hints,
     take_over_hints,
     volume_hints,
@@ -31,7 +32,17 @@ from ansible_collections.berth.kvm.plugins.module_utils.model import (
 ROOT = Path(__file__).resolve().parents[2]
 EACH = [
     (name, hint)
-    for home in (fleet_hints, group_hints, hints, host_hints, input_hints, state_hints, take_over_hints, volume_hints)
+    for home in (
+        fleet_hints,
+        group_hints,
+        hints,
+        host_hints,
+        input_hints,
+        saved_hints,
+        state_hints,
+        take_over_hints,
+        volume_hints,
+    )
     for name, hint in inspect.getmembers(home, inspect.isfunction)
     if hint.__module__ == home.__name__
 ]
@@ -44,6 +55,7 @@ HOMES = [
         "hints.py",
         "host_hints.py",
         "input_hints.py",
+        "saved_hints.py",
         "state_hints.py",
         "take_over_hints.py",
         "volume_hints.py",
@@ -129,6 +141,7 @@ def test_every_hint_is_printed_somewhere():
             "hints",
             "host_hints",
             "input_hints",
+            "saved_hints",
             "state_hints",
             "take_over_hints",
             "volume_hints",

@@ -94,7 +94,8 @@ class DisksUsed(BerthError):
 
 class GuestSaved(BerthError):
     """The guest's memory was saved, for example with ``virsh managedsave``. A move would lose this memory or separate
-    it from its disks; setting a copy aside would lose it. The guest was left as it is."""
+    it from its disks; setting a copy aside would lose it, and so would a start if it is in a file of ``virsh save``. The
+    guest was left as it is."""
 
 
 class GuestCrashed(BerthError):

@@ -12,7 +12,7 @@ import dataclasses
 import textwrap
 from typing import Callable, Dict, Iterator, List, Mapping, Sequence, Tuple
 
-from ..model import failed_builds, fleet_hints, hints, host_hints, state_hints, volume_hints
+from ..model import failed_builds, fleet_hints, hints, host_hints, saved_hints, state_hints, volume_hints
 from ..model import line as line_kinds
 from ..model.errors import shortened
 from ..model.lifecycle import ACTIVE, DELETING, OWN, SETTING_ASIDE
@@ -86,6 +86,7 @@ TODO: Dict[str, Callable[[str, str, str], str]] = {
     "GuestPaused": lambda host, name, said: hints.let_go_on(name),
     "GuestHung": lambda host, name, said: hints.hung_guest(name),
     "GuestOff": lambda host, name, said: fleet_hints.recover_or_start(name),
+    "GuestSaved": lambda host, name, said: saved_hints.restore_or_boot(name),
     "RunsWithoutOwner": lambda host, name, said: hints.find_the_right_copy(),
     "StateUnsafe": lambda host, name, said: state_hints.close_to_others(host),
 }

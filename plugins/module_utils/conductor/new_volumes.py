@@ -1,9 +1,11 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Volumes that update_disks creates for existing instances: claimed first, created after all hosts were read again.
+"""Volumes that update_disks creates for existing instances, or has grow: claimed first, settled after all hosts were read
+again.
 
-If two runs create one volume on two hosts, at least one of them sees the other's claim and gives way.
+If two runs create one volume on two hosts, or exceed a quota together, at least one of them sees the other's claim and
+gives way.
 """
 
 from __future__ import annotations
@@ -13,12 +15,14 @@ from typing import Any, Callable, Collection, Dict, Iterable, List, Mapping, Opt
 
 from ..model.errors import BerthError
 from ..model.messages import Document
+from ..model.quota import Amounts
 from . import volumes
 
 
 @dataclasses.dataclass
 class Making:
-    """A volume {uuid, name, size_gb, pool, image, instance (its uuid)} to create on ``host`` for instance ``name``."""
+    """A volume {uuid, name, size_gb, pool, image, instance (its uuid)} to create on ``host`` for instance ``name``. With
+    ``from_gb`` it is there, has that size and grows: {uuid, name, size_gb, instance}."""
 
     name: str
     host: str
@@ -26,25 +30,37 @@ class Making:
     token: str
     is_claimed: bool = False
     error: Optional[str] = None
+    from_gb: Optional[int] = None
 
     @property
     def uuid(self) -> str:
         return str(self.volume["uuid"])
 
+    @property
+    def grows(self) -> bool:
+        return self.from_gb is not None
+
+    @property
+    def needs(self) -> Amounts:
+        """What it adds to the usage of the project."""
+        return {"volumes": int(not self.grows), "gigabytes": int(self.volume["size_gb"]) - (self.from_gb or 0)}
+
     def arguments(self, state: str) -> Document:
         """The arguments of the request to the host."""
-        asked = {"uuid": self.uuid, "state": state, "token": self.token}
+        asked = {"uuid": self.uuid, "state": state, "token": self.token, **({"grows": True} if self.grows else {})}
         parts = {part: value for part, value in self.volume.items() if part != "uuid"}
         return asked if state == "absent" else {**asked, "volume": parts}
 
 
 def to_make(instances: Mapping[str, Mapping[str, Any]], new_token: Callable[[], str]) -> List[Making]:
-    """``instances``: name -> {hosts, new_volumes}. If two of them want the same volume, only the first gets it."""
+    """``instances``: name -> {hosts, new_volumes, grown_volumes}. If two of them want the same volume, only the first gets
+    it."""
     found: List[Making] = []
     takers: Dict[str, str] = {}
     for name, instance in instances.items():
-        for volume in instance.get("new_volumes") or ():
-            making = Making(name, instance["hosts"][-1], dict(volume), new_token())
+        for volume in [*(instance.get("new_volumes") or ()), *(instance.get("grown_volumes") or ())]:
+            parts = {part: value for part, value in volume.items() if part != "from_gb"}
+            making = Making(name, instance["hosts"][-1], parts, new_token(), from_gb=volume.get("from_gb"))
             taker = takers.setdefault(making.uuid, name)
             if taker != name:
                 making.error = told(volumes.in_use(str(volume["name"]), taker, name))
@@ -70,9 +86,14 @@ def decide(
     silent: Mapping[str, str],
     lost_hosts: Collection[str],
 ) -> None:
-    """A claimed volume fails if another host has it, or may have it. ``scans``: host -> its report after the claims."""
+    """A claimed volume fails if another host has it, or may have it; one that grows, if its own host does not answer.
+    ``scans``: host -> its report after the claims."""
     for making in makings:
-        if making.is_claimed and not making.error:
+        if making.grows and making.host in silent:
+            making.error = making.error or "HostUnreachable: volume %s on %s: %s" % (
+                making.volume["name"], making.host, silent[making.host],
+            )  # fmt: skip
+        elif making.is_claimed and not making.error and not making.grows:
             try:
                 volumes.check_claim(making.volume, making.host, scans, silent, lost_hosts)
             except BerthError as error:

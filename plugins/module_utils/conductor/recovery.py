@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional
 
-from ..model import hints
 from ..model.lifecycle import OWN
 from .errors import InstanceMoving, InstanceUnknown
 from .fleet import Fleet
 from .locate import locate
-from .report import PAUSED, not_running
+from .report import PAUSED, left_off
 
 ALIVE = ("running", *PAUSED)
 
@@ -29,7 +28,7 @@ def to_recover(fleet: Fleet, name: str, uuid: str, lost_hosts: List[str]) -> Dic
         return {"hosts": [], "skipped": str(error)}
     state = _meant_to_run(fleet, uuid, hosts[-1]) if hosts else None
     if state in PAUSED:
-        return {"hosts": [], "skipped": "%s; %s" % (not_running(state), hints.start())}
+        return {"hosts": [], "skipped": left_off(name, state)}
     return {"hosts": hosts[-1:] if state and state not in ALIVE else [], "skipped": None}
 
 

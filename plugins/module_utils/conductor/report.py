@@ -10,6 +10,8 @@ import re
 import textwrap
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence
 
+from ..model import hints, saved_hints
+from ..model.lifecycle import SAVED
 from ..model.line import CHANGED, FAILED, LEFT_OUT, UNCHANGED, marked
 from ..placement.text import table
 
@@ -46,15 +48,27 @@ def closing(
     known = list(outcomes)
     lines = _table(known, CHANGED if acts else UNCHANGED) if known else ["Nothing to do."]
     errors = marked(FAILED, ["%s: %s" % (outcome.instance, outcome.error) for outcome in known if outcome.error])
-    hosts = marked(LEFT_OUT, ["host %s left out: %s" % entry for entry in sorted(left_out.items())])
-    for part, more in ((errors, details), (hosts, ())):
+    for part, more in ((errors, details), (hosts_left_out(left_out), ())):
         lines += [*([""] if part else []), *part, *more]
     return lines
 
 
+def hosts_left_out(left_out: Mapping[str, str]) -> List[str]:
+    return marked(LEFT_OUT, ["host %s left out: %s" % entry for entry in sorted(left_out.items())])
+
+
 def not_running(state: Optional[str]) -> str:
     """The state of a guest that does not run although nobody stopped it with berth, from libvirt's ``state``."""
+    if state == SAVED:
+        return "off: its memory was saved to a file with virsh save"
     return str(state) if state in PAUSED else "off, though nobody stopped it with berth.kvm.stop"
+
+
+def left_off(name: str, state: Optional[str]) -> str:
+    """The same, with what helps."""
+    if state == SAVED:
+        return "%s. %s" % (not_running(state), saved_hints.restore_or_boot(name))
+    return "%s; %s" % (not_running(state), hints.start())
 
 
 def failure(done: Dict[str, Any], result: Mapping[str, Any]) -> str:

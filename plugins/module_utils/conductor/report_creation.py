@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Optional
 from ..model import data_disks, hints
 from . import drift, filter_drift, volume_drift
 from .plan import ACTIVE, EXISTING, FAILED, PLANNED, UNCONFIRMED
-from .report import PAUSED, Outcome, address_of, closing, named, not_running, tried
+from .report import PAUSED, Outcome, address_of, closing, left_off, named, not_running, tried
 
 Plan = Dict[str, Any]
 
@@ -103,4 +103,6 @@ def left_as_found(instance: Dict[str, Any]) -> Optional[str]:
     if found.get("power_state") == "shutdown" and wanted == "stopped":
         return "stopped, as the inventory says"
     meant = found.get("power_state") == "shutdown" and found.get("state") not in PAUSED
-    return "%s; %s" % ("stopped" if meant else not_running(found.get("state")), "locked" if locked else hints.start())
+    if locked:
+        return "%s; locked" % ("stopped" if meant else not_running(found.get("state")))
+    return "stopped; %s" % hints.start() if meant else left_off(instance.get("name", ""), found.get("state"))

@@ -8,12 +8,11 @@ from __future__ import annotations
 import datetime
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from ..model import hints
 from ..model.lifecycle import ACTIVE, OWN
 from ..model.messages import Document
 from ..placement.text import table
 from .moving import unconfirmed
-from .report import Outcome, not_running
+from .report import Outcome, left_off
 
 Held = Sequence[Tuple[str, Document]]  # (host, what its module instance_info reports about the instance)
 DELETED = "deleted"  # the vm_state of an instance that no longer exists
@@ -29,7 +28,7 @@ def outcome(name: str, held: Held) -> Outcome:
     why = [found["task_state"]] if found.get("task_state") else []
     at_rest = (found.get("role"), found.get("phase"), found.get("vm_state")) == (OWN, ACTIVE, "active")
     if at_rest and found.get("state") != "running":
-        why += [not_running(found.get("state")), hints.start()]
+        why += [left_off(name, found.get("state"))]
     why += ["locked"] if found.get("locked") else []
     why += [unconfirmed(None)] if (found.get("vm_state"), found.get("task_state")) == ("resized", None) else []
     addresses = [nic["address"] for nic in found.get("networks") or () if nic.get("address")]

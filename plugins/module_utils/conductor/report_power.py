@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping, NamedTuple
+from typing import Any, Dict, Iterable, Mapping, NamedTuple
 
-from ..model import hints
-from .report import FAILED, Outcome, address_of, failure, first_word, not_running
+from ..model.lifecycle import SAVED
+from . import drift
+from .report import FAILED, Outcome, address_of, failure, first_word, left_off
 
 
 class Words(NamedTuple):
@@ -33,15 +34,17 @@ WORDS = {
     "update_disks": Words("disks updated", "disks would be updated", "has these data disks"),
     "unlock": Words("unlocked", "would be unlocked", "is not locked"),
 }
-# When these have changed a guest, it may be as its record says again.
-REPAIRING = ("reboot", "recover", "start", "stop", "update_disks")
+# When these would change a guest, it may be as its record says again. After they did, its host compared the two.
+REPAIRING = ("reboot", "recover", "start", "update_disks")
+# Of a guest that was off already: to stop it is to do without its memory.
+STOPPED_SAVED = "its memory was saved to a file with virsh save, and the next start boots without it. Never restore that file afterwards"
 
 
-def _why(operation: str, result: Mapping[str, Any]) -> str:
+def _why(operation: str, name: str, result: Mapping[str, Any]) -> str:
     """Why nothing was changed. A recovery leaves a guest off that somebody ended since its host was booted."""
     state = (result.get("instance") or {}).get("state")
     ended = operation == "recover" and state and state != "running"
-    return "%s; %s" % (not_running(state), hints.start()) if ended else WORDS[operation].unchanged
+    return left_off(name, state) if ended else WORDS[operation].unchanged
 
 
 def outcome(operation: str, name: str, located: Dict[str, Any], done: Dict[str, Any], check_mode: bool) -> Outcome:
@@ -56,10 +59,22 @@ def outcome(operation: str, name: str, located: Dict[str, Any], done: Dict[str, 
     elif result.get("changed"):
         line.state = words.would if check_mode else words.done
     else:
-        line.why = located.get("skipped", {}).get(name) or (_why(operation, result) if line.host else "is on no host")
+        line.why = located.get("skipped", {}).get(name) or (
+            _why(operation, name, result) if line.host else "is on no host"
+        )
     note = located.get("notes", {}).get(name)
-    repaired = result.get("changed") and operation in REPAIRING
-    by_hand = [] if repaired else located.get("by_hand", {}).get(name, ())
+    if operation == "stop" and (result.get("instance") or {}).get("state") == SAVED:
+        note = "; ".join(filter(None, (note, STOPPED_SAVED)))
     if not line.error:
-        line.why = "; ".join(part for part in (line.why, note, *by_hand) if part)
+        line.why = "; ".join(part for part in (line.why, note, *_by_hand(operation, name, located, result)) if part)
     return line
+
+
+def _by_hand(operation: str, name: str, located: Dict[str, Any], result: Mapping[str, Any]) -> Iterable[str]:
+    """What somebody changed in libvirt: by the host's answer of this run, otherwise by its facts from before."""
+    answer = result.get("instance") or {}
+    if "domain_differs" in answer:
+        return filter(None, [drift.of_domain(name, answer["domain_differs"])])
+    if result.get("changed") and operation in REPAIRING:
+        return ()
+    return located.get("by_hand", {}).get(name, ())

@@ -63,7 +63,7 @@ def _settle(instance: Instance, fleet: Fleet, lost_hosts: Collection[str]) -> No
         if found is None:
             given["new"] = True
         else:
-            hosts[entry["name"]], given["size_gb"] = found[0], found[1]["size_gb"]
+            hosts[entry["name"]], given["size_gb"] = found[0], had_gb(found[1])
             if found[1]["phase"] not in (CLAIMED, BEING_MADE):
                 given.pop("image", None)  # what is on it stays
     if len(set(hosts.values())) > 1:
@@ -105,6 +105,21 @@ def to_have(
     return new
 
 
+def grows_from(fleet: Fleet, entry: Mapping[str, Any]) -> Optional[int]:
+    """The GiB that the volume ``entry`` {uuid, size_gb} has, if it is there and gets larger, or if a run that was
+    interrupted has claimed a growth of it. Else None."""
+    for _host, told in find(fleet, entry["uuid"]):
+        has = had_gb(told)
+        if not is_unused(told) and (entry["size_gb"] > has or told["size_gb"] > has):
+            return has
+    return None
+
+
+def had_gb(told: Mapping[str, Any]) -> int:
+    """The size of a volume without a growth that is claimed and may be given back."""
+    return int(told.get("grows_from_gb", told["size_gb"]))
+
+
 def is_unused(told: Mapping[str, Any]) -> bool:
     """Whether the record was left by a run that was interrupted before it created the volume."""
     return told.get("phase") in (CLAIMED, BEING_MADE) and not told["instance"]
@@ -124,10 +139,22 @@ def to_delete(
             raise in_use(volume, holder["name"])
         return found[0][0]
     check_none_silent(volume, fleet.verdicts, lost_hosts)
-    if volume not in defined:
-        known = {told["name"] for _host, told in fleet.volumes()}
-        raise VolumeNotFound("no host has a volume %s" % volume, hint=did_you_mean(volume, known, "volume"))
+    check_known(fleet, volume, defined)
     return None
+
+
+def check_known(fleet: Fleet, volume: str, defined: Collection[str]) -> None:
+    """Raise VolumeNotFound if the inventory does not define a volume that no host has, or has for other projects only."""
+    if volume in defined:
+        return
+    others = sorted({told["project_id"] for _host, told in fleet.volumes() if told["name"] == volume})
+    if others:
+        raise VolumeNotFound(
+            "no host has a volume %s of this project, but of %s" % (volume, ", ".join(others)),
+            hint=volume_hints.name_project(volume, others[0]),
+        )
+    known = {told["name"] for _host, told in fleet.volumes()} | set(defined)
+    raise VolumeNotFound("no host has a volume %s" % volume, hint=did_you_mean(volume, known, "volume"))
 
 
 def the_only(

@@ -280,14 +280,6 @@ def keep_one_again(name: str) -> str:
     return "Run berth.kvm.keep_one for %s again, with the same berth_keep_on: it finishes what it began" % name
 
 
-def keep_or_drop_memory(name: str, host: str, uuid: str) -> str:
-    """The copy of an instance that is to be set aside has its memory saved (virsh managedsave)."""
-    return (
-        "If this copy is right, run berth.kvm.keep_one for %s with this host as berth_keep_on: it stays with its memory. If its "
-        "memory may be lost, on %s: virsh managedsave-remove %s; then run the same again" % (name, host, uuid)
-    )
-
-
 def disks_of_another_host(uuid: str) -> str:
     """On storage that hosts share, the disks of the instance belong to another host. The only copy may be there."""
     return (

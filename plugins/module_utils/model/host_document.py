@@ -220,9 +220,10 @@ _VOLUME = object_of(
         "instance": or_null(object_of({"uuid": uuid, "name": text()})),
         "role": choice("OWN", "IN", "OUT", "CLAIM"),
         "phase": state,
+        "grows_from_gb": _SIZE,
         "changed_at": or_null(text(40)),
     },
-    optional=("changed_at",),
+    optional=("changed_at", "grows_from_gb"),
 )
 
 _CELL = object_of(

@@ -27,6 +27,9 @@ RESIZING, FROZEN, INCOMING, VERIFIED, KEEP, RESIZED = "resizing", "frozen", "inc
 CONFIRMING, REVERTING, REVERTED, RESTORING = "confirming", "reverting", "reverted", "restoring"
 ERASING = "erasing"
 
+# For people, the state of a guest that is off because somebody saved its memory to a file of their own (virsh save).
+SAVED = "saved"
+
 State = Tuple[str, str]
 # Nova's (vm_state or None for the one before the move, task_state, status of the migration).
 Names = Tuple[Optional[str], Optional[str], str]

@@ -36,6 +36,7 @@ TYPES: Dict[Tuple[str, ...], str] = {
     **{("spec", name): TEXT for name in ("pool", "availability_zone", "host_zone", "access_ip_v4", "access_ip_v6")},
     ("spec", "volumes"): OBJECTS,
     ("spec", "instance"): MAYBE_OBJECT,
+    ("spec", "grows_from_gb"): COUNT,
     ("spec", "hardware"): MAYBE_OBJECT,
     ("spec", "hardware", "machine"): TEXT,
     ("spec", "hardware", "devices"): OBJECT_OF_TEXTS,

@@ -136,6 +136,7 @@ _OF_MANY = {
     "host_facts": ("looks", "moves"),
     "instance_info": ("instances", "foreign"),
     "rescan": ("instances",),
+    "volume_info": ("volumes",),
 }
 _OF_SINGLE = {"instance": "instance", "instance_copy": "instance_copy", "migration": "move"}
 
@@ -157,6 +158,8 @@ def _check_answers(module: str, reply: Reply, arguments: Mapping[str, Any]) -> N
         _check_claims(reply, arguments.get("claims") or ())
     if module == "build_instances":
         _check_asked(reply["builds"], {each["uuid"] for each in arguments.get("builds") or ()}, "builds")
+    if module == "volume_info":
+        _check_asked(reply["volumes"], set(arguments.get("uuids") or ()), "volumes")
     for at, look in enumerate(reply.get("looks") or ()):
         if look["instance"]["uuid"] != look["uuid"]:
             raise Fault(look["instance"]["uuid"], "the uuid of the instance", "uuid", "instance", at, "looks")
@@ -167,7 +170,7 @@ def _check_answers(module: str, reply: Reply, arguments: Mapping[str, Any]) -> N
 def _check_asked(entries: Iterable[Document], asked: Set[str], name: str) -> None:
     for at, entry in enumerate(entries):
         if entry["uuid"] not in asked:
-            raise Fault(entry["uuid"], "an instance that was asked about", "uuid", at, name)
+            raise Fault(entry["uuid"], "one that was asked about", "uuid", at, name)
 
 
 def _of_each_build(builds: Iterable[Document], host: str) -> List[Document]:

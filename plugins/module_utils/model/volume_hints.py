@@ -82,6 +82,11 @@ def use_or_delete_volume(volume: str, project: str) -> str:
     )
 
 
+def name_project(volume: str, project: str) -> str:
+    """Another project has a volume of this name."""
+    return "If that is meant: -e berth_volume=%s -e berth_project=%s" % (shlex.quote(volume), shlex.quote(project))
+
+
 def delete_begun_volume(volume: str, project: str) -> str:
     """A volume was begun with another size, pool or image than the inventory has now, and nothing is on it."""
     return (

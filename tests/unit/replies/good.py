@@ -118,7 +118,7 @@ def document(host):
     own["volumes"] = [
         {"uuid": volume_uuid("default", "db-" + host), "name": "db-" + host, "project_id": "default", "size_gb": 20, "role": "OWN",
          "pool": "berth", "instance": {"uuid": instances[0]["uuid"], "name": instances[0]["name"]}, "phase": "active",
-         "changed_at": "2026-11-22T00:00:00Z"}
+         "changed_at": "2026-11-22T00:00:00Z", "grows_from_gb": 10}
     ]  # fmt: skip
     return {**copy.deepcopy(DOCUMENT), **own}
 
@@ -245,6 +245,13 @@ def instance_info(host):
     return {"uuids": []}, {"changed": False, "instances": [held], "foreign": foreign}
 
 
+def volume_info(host):
+    uuid = volume_uuid("default", "db-" + host)
+    history = [{"event": "claim", "at": "2026-11-22T00:00:00Z", "who": "ann@ctl", "run": "r-1", "instance": "web"}]
+    told = {"uuid": uuid, "generation": [1, 4], "image": "debian", "history": history}
+    return {"uuids": [uuid]}, {"changed": False, "volumes": [told]}
+
+
 def cached_image(host):
     asked = {"image": {"name": "guest", "checksum": "sha256:" + "0" * 64, "disk_format": "qcow2"}, "root_gb": 1}
     return asked, {"changed": False, "present": True}
@@ -354,5 +361,6 @@ KINDS = {
     "services": ("systemd_service", systemd_service),
     "systems": ("host_system", host_system),
     "volumes": ("volume", volume),
+    "histories of volumes": ("volume_info", volume_info),
     "group members": ("group_members", group_members),
 }

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Whether a guest's disks, by libvirt and the files' own headers, are those that its record names, and whether its
-memory was saved beside them (virsh managedsave), which forbids a move.
+memory was saved beside them (virsh managedsave), which forbids a move, or to a file (virsh save), which forbids a start.
 
 After a backup program's snapshot, or if a disk was attached or copied elsewhere, the newest data is not where the
 record says, and using the record's names would bring back an old state. So whatever moves, starts or removes a guest
@@ -17,7 +17,7 @@ import shlex
 from typing import List, Optional, Tuple
 from xml.etree import ElementTree
 
-from ...model import hints, state_hints
+from ...model import hints, saved_hints, state_hints
 from ...model.guest_settings import GuestSettings
 from ...model.lifecycle import ACTIVE, FROZEN, OWN, RESIZING
 from ...model.safe_text import clean
@@ -32,6 +32,7 @@ OVERLAY, LEFT, REPLACED, BASE, SNAPSHOT, FORMAT, FIRMWARE, EXTRA, MISSING, SEEDL
     "overlay", "left", "replaced", "base", "snapshot", "format", "firmware", "extra", "missing", "seedless", "unnamed",
 )  # fmt: skip
 FROM_HERE = (ACTIVE, RESIZING, FROZEN)  # memory that is saved in these phases is that of the guest that must continue
+BOOTING = ("spawning", "powering-on")  # the task states of a start
 # The guest can start with these; a move would lose them.
 ONLY_MOVES = (SNAPSHOT, EXTRA, UNNAMED)
 FORGET = "virsh undefine %s --keep-nvram --snapshots-metadata --checkpoints-metadata"
@@ -70,6 +71,23 @@ def check_unsaved(host, record):
             "the memory of %s (%s) was saved on %s, as virsh managedsave does: it would be lost, or would come back beside disks "
             "that have changed" % (record.name, record.uuid, name),
             hint=hints.let_go_on(record.name),
+            instance=record.name,
+            host=name,
+        )
+    check_not_in_file(host, record)
+
+
+def check_not_in_file(host, record):
+    """Raise GuestSaved if the guest's memory is in somebody's file (virsh save): it would boot without it, and that file
+    could be restored beside changed disks. Who has stopped it since with berth wants it off; a start that was begun goes on."""
+    if record.power_state != "running" or record.task_state in BOOTING:
+        return
+    if record.phase in FROM_HERE and domain.is_saved_to_file(host.connection, record.uuid):
+        name = host.connection.getHostname()
+        raise GuestSaved(
+            "the memory of %s (%s) was saved to a file on %s, as virsh save does: it would be lost, or would come back beside "
+            "disks that have changed" % (record.name, record.uuid, name),
+            hint=saved_hints.restore_or_boot(record.name),
             instance=record.name,
             host=name,
         )

@@ -24,7 +24,7 @@ def claim(host, wanted, token, dry=False):
     """Claim room for the volume ``wanted`` {name, size_gb, pool, image, instance (uuid)}, in the instance's pool."""
     host.require_prepared()
     with host.store.host_lock():
-        record = _at_rest(host, wanted)
+        record = at_rest(host, wanted)
         spec = dict(record.spec, project_id=record.project_id)
         _check(host, record, wanted)
         own, entry = VolumeStore.beside(host.store), dict(wanted, uuid=volume_uuid(record.project_id, wanted["name"]))
@@ -39,7 +39,7 @@ def claim(host, wanted, token, dry=False):
             own.compare_and_swap(there, new)
 
 
-def _at_rest(host, wanted):
+def at_rest(host, wanted):
     """Return the record of the instance. It must not be in a move, and its disks must exist, so its pool is mounted."""
     record = host.store.read(wanted["instance"])
     if record is None or (record.role, record.phase) != (OWN, ACTIVE) or record.op:

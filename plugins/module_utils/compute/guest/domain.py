@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 from ...model import hints, state_hints
 from ...model.errors import InstanceExists
+from ...model.lifecycle import SAVED
 from .. import connection as libvirt_connection
 from ..connection import Deadline, LibvirtTimeout, LibvirtUnavailable, require_libvirt
 from ..errors import BuildFailed, DiskIOError, GuestHung, GuestNotSupported
@@ -85,6 +86,22 @@ def is_saved(connection, uuid):
     """Whether libvirt has saved the guest's memory to a file, from which the next start continues."""
     domain = find(connection, uuid)
     return domain is not None and bool(_call("asking for a saved state", domain.hasManagedSaveImage, 0))
+
+
+def is_saved_to_file(connection, uuid):
+    """Whether the guest is off because its memory was saved to a file that libvirt does not know (virsh save). The same
+    is told of memory that was removed (virsh managedsave-remove). Once libvirt was restarted, it does not tell."""
+    domain = find(connection, uuid)
+    if domain is None:
+        return False
+    now, reason = _call("reading the state", domain.state)[:2]
+    saved = POWER_STATES.get(now) == "shutdown" and reason == require_libvirt().VIR_DOMAIN_SHUTOFF_SAVED
+    return saved and not is_saved(connection, uuid)
+
+
+def shown_state(connection, uuid, power):
+    """The guest's state for people: ``power``, or SAVED if it is off and its memory is in somebody's file."""
+    return SAVED if power == "shutdown" and is_saved_to_file(connection, uuid) else power
 
 
 def has_crashed(connection, uuid):

@@ -56,7 +56,8 @@ class Instance:
         record = self.store.read(self.uuid)
         if record is None:
             return {"uuid": self.uuid, "state": "absent"}
-        return summary.describe(record, domain.state(self.host.connection, self.uuid))
+        connection = self.host.connection
+        return summary.describe(record, domain.shown_state(connection, self.uuid, domain.state(connection, self.uuid)))
 
     # made
 

@@ -14,6 +14,8 @@ from . import mend, power
 
 SHOWN = ("state", "power_state", "flavor", "vcpus", "memory_mb", "root_gb", "disks", "volumes", "image", "networks")
 AFTER = {"present": "running", "started": "running", "stopped": "shutdown", "absent": "absent", "recovered": "running"}
+# States whose work may change a guest or its definition: afterwards it is compared with its record again.
+COMPARED = ("disks_updated", "rebooted", "recovered", "started", "stopped")
 
 
 def of(instance, wanted, dry, bring):
@@ -26,7 +28,7 @@ def of(instance, wanted, dry, bring):
     mended = mend.mend(instance, wanted["seed"], dry, wanted["spec"]) if wanted["mend"] and state == "present" else []
     acted = bring()
     after = dict(before, state=AFTER.get(state, before["state"])) if dry and acted else summary_after(instance)
-    if state == "present":
+    if state == "present" or state in COMPARED and not dry:
         after.update(of_domain(instance, mended, dry))
     diff = {
         "before": _shown(before, remains, {part: has for part, _expected, has in mended}),

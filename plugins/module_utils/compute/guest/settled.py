@@ -37,6 +37,7 @@ def look(host, facts, uuids=()):
 def _of(host, record):
     if not converged.is_made(record) or record.op or packet_filter.missing(host.connection, record):
         return []
+    connection, power = host.connection, domain.state(host.connection, record.uuid)
     as_meant = converged.is_stopped if record.power_state == "shutdown" else converged.is_started
     return [
         {
@@ -44,6 +45,6 @@ def _of(host, record):
             "converged": as_meant(host, record),
             "compared": live_differences.is_looked_at(record) and paths.has_seed(host.pool_of(record), record.uuid),
             "filters": request_digest.filters(record.spec.get("networks")),
-            "instance": summary.describe(record, domain.state(host.connection, record.uuid)),
+            "instance": summary.describe(record, domain.shown_state(connection, record.uuid, power)),
         }
     ]

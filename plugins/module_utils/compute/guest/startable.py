@@ -30,6 +30,7 @@ def check(host, record):
     if not _is_taking_over(pool_path, record):
         owner.check(pool_path, record.uuid, host.identify())
     disk_chain.check_start(host, record)
+    disk_chain.check_not_in_file(host, record)
     mdev.check(host, record.name, record.resources)
 
 

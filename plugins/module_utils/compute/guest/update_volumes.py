@@ -5,16 +5,18 @@
 
 To detach a volume, the guest releases it first, then its record says that it is free, then the instance's record
 forgets it. To attach one, the instance's record names it first, then its own record names the instance, then the guest
-gets it. So the next run finishes an interrupted one.
+gets it. One that grows has the larger size in its own record already, see volume_growth.py. So the next run finishes an
+interrupted one.
 """
 
 from __future__ import annotations
 
 from ...model import hints, volume_hints, volumes
+from ...model.volume_errors import VolumeConflict
 from .. import paths
 from ..disk import volume, volume_files
 from ..errors import DiskNotDetached
-from ..record import journal, room, volume_claim, volume_store
+from ..record import journal, volume_claim, volume_store
 from . import domain, domain_xml, hardware, leftover_nodes
 
 TIMEOUT = 20  # s in which a guest releases a disk
@@ -95,7 +97,7 @@ def claim(instance, record, changed, wanted):
     with instance.store.host_lock():
         volume_claim.check_claim(instance.host, new.spec)
         _check_files(instance, new)
-        _claim_room(instance, new)
+        _check_sizes(instance, new)
         if planned != (record.spec.get("volumes") or []):
             instance.observe("volumes record")
             event = journal.noted(new, "update_volumes", volumes=volumes.shown(new.spec))
@@ -112,18 +114,15 @@ def _check_files(instance, record):
         raise volume_files.not_there(*lacking[0])
 
 
-def _claim_room(instance, record):
-    """Claim the room of volumes that must grow, and record it before any file grows."""
+def _check_sizes(instance, record):
+    """Raise unless each volume has its size by its own record: the room of one that grows was claimed before."""
     own = volume_store.VolumeStore.beside(instance.store)
     for entry in volumes.of(record.spec):
-        there = own.read(entry["uuid"])
-        has_gb = volume_store.size_gb(there)
-        more_gb = entry["size_gb"] - has_gb
-        if more_gb < 0:
+        has_gb = volume_store.confirmed_gb(own.read(entry["uuid"]))
+        if entry["size_gb"] < has_gb:
             raise volumes.cannot_shrink(entry["name"], has_gb, entry["size_gb"])
-        if more_gb:
-            room.allocate(instance.host, record, more_gb)
-            instance.observe("volumes grow")
-            volume_store.change(
-                own, there, "grow", volume_store.instance_of(there), resources={"disk_gb": entry["size_gb"]}
+        if entry["size_gb"] > has_gb:
+            raise VolumeConflict(
+                "volume %s has %d GiB, and nothing is claimed for %d" % (entry["name"], has_gb, entry["size_gb"]),
+                hint=hints.run_again(),
             )

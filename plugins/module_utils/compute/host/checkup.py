@@ -205,12 +205,19 @@ def _domains(host: Host, records: Sequence[Record]) -> Iterator[Finding]:
         elif _is_at_rest(record) and power_state == "paused":
             yield finding("GuestPaused", WARNING, "%s is paused, so it does not run" % record.name, record.uuid)
         elif _is_at_rest(record) and record.power_state == "running" and power_state in ("shutdown", "crashed"):
-            said = "%s is off, though nobody stopped it with berth.kvm.stop" % record.name
-            yield finding("GuestOff", WARNING, said, record.uuid)
+            yield _off(host, record)
         elif record.role != OWN and power_state == "running" and record.task_state is None:
             yield finding(
                 "RunsWithoutOwner", ERROR, "%s runs here, and this host does not own it" % record.name, record.uuid
             )
+
+
+def _off(host: Host, record: Record) -> Finding:
+    if domain.is_saved_to_file(host.connection, record.uuid):
+        said = "%s is off: its memory was saved to a file with virsh save" % record.name
+        return finding("GuestSaved", WARNING, said, record.uuid)
+    said = "%s is off, though nobody stopped it with berth.kvm.stop" % record.name
+    return finding("GuestOff", WARNING, said, record.uuid)
 
 
 def _hung(host: Host, records: Sequence[Record]) -> Iterator[Finding]:

@@ -21,7 +21,7 @@ from ..disk import storage_pools
 from ..guest import domains, network, summary
 from ..record import failed_builds, failed_instances, state_directory, state_generation
 from ..record.store import STATE_DIR, Store
-from ..record.volume_store import VolumeStore, holder, is_volume, size_gb
+from ..record.volume_store import FROM, VolumeStore, confirmed_gb, grows, holder, is_volume, size_gb
 from . import address, boot_time, by_hand, capabilities, mdev, metrics, numa, own_metrics, pci, traits
 from .settings import PATH, load
 
@@ -314,6 +314,7 @@ def _volume(record, pool, records, domains_found):
         "name": record.name,
         "project_id": record.project_id,
         "size_gb": size_gb(record),
+        **({FROM: confirmed_gb(record)} if grows(record) else {}),
         "pool": record.spec.get("pool") or pool,
         "instance": clean_all(holder(record, records, domains_found.__contains__)),
         "role": record.role,

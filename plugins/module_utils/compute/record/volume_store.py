@@ -18,6 +18,7 @@ from . import journal
 from .store import Store
 
 UNUSED = (CLAIMED, BUILDING)  # no guest has written to it
+FROM = "grows_from_gb"  # in the request of a volume: its size before a growth that was claimed and may be given back
 
 
 class VolumeStore(Store):
@@ -49,6 +50,16 @@ def first_spec(spec, instance, image):
 
 def size_gb(record):
     return record.resources.get("disk_gb", 0)
+
+
+def grows(record):
+    """Whether a growth of the volume was claimed and is not confirmed yet."""
+    return FROM in record.spec
+
+
+def confirmed_gb(record):
+    """Return the size that the volume's file may have: no larger one was confirmed."""
+    return record.spec.get(FROM, size_gb(record))
 
 
 def is_volume(record):

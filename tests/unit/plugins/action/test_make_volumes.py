@@ -33,9 +33,10 @@ def asked(monkeypatch):
         replies = {}
         for host in hosts:
             given = {part: values[host] for part, values in (own or {}).items() if host in values}
-            told["questions"].append((host, module, given.get("state"), given.get("volume")))
+            state = ("growth " if given.get("grows") else "") + given["state"] if given else None
+            told["questions"].append((host, module, state, given.get("volume")))
             good = {"changed": True, "uuid": DB} if module == "volume" else {"host_uuid": host, "volumes": []}
-            replies[host] = told["replies"].get((host, module, given.get("state")), good)
+            replies[host] = told["replies"].get((host, module, state), good)
         return replies
 
     monkeypatch.setattr(make_volumes, "ask", ask)
@@ -119,9 +120,73 @@ def test_an_image_that_is_gone_from_the_catalog_is_nothing_to_a_volume_that_is_t
     assert located["found"] == ["web1"] and not located["errors"]
 
 
-def test_nothing_is_asked_for_a_volume_that_is_there(asked):
-    questions, result, _located = run(asked, h1=([held()], [volume()]), h2=([], []))
+def there(size_gb=4, **parts):
+    """The volume db as the facts of its host have it."""
+    return {**volume(), "size_gb": size_gb, **parts}
+
+
+def test_nothing_is_asked_for_a_volume_that_is_there_in_its_size(asked):
+    questions, result, _located = run(asked, h1=([held()], [there()]), h2=([], []))
     assert questions == [] and not result["changed"]
+
+
+GROWN = {"name": "db", "size_gb": 4, "instance": WEB}
+
+
+def test_what_grows_is_claimed_then_all_hosts_are_read_then_it_is_confirmed(asked):
+    asked["replies"]["h1", "rescan", None] = {"host_uuid": "h1", "volumes": [CLAIM]}
+    questions, result, located = run(asked, h1=([held()], [volume("web1")]), h2=([], []))
+    assert questions == [
+        ("h1", "volume", "growth claimed", GROWN),
+        ("h1", "rescan", None, None),
+        ("h2", "rescan", None, None),
+        ("h1", "volume", "growth present", GROWN),
+    ]
+    assert result["changed"] and located["found"] == ["web1"] and not located["errors"]
+
+
+def test_a_silent_host_is_no_reason_not_to_grow_unless_it_has_the_volume(asked):
+    asked["replies"]["h2", "rescan", None] = {"unreachable": True, "msg": "gone"}
+    questions, _result, located = run(asked, h1=([held()], [volume("web1")]), h2=([], []))
+    assert questions[-1][2] == "growth present" and not located["errors"]
+    asked["replies"]["h1", "rescan", None] = {"unreachable": True, "msg": "gone"}
+    questions, _result, located = run(asked, h1=([held()], [volume("web1")]), h2=([], []))
+    assert questions[-1] == ("h1", "volume", "growth absent", None)
+    assert located["errors"]["web1"].startswith("HostUnreachable: volume db on h1: ") and not located["found"]
+
+
+@pytest.mark.parametrize("size_gb", [4, 3, 2])
+def test_a_growth_that_a_killed_run_has_claimed_is_claimed_again_or_taken_back(asked, size_gb):
+    wanted = {**WANTED, "berth_volumes_defined": {"db": {"size_gb": size_gb}}}
+    left = there(4, grows_from_gb=2)
+    questions, _result, _located = run(asked, wanted=wanted, h1=([held()], [left]), h2=([], []))
+    assert [state for _host, module, state, _volume in questions if module == "volume"] == [
+        "growth claimed", "growth present",
+    ]  # fmt: skip
+    assert questions[0][3]["size_gb"] == size_gb
+
+
+@pytest.mark.parametrize("left", [{}, {"size_gb": 4, "grows_from_gb": 2}], ids=["small", "claimed by a killed run"])
+@pytest.mark.parametrize("theirs, stands", [(2, True), (3, False)])
+def test_a_growth_that_exceeds_the_quota_with_the_claims_of_other_runs_is_given_back(asked, left, theirs, stands):
+    asked["replies"]["h1", "rescan", None] = {"host_uuid": "h1", "volumes": [CLAIM]}
+    asked["replies"]["h2", "rescan", None] = {"host_uuid": "h2", "volumes": [of_other(theirs)]}
+    has = {**volume("web1"), **left}
+    questions, result, located = run(asked, wanted={**WANTED, **QUOTA}, h1=([held()], [has]), h2=([], []))
+    assert questions[-1][2] == ("growth present" if stands else "growth absent") and result["changed"] == stands
+    assert located["found"] == (["web1"] if stands else [])
+    said = "requested 2 gigabytes, but already used 5 of 6"
+    assert stands == (said not in located["errors"].get("web1", ""))
+
+
+def test_an_instance_that_does_not_get_one_of_its_volumes_gets_none_of_the_others(asked):
+    wanted = {**WANTED, "berth_volumes": ["db", "old"]}
+    wanted["berth_volumes_defined"] = {"db": {"size_gb": 4}, "old": {"size_gb": 3}}
+    old = {**volume("web1"), "uuid": volume_uuid("default", "old"), "name": "old", "size_gb": 1}
+    asked["replies"]["h1", "volume", "claimed"] = {"failed": True, "error": {"code": "ClaimFailed", "message": "no"}}
+    questions, _result, located = run(asked, wanted=wanted, h1=([held()], [old]), h2=([], []))
+    assert questions[-1] == ("h1", "volume", "growth absent", None)
+    assert located["errors"]["web1"] == "ClaimFailed: volume db on h1: no"
 
 
 def test_who_sees_the_volume_of_another_run_gives_its_claim_up(asked):
@@ -210,10 +275,10 @@ def test_what_grows_besides_counts_after_the_claim_too(asked):
     wanted = {**WANTED, "berth_quotas": {"default": {"gigabytes": 9}}, "berth_volumes": ["db", "old"]}
     wanted["berth_volumes_defined"] = {"db": {"size_gb": 4}, "old": {"size_gb": 3}}
     old = {**volume(), "uuid": volume_uuid("default", "old"), "name": "old", "size_gb": 1}
-    asked["replies"]["h1", "rescan", None] = {"host_uuid": "h1", "volumes": [CLAIM, of_other(1, old["uuid"])]}
+    asked["replies"]["h1", "rescan", None] = {"host_uuid": "h1", "volumes": [CLAIM, of_other(3, old["uuid"])]}
     asked["replies"]["h2", "rescan", None] = {"host_uuid": "h2", "volumes": [of_other(3)]}
     questions, _result, located = run(asked, wanted=wanted, h1=([held()], [old]), h2=([], []))
-    assert questions[-1][2] == "absent"
+    assert {question[2] for question in questions[-2:]} == {"absent", "growth absent"}
     assert "requested 6 gigabytes, but already used 4 of 9" in located["errors"]["web1"]
 
 
@@ -236,6 +301,24 @@ def test_two_runs_that_claim_a_volume_and_then_look_never_exceed_the_quota_toget
             stands += [] if over else [name]
             if over:
                 claims.remove(mine)
+        assert len(stands) <= 1, order
+
+
+def test_two_runs_that_claim_a_growth_and_then_look_never_exceed_the_quota_together():
+    """I7: in every order at least one run sees the claim of the other."""
+    for order in sorted(set(itertools.permutations("aabb"))):
+        sizes, stands = {"a": 2, "b": 2}, []
+        for name in order:
+            if sizes[name] == 2 and name not in stands:
+                sizes[name] = 5
+                continue
+            making = Making(name, "h1", {"uuid": name, "size_gb": 5}, "token", is_claimed=True, from_gb=2)
+            told = [{"uuid": uuid, "project_id": "p", "size_gb": size_gb} for uuid, size_gb in sizes.items()]
+            over = volume_quotas.after_the_claims(
+                {name: {"project": "p"}}, [making], [{"instances": [], "volumes": told}], {"p": {"gigabytes": 8}}
+            )
+            stands += [] if over else [name]
+            sizes[name] = 2 if over else 5
         assert len(stands) <= 1, order
 
 

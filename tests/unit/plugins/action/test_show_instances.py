@@ -45,7 +45,7 @@ def reply(told):
 def show(monkeypatch, capsys):
     """show(h1=[...], ...): (the action's result, what it said); a host of None is silent."""
 
-    def act(answers=None, described=True, notes=None, volumes=(), limit=None, **hosts):
+    def act(answers=None, described=True, notes=None, volumes=(), limit=None, file=None, **hosts):
         identity = {name: str(uuid.uuid5(uuid.NAMESPACE_DNS, name)) for name in hosts}
         facts = {}
         for name, instances in hosts.items():
@@ -56,6 +56,7 @@ def show(monkeypatch, capsys):
             else:
                 facts[name] = {"reason": "UNREACHABLE: no route"}
         given = {"web1": {"berth_flavor": "small"}} if described else {"all": {"berth_name": "web1"}}
+        given.update({"all": {"berth_report": str(file)}} if file else {})
         it = Controller({"kvm_hosts": list(hosts), "vms": ["web1"]}, given)
         it.register("localhost", __berth_facts={"answers": facts})
         monkeypatch.setattr(
@@ -191,3 +192,13 @@ def test_volumes_that_nobody_has_are_shown_where_no_instance_is_asked_for(show):
     for less in ({"limit": "web1", "volumes": [free]}, {"described": False, "volumes": [free]}, {"volumes": [used]}):
         result, said = show({"h1": KNOWN}, h1=[held()], **less)
         assert "FREE VOLUME" not in said and result["free_volumes"] == []
+
+
+def test_the_file_of_the_run_has_what_the_task_returns(show, tmp_path):
+    path = tmp_path / "out.json"
+    result, _said = show({"h1": KNOWN}, file=path, h1=[held()], h2=None)
+    told = json.loads(path.read_text())
+    assert told["finished"] and set(told["hosts_left_out"]) == {"h2"}
+    assert {part: told[part] for part in ("outcomes", "instances", "free_volumes")} == {
+        part: json.loads(json.dumps(result[part])) for part in ("outcomes", "instances", "free_volumes")
+    }

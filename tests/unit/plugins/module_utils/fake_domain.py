@@ -72,6 +72,14 @@ class FakeDomain:
         self.end(SAVED)
         self.saved = True
 
+    def save(self, _file):
+        """virsh save: libvirt does not remember the file."""
+        self.end(SAVED)
+
+    def restore(self, _file):
+        """virsh restore, which is a call of the connection."""
+        self.createWithFlags()
+
     def managedSaveRemove(self, _flags=0):  # noqa: N802
         self.saved = False
 

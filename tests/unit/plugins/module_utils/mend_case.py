@@ -15,7 +15,13 @@ from ansible_collections.berth.kvm.plugins.module_utils.model.host_document impo
 
 MAC = "02:00:00:00:00:01"
 BRIDGED = {"type": "bridge", "source": "br0", "vlan": 7}
-NIC = {"network": "lan", "mac": MAC, "address": None, "security": {"allowed": [], "rules": None}, **BRIDGED}
+NIC = {
+    "network": "lan",
+    "mac": MAC,
+    "address": None,
+    "security": {"groups": [], "allowed": [], "rules": None},
+    **BRIDGED,
+}
 MACHINE = "pc-q35-7.2"
 
 

@@ -12,11 +12,14 @@ from xml.etree import ElementTree
 import pytest
 from instance_case import Case
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk, volume_growth
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.update_disks import update_disks
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim
-from ansible_collections.berth.kvm.plugins.module_utils.compute.record.volume_store import VolumeStore
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record.volume_store import (
+    VolumeStore,
+    confirmed_gb,
+)
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.volumes import volume_uuid
 
@@ -48,6 +51,14 @@ class Guest(Case):
         return self.instance(killed_at).made("t1", self.seed)
 
     def update(self, *entries, killed_at=None):
+        """What update_disks does: first it claims what grows."""
+        own = VolumeStore.beside(self.host.store)
+        for entry in entries:
+            has = own.read(volume_uuid("default", entry["name"]))
+            if has is not None and entry["size_gb"] > confirmed_gb(has):
+                wanted = {"name": entry["name"], "size_gb": entry["size_gb"], "instance": self.uuid}
+                volume_growth.claim(self.host, wanted, "t9")
+                volume_growth.confirm(self.host, has.uuid, "t9")
         return update_disks(self.instance(killed_at), [], list(entries))
 
     def delete(self, killed_at=None):

@@ -47,6 +47,35 @@ def web(prepared, wanted, monkeypatch):
     return case
 
 
+def differs_after(case, state, bring, dry=False):
+    """What the reply of module instance makes the table say."""
+    answer = outcome.of(case.instance(), {"state": state, "mend": False}, dry, bring)["instance"]
+    return drift.of_domain("web1", answer["domain_differs"]) if "domain_differs" in answer else "is not told"
+
+
+@pytest.mark.parametrize(
+    "state, bring",
+    [
+        ("stopped", lambda case: case.instance().stopped(1)),
+        ("disks_updated", lambda case: update_disks(case.instance(), [{"name": "logs", "size_gb": 1}])),
+        ("disks_updated", lambda case: update_disks(case.instance(), [])),
+    ],
+)
+def test_what_a_stop_or_an_update_of_disks_leaves_of_what_somebody_changed_is_told(web, monkeypatch, state, bring):
+    monkeypatch.setattr(room, "allocate", lambda *_: {"disk_gb": 1, "resources": {}})
+    monkeypatch.setattr(virtual_size, "read", lambda *_: (1 << 30, 0, 0))
+    edit(web, r">1</vcpu>", ">4</vcpu>")
+    said = differs_after(web, state, lambda: bring(web))
+    assert said == "live domain differs: vcpus 4 (record: 1); repaired at the next start" + MEND
+
+
+def test_what_a_start_has_repaired_is_not_told_and_check_mode_compares_nothing(web):
+    web.instance().stopped(1)
+    edit(web, r">1</vcpu>", ">4</vcpu>")
+    assert differs_after(web, "started", web.instance().would_start, dry=True) == "is not told"
+    assert differs_after(web, "started", web.instance().started) is None
+
+
 def test_nothing_is_told_where_nobody_changed_anything(web):
     assert told(web) is None and mend.mend(web.instance()) == []
     web.instance().stopped(0)

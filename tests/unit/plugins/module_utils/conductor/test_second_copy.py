@@ -14,7 +14,7 @@ from fleet_case import HAPPENINGS, WEB, record_and_domain_lost, record_lost, unm
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import state_directory, whereabouts
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import errors, locate, sides, what_to_create
-from ansible_collections.berth.kvm.plugins.module_utils.model import hints, state_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints, state_hints
 
 
 def moved(fleet, source, destination, writes=0):

@@ -55,6 +55,11 @@ def test_an_instance_goes_to_the_host_of_its_volume_and_the_reason_is_told():
     assert "state" not in web and web["spec"]["volumes"][0]["size_gb"] == 5 and "new" not in web["spec"]["volumes"][0]
 
 
+def test_an_instance_gets_a_volume_without_the_growth_that_a_killed_run_has_claimed():
+    web = settled(instance("db"), fleet(kvm1=[{**told(), "grows_from_gb": 3}]))
+    assert web["spec"]["volumes"][0]["size_gb"] == 3
+
+
 @pytest.mark.parametrize("phase, sent", [("active", False), ("claimed", True), ("building", True)])
 def test_the_image_of_a_volume_goes_to_the_host_until_the_volume_is_made(phase, sent):
     web = instance("db")

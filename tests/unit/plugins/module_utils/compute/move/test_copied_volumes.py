@@ -15,7 +15,7 @@ import pytest
 from memory_names import D, S
 from volume_move_case import BACK, DB, KILLS, THERE, WAITS, Effects, elsewhere, kill_everywhere
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk, volume
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk, volume, volume_growth
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.instance import Instance
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.update_disks import update_disks
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import moving_host
@@ -223,7 +223,10 @@ def test_a_volume_that_was_grown_by_hand_is_refused_before_the_guest_stops_and_g
     fleet.went("revert")
     at(fleet, S).write_bytes(QCOW2)
     grown = [dict(fleet.held(S).spec["volumes"][0], size_gb=3)]
-    update_disks(Instance(fleet.host(S).compute, memory.UUID, timeout=1), [], grown)
+    source = fleet.host(S).compute
+    volume_growth.claim(source, {"name": "db", "size_gb": 3, "instance": memory.UUID}, "t9")
+    volume_growth.confirm(source, DB, "t9")
+    update_disks(Instance(source, memory.UUID, timeout=1), [], grown)
     fleet.wanted = fleet.held(S).spec
     fleet.went("resize")
     assert fleet.roles() == WAITS

@@ -1,0 +1,60 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action show_volume: see plugins/modules/show_volume.py for its documentation."""
+
+from __future__ import annotations
+
+from ..module_utils.conductor import report, report_volume, volumes
+from ..module_utils.conductor.errors import HostUnknown
+from ..module_utils.model import hints
+from ..module_utils.model.catalog_schema import PROJECT, VOLUMES
+from ..plugin_utils.asking import answers, ask
+from ..plugin_utils.controller import ControllerAction, kvm_hosts, lost_hosts, read_reports, reason_of, results_fact
+from ..plugin_utils.screen import events_shown, say
+
+
+class ActionModule(ControllerAction):
+    argument_spec = {
+        "name": {"type": "str", "required": True},
+        "project": {"type": "str"},
+        "hosts": {"type": "list", "elements": "str"},
+    }
+
+    def reported(self, result):
+        return {"volumes": result["volumes"], "hosts_left_out": result["ansible_facts"]["berth_results"]["left_out"]}
+
+    def act(self, args, task_vars):
+        name, project = VOLUMES.name.check(args["name"], "berth_volume"), args["project"]
+        if project is not None:
+            PROJECT.check(project, "berth_project")
+        fleet = read_reports(task_vars, kvm_hosts(task_vars, args["hosts"]))
+        given = self.own_variables(task_vars, ["berth_lost_hosts", "berth_volumes_defined"])
+        found = report_volume.held(fleet, name, project)
+        if not found:
+            defined = given.get("berth_volumes_defined") or {}
+            volumes.check_none_silent(name, fleet.verdicts, lost_hosts(given))
+            volumes.check_known(fleet, name, defined)
+            say("", "volume %s is on no host" % name)
+        shown = self._described(task_vars, found)
+        for parts in shown:
+            say("", *report_volume.lines(parts, events_shown()))
+        say("", *report.hosts_left_out(fleet.verdicts), "")
+        told = {name: [dict(part, host=host) for parts in shown for host, part in parts]} if shown else {}
+        return {**results_fact([], fleet.verdicts), "volumes": told}
+
+    def _described(self, task_vars, found):
+        """[[(host, volume)]], each volume with its image and history. HostUnknown if a host does not tell them."""
+        wanted = {}
+        for uuid, pairs in found.items():
+            for host, _told in pairs:
+                wanted.setdefault(host, []).append(uuid)
+        replies = answers(ask(self, task_vars, wanted, "volume_info", {}, {"uuids": wanted})) if wanted else {}
+        silent = {host: reason_of(reply) for host, reply in replies.items() if "volumes" not in reply}
+        if silent:
+            said = ", ".join("%s (%s)" % entry for entry in sorted(silent.items()))
+            raise HostUnknown("the volume is on %s, which says no more of it" % said, hint=hints.run_again())
+        more = {(host, part["uuid"]): part for host, reply in replies.items() for part in reply["volumes"]}
+        return [
+            [(host, {**told, **more.get((host, uuid), {})}) for host, told in pairs] for uuid, pairs in found.items()
+        ]

@@ -1,0 +1,70 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is known about one volume, for people: its state, where it is, who has it, and who did what to it."""
+
+from __future__ import annotations
+
+from typing import Dict, List, Mapping, Optional
+
+from ..model.lifecycle import DELETING, IN, OUT
+from ..model.messages import Document
+from ..placement.text import table
+from . import volumes
+from .fleet import Fleet
+from .report_instance import HEADS, Held, history, owner
+
+
+def held(fleet: Fleet, name: str, project: Optional[str]) -> Dict[str, volumes.Found]:
+    """{uuid: [(host, volume)]} of the volumes of that name, those of all projects if ``project`` is None."""
+    found: Dict[str, volumes.Found] = {}
+    for host, told in fleet.volumes():
+        if told["name"] == name and project in (None, told["project_id"]):
+            found.setdefault(told["uuid"], []).append((host, told))
+    return found
+
+
+def state(told: Mapping[str, object]) -> str:
+    """Whether an instance has the volume, and what is being done to it."""
+    instance = told["instance"]
+    name = instance["name"] if isinstance(instance, dict) else None
+    if told["role"] in (IN, OUT):
+        return "moving with %s" % name if name else "moving"
+    if told["phase"] == DELETING:
+        return "being deleted"
+    if volumes.is_unused(told):
+        return "being made, or left by a run that was interrupted"
+    return "attached to %s" % name if name else "free"
+
+
+def lines(parts: Held, most: int) -> List[str]:
+    """All details of a volume, with the last ``most`` events. ``parts``: (host, what it says of the volume)."""
+    _host, told = owner(parts)
+    problem = str(volumes.duplicate(told["name"], list(parts))) if _is_on_two(parts) else None
+    rows = {
+        "state": state(told),
+        "project": told["project_id"],
+        "size": _size(told),
+        "pool": told["pool"],
+        "hosts": ", ".join("%s (%s)" % (host, part["role"]) for host, part in parts),
+        "image": told.get("image"),
+        "problem": problem,
+    }
+    shown = [(key, value) for key, value in rows.items() if value]
+    events = history(parts)[-most:]
+    head = "%s (%s)" % (told["name"], told["uuid"])
+    return [head, *table(shown[0], shown[1:]), *(table(HEADS, events) if events else [])]
+
+
+def _is_on_two(parts: Held) -> bool:
+    return len([part for _host, part in parts if part["role"] not in (IN, OUT)]) > 1
+
+
+def _size(told: Document) -> str:
+    had = volumes.had_gb(told)
+    if had == told["size_gb"]:
+        return "%d GiB" % had
+    return "%d GiB; a run of update_disks has claimed %d, and the next one grows it or takes that back" % (
+        had,
+        told["size_gb"],
+    )

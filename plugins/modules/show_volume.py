@@ -1,0 +1,55 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+# The action plugin of the same name does the work.
+
+DOCUMENTATION = r"""
+module: show_volume
+version_added: 0.2.0
+short_description: Show the state of a volume
+description:
+  - Shows a volume, attached or not, its size, pool and host, the instance that has it, the image that it was made from, and its
+    history with who did what in which run. Nothing is changed.
+  - A volume that no host has is an error, unless C(berth_volumes_defined) names it, and so is one that may be on a host that does not
+    answer.
+options:
+  name:
+    description: The name of the volume.
+    type: str
+    required: true
+  project:
+    description: The project of the volume. Without it the volumes of this name of all projects are shown.
+    type: str
+extends_documentation_fragment:
+  - berth.kvm.controller
+  - berth.kvm.controller.hosts
+author:
+  - The berth.kvm authors (!UNKNOWN)
+"""
+
+EXAMPLES = r"""
+- name: Show a volume
+  berth.kvm.show_volume:
+    name: db
+"""
+
+RETURN = r"""
+volumes:
+  description: Of the volume what each host says of it, see M(berth.kvm.host_facts) and M(berth.kvm.volume_info).
+  returned: success
+  type: dict
+  sample: {db: [{host: kvm1, project_id: default, size_gb: 20, pool: berth, instance: null, image: null, history: []}]}
+ansible_facts:
+  description: What the run reports as failed, as a fact of localhost.
+  returned: success
+  type: dict
+  contains:
+    berth_results:
+      description: The hosts that were C(left_out) with the reason. No instance has failed.
+      type: dict
+      sample: {failed: {}, left_out: {}}
+"""

@@ -1,0 +1,80 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: volume_info
+version_added: 0.2.0
+short_description: Read the history of volumes on a KVM host
+description:
+  - Returns of volumes what M(berth.kvm.host_facts) does not, the image that they were made from and their history. Nothing is changed.
+  - Playbook C(berth.kvm.show) runs it.
+options:
+  uuids:
+    description: The UUIDs of the volumes. One that has no record on the host is left out.
+    type: list
+    elements: str
+    required: true
+extends_documentation_fragment:
+  - berth.kvm.host
+author:
+  - The berth.kvm authors (!UNKNOWN)
+"""
+
+EXAMPLES = r"""
+- name: What happened to a volume
+  berth.kvm.volume_info:
+    uuids: [2f3c0d8e-9a71-5b1c-8a55-0f6f0d3f7c11]
+"""
+
+RETURN = r"""
+volumes:
+  description:
+    - The volumes. C(image) is the name of the image that it was made from, null for one that was made empty.
+  returned: success
+  type: list
+  elements: dict
+  sample: [{"uuid": "2f3c0d8e-9a71-5b1c-8a55-0f6f0d3f7c11", "generation": [1, 4], "image": null,
+            "history": [{"event": "claim", "at": "2026-11-22T00:00:00Z", "who": "ann@ctl", "run": "r-1", "instance": "web-1"}]}]
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ..module_utils.compute.errors import FAILURES, result_of
+from ..module_utils.compute.record.store import Store, check_uuid
+from ..module_utils.compute.record.volume_store import VolumeStore
+from ..module_utils.model.safe_text import clean_all
+
+
+def read(store, uuids):
+    """Return what the records of the volumes say."""
+    own = VolumeStore.beside(store)
+    found = [own.read(check_uuid(uuid)) for uuid in uuids]
+    return [
+        {
+            "uuid": record.uuid,
+            "generation": list(record.generation),
+            "image": clean_all(record.spec.get("source_image")),
+            "history": list(record.history),
+        }
+        for record in found
+        if record is not None
+    ]
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec={"uuids": {"type": "list", "elements": "str", "required": True}}, supports_check_mode=True
+    )
+    try:
+        volumes = read(Store(action="volume_info"), module.params["uuids"])
+    except FAILURES as error:
+        module.fail_json(**result_of(error))
+    module.exit_json(changed=False, volumes=volumes)
+
+
+if __name__ == "__main__":
+    main()
