@@ -25,10 +25,11 @@ from ..guest import domain as guests
 from ..host.address import why_not
 from . import cells, disks, jobs, storage, transfer
 from .downtime import CALL_SECONDS, Downtime
-from .guest_state import has_left, is_migrating, job_of
+from .guest_state import has_left, is_halted, is_migrating, job_of
 from .live_checks import OPEN_TIMEOUT, bracketed, disk_problems, remote_uri
 
 POLL = 0.2
+SETTLE_SECONDS = 10.0  # from the end of a job until libvirt says what became of the guest
 
 
 def has_arrived(connection, uuid):
@@ -112,7 +113,7 @@ def migrate(effects, record, targets, options, there=None):
         raise MigrationError("the guest is off on the source and did not leave by a migration")
     if is_migrating(found):
         follow(found, record.uuid, options)
-        if has_left(connection, record.uuid):
+        if has_left_at_last(connection, record.uuid):
             return None, None
         raise MigrationError("the migration that ran did not succeed", hint=hints.run_again())
     remote = open_remote(targets, options)
@@ -125,6 +126,14 @@ def migrate(effects, record, targets, options, there=None):
             raise
         return None, None
     return remote, downtime
+
+
+def has_left_at_last(connection, uuid):
+    """Whether the guest has left, now that its job has ended. libvirt says so a moment later; until then it is paused."""
+    until = time.monotonic() + SETTLE_SECONDS
+    while is_halted(connection, uuid) and time.monotonic() < until:
+        time.sleep(POLL)
+    return has_left(connection, uuid)
 
 
 def has_gone_over(connection, uuid, targets, options):

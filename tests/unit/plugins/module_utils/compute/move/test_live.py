@@ -201,6 +201,25 @@ def test_a_guest_that_ended_on_the_source_is_not_given_up_for_a_copy_that_waits_
         gone(monkeypatch, ARRIVED, left=False)
 
 
+def test_a_followed_migration_whose_job_has_ended_is_waited_for_until_libvirt_says_what_became_of_the_guest(
+    monkeypatch,
+):
+    states = iter(["paused", "paused", "left"])
+    now = []
+    monkeypatch.setattr(live, "POLL", 0.01)
+    monkeypatch.setattr(live, "is_halted", lambda *_: now.append(next(states)) or now[-1] == "paused")
+    monkeypatch.setattr(live, "has_left", lambda *_: now[-1] == "left")
+    assert live.has_left_at_last("source", "u") is True
+
+
+def test_a_guest_that_stays_paused_after_a_followed_migration_has_not_left(monkeypatch):
+    monkeypatch.setattr(live, "POLL", 0.01)
+    monkeypatch.setattr(live, "SETTLE_SECONDS", 0.05)
+    monkeypatch.setattr(live, "is_halted", lambda *_: True)
+    monkeypatch.setattr(live, "has_left", lambda *_: False)
+    assert live.has_left_at_last("source", "u") is False
+
+
 def test_a_migration_that_fails_since_another_run_has_just_ended_it_has_succeeded(monkeypatch):
     looks = iter([False, True])
 
