@@ -30,7 +30,7 @@ MOST = {
     "instance": 377,
     "instance_copy": 273,
     "instance_info": 157,
-    "migration": 444,
+    "migration": 445,
     "rescan": 107,
     "volume": 322,
     "volume_info": 86,
