@@ -27,7 +27,7 @@ RESIZING, FROZEN, INCOMING, VERIFIED, KEEP, RESIZED = "resizing", "frozen", "inc
 CONFIRMING, REVERTING, REVERTED, RESTORING = "confirming", "reverting", "reverted", "restoring"
 ERASING = "erasing"
 
-# For people, the state of a guest that is off because somebody saved its memory to a file of their own (virsh save).
+# For people, the state of a guest that is off and whose memory is in a file (virsh managedsave or save).
 SAVED = "saved"
 
 State = Tuple[str, str]

@@ -66,14 +66,7 @@ def check(host, record):
 def check_unsaved(host, record):
     """Raise GuestSaved if the guest's memory is in a file here: it would be lost, or resume beside changed disks."""
     if record.phase in FROM_HERE and domain.is_saved(host.connection, record.uuid):
-        name = host.connection.getHostname()
-        raise GuestSaved(
-            "the memory of %s (%s) was saved on %s, as virsh managedsave does: it would be lost, or would come back beside disks "
-            "that have changed" % (record.name, record.uuid, name),
-            hint=hints.let_go_on(record.name),
-            instance=record.name,
-            host=name,
-        )
+        raise _saved(host, record, "saved on %s, as virsh managedsave does", hints.let_go_on(record.name))
     check_not_in_file(host, record)
 
 
@@ -83,14 +76,19 @@ def check_not_in_file(host, record):
     if record.power_state != "running" or record.task_state in BOOTING:
         return
     if record.phase in FROM_HERE and domain.is_saved_to_file(host.connection, record.uuid):
-        name = host.connection.getHostname()
-        raise GuestSaved(
-            "the memory of %s (%s) was saved to a file on %s, as virsh save does: it would be lost, or would come back beside "
-            "disks that have changed" % (record.name, record.uuid, name),
-            hint=saved_hints.restore_or_boot(record.name),
-            instance=record.name,
-            host=name,
-        )
+        hint = saved_hints.restore_or_boot(record.name)
+        raise _saved(host, record, "saved to a file on %s, as virsh save does", hint)
+
+
+def _saved(host, record, how, hint):
+    name = host.connection.getHostname()
+    return GuestSaved(
+        "the memory of %s (%s) was %s: it would be lost, or would come back beside disks that have changed"
+        % (record.name, record.uuid, how % name),
+        hint=hint,
+        instance=record.name,
+        host=name,
+    )
 
 
 def check_start(host, record):

@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 from ...model import hints
+from ...model.lifecycle import SAVED
 from ...model.move_errors import InstanceInvalidState
 from ..record import journal
 from . import domain, gate, startable
 
 RUNNING, OFF = "running", "shutdown"
-SAVED = "saved"  # its memory is in a file, from which libvirt would resume it instead of booting
 
 
 def converge(instance, token, seed, power_state, grace):

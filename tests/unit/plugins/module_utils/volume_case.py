@@ -10,12 +10,12 @@ import subprocess
 from xml.etree import ElementTree
 
 import pytest
-from instance_case import Case
+from instance_case import Case, Killed
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk, volume_growth
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.update_disks import update_disks
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts
-from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim, journal
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.volume_store import (
     VolumeStore,
     confirmed_gb,
@@ -29,6 +29,18 @@ DB = volume_uuid("default", "db")
 
 def named(name="db", slot=0, size_gb=2, goes=False, **more):
     return {"name": name, "size_gb": size_gb, "delete_on_termination": goes, "slot": slot, **more}
+
+
+def kill_before_write(monkeypatch, event):
+    """The process ends before a record is written with ``event``, the first time."""
+    noted, waiting = journal.noted, [event]
+
+    def killed(record, name, **details):
+        if name in waiting:
+            raise Killed(waiting.pop())
+        return noted(record, name, **details)
+
+    monkeypatch.setattr(journal, "noted", killed)
 
 
 class Guest(Case):

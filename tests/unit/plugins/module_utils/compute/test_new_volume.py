@@ -12,11 +12,10 @@ from pathlib import Path
 import pytest
 from instance_case import Killed
 from records import plant
-from volume_case import DB, named
+from volume_case import DB, kill_before_write, named
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import errors, paths
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import new_volume, volume
-from ansible_collections.berth.kvm.plugins.module_utils.compute.record import journal
 from ansible_collections.berth.kvm.plugins.module_utils.model import volume_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError, InvalidInput
 from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import ACTIVE, BUILDING, CLAIMED, RESIZED
@@ -85,15 +84,7 @@ def test_check_mode_claims_nothing_and_refuses_what_a_run_would(house, web):
 
 @pytest.mark.parametrize("at", ["claim", "build", "made"])
 def test_a_run_killed_before_any_write_is_finished_by_the_next_one(house, web, monkeypatch, at):
-    noted = journal.noted
-
-    def killed(record, event, **details):
-        if event == at and "killed" not in web.steps:
-            web.steps.append("killed")
-            raise Killed(at)
-        return noted(record, event, **details)
-
-    monkeypatch.setattr(journal, "noted", killed)
+    kill_before_write(monkeypatch, at)
     with pytest.raises(Killed):
         make(house, web)
     assert give(house, web, "t3") is True

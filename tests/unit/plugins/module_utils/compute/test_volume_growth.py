@@ -9,12 +9,11 @@ import shutil
 
 import pytest
 from instance_case import Killed
-from volume_case import DB, make_house, named
+from volume_case import DB, kill_before_write, make_house, named
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import virtual_size, volume_growth
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.update_disks import update_disks
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts
-from ansible_collections.berth.kvm.plugins.module_utils.compute.record import journal
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.volume_store import confirmed_gb, grows, size_gb
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
@@ -159,20 +158,12 @@ def test_only_a_volume_that_is_there_grows(house, web):
 
 @pytest.mark.parametrize("at", ["claim growth", "grow", "update_volumes"])
 def test_a_run_killed_before_any_write_is_finished_by_the_next_one(house, web, monkeypatch, at):
-    noted = journal.noted
-
-    def killed(record, event, **details):
-        if event == at and "killed" not in web.steps:
-            web.steps.append("killed")
-            raise Killed(at)
-        return noted(record, event, **details)
-
     def run(token):
         claim(house, web, token=token)
         volume_growth.confirm(house.host, DB, token)
         return grow_file(web)
 
-    monkeypatch.setattr(journal, "noted", killed)
+    kill_before_write(monkeypatch, at)
     with pytest.raises(Killed):
         run("t2")
     assert web.domain.resized == {}
