@@ -212,6 +212,9 @@ class Effects(VolumeEffects):
         self.world.tick()
         self.world.guest[self.name] = OFF
 
+    def follow_live(self, record, options):
+        return False
+
     def migrate_live(self, record, targets, options, there=None):
         world = self.world
         if world.guest[S] == ON:

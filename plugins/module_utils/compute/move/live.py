@@ -16,7 +16,6 @@ import threading
 import time
 from xml.etree import ElementTree
 
-from ...model import hints
 from ...model.errors import BerthError
 from ...model.move_errors import MigrationError
 from .. import paths
@@ -96,11 +95,11 @@ def prepare(effects, record, manifest, arrived):
 
 
 def migrate(effects, record, targets, options, there=None):
-    """On the source: hand the guest over, paused, or wait for the job that already does. ``there``: what the
-    destination's claim set aside. Raise MigrationError if that fails.
+    """On the source: hand the guest over, paused. ``there``: what the destination's claim set aside. Raise
+    MigrationError if that fails.
 
-    Return (the connection to the destination's libvirt, the running Downtime), both None if another run's migration was
-    followed.
+    Return (the connection to the destination's libvirt, the running Downtime), both None if another run has brought the
+    guest there.
 
     A guest that is off here has only left if libvirt says so: else the destination's copy may be older than what the
     guest wrote after a failed attempt.
@@ -110,12 +109,7 @@ def migrate(effects, record, targets, options, there=None):
         return None, None
     found = guests.find(connection, record.uuid)
     if found is None or not found.isActive():
-        raise MigrationError("the guest is off on the source and did not leave by a migration")
-    if is_migrating(found):
-        follow(found, record.uuid, options)
-        if has_left_at_last(connection, record.uuid):
-            return None, None
-        raise MigrationError("the migration that ran did not succeed", hint=hints.run_again())
+        raise MigrationError(why_off(connection, record.uuid))
     remote = open_remote(targets, options)
     downtime = Downtime(connection.unbounded, remote, record.uuid)
     try:
@@ -126,6 +120,13 @@ def migrate(effects, record, targets, options, there=None):
             raise
         return None, None
     return remote, downtime
+
+
+def why_off(connection, uuid):
+    """Say why a guest that is off here is not taken for migrated."""
+    if has_left(connection, uuid):
+        return "the guest left the source by a migration and is not on the destination"
+    return "the guest is off on the source and did not leave by a migration"
 
 
 def has_left_at_last(connection, uuid):
@@ -152,12 +153,22 @@ def open_remote(targets, options):
         raise MigrationError("the destination cannot be reached: %s" % error)
 
 
-def follow(found, uuid, options):
-    """Wait for the job of another run to end. The time limit begins with this run."""
+def follow(connection, uuid, options):
+    """Wait for the end of a migration that another run began. Return whether there was one and the guest has left.
+
+    The time limit begins with this run. Raise MigrationError if it ended the migration: then none begins instead.
+    """
+    found = guests.find(connection, uuid)
+    if found is None or not found.isActive() or not _goes_on(found):
+        return False
     limit = Limit(options)
     while _goes_on(found):
         _look_after(found, uuid, limit)
         time.sleep(POLL)
+    left = has_left_at_last(connection, uuid)
+    if limit.ended and not left:
+        raise MigrationError("the live migration was ended after %d s, its time limit" % options["timeout"])
+    return left
 
 
 def _goes_on(found):
@@ -280,15 +291,16 @@ def _look_after(found, uuid, limit):
 
 
 class Limit:
-    """The time limit of a migration (Nova: live_migration_timeout_action)."""
+    """The time limit of a migration (Nova: live_migration_timeout_action). ``ended``: the migration was aborted for it."""
 
     def __init__(self, options):
         timeout = options.get("timeout") or 0
         self.until = time.monotonic() + timeout if timeout else None
         self.force = options.get("timeout_action") == "force_complete"
+        self.ended = False
 
     def enforce(self, found):
         """After the time limit, abort the migration once, or suspend the guest so that it can end."""
         if self.until and time.monotonic() > self.until:
             (found.suspend if self.force else found.abortJob)()
-            self.until = None
+            self.until, self.ended = None, not self.force

@@ -66,15 +66,19 @@ def prepare_live(host, uuid, token, peer=None, **_ignored):
 
 
 def migrate_live(host, uuid, token, peer=None, options=None, **_ignored):
-    """On the source: hand the guest over, paused, or adopt a running job. Afterwards, nobody starts it here."""
+    """On the source: hand the guest over, paused. A migration that another run began is waited for first; if the guest
+    is still here then, this run begins one. Afterwards, nobody starts it here."""
     if is_past(host.store.read(uuid), token["op"], (OUT, KEEP)):
         return False
-    record = fenced(host, uuid, token, (OWN,))
-    if host.effects.running(uuid):
-        host.effects.check_disks(record)
-    host.effects.migrate_live(record, said(peer, "targets"), options or {}, peer.get("resources"))
+    if not host.effects.follow_live(fenced(host, uuid, token, (OWN,)), options or {}):
+        # While this run waited, another may have given the move up.
+        record = fenced(host, uuid, token, (OWN,))
+        if host.effects.running(uuid):
+            host.effects.check_disks(record)
+        host.effects.migrate_live(record, said(peer, "targets"), options or {}, peer.get("resources"))
     # The lock was not held: the record says whether this attempt still counts.
     record = fenced(host, uuid, token, (OWN,))
+    host.effects.hide(record)
     put(host, record, moved(record, frozen=token["attempt"]), "the guest has left")
     return True
 

@@ -42,6 +42,9 @@ class Live(Copying):
     def check_live(self, record, seen, options, there=None):
         return []
 
+    def follow_live(self, record, options):
+        return False
+
     def migrate_live(self, record, targets, options, there=None):
         if self.has_left(record.uuid):
             return

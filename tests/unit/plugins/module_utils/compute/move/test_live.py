@@ -160,16 +160,48 @@ def test_at_the_time_limit_it_is_tried_until_libvirt_has_a_job_to_end(monkeypatc
     assert calls == [call] * 3
 
 
-@pytest.mark.parametrize("action, call", [("abort", "abortJob"), ("force_complete", "suspend")])
-def test_the_time_limit_holds_for_a_migration_of_another_run_that_is_followed(monkeypatch, action, call):
-    monkeypatch.setattr(connection, "libvirt", fake_libvirt.library())
-    monkeypatch.setattr(live, "POLL", 0.01)
-    monkeypatch.setattr(live, "note", lambda *_: None)
+class Followed:
+    """A guest that another run migrates, until ``is_over``; ``left``: how that ends."""
+
+    def __init__(self, monkeypatch, is_over, left=False):
+        self.left = left
+        monkeypatch.setattr(connection, "libvirt", fake_libvirt.library())
+        monkeypatch.setattr(live, "POLL", 0.01)
+        monkeypatch.setattr(live, "note", lambda *_: None)
+        monkeypatch.setattr(live.guests, "find", lambda *_: self)
+        monkeypatch.setattr(live, "is_migrating", lambda _found: not is_over())
+        monkeypatch.setattr(live, "is_halted", lambda *_: False)
+        monkeypatch.setattr(live, "has_left", lambda *_: self.left)
+
+    def isActive(self):
+        return True
+
+
+@pytest.mark.parametrize("left", [True, False])
+def test_whoever_followed_a_migration_learns_whether_the_guest_left_by_it(monkeypatch, left):
+    looks = iter([False, False, True])
+    Followed(monkeypatch, lambda: next(looks), left)
+    assert live.follow("source", "uuid", {"timeout": 60}) is left
+
+
+def test_where_no_migration_runs_there_is_none_to_follow(monkeypatch):
+    Followed(monkeypatch, lambda: True, left=True)
+    assert live.follow("source", "uuid", {}) is False
+
+
+def test_a_followed_migration_that_is_ended_at_the_time_limit_is_an_error(monkeypatch):
+    """Else this run would begin it anew, against what the time limit is for."""
     calls = []
-    monkeypatch.setattr(live, "is_migrating", lambda _found: not calls)
-    found = SimpleNamespace(**{call: lambda: calls.append(call)})
-    live.follow(found, "uuid", {"timeout": 0.01, "timeout_action": action})
-    assert calls == [call]
+    Followed(monkeypatch, lambda: bool(calls)).abortJob = lambda: calls.append("abortJob")
+    with pytest.raises(MigrationError, match="its time limit"):
+        live.follow("source", "uuid", {"timeout": 0.01, "timeout_action": "abort"})
+
+
+def test_a_followed_migration_that_ends_by_suspending_the_guest_at_the_time_limit_is_none(monkeypatch):
+    calls = []
+    Followed(monkeypatch, lambda: bool(calls), left=True).suspend = lambda: calls.append("suspend")
+    assert live.follow("source", "uuid", {"timeout": 0.01, "timeout_action": "force_complete"}) is True
+    assert calls == ["suspend"]
 
 
 ARRIVED = [fake_libvirt.library().VIR_DOMAIN_PAUSED, fake_libvirt.library().VIR_DOMAIN_PAUSED_USER]
@@ -192,7 +224,7 @@ def test_a_guest_that_went_over_since_the_destination_looked_is_not_taken_for_en
 
 
 def test_a_guest_that_left_and_is_not_on_the_destination_is_not_given_up(monkeypatch):
-    with pytest.raises(MigrationError, match="is off on the source"):
+    with pytest.raises(MigrationError, match="left the source by a migration and is not on the destination"):
         gone(monkeypatch, [fake_libvirt.library().VIR_DOMAIN_SHUTOFF, 0])
 
 
@@ -242,19 +274,16 @@ def test_a_migration_that_fails_since_another_run_has_just_ended_it_has_succeede
 @pytest.mark.parametrize("action, call", [("abort", "abortJob"), ("force_complete", "suspend")])
 def test_a_followed_migration_that_libvirt_cannot_end_yet_is_followed_further(monkeypatch, action, call):
     """Who takes it for ended gives the move up while the guest is still on its way."""
-    library = fake_libvirt.library()
-    monkeypatch.setattr(connection, "libvirt", library)
-    monkeypatch.setattr(live, "POLL", 0.01)
-    monkeypatch.setattr(live, "note", lambda *_: None)
     calls = []
 
     def end():
         calls.append(call)
         if len(calls) < 3:
-            raise library.libvirtError(55, "cannot be ended in this phase")
+            raise fake_libvirt.library().libvirtError(55, "cannot be ended in this phase")
 
-    monkeypatch.setattr(live, "is_migrating", lambda _found: len(calls) < 3)
-    live.follow(SimpleNamespace(**{call: end}), "uuid", {"timeout": 0.01, "timeout_action": action})
+    guest = Followed(monkeypatch, lambda: len(calls) == 3, left=True)
+    setattr(guest, call, end)
+    live.follow("source", "uuid", {"timeout": 0.01, "timeout_action": action})
     assert calls == [call] * 3
 
 
@@ -266,9 +295,11 @@ def test_a_migration_that_is_followed_goes_on_where_its_progress_cannot_be_writt
     monkeypatch.setattr(live.transfer, "make_directories", lambda _uuid: None)
     looks = iter([True, True, False])
     monkeypatch.setattr(live, "is_migrating", lambda _found: next(looks))
-    found = SimpleNamespace(jobStats=lambda _flags: {"memory_total": 2, "memory_processed": 1})
+    monkeypatch.setattr(live, "has_left_at_last", lambda *_: True)
+    found = SimpleNamespace(jobStats=lambda _flags: {"memory_total": 2, "memory_processed": 1}, isActive=lambda: True)
     found.XMLDesc = lambda _flags: GUEST
-    live.follow(found, "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a", {})
+    monkeypatch.setattr(live.guests, "find", lambda *_: found)
+    live.follow("source", "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a", {})
     assert next(looks, None) is None
 
 

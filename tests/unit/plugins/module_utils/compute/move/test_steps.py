@@ -278,6 +278,35 @@ def test_a_guest_that_has_not_arrived_is_not_verified(source, destination):
     refuses(destination, errors.MigrationNotReady, "verify_live", source.said())
 
 
+@pytest.fixture
+def following(source, destination):
+    """following(follow): the source migrates the guest, as another run's migration is under way: ``follow`` waits for it."""
+
+    def step(follow):
+        destination.holds(("IN", "incoming"), kind=migration.LIVE)
+        source.holds(("OWN", "resizing"), kind=migration.LIVE)
+        source.effects.follow_live = follow
+        source.step("migrate_live", destination.said(targets={}))
+
+    return step
+
+
+def test_a_run_begins_a_migration_where_the_one_that_it_followed_left_the_guest_behind(source, following):
+    following(lambda _record, _options: False)
+    assert source.effects.done == ["migrate_live", "hide"]
+
+
+def test_a_run_begins_no_migration_where_the_guest_left_by_the_one_that_it_followed(source, following):
+    following(lambda _record, _options: True)
+    assert source.effects.done == ["hide"] and source.store.read(UUID).migration["frozen"] == ATTEMPT
+
+
+def test_a_run_begins_no_migration_where_another_gave_the_move_up_while_it_followed_one(source, following):
+    with pytest.raises(errors.MigrationFenced):
+        following(lambda _record, _options: source.step("abort"))
+    assert "migrate_live" not in source.effects.done
+
+
 def test_a_guest_that_was_not_verified_is_not_owned(source, destination):
     destination.holds(("IN", "incoming"), kind=migration.LIVE)
     source.holds(("OUT", "keep"), kind=migration.LIVE, epoch=4)
