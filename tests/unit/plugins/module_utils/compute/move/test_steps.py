@@ -302,8 +302,12 @@ def test_a_run_begins_no_migration_where_the_guest_left_by_the_one_that_it_follo
 
 
 def test_a_run_begins_no_migration_where_another_gave_the_move_up_while_it_followed_one(source, following):
+    def given_up_meanwhile(_record, _options):
+        source.step("abort")
+        return False
+
     with pytest.raises(errors.MigrationFenced):
-        following(lambda _record, _options: source.step("abort"))
+        following(given_up_meanwhile)
     assert "migrate_live" not in source.effects.done
 
 
