@@ -17,6 +17,7 @@ from ..model import line as line_kinds
 from ..model.errors import shortened
 from ..model.lifecycle import ACTIVE, DELETING, OWN, SETTING_ASIDE
 from ..model.messages import Document
+from ..model.nova_states import POWERING_OFF, SPAWNING
 from ..placement.text import table
 from . import drift, filter_drift, free_volumes, silence, volumes
 from .fleet import Fleet, Place
@@ -304,9 +305,9 @@ def _to_end(place: Place, name: str) -> str:
         return hints.finish_move(name)
     if place["phase"] == SETTING_ASIDE:
         return hints.keep_one_again(name)
-    if place["phase"] != ACTIVE or place["task_state"] == "spawning":
+    if place["phase"] != ACTIVE or place["task_state"] == SPAWNING:
         return hints.end_it(name, "delete" if place["phase"] == DELETING else "create")
-    return hints.end_it(name, "stop" if place["task_state"] == "powering-off" else "start")
+    return hints.end_it(name, "stop" if place["task_state"] == POWERING_OFF else "start")
 
 
 def _missing(case: Case) -> Iterator[Finding]:

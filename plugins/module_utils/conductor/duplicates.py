@@ -11,11 +11,11 @@ from typing import Collection, Dict, List
 from ..model import hints
 from ..model.errors import InvalidInput
 from ..model.lifecycle import OWN
+from ..model.nova_states import ALIVE
 from . import silence
 from .errors import DuplicateRuns, InstanceMoving, InstanceUnknown
 from .fleet import Fleet, Place
 from .locate import generation_of, is_moving
-from .recovery import ALIVE
 
 FIELD = "berth_keep_on"
 

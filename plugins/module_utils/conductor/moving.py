@@ -1,7 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The plan for each instance to be moved: between which hosts, with which request, and whether it may move at all.
+"""The plan for each instance to be moved: between which hosts, with which request, whether it may move at
+all, and which hosts are left out.
 
 Pure: takes the fleet's documents and the hosts' views, returns a move for each instance.
 """

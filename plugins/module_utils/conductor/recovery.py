@@ -8,12 +8,11 @@ from __future__ import annotations
 from typing import Any, Dict, List, Optional
 
 from ..model.lifecycle import OWN
+from ..model.nova_states import ALIVE, PAUSED
 from .errors import InstanceMoving, InstanceUnknown
 from .fleet import Fleet
 from .locate import locate
-from .report import PAUSED, left_off
-
-ALIVE = ("running", *PAUSED)
+from .report import left_off
 
 
 def to_recover(fleet: Fleet, name: str, uuid: str, lost_hosts: List[str]) -> Dict[str, Any]:

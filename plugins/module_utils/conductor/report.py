@@ -13,11 +13,11 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence
 from ..model import hints, saved_hints
 from ..model.lifecycle import SAVED
 from ..model.line import CHANGED, FAILED, LEFT_OUT, UNCHANGED, marked
+from ..model.nova_states import PAUSED
 from ..placement.text import table
 
 HEADS = ("INSTANCE", "STATE", "HOST", "FLAVOR", "ADDRESS", "WHY")
 WIDTH = 80
-PAUSED = ("paused", "suspended")
 LEAST_WHY = 24  # columns; if fewer are left, the details of an instance go below its name
 # What became of an instance, by its state in the table. Any other state: it was changed.
 KINDS = {FAILED: FAILED, UNCHANGED: UNCHANGED, "error": FAILED, "unknown": LEFT_OUT}

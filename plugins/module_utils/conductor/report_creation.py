@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import Any, Dict, List, Optional
 
 from ..model import data_disks, hints
+from ..model.nova_states import PAUSED
 from . import drift, filter_drift, volume_drift
 from .plan import ACTIVE, EXISTING, FAILED, PLANNED, UNCONFIRMED
-from .report import PAUSED, Outcome, address_of, closing, left_off, named, not_running, tried
+from .report import Outcome, address_of, closing, left_off, named, not_running, tried
 
 Plan = Dict[str, Any]
 

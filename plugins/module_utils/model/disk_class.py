@@ -1,7 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which resource class the disks in a storage pool count as: each file system of a host has one."""
+"""Which storage pools instances can use, and which resource class their disks count as: each file system of a host has
+one."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from typing import Dict, Optional
 from .messages import Document
 
 DISK = "DISK_GB"
+DIRECTORIES = ("dir", "fs", "netfs")  # the types of storage pools that are directories: instances can use these
 
 
 def disk_class(doc: Document, pool: Optional[str]) -> str:

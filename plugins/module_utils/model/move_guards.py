@@ -24,9 +24,9 @@ from .move_errors import (
     OperationNotSupportedForSEV,
     OperationNotSupportedForVTPM,
 )
+from .nova_states import PAUSED
 from .record import Record
 
-STANDING = ("paused", "suspended")
 FORMATS = {True: "raw", False: "qcow2"}
 # The parts of a flavor that are disks: (key, unit).
 DISKS = (("root_gb", "GiB"), ("ephemeral_gb", "GiB"), ("swap", "MiB"))
@@ -43,8 +43,8 @@ def check_begin(record: Record, kind: str, spec: Document, power: Optional[str])
     allowed = ("active",) if kind == LIVE else ("active", "stopped")
     if record.vm_state not in allowed:
         raise InstanceInvalidState(record.uuid, "vm_state", record.vm_state, kind)
-    if power in STANDING or kind == LIVE and power != "running":
-        hint = hints.let_go_on(record.name) if power in STANDING else None
+    if power in PAUSED or kind == LIVE and power != "running":
+        hint = hints.let_go_on(record.name) if power in PAUSED else None
         raise InstanceInvalidState(record.uuid, "power_state", power, kind, hint=hint)
     check_tied_to_host(record.name, record.spec, kind)
     if kind == RESIZE:

@@ -12,11 +12,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..model import nics, security_group
-from ..model.disk_class import DISK, disk_class
+from ..model.disk_class import DIRECTORIES, DISK, disk_class
 from ..model.request_spec import RequestSpec
-
-# The types of pools that are a directory, in which the disks of instances can be.
-DIRECTORIES = ("dir", "fs", "netfs")
 
 
 class NetworksAndPool:

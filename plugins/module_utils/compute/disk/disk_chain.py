@@ -20,19 +20,19 @@ from xml.etree import ElementTree
 from ...model import hints, saved_hints, state_hints
 from ...model.guest_settings import GuestSettings
 from ...model.lifecycle import ACTIVE, FROZEN, OWN, RESIZING
+from ...model.nova_states import STARTING
 from ...model.safe_text import clean
 from .. import paths
 from ..errors import DiskChainChanged, DisksUsed, GuestSaved
 from ..guest import disk_users, domain, nvram
 from . import disk as disks
-from . import qcow2_header, volume_files
+from . import move_files, qcow2_header, volume_files
 from .layers import chain, commit, layers_beside, merge, pull
 
 OVERLAY, LEFT, REPLACED, BASE, SNAPSHOT, FORMAT, FIRMWARE, EXTRA, MISSING, SEEDLESS, UNNAMED = (
     "overlay", "left", "replaced", "base", "snapshot", "format", "firmware", "extra", "missing", "seedless", "unnamed",
 )  # fmt: skip
 FROM_HERE = (ACTIVE, RESIZING, FROZEN)  # memory that is saved in these phases is that of the guest that must continue
-BOOTING = ("spawning", "powering-on")  # the task states of a start
 # The guest can start with these; a move would lose them.
 ONLY_MOVES = (SNAPSHOT, EXTRA, UNNAMED)
 FORGET = "virsh undefine %s --keep-nvram --snapshots-metadata --checkpoints-metadata"
@@ -73,7 +73,7 @@ def check_unsaved(host, record):
 def check_not_in_file(host, record):
     """Raise GuestSaved if the guest's memory is in somebody's file (virsh save): it would boot without it, and that file
     could be restored beside changed disks. Who has stopped it since with berth wants it off; a start that was begun goes on."""
-    if record.power_state != "running" or record.task_state in BOOTING:
+    if record.power_state != "running" or record.task_state in STARTING:
         return
     if record.phase in FROM_HERE and domain.is_saved_to_file(host.connection, record.uuid):
         hint = saved_hints.restore_or_boot(record.name)
@@ -211,7 +211,7 @@ def allowed_below(record, pool_path):
     found = {paths.image(pool_path, checksum)} if checksum else set()
     if record.op:
         kept = {disk.file for spec in _specs(record) for disk in disks.planned(spec)}
-        found |= {"%s.pre-%s" % (paths.instance(pool_path, record.uuid, file), record.op) for file in kept}
+        found |= {move_files.kept(paths.instance(pool_path, record.uuid, file), record.op) for file in kept}
     return found
 
 

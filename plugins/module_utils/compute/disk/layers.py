@@ -1,7 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The layers of a snapshot over a disk, as the files' own headers name them, and the commands that merge them."""
+"""The layers of a snapshot over a disk, as the files' own headers name them, the commands that merge them,
+and the refusal of a volume that has one."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ import shlex
 
 from ...model import hints, state_hints
 from ..errors import DiskChainChanged
-from . import qcow2_header
+from . import move_files, qcow2_header
 
 DEEPEST = 200  # layers
 
@@ -33,7 +34,7 @@ def layers_beside(planned):
     for directory in sorted(set(map(os.path.dirname, planned))):
         names = sorted(os.listdir(directory)) if os.path.isdir(directory) else []
         for path in (os.path.join(directory, name) for name in names):
-            if path in planned or any(mark in path for mark in (".pre-", ".incoming-", ".scratch")):
+            if path in planned or move_files.is_of_move(path):
                 continue
             found += [(path, layer) for layer in chain(path, "qcow2") if layer in planned][:1]
     return found

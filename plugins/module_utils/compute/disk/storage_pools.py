@@ -8,11 +8,10 @@ from __future__ import annotations
 import os
 from xml.etree import ElementTree
 
+from ...model.disk_class import DIRECTORIES
 from ..connection import LibvirtTimeout, require_libvirt
 
 GIB = 1 << 30
-# For directory pools the file system is asked; libvirt's numbers are those of its last refresh.
-DIRECTORIES = ("dir", "fs", "netfs")
 
 
 def read_pools(connection, deadline, warnings):
@@ -34,7 +33,7 @@ def read_pools(connection, deadline, warnings):
 def _read(pool):
     root = ElementTree.fromstring(pool.XMLDesc(0))
     kind, path = root.get("type"), root.findtext("target/path")
-    if kind in DIRECTORIES:
+    if kind in DIRECTORIES:  # the file system is asked, since libvirt's numbers are those of its last refresh
         sizes = os.statvfs(path)
         capacity, free = sizes.f_blocks * sizes.f_frsize, sizes.f_bavail * sizes.f_frsize
         return {"type": kind, "path": path, "capacity": capacity, "free": free, "device": os.stat(path).st_dev}

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The life of a volume: claimed, attached, kept free when its instance is deleted, removed. volume_files.py makes the
-file.
+file; record/volume_claim.py has the checks before it is attached.
 
 The files lie beside the directories of instances, so whatever removes or makes the disks of an instance does not touch
 them. An existing file is never made again, and is removed only after its record says so.

@@ -13,12 +13,12 @@ from __future__ import annotations
 from ...model import hints, volumes
 from ...model.errors import BerthError
 from ...model.lifecycle import ACTIVE, BUILDING, CLAIM, OWN
+from ...model.nova_states import SPAWNING
 from ..connection import LibvirtTimeout
 from ..disk import disk, volume, volume_files
 from ..errors import CleanupFailed, StateUnknown, typed
 from ..record import failed_builds, journal
 from . import definition, delete, domain, domain_xml, network, seed, start, startable
-from .converged import SPAWNING
 
 
 def build(instance, record, given_seed, left_off):

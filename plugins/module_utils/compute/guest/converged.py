@@ -6,9 +6,8 @@
 from __future__ import annotations
 
 from ...model.lifecycle import ACTIVE, OWN
+from ...model.nova_states import SPAWNING
 from . import domain, gate
-
-SPAWNING = "spawning"  # Nova's task state, until the guest was first started
 
 
 def is_made(record, left_off=False):

@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 from ...model import hints, state_hints
 from ...model.errors import InstanceExists
 from ...model.lifecycle import SAVED
+from ...model.nova_states import PAUSED
 from .. import connection as libvirt_connection
 from ..connection import Deadline, LibvirtTimeout, LibvirtUnavailable, require_libvirt
 from ..errors import BuildFailed, DiskIOError, GuestHung, GuestNotSupported
@@ -259,7 +260,7 @@ def start(connection, uuid):
     now = state(connection, uuid)
     if now == "running":
         return False
-    if now in ("paused", "suspended"):
+    if now in PAUSED:
         failed_io = _is_paused_by_io_error(domain)
         _call("letting the guest go on", domain.resume if now == "paused" else domain.pMWakeup)
         if failed_io:

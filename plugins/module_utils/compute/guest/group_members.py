@@ -1,7 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Updates the packet filters of this host's instances to the members of the security groups that their rules name."""
+"""Which packet filters of this host's instances do not admit the members of the security groups that their rules name.
+packet_filter.py changes them."""
 
 from __future__ import annotations
 

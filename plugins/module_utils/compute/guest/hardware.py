@@ -1,7 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The concrete machine type and the addresses of the devices that libvirt chose at the first definition.
+"""The concrete machine type and the addresses of the devices that libvirt chose at the first definition, and those of
+devices that were added since.
 
 The request of the record keeps them ({wished, machine, devices}) for every later definition, on whichever host. So a
 guest finds the same devices in the same places after an upgrade of its host, a start, a move or a resize. A record

@@ -14,6 +14,7 @@ from ...model import hints
 from ...model.errors import InvalidInput
 from ...model.lifecycle import ACTIVE, BUILDING, CLAIM, CLAIMED, DELETING, KEEP, OWN, RESIZED, SETTING_ASIDE
 from ...model.move_errors import InstanceInvalidState, InstanceNotFound
+from ...model.nova_states import POWERING_OFF
 from ...model.safe_text import clean
 from .. import paths
 from ..disk import disk, disk_chain
@@ -155,7 +156,7 @@ class Instance:
             if is_stopped(self.host, record):
                 return False
             startable.own_disks(self.host, record)
-            record = self.swap(record.replace(power_state="shutdown", task_state="powering-off"))
+            record = self.swap(record.replace(power_state="shutdown", task_state=POWERING_OFF))
             self.observe("stop")
             gate.revoke(self.uuid, self.host.run_dir)
             forced = domain.stop(self.host.connection, self.uuid, grace)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The packet filters of a guest: one libvirt network filter per NIC, rendered from the record, on whichever host the
-guest is.
+guest is; and in which order the record and the filter change.
 
 A filter has two parts. On layer 2 it lets out what comes from the NIC's own addresses and drops the rest. If the NIC is
 in security groups, it lets in, and out, what their rules allow, with the replies; layer 3 of all other NICs is open. A

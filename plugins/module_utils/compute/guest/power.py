@@ -8,6 +8,7 @@ from __future__ import annotations
 from ...model import hints
 from ...model.lifecycle import SAVED
 from ...model.move_errors import InstanceInvalidState
+from ...model.nova_states import PAUSED
 from ..record import journal
 from . import domain, gate, startable
 
@@ -78,7 +79,7 @@ def _rebootable(instance, hard):
     power = domain.state(host.connection, instance.uuid)
     if domain.is_saved(host.connection, instance.uuid):
         power = SAVED
-    if power == SAVED or power in ("paused", "suspended") and not hard:
+    if power == SAVED or power in PAUSED and not hard:
         hint = hints.let_go_on(record.name)
         raise InstanceInvalidState(record.name, "power_state", power, "reboot", hint=hint)
     host.require_prepared()

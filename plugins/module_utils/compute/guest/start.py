@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from ...model import volumes
 from ...model.errors import BerthError
+from ...model.nova_states import POWERING_ON, SPAWNING
 from ..connection import LibvirtTimeout, LibvirtUnavailable
 from ..disk import volume
 from ..host import mdev
 from ..record import journal
 from . import definition, domain, gate, mend, packet_filter, startable
-from .converged import SPAWNING, is_started
-
-POWERING_ON = "powering-on"
+from .converged import is_started
 
 
 def converge(instance, record):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ...model import state_hints, take_over_hints
 from ...model.lifecycle import CLAIM
+from ...model.nova_states import SPAWNING
 from .. import paths
 from ..disk import disk, disk_chain, owner
 from ..errors import BuildFailed, DisksUsed, GuestRunsAlready
@@ -14,7 +15,6 @@ from ..host import mdev
 from ..record import volume_claim, volume_store
 from ..run import run
 from . import domain
-from .converged import SPAWNING
 
 TAKE_OVER = "take over"
 

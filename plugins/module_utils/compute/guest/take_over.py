@@ -17,12 +17,10 @@ import os
 from ...model import take_over_hints
 from ...model.lifecycle import ACTIVE, CLAIM, OWN
 from .. import paths
-from ..disk import disk, disk_chain, layers, owner, virtual_size, volume
+from ..disk import disk, disk_chain, layers, move_files, owner, virtual_size, volume
 from ..errors import ClaimRevoked, DisksNotHere, DisksUnfit, typed
 from ..record import journal
 from . import converged, definition, startable
-
-UNFINISHED = (".pre-", ".incoming-")  # files of a move that has not ended
 
 
 def take_over(instance, token, source, left_off=False):
@@ -85,7 +83,7 @@ def _check(host, record, source):
         raise DisksNotHere("%s is not there: this host does not see the storage of %s" % (directory, record.name))
     if owner.read(pool_path, record.uuid) != source:
         owner.refuse(pool_path, record.uuid)
-    moving = sorted(name for name in os.listdir(directory) if any(mark in name for mark in UNFINISHED))
+    moving = sorted(name for name in os.listdir(directory) if move_files.is_kept_or_incoming(name))
     if moving:
         raise DisksUnfit(
             "%s was in a move, of which %s is left in %s" % (record.name, moving[0], directory),

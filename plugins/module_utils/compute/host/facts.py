@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 from ...model import data_disks, group_members, nics, request_digest
 from ...model.collection_version import COLLECTION_VERSION
 from ...model.lifecycle import BUSY
+from ...model.nova_states import SPAWNING
 from ...model.safe_text import clean, clean_all
 from ..connection import URI, Deadline, LibvirtUnavailable, connect, require_libvirt
 from ..disk import storage_pools
@@ -32,7 +33,7 @@ WARNINGS_LIMIT = 50
 WARNING_LENGTH = 500
 
 # Task states that keep the host's disks or network busy although role and phase do not.
-BUSY_TASKS = frozenset(("spawning", "migrating", "resize_migrated", "resize_reverting"))
+BUSY_TASKS = frozenset((SPAWNING, "migrating", "resize_migrated", "resize_reverting"))
 # The settings that placement uses.
 TOLD_SETTINGS = (
     "cpu_allocation_ratio",

@@ -12,8 +12,8 @@ from typing import Any, Optional
 from xml.etree import ElementTree
 
 from ...model import host_hints
+from ...model.disk_class import DIRECTORIES
 from ..connection import connect, require_libvirt
-from ..disk.storage_pools import DIRECTORIES
 from ..errors import BuildFailed, GuestNotSupported, HostNotPrepared
 from ..guest import gate, terms
 from ..record import state_directory

@@ -14,42 +14,37 @@ from xml.etree import ElementTree
 from ...model.move_errors import TransferFailed
 from .. import paths
 from ..connection import LibvirtTimeout, require_libvirt
+from ..disk.move_files import scratch
 from ..guest import domain as guests
 from . import jobs
 
-SCRATCH = "scratch"  # extension of the file that a backup writes beside a disk
 SOCKET = "berth-backup.sock"
 LIBVIRT_DIR = "/var/lib/libvirt/qemu"
 
 
 def show(domain, socket, shown, checkpoint):
     """Export disks as they are now on a socket, until end(). ``shown``: {name in the guest, such as vda: path}."""
-    discard([socket, *map(beside, shown.values())])
+    discard([socket, *map(scratch, shown.values())])
     root = ElementTree.Element("domainbackup", mode="pull")
     ElementTree.SubElement(root, "server", transport="unix", socket=socket)
     parts = ElementTree.SubElement(root, "disks")
     for target, path in shown.items():
         element = ElementTree.SubElement(parts, "disk", name=target, backup="yes", type="file", exportname=target)
-        ElementTree.SubElement(element, "scratch", file=beside(path))
+        ElementTree.SubElement(element, "scratch", file=scratch(path))
     _begin(domain, root, shown, checkpoint)
 
 
 def write_changes(domain, shown, since, checkpoint):
     """Start writing what changed since the checkpoint ``since`` beside each disk; jobs.finish_backup() waits for it."""
-    discard(map(beside, shown.values()))
+    discard(map(scratch, shown.values()))
     root = ElementTree.Element("domainbackup", mode="push")
     ElementTree.SubElement(root, "incremental").text = since
     parts = ElementTree.SubElement(root, "disks")
     for target, path in shown.items():
         element = ElementTree.SubElement(parts, "disk", name=target, backup="yes", type="file")
         ElementTree.SubElement(element, "driver", type="qcow2")
-        ElementTree.SubElement(element, "target", file=beside(path))
+        ElementTree.SubElement(element, "target", file=scratch(path))
     _begin(domain, root, shown, checkpoint)
-
-
-def beside(path):
-    """Return the path of the file that a backup of a disk writes."""
-    return "%s.%s" % (path, SCRATCH)
 
 
 def discard(found):
@@ -85,7 +80,7 @@ def _begin(domain, root, shown, name):
 def is_of_a_move(domain, text):
     """Whether a backup that libvirt describes belongs to a move."""
     written = {target.get("file") for target in ElementTree.fromstring(text).iterfind("disks/disk/target")}
-    return SOCKET in text or bool(written) and any(beside(path) in written for path in _paths(domain))
+    return SOCKET in text or bool(written) and any(scratch(path) in written for path in _paths(domain))
 
 
 def _paths(domain):

@@ -1,7 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The disks of an instance in a move: what to copy, how it arrives, and how old disks are kept on shared storage.
+"""The disks of an instance in a move: what to copy, how it arrives, and how the
+old disks of a resize are kept (on shared storage or on the same host), restored, and dropped at the confirm.
 
 A disk to copy is {name, path, format, size (bytes)}. A copy has no backing image, so it cannot depend on one that the
 destination may lack. The seed and the UEFI variables are copied like disks, and so are volumes if the hosts do not
@@ -17,11 +18,10 @@ from ...model import volume_hints
 from ...model.move_errors import CannotResizeDisk, MigrationConflict, MigrationPreCheckError, TransferFailed
 from .. import paths
 from ..disk import disk as disks
-from ..disk import volume_files
+from ..disk import move_files, volume_files
 from ..disk.disk import NVRAM, READ_ONLY, planned
 from ..guest import domain
 from ..run import run
-from . import transfer
 
 LARGEST = 64 << 40
 
@@ -199,7 +199,7 @@ def discard_older(pool_path, record):
     volumes = [os.path.dirname(path) for _disk, path in volumes_of(pool_path, record.spec)]
     for directory in [paths.instance(pool_path, record.uuid), *volumes]:
         for name in os.listdir(directory) if os.path.isdir(directory) else ():
-            if ".incoming-" in name:
+            if move_files.is_incoming(name):
                 paths.remove(os.path.join(directory, name))
 
 
@@ -227,11 +227,11 @@ def check_seen(pool_path, record, told):
 
 
 def kept(path, record):
-    return "%s.pre-%s" % (path, record.op)
+    return move_files.kept(path, record.op)
 
 
 def part_of(path, record):
-    return transfer.incoming(path, record.migration["attempt"])
+    return move_files.incoming(path, record.migration["attempt"])
 
 
 def has_kept(pool_path, record):

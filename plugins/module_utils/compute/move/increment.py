@@ -17,6 +17,7 @@ import os
 import shutil
 
 from ...model.move_errors import TransferFailed
+from ..disk import move_files
 from ..guest import domain as guests
 from ..run import PATH
 from . import backups, disks, jobs, monitor, rounds, storage, transfer
@@ -92,7 +93,7 @@ class Copies:
             self._end()
 
     def _send_changes(self, disk, target):
-        changes = backups.beside(disk["path"])
+        changes = move_files.scratch(disk["path"])
         return monitor.copy(self.record.uuid, disk, changes, target, self.bandwidth, {"sync": "top"})
 
     def take_back(self, number):
@@ -115,7 +116,7 @@ class Copies:
 
     def _end(self, *more):
         backups.end(self.domain)
-        backups.discard([*map(backups.beside, self.shown.values()), *more])
+        backups.discard([*map(move_files.scratch, self.shown.values()), *more])
 
 
 # ---- stopped ---------------------------------------------------------------------------------------------------------
@@ -166,7 +167,7 @@ def tidy(connection, uuid, manifest):
 
 def discard_scratch(manifest):
     """Remove what a host left beside disks when it lost power while copying them. Their guest is off."""
-    backups.discard(backups.beside(disk["path"]) for disk in manifest if disk["format"] == "qcow2")
+    backups.discard(move_files.scratch(disk["path"]) for disk in manifest if disk["format"] == "qcow2")
 
 
 def remove_bitmaps(path):

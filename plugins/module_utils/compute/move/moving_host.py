@@ -2,8 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What the steps of a move do to a host (Effects): guest, room, disks and volumes; what a purge and an erase remove,
-and which disks they leave, on shared storage or as another host's.
-"""
+and which disks they leave, on shared storage or as another host's. For volumes see record/volume_move.py."""
 
 from __future__ import annotations
 
@@ -107,7 +106,7 @@ class Effects(Guests):
 
     def define(self, record):
         """Define the guest. Raise DiskChainChanged if its disks are not the record's: its newest data would be lost."""
-        self._check_chain(record)
+        disk_chain.check(self.host.compute, record)
         definition.define(self.connection, record, self.host.compute.for_guests(record.spec.get("pool")))
 
     def define_unless_changed(self, record):
@@ -118,9 +117,6 @@ class Effects(Guests):
     def check_disks(self, record):
         """Raise DiskChainChanged if the disks are not the record's, GuestSaved if a move would leave memory behind."""
         disk_chain.check_unsaved(self.host.compute, record)
-        self._check_chain(record)
-
-    def _check_chain(self, record):
         disk_chain.check(self.host.compute, record)
 
     def check_deletable(self, record):

@@ -22,6 +22,7 @@ import time
 from ...model import host_hints
 from ...model.move_errors import TransferFailed
 from .. import durable, paths
+from ..disk.move_files import incoming
 from ..host.address import why_not
 from ..record.store import check_uuid
 from ..run import run
@@ -37,11 +38,6 @@ KEY = re.compile(r"[0-9a-f]{64}\Z", re.ASCII)
 
 def directory(uuid, *name):
     return os.path.join(RUN_DIR, check_uuid(uuid), *name)
-
-
-def incoming(path, attempt):
-    """Return the name of an arriving disk. Each attempt has its own, so a late writer of an older one does no harm."""
-    return "%s.incoming-%d" % (path, attempt)
 
 
 def make_directories(uuid):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The records of an instance's volumes while it moves: on both hosts they say who owns the volumes, as the instance's
-own record does.
+own record does; and which of them stay when one host's part of the move is removed.
 
 The source reports its volumes with their generations (``told``), the destination expects them, the source lets go of
 them right before its instance, and the destination owns them right before its instance. So two hosts never own one.

@@ -50,7 +50,7 @@ def apart(make_fleet, tmp_path, monkeypatch):
 
     def open_targets(_uuid, wanted, _key, address, attempt):
         for entry in wanted:
-            wires[entry["name"]] = Path(moving_host.transfer.incoming(entry["path"], attempt))
+            wires[entry["name"]] = Path(moving_host.disks.move_files.incoming(entry["path"], attempt))
             wires[entry["name"]].write_bytes(b"")
         return [{"name": entry["name"], "host": address, "port": 1} for entry in wanted]
 
