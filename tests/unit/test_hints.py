@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.model import (
+    counting_hints,
     fleet_hints,
     group_hints,
     hints,
@@ -33,6 +34,7 @@ ROOT = Path(__file__).resolve().parents[2]
 EACH = [
     (name, hint)
     for home in (
+        counting_hints,
         fleet_hints,
         group_hints,
         hints,
@@ -50,6 +52,7 @@ ALL = dict(EACH)
 HOMES = [
     ROOT / "plugins/module_utils/model" / name
     for name in (
+        "counting_hints.py",
         "fleet_hints.py",
         "group_hints.py",
         "hints.py",
@@ -136,6 +139,7 @@ def test_every_hint_is_printed_somewhere():
         and isinstance(node.value, ast.Name)
         and node.value.id
         in (
+            "counting_hints",
             "fleet_hints",
             "group_hints",
             "hints",
