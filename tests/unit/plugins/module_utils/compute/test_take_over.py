@@ -8,11 +8,12 @@ from __future__ import annotations
 import errno
 import os
 import subprocess
+from pathlib import Path
 
 import pytest
 from instance_case import Case, Killed
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import owner
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk, owner
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     BuildFailed,
     ClaimRevoked,
@@ -22,7 +23,9 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     DisksUnfit,
     DisksUsed,
 )
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import power, recovery, set_aside, take_over
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import mend, power, recovery, seed, set_aside, take_over
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.update_disks import update_disks, would_update_disks
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import room as rooms
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import volume_claim
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.volume_store import VolumeStore
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints, take_over_hints
@@ -49,6 +52,13 @@ def living(make_host, wanted, lost):
     case = Case(make_host("kvm2", LIVING, pool=lost.host.pool), wanted("web1"))
     case.claim()
     return case
+
+
+@pytest.fixture
+def room(monkeypatch):
+    """There is room for data disks, which are real files."""
+    monkeypatch.setattr(disk, "make", lambda planned, path, _base: make_disk(Path(path), str(planned.size)))
+    monkeypatch.setattr(rooms, "allocate", lambda *_args: {"disk_gb": 1, "resources": {}})
 
 
 def make_disk(path, size):
@@ -214,6 +224,42 @@ def test_without_the_claim_of_the_run_nothing_is_taken(lost, living):
     with pytest.raises(ClaimRevoked):
         take_over.take_over(living.instance(), "another", lost.host.uuid)
     assert living.record.role == "CLAIM" and owner_of(lost) == lost.host.uuid
+
+
+MORE = [{"name": "logs", "size_gb": 1, "bus": "virtio"}]
+
+
+@pytest.mark.parametrize("dry", [False, True])
+@pytest.mark.parametrize("act", ["add a disk", "bring the seed"])
+def test_the_lost_host_makes_no_file_beside_disks_that_are_anothers_by_now(lost, living, boot, room, act, dry):
+    """It is back, and the new owner is silent: only the file beside the disks says that its record is old."""
+    run(living)
+    boot("two")
+    if act == "bring the seed":
+        (lost.root.parent / seed.FILE).unlink()
+    before = files(lost)
+    with pytest.raises(DisksOfAnotherHost):
+        if act == "add a disk":
+            (would_update_disks if dry else update_disks)(lost.instance(), MORE)
+        else:
+            mend.mend(lost.instance(), lost.seed, dry)
+    assert files(lost) == before
+
+
+@pytest.mark.parametrize("act", ["add a disk", "bring the seed"])
+def test_what_is_made_before_the_first_start_is_made_beside_disks_of_its_own(lost, living, room, act):
+    """Else the lost host would find a disk that its record does not name."""
+    with pytest.raises(Killed):
+        run(living, "start define")
+    if act == "bring the seed":
+        (lost.root.parent / seed.FILE).unlink()
+    if act == "add a disk":
+        assert would_update_disks(living.instance(), MORE) and owner_of(living) == lost.host.uuid
+        assert update_disks(living.instance(), MORE)
+    else:
+        assert mend.mend(living.instance(), living.seed, dry=True) and owner_of(living) == lost.host.uuid
+        assert mend.mend(living.instance(), living.seed)
+    assert owner_of(living) == LIVING and living.instance().started() and living.state() == ON
 
 
 def test_a_look_changes_nothing(lost, living):
