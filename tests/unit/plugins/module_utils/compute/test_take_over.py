@@ -23,8 +23,19 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     DisksUnfit,
     DisksUsed,
 )
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import mend, power, recovery, seed, set_aside, take_over
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.update_disks import update_disks, would_update_disks
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import (
+    definition,
+    mend,
+    power,
+    recovery,
+    seed,
+    set_aside,
+    take_over,
+)
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.update_disks import (
+    update_disks,
+    would_update_disks,
+)
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import room as rooms
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import volume_claim
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.volume_store import VolumeStore
@@ -111,6 +122,23 @@ def test_one_that_the_inventory_says_is_stopped_is_taken_over_and_not_started(lo
     boot("two")
     with pytest.raises(DisksOfAnotherHost):
         lost.instance().started()
+    assert living.instance().started() and living.state() == ON
+
+
+@pytest.mark.parametrize("killed_at", ["define", "stop", "stopped"])
+def test_one_that_is_to_be_stopped_is_started_by_nothing_wherever_the_run_is_killed(
+    lost, living, monkeypatch, killed_at
+):
+    """Neither by the timer of recover nor by the next run of the same, which ends it."""
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        if killed_at == "define":
+            patch.setattr(definition, "define", lambda *_all: (_ for _ in ()).throw(Killed()))
+        take_over.take_over(living.instance(killed_at), "t1", lost.host.uuid, left_off=True)
+    assert not recovery.recover(living.instance())
+    for _again in range(2):
+        power.converge(living.instance(), None, None, "shutdown", 1)
+    assert (living.state()[:3], owner_of(living)) == (("stopped", None, "shutdown"), LIVING)
+    assert living.domain is None or not living.domain.starts
     assert living.instance().started() and living.state() == ON
 
 
