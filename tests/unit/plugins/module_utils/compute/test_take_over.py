@@ -234,7 +234,7 @@ def test_what_was_in_a_move_waits_for_its_host(lost, living):
 
 def test_disks_of_a_third_host_or_of_nobody_are_not_taken(lost, living):
     owner.write(str(lost.host.pool), lost.uuid, "33333333-3c6e-5d59-9d0b-3a1c9d7f1e2a")
-    assert refused(living, DisksOfAnotherHost).hint == hints.disks_of_another_host(living.uuid)
+    assert refused(living, DisksOfAnotherHost).hint == hints.disks_of_another_host()
     os.unlink(lost.root.parent / "owner")
     living.claim()
     refused(living, DisksOfAnotherHost)
