@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.model import (
+    counting_hints,
     fleet_hints,
     group_hints,
     hints,
@@ -33,6 +34,7 @@ ROOT = Path(__file__).resolve().parents[2]
 EACH = [
     (name, hint)
     for home in (
+        counting_hints,
         fleet_hints,
         group_hints,
         hints,
@@ -50,6 +52,7 @@ ALL = dict(EACH)
 HOMES = [
     ROOT / "plugins/module_utils/model" / name
     for name in (
+        "counting_hints.py",
         "fleet_hints.py",
         "group_hints.py",
         "hints.py",
@@ -136,6 +139,7 @@ def test_every_hint_is_printed_somewhere():
         and isinstance(node.value, ast.Name)
         and node.value.id
         in (
+            "counting_hints",
             "fleet_hints",
             "group_hints",
             "hints",
@@ -177,3 +181,22 @@ def test_only_hints_that_exist_are_followed():
 @pytest.mark.parametrize("name", names())
 def test_a_hint_says_in_which_state_it_is_printed(name):
     assert (ALL[name].__doc__ or "").strip().endswith(".")
+
+
+SAMPLES = {
+    "str": "<%s>",
+    "Optional[str]": "<%s>",
+    "Sequence[str]": ["<host>"],
+    "bool": True,
+    "int": 1,
+    "berth_state": "active",
+}
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_limit_is_a_name_of_the_inventory_and_no_uuid(name):
+    """With a uuid, Ansible finds nobody."""
+    parameters = inspect.signature(ALL[name]).parameters.values()
+    samples = [SAMPLES.get(part.name, SAMPLES[part.annotation]) for part in parameters]
+    text = ALL[name](*(each % part.name if "%s" in str(each) else each for each, part in zip(samples, parameters)))
+    assert not re.search(r"--limit <\w*uuid>", text), text

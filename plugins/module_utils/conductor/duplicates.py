@@ -9,6 +9,7 @@ import dataclasses
 from typing import Collection, Dict, List
 
 from ..model import hints
+from ..model.counting import are_plausible, miscounted
 from ..model.errors import InvalidInput
 from ..model.lifecycle import OWN
 from ..model.nova_states import ALIVE
@@ -46,7 +47,10 @@ def choose(fleet: Fleet, name: str, uuid: str, stays: str, confirmed: bool, lost
         raise DuplicateRuns(
             "%s runs on %s" % (name, " and on ".join(running)), hint=hints.keep_one_confirmed(name, stays, others)
         )
-    return Choice(stays, others, list(generation_of(owners[host] for host in others)))
+    above = generation_of(owners[host] for host in others)
+    if not are_plausible(*above):
+        raise miscounted(name, [host for host in others if not are_plausible(*generation_of([owners[host]]))])
+    return Choice(stays, others, list(above))
 
 
 def _check_all_answered(fleet: Fleet, name: str, stays: str, lost: Collection[str]) -> None:

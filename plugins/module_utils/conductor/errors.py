@@ -41,11 +41,6 @@ class RecordOutdated(BerthError):
     the record is an old copy."""
 
 
-class EpochImplausible(BerthError):
-    """A host says that an instance had more owners than any can have. Nothing was done: the next owner would count on
-    from there, until its own replies were invalid."""
-
-
 class DomainWithoutRecord(BerthError):
     """A host without a record of the instance has a guest with its uuid. No host creates or starts the instance."""
 

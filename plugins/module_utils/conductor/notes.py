@@ -27,12 +27,12 @@ import itertools
 from typing import Collection, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
 from ..model import fleet_hints, messages, state_hints
+from ..model.counting import MOST, miscounted
 from . import silence
-from .errors import EpochImplausible, HostNameAmbiguous, InstanceUnknown, RecordOutdated
+from .errors import HostNameAmbiguous, InstanceUnknown, RecordOutdated
 
 Generation = Tuple[int, int]
 NEVER: Generation = (0, 0)
-MOST_OWNERS = 1 << 39  # of one instance; a reply may say twice as many
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,9 +151,9 @@ def put_together(told: Mapping[str, messages.Note]) -> Notes:
     let_go = {holder: (moved_away[0], 0) for holder, moved_away in left.items()}
     said = [*((holder, note.generation) for holder, note in owners), *_items(gone, let_go, given_up)]
     latest = max((each for _holder, each in said), default=NEVER)
-    miscounted = {holder for holder, each in said if each[0] >= MOST_OWNERS} if latest[0] >= MOST_OWNERS else set()
+    miscounted = {holder for holder, each in said if each[0] >= MOST} if latest[0] >= MOST else set()
     if miscounted:
-        latest = max((each for _holder, each in said if each[0] < MOST_OWNERS), default=NEVER)
+        latest = max((each for _holder, each in said if each[0] < MOST), default=NEVER)
     in_order = tuple(sorted(plans, key=lambda note: (note.host, note.run, note.generation)))
     return Notes(last, in_order, latest, tuple(sorted(miscounted)))
 
@@ -187,20 +187,11 @@ def generation(numbers: Sequence[int]) -> Generation:
     return epoch, n
 
 
-def miscounted(name: str, hosts: Iterable[str]) -> EpochImplausible:
-    """The error for what ``hosts`` say of an instance."""
-    said = " and ".join(sorted(hosts))
-    return EpochImplausible(
-        "%s says that %s had %d owners or more" % (said, name, MOST_OWNERS),
-        hint=fleet_hints.take_out_miscounting(said),
-    )
-
-
 def check_owner(name: str, host: str, generation: Generation, notes: Notes, answers: Answers) -> None:
     """Raise RecordOutdated if the owner that answers is known to have had a successor or a higher generation,
     InstanceUnknown if it may have a successor on a silent host, EpochImplausible if it miscounts. No two owners have the
     same generation, unless one got a copy of the other's records."""
-    if generation[0] >= MOST_OWNERS:
+    if generation[0] >= MOST:
         raise miscounted(name, [host])
     for plan in notes.planned:
         if plan.generation[0] >= generation[0] and answers.counts(plan) and not answers.has(plan):

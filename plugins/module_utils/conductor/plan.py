@@ -15,10 +15,9 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, TypedDict
 
-from ..model import address_clash
+from ..model import address_clash, counting
 from ..model.errors import BerthError
 from ..model.messages import Claim, Document, ErrorReply, Note
-from .notes import MOST_OWNERS
 
 CLAIMING, BUILDING, ACTIVE, EXISTING, UNCONFIRMED, PLANNED, FAILED = (
     "claiming",
@@ -218,7 +217,7 @@ def _outcome(plan: Plan) -> Document:
     for instance in plan["instances"].values():
         made = instance["state"] == ACTIVE and not instance.get("existing")
         generation = (instance.get("result") or {}).get("generation") if made else None
-        if generation and generation[0] < MOST_OWNERS:
+        if generation and generation[0] < counting.MOST:
             known.setdefault(plan["uuids"][host_of(instance)], {})[instance["uuid"]] = generation
         elif generation or instance["state"] in (CLAIMING, BUILDING):
             still.append(planned_instance(plan, instance))

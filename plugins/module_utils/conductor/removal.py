@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Collection, Dict, List
 
 from ..model import fleet_hints, hints
+from ..model.counting import are_plausible
 from ..model.errors import shortened
 from ..model.messages import Document
 from . import silence
@@ -67,19 +68,19 @@ def last_seen_on(fleet: Fleet, host: str) -> List[str]:
 
 def remembered_on(fleet: Fleet, host: str) -> Document:
     """What only this host may remember about instances, in the form sent to other hosts: see
-    compute/record/whereabouts.py."""
+    compute/record/whereabouts.py. What it miscounts is left out: the others would say it from then on."""
     own = fleet.uuids()[host]
     names: Dict[str, str] = {}
     known: Dict[str, Dict[str, List[int]]] = {}
     gone: Dict[str, List[int]] = {}
     after: Dict[str, int] = {}
     for uuid, note in fleet.notes.get(own, {}).items():
-        if note.get("after"):
-            after[uuid] = note["after"]
-        last, removed = note.get("known"), note.get("gone")
-        if last:
+        last, removed, epoch = note.get("known"), note.get("gone"), note.get("after", 0)
+        if epoch and are_plausible(epoch):
+            after[uuid] = epoch
+        if last and are_plausible(*last["generation"]):
             names[last["host_uuid"]] = last["host"]
             known.setdefault(last["host_uuid"], {})[uuid] = list(last["generation"])
-        if removed and own in vouched_for(fleet.told_of(uuid)):
+        if removed and are_plausible(*removed) and own in vouched_for(fleet.told_of(uuid)):
             gone[uuid] = list(removed)
     return {"hosts": names, "known": known, "gone": {own: gone} if gone else {}, "after": after}

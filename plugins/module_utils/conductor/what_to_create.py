@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from typing import Any, Collection, Dict, Iterable, List, Mapping, Set
 
+from ..model import counting
 from ..model.errors import BerthError, InstanceIsLocked
 from ..model.lifecycle import CLAIM, DELETING, OWN
 from ..model.messages import Document, hosts_named
 from . import drift
 from .fleet import Fleet, Place
 from .locate import check_no_stray, check_none_silent, generation_of, holders, lock_of, unconfirmed
-from .notes import MOST_OWNERS, Notes, miscounted, vouched_for
+from .notes import Notes, vouched_for
 from .plan import CLAIMING, EXISTING, UNCONFIRMED, Instance, fail
 
 
@@ -79,9 +80,9 @@ def _check_countable(instance: Instance, fleet: Fleet, noted: Notes, places: Ite
     """Raise EpochImplausible if a new owner would have to count on from a number that no instance reaches."""
     names = {uuid: name for name, uuid in fleet.uuids().items()}
     hosts = {names[uuid] for uuid in noted.miscounted if uuid in names}
-    hosts |= {place["host"] for place in places if generation_of([place])[0] >= MOST_OWNERS}
+    hosts |= {place["host"] for place in places if generation_of([place])[0] >= counting.MOST}
     if hosts:
-        raise miscounted(instance["name"], hosts)
+        raise counting.miscounted(instance["name"], hosts)
 
 
 def _differs(instance: Instance, place: Place) -> List[str]:
@@ -126,7 +127,7 @@ def told(fleet: Fleet, lost_hosts: Collection[str] = ()) -> Document:
     there = {*fleet.uuids().values(), *fleet.doubles}
     answers = fleet.all_answers(lost_hosts)
     for uuid, places in fleet.places.items():
-        held = [place for place in places if place["role"] != CLAIM and generation_of([place])[0] < MOST_OWNERS]
+        held = [place for place in places if place["role"] != CLAIM and generation_of([place])[0] < counting.MOST]
         if held:
             place = max(held, key=lambda place: (place["role"] == OWN, generation_of([place])))
             epoch, n = generation_of([place])
@@ -136,7 +137,7 @@ def told(fleet: Fleet, lost_hosts: Collection[str] = ()) -> Document:
     for holder, notes in fleet.notes.items():
         for uuid, note in notes.items():
             removed = note.get("gone")
-            if removed and holder in vouched_for(fleet.told_of(uuid)):
+            if removed and counting.are_plausible(*removed) and holder in vouched_for(fleet.told_of(uuid)):
                 gone.setdefault(holder, {})[uuid] = removed
             for host in hosts_named(note):
                 if host["host_uuid"] not in there and answers.gives_up(host["host"], host["host_uuid"]):

@@ -128,14 +128,6 @@ def listed_twice(hosts: str) -> str:
     )
 
 
-def take_out_miscounting(hosts: str) -> str:
-    """Hosts say what can not be of an instance."""
-    return (
-        "What %s remembers is damaged or forged: look at /var/lib/berth/whereabouts.json and the instance's record there. "
-        "Until it is repaired, take %s out of the inventory, and run the same again" % (hosts, hosts)
-    )
-
-
 def forget_failed_builds(host: str) -> str:
     """Builds failed on a host of late, so that placement prefers others. ``host``: its name in the inventory."""
     return (

@@ -280,11 +280,11 @@ def keep_one_again(name: str) -> str:
     return "Run berth.kvm.keep_one for %s again, with the same berth_keep_on: it finishes what it began" % name
 
 
-def disks_of_another_host(uuid: str) -> str:
+def disks_of_another_host() -> str:
     """On storage that hosts share, the disks of the instance belong to another host. The only copy may be there."""
     return (
-        "Bring that host back: the instance is there. If it is switched off for good, run berth.kvm.take_over --limit %s "
-        "-e berth_lost_hosts=HOST: another host then continues with these disks" % uuid
+        "Bring that host back: the instance is there. If it is switched off for good, run berth.kvm.take_over --limit NAME "
+        "-e berth_lost_hosts=HOST, with the instance's name in the inventory: another host then continues with these disks"
     )
 
 

@@ -49,7 +49,7 @@ def refuse(pool_path, uuid):
         field="pool",
         value=pool_path,
         rule="only the owner of the instance removes its disks or makes them again",
-        hint=hints.disks_of_another_host(uuid),
+        hint=hints.disks_of_another_host(),
     )
 
 

@@ -19,7 +19,7 @@ from ..connection import LibvirtTimeout, LibvirtUnavailable
 from ..disk import disk, disk_chain
 from ..errors import BuildFailed, GuestNotSupported
 from ..record import journal
-from . import definition, domain, hardware, live_differences, network, packet_filter, seed
+from . import definition, domain, hardware, live_differences, network, packet_filter, seed, startable
 
 
 def differing(instance, record):
@@ -94,7 +94,9 @@ def _bring_seed(instance, record, given_seed, dry):
     if given_seed is None or paths.has_seed(pool_path, record.uuid):
         return []
     disk_chain.check_mend(instance.host, record)  # where the other files are gone too, their storage is not mounted
+    startable.check_owner(instance.host, record)
     if not dry:
+        startable.own_disks(instance.host, record)
         seed.build(pool_path, record.uuid, given_seed, [planned.name for planned in disk.plan(record.spec)])
     return [[seed.FILE, "there", ""]]
 

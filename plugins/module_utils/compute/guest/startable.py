@@ -26,12 +26,17 @@ def check(host, record):
     """
     volume_store.check_attached(host.store, record)
     volume_claim.check_here(host, record)
-    pool_path = host.pool_of(record)
-    if not _is_taking_over(pool_path, record):
-        owner.check(pool_path, record.uuid, host.identify())
+    check_owner(host, record)
     disk_chain.check_start(host, record)
     disk_chain.check_not_in_file(host, record)
     mdev.check(host, record.name, record.resources)
+
+
+def check_owner(host, record):
+    """Raise DisksOfAnotherHost if the disks are another host's, unless this one is taking them over."""
+    pool_path = host.pool_of(record)
+    if not _is_taking_over(pool_path, record):
+        owner.check(pool_path, record.uuid, host.identify())
 
 
 def check_unmade(host, record):
@@ -47,7 +52,8 @@ def check_unmade(host, record):
 
 
 def own_disks(host, record):
-    """After a take over, own the disks before the first start or stop: the lost host starts nothing from them."""
+    """After a take over, own the disks before the first start or stop, or before a file is made beside them: the lost host
+    starts nothing from them."""
     if not _taken_from(record):
         return
     pool_path = host.pool_of(record)

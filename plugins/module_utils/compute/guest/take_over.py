@@ -4,7 +4,7 @@
 """Takes over an instance from a host that is switched off for good: it gets a new owner, with its disks on storage that
 both hosts see.
 
-    CLAIM -> all checks -> OWN active, not started yet -> the file ``owner`` beside the disks -> start, or left off
+    CLAIM -> all checks -> OWN, phase active, not started yet -> the file ``owner`` beside the disks -> start, or left off
 
 Nothing is copied, made or removed. If the run ends after the record was written, the next start or create finishes it.
 If the lost host comes back, it owns the instance too, but starts nothing from disks that another host owns.
@@ -35,7 +35,7 @@ def take_over(instance, token, source, left_off=False):
             volume.drop_claim(instance.host, record)
             raise typed(error)
         instance.observe("take over")
-        instance.store.compare_and_swap(record, _owned(record, source))
+        instance.store.compare_and_swap(record, _owned(record, source, left_off))
         try:
             return _leave_off(instance) if left_off else instance.started()
         except Exception as error:
@@ -64,13 +64,14 @@ def _claimed(instance, token):
     return record
 
 
-def _owned(record, source):
+def _owned(record, source, left_off=False):
+    vm_state, power_state = ("stopped", "shutdown") if left_off else ("active", "running")
     owned = record.replace(
         role=OWN,
         generation=[record.generation[0] + 1, 0],
         phase=ACTIVE,
-        vm_state="active",
-        power_state="running",
+        vm_state=vm_state,
+        power_state=power_state,
         task_state=converged.SPAWNING,
     )
     return journal.noted(owned, startable.TAKE_OVER, source=source)

@@ -23,7 +23,7 @@ from ..disk import disk_chain, virtual_size, volume_files
 from ..errors import BuildFailed, DiskNotAttached, GuestNotSupported
 from ..record import journal, room
 from ..run import run
-from . import domain, domain_xml, leftover_nodes, update_volumes
+from . import domain, domain_xml, leftover_nodes, startable, update_volumes
 
 METHOD = "update the disks of"  # in error messages
 HOT_PLUGGED = ("virtio", "scsi")
@@ -36,6 +36,8 @@ def update_disks(instance, wanted, volumes=None):
         record = instance.at_rest(METHOD)
         update_volumes.check_boot(record, volumes)
         merged = _merged(record, wanted)
+        startable.check_owner(instance.host, record)
+        startable.own_disks(instance.host, record)
         made = _publish_made(instance, record)
         _check_disks(instance, _with_found(instance, record, merged))
         _keep_definition(instance)
@@ -54,6 +56,7 @@ def would_update_disks(instance, wanted, volumes=None):
     record = instance.at_rest(METHOD)
     update_volumes.check_boot(record, volumes)
     merged = _merged(record, wanted)
+    startable.check_owner(instance.host, record)
     _with_found(instance, record, merged)
     if merged != data_disks.of(record.spec):
         _check_pluggable(instance, record, merged)

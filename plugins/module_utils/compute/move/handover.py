@@ -16,6 +16,7 @@ import threading
 import time
 from xml.etree import ElementTree
 
+from ...model.counting import are_plausible
 from ...model.errors import BerthError
 from ..connection import Bounded, require_libvirt
 from ..guest import domain as guests
@@ -117,4 +118,5 @@ class MessageChannel:
 
 
 def is_plain(message):
-    return all(message[part] is None or isinstance(message[part], kind) for part, kind in PARTS.items())
+    plain = all(message[part] is None or isinstance(message[part], kind) for part, kind in PARTS.items())
+    return plain and are_plausible(message["attempt"] or 0, *(message["generation"] or ()))

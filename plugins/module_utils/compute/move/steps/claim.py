@@ -7,7 +7,8 @@ The controller says what the instance is, who owns it and where it goes: what pl
 from the source only what nobody else knows, and none of that decides what it builds or for whom:
 
 - ``generation`` and ``lost_moves``: the chain of owners. The destination takes over only from the source that counted
-  on from it; a source that lies about it lies about its own instance alone.
+  on from it; a source that lies about it lies about its own instance alone. One that no instance reaches is
+  refused, see common.check_counts.
 - ``power_state`` and whether the guest was on: one of two values, and with both the destination may run the guest.
 - the old flavor and its amounts: which disks arrive, in the decided format and no larger than decided.
 """

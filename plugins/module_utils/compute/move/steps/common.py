@@ -15,8 +15,11 @@ the other host is gone for good, which only a person can know.
 
 from __future__ import annotations
 
+import itertools
+
 from ....model import confirm_window, hints, lifecycle
 from ....model import migration as names
+from ....model.counting import are_plausible, miscounted
 from ....model.lifecycle import CONFIRMING, KEEP, OUT, OWN, RESIZED
 from ....model.move_errors import InstanceNotFound, MigrationConflict, MigrationEnded, MigrationNotReady
 from ...record import journal
@@ -51,6 +54,15 @@ def heard(peer):
     ):
         raise MigrationConflict("the other host's word on %s is no view of a record" % whole["uuid"])
     return whole
+
+
+def check_counts(uuid, token, peer):
+    """Raise EpochImplausible if the other host counts what no instance reaches: this one would count on from there."""
+    told = heard(peer) or NOTHING
+    generations = [told["generation"] or (), *(volume["generation"] for volume in told.get("volumes") or ())]
+    counts = [token.get("attempt") or 0, told["attempt"], *itertools.chain.from_iterable(generations)]
+    if not are_plausible(*counts):
+        raise miscounted(uuid, [told["host"].get("name") or "the other host"])
 
 
 def said(peer, part):

@@ -12,7 +12,7 @@ from ....model.move_errors import MigrationConflict
 from ...connection import LibvirtTimeout
 from ...errors import file_not_usable
 from . import alone, claim, confirm, delete, give_up, here, live, resize, revert
-from .common import heard, view
+from .common import check_counts, heard, view
 
 STEPS = {
     function.__name__: function
@@ -40,6 +40,7 @@ def run(host, uuid, step, token, peer=None, **options):
         raise MigrationConflict("%s of %s was asked for with the token of no move" % (step, uuid))
     with contextlib.nullcontext() if step in UNLOCKED else host.store.instance_lock(uuid):
         try:
+            check_counts(uuid, token, peer)
             said = function(host, uuid, token, heard(peer), **options)
         except LibvirtTimeout as error:
             raise LibvirtTimeout(

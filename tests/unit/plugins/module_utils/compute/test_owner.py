@@ -57,7 +57,7 @@ def test_disks_of_another_host_are_named_with_their_owner(pool):
     owner.write(pool, WEB, OTHER)
     with pytest.raises(DisksOfAnotherHost, match=OTHER) as refused:
         owner.check(pool, WEB, MINE)
-    assert refused.value.hint == hints.disks_of_another_host(WEB)
+    assert refused.value.hint == hints.disks_of_another_host()
 
 
 def test_disks_of_another_host_are_not_removed_and_ones_own_are(pool):

@@ -8,11 +8,12 @@ from __future__ import annotations
 import errno
 import os
 import subprocess
+from pathlib import Path
 
 import pytest
 from instance_case import Case, Killed
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import owner
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk, owner
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     BuildFailed,
     ClaimRevoked,
@@ -22,7 +23,20 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     DisksUnfit,
     DisksUsed,
 )
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import power, recovery, set_aside, take_over
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import (
+    definition,
+    mend,
+    power,
+    recovery,
+    seed,
+    set_aside,
+    take_over,
+)
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.update_disks import (
+    update_disks,
+    would_update_disks,
+)
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import room as rooms
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import volume_claim
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.volume_store import VolumeStore
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints, take_over_hints
@@ -49,6 +63,13 @@ def living(make_host, wanted, lost):
     case = Case(make_host("kvm2", LIVING, pool=lost.host.pool), wanted("web1"))
     case.claim()
     return case
+
+
+@pytest.fixture
+def room(monkeypatch):
+    """There is room for data disks, which are real files."""
+    monkeypatch.setattr(disk, "make", lambda planned, path, _base: make_disk(Path(path), str(planned.size)))
+    monkeypatch.setattr(rooms, "allocate", lambda *_args: {"disk_gb": 1, "resources": {}})
 
 
 def make_disk(path, size):
@@ -101,6 +122,23 @@ def test_one_that_the_inventory_says_is_stopped_is_taken_over_and_not_started(lo
     boot("two")
     with pytest.raises(DisksOfAnotherHost):
         lost.instance().started()
+    assert living.instance().started() and living.state() == ON
+
+
+@pytest.mark.parametrize("killed_at", ["define", "stop", "stopped"])
+def test_one_that_is_to_be_stopped_is_started_by_nothing_wherever_the_run_is_killed(
+    lost, living, monkeypatch, killed_at
+):
+    """Neither by the timer of recover nor by the next run of the same, which ends it."""
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        if killed_at == "define":
+            patch.setattr(definition, "define", lambda *_all: (_ for _ in ()).throw(Killed()))
+        take_over.take_over(living.instance(killed_at), "t1", lost.host.uuid, left_off=True)
+    assert not recovery.recover(living.instance())
+    for _again in range(2):
+        power.converge(living.instance(), None, None, "shutdown", 1)
+    assert (living.state()[:3], owner_of(living)) == (("stopped", None, "shutdown"), LIVING)
+    assert living.domain is None or not living.domain.starts
     assert living.instance().started() and living.state() == ON
 
 
@@ -196,7 +234,7 @@ def test_what_was_in_a_move_waits_for_its_host(lost, living):
 
 def test_disks_of_a_third_host_or_of_nobody_are_not_taken(lost, living):
     owner.write(str(lost.host.pool), lost.uuid, "33333333-3c6e-5d59-9d0b-3a1c9d7f1e2a")
-    assert refused(living, DisksOfAnotherHost).hint == hints.disks_of_another_host(living.uuid)
+    assert refused(living, DisksOfAnotherHost).hint == hints.disks_of_another_host()
     os.unlink(lost.root.parent / "owner")
     living.claim()
     refused(living, DisksOfAnotherHost)
@@ -214,6 +252,42 @@ def test_without_the_claim_of_the_run_nothing_is_taken(lost, living):
     with pytest.raises(ClaimRevoked):
         take_over.take_over(living.instance(), "another", lost.host.uuid)
     assert living.record.role == "CLAIM" and owner_of(lost) == lost.host.uuid
+
+
+MORE = [{"name": "logs", "size_gb": 1, "bus": "virtio"}]
+
+
+@pytest.mark.parametrize("dry", [False, True])
+@pytest.mark.parametrize("act", ["add a disk", "bring the seed"])
+def test_the_lost_host_makes_no_file_beside_disks_that_are_anothers_by_now(lost, living, boot, room, act, dry):
+    """It is back, and the new owner is silent: only the file beside the disks says that its record is old."""
+    run(living)
+    boot("two")
+    if act == "bring the seed":
+        (lost.root.parent / seed.FILE).unlink()
+    before = files(lost)
+    with pytest.raises(DisksOfAnotherHost):
+        if act == "add a disk":
+            (would_update_disks if dry else update_disks)(lost.instance(), MORE)
+        else:
+            mend.mend(lost.instance(), lost.seed, dry)
+    assert files(lost) == before
+
+
+@pytest.mark.parametrize("act", ["add a disk", "bring the seed"])
+def test_what_is_made_before_the_first_start_is_made_beside_disks_of_its_own(lost, living, room, act):
+    """Else the lost host would find a disk that its record does not name."""
+    with pytest.raises(Killed):
+        run(living, "start define")
+    if act == "bring the seed":
+        (lost.root.parent / seed.FILE).unlink()
+    if act == "add a disk":
+        assert would_update_disks(living.instance(), MORE) and owner_of(living) == lost.host.uuid
+        assert update_disks(living.instance(), MORE)
+    else:
+        assert mend.mend(living.instance(), living.seed, dry=True) and owner_of(living) == lost.host.uuid
+        assert mend.mend(living.instance(), living.seed)
+    assert owner_of(living) == LIVING and living.instance().started() and living.state() == ON
 
 
 def test_a_look_changes_nothing(lost, living):

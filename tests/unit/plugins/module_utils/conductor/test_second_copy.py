@@ -11,10 +11,23 @@ import shutil
 
 import pytest
 from fleet_case import HAPPENINGS, WEB, record_and_domain_lost, record_lost, unmounted
+from records import plant
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import state_directory, whereabouts
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import errors, locate, sides, what_to_create
-from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints, state_hints
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
+    duplicates,
+    errors,
+    locate,
+    removal,
+    sides,
+    what_to_create,
+)
+from ansible_collections.berth.kvm.plugins.module_utils.model import (
+    counting,
+    counting_hints,
+    hints,
+    state_hints,
+)
 
 
 def moved(fleet, source, destination, writes=0):
@@ -69,7 +82,7 @@ def test_no_new_owner_counts_on_from_a_number_that_no_instance_reaches(fleet, li
     else:
         assert fleet.run(prefer=("h2",)) == "EpochImplausible"
     assert fleet.owners() == [] and fleet.hosts["h2"].record() is None
-    assert fleet.hint == fleet_hints.take_out_miscounting("h1")
+    assert fleet.hint == counting_hints.take_out_miscounting("h1")
     del fleet.inventory["h1"]
     assert fleet.run(prefer=("h2",)) is None and fleet.hosts["h2"].record().generation[0] == 1
 
@@ -88,6 +101,46 @@ def test_an_owner_that_miscounts_is_not_told_to_the_others(fleet):
     home = fleet.hosts["h1"]
     home.store.compare_and_swap(home.record(), home.record().replace(generation=[1 << 40, 0]))
     assert what_to_create.told(fleet.read())["known"] == {}
+
+
+@pytest.mark.follows("take_out_miscounting")
+@pytest.mark.parametrize(
+    "tell", [what_to_create.told, lambda seen: removal.remembered_on(seen, "h1")], ids=["told", "removed"]
+)
+def test_a_host_that_miscounts_ends_nothing_that_others_remember(fleet, tell):
+    """It was to get the instance once, so its word counts; with that word passed on, a second copy would be made."""
+    assert fleet.run(prefer=("h2", "h1", "h3")) is None
+    fleet.hosts["h3"].rescan(
+        (), {"hosts": {"id-h1": "h1"}, "planned": [{"uuid": WEB, "host_uuid": "id-h1", "run": "r0"}]}
+    )
+    fleet.silence("h2")
+    says_of_itself(fleet, "h1", "gone", 1 << 40)
+    fleet.hosts["h3"].rescan((), tell(fleet.read()))
+    del fleet.inventory["h1"]
+    assert fleet.run(prefer=("h3",), lost=["h1"]) == "InstanceUnknown" and fleet.owners() == ["h2"]
+
+
+@pytest.mark.parametrize("lie", ["after", "known"])
+def test_of_what_a_host_that_is_removed_miscounts_the_others_are_told_nothing(fleet, lie):
+    """They would all say it from then on, and nobody could make the instance again."""
+    says_of_itself(fleet, "h1", lie, 1 << 40)
+    told = removal.remembered_on(fleet.read(), "h1")
+    for host in ("h2", "h3"):
+        fleet.hosts[host].rescan((), told)
+    del fleet.inventory["h1"]
+    assert fleet.run(prefer=("h2",), lost=["h1", "h9"]) is None and fleet.owners() == ["h2"]
+
+
+@pytest.mark.follows("take_out_miscounting")
+def test_the_copy_that_stays_does_not_count_on_from_another_that_miscounts(fleet):
+    """Its own host's replies would be refused from then on, with all of its instances."""
+    assert fleet.run() is None
+    plant(fleet.hosts["h2"].store, fleet.hosts["h1"].record().replace(generation=[1 << 40, 0]))
+    with pytest.raises(counting.EpochImplausible, match="h2") as caught:
+        duplicates.choose(fleet.read(), "web1", WEB, "h1", True, ())
+    assert caught.value.hint == counting_hints.take_out_miscounting("h2")
+    del fleet.inventory["h2"]
+    assert duplicates.choose(fleet.read(), "web1", WEB, "h1", True, ()).others == []
 
 
 def says_of_itself(fleet, liar, part, epoch):
@@ -307,9 +360,9 @@ def test_nothing_is_done_with_an_owner_that_miscounts(fleet, action):
         "delete": lambda: locate.locate_to_delete(seen, "web1", WEB),
         "move": lambda: sides.check(seen, WEB, "web1", ("h1", here, None, sides.NOTHING)),
     }
-    with pytest.raises(errors.EpochImplausible) as caught:
+    with pytest.raises(counting.EpochImplausible) as caught:
         operations[action]()
-    assert caught.value.hint == fleet_hints.take_out_miscounting("h1")
+    assert caught.value.hint == counting_hints.take_out_miscounting("h1")
 
 
 @pytest.mark.parametrize("action", ["start", "move"])
