@@ -42,8 +42,8 @@ class RecordOutdated(BerthError):
 
 
 class EpochImplausible(BerthError):
-    """A host says that an instance had more owners than any can have. Nothing was done: the next owner would count on
-    from there, until its own replies were invalid."""
+    """A host reports more owners of an instance than any instance can have had. Nothing was done: the next owner would
+    continue that count until its own replies were invalid."""
 
 
 class DomainWithoutRecord(BerthError):
@@ -85,7 +85,7 @@ class HostInUse(BerthError):
 
 
 class HostNotCleaned(BerthError):
-    """The KVM host to remove was not fully cleaned. Its certificates were not revoked. Run it again to continue."""
+    """The KVM host to remove was not fully cleaned. Its certificates were not revoked. Run berth.kvm.remove_host again."""
 
 
 class HostUnknown(BerthError):
