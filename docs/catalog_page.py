@@ -10,7 +10,7 @@ import json
 from table_cell import escaped
 
 from ansible_collections.berth.kvm.plugins.module_utils.model import catalog_schema as schema
-from ansible_collections.berth.kvm.plugins.module_utils.model import data_disks
+from ansible_collections.berth.kvm.plugins.module_utils.model import data_disks, security_group
 from ansible_collections.berth.kvm.plugins.module_utils.model import schema as checks
 
 # The catalog's variables: what each is for, and what checks one thing of it.
@@ -52,10 +52,10 @@ CATALOG = {
     "berth_quotas": ("Limits by project. `*` is every other project; -1 is no limit.", schema.QUOTA),
 }
 INSTANCE_NOTES = {
-    "berth_flavor": "the name of a flavor; required, and what makes an inventory host an instance",
+    "berth_flavor": "the name of a flavor; required. An inventory host with this variable is an instance",
     "berth_image": "the name of an image; required",
     "berth_networks": "NICs: names of networks, or {network, address, mac, security_groups, ...}, see [networks](networks.md)",
-    "berth_security_groups": "the security groups of those of its NICs that name none themselves",
+    "berth_security_groups": "the security groups of all its NICs, except those with their own list",
     "berth_server_group": "the name of a server group",
     "berth_project": "the project that it belongs to (`default`)",
     "berth_availability_zone": "a zone, zone:host or zone:host:node",
@@ -84,12 +84,15 @@ DATA_DISKS = """### Data disks
       logs: {size_gb: 10}
       db: {size_gb: 200, bus: scsi}
 
-They are created empty with the instance, in its pool, and deleted with it. A name has at most %d characters of a-z, 0-9 and `-`;
-`size_gb` is from 1 to %d; `bus` is %s, by default the image's `hw_disk_bus`. An instance has at most %d.
-Their sizes count like the flavor's disks, in addition to a flavor's `resources:DISK_GB`: in placement, in the claim, against the pool.
+They are created empty with the instance, in its pool, and deleted with it. A name has at most %d characters of a-z, 0-9
+and `-`; `size_gb` is from 1 to %d; `bus` is %s, by default the image's `hw_disk_bus`.
+An instance has at most %d. Their
+sizes count like the flavor's disks, in addition to a flavor's `resources:DISK_GB`: in placement, in the claim, against
+the pool.
 
-In the guest the serial number of a disk is its name: `/dev/disk/by-id/virtio-logs`, `/dev/disk/by-id/scsi-0QEMU_QEMU_HARDDISK_db`.
-Use that path, also in cloud-init's `fs_setup` and `mounts`: `/dev/vdb` is another disk after a resize to a flavor with swap.
+In the guest the serial number of a disk is its name: `/dev/disk/by-id/virtio-logs`,
+`/dev/disk/by-id/scsi-0QEMU_QEMU_HARDDISK_db`. Use that path, also in cloud-init's `fs_setup` and `mounts`: `/dev/vdb`
+is another disk after a resize to a flavor with swap.
 
 | you want | do |
 | --- | --- |
@@ -100,13 +103,13 @@ Use that path, also in cloud-init's `fs_setup` and `mounts`: `/dev/vdb` is anoth
 - `update_disks` claims the room first. `--check` says whether it would change anything.
 - `create` does not change the disks of an existing instance. Its table says if the inventory names others
   (`has no data disk logs. Run berth.kvm.update_disks --limit web1`).
-- A resize and every migration take the disks along as they are. While a resize waits for its confirmation no disk changes
-  (`InstanceInvalidState`).
-- A running guest accepts no SATA disk, no SCSI disk if it has no SCSI controller, and only as many disks as it has free slots
-  (`DiskNotAttached`): add them while it is off.
+- A resize and every migration take the disks along as they are. While a resize waits for its confirmation no disk
+  changes (`InstanceInvalidState`).
+- A running guest accepts no SATA disk, no SCSI disk if it has no SCSI controller, and only as many disks as it has free
+  slots (`DiskNotAttached`): add them while it is off.
 - The guest must grow the file system on a disk itself.
-- If the file of a disk is missing, or a snapshot's layer lies over it, every start and every move is refused (`DiskChainChanged`):
-  a disk that a guest had is never created again.
+- If the file of a disk is missing, or a snapshot's layer lies over it, every start and every move is refused
+  (`DiskChainChanged`): a disk that a guest had is never created again.
 """ % (
     data_disks.LONGEST_NAME,
     data_disks.MOST_GB,
@@ -124,10 +127,9 @@ def catalog_page():
         "groups of instances can have different ones. What instances share must be the same for all instances of the",
         "inventory, selected or not: `berth_quotas`, `berth_placement`, `berth_server_groups`, `berth_aggregates`, and the run's",
         "`berth_lost_hosts` and `berth_strict_uniqueness`. If two instances differ in one of these, the run is refused and names them.",
-        "All are checked before anything is done; an error names the",
-        "field, as in `berth_flavors.m1.vcpus`, its value, the rule, and for unknown names what was probably meant.",
-        "Things by name may also be a list of things that carry their `name`. Sizes are MiB for `memory_mb`, `min_ram`",
-        "and `swap`, GiB for disks.",
+        "All variables are checked before anything is done. An error names the field, such as `berth_flavors.m1.vcpus`, its",
+        "value and the rule, and suggests the right name for an unknown one. Instead of a mapping by name you may give a list of",
+        "mappings with a field `name`. Sizes are MiB for `memory_mb`, `min_ram` and `swap`, GiB for disks.",
         "",
     ]
     for name, (said, check) in CATALOG.items():
@@ -158,4 +160,6 @@ def described_check(check):
         return "true or false"
     if isinstance(check, checks.Word):
         return "text, number or truth value"
-    return getattr(check, "rule", None) or "image properties by name"
+    if isinstance(check, security_group.Rule):
+        return described_check(security_group.RULE)
+    return getattr(getattr(check, "line", check), "rule", None) or "image properties by name"

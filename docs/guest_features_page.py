@@ -15,62 +15,65 @@ GUEST_DATA = """
 
 The seed is a NoCloud disk. `berth_metadata` is in its `meta-data`: in a guest with cloud-init
 `cloud-init query ds.meta_data` shows it as `berth-metadata`, and templates in the user data have it as
-`{{ ds.meta_data.berth_metadata.NAME }}`. Values are texts: `yes` is `"true"` as YAML reads it, `"yes"` in quotes stays.
+`{{ ds.meta_data.berth_metadata.NAME }}`. Values are text: YAML reads an unquoted `yes` as true, so it becomes `"true"`;
+`"yes"` in quotes stays.
 
 | variable | in the vendor-data | when |
 | --- | --- | --- |
 | `berth_files` | `write_files`; files of other users than root are written last, when there are users | at the first boot |
-| `berth_admin_password_hash` | `user.hashed_passwd`, for the first user; whether sshd takes passwords is the image's | at the first boot |
+| `berth_admin_password_hash` | `user.hashed_passwd`, for the first user; the image must let sshd accept passwords | at the first boot |
 | `berth_disk_config` | `growpart` and `resize_rootfs`; an image forbids `auto` by `hw_auto_disk_config: disabled` | at each boot |
 
 Vendor-data is separate from the user data, which is passed on unchanged, byte by byte. cloud-init drops a key of the
-vendor-data that the user data has too, so a request with both (such as `berth_files` and `write_files`) is refused if the
-user data can be read; behind an `#include` it cannot. If an image's cloud-init ignores vendor-data, it ignores all of this.
-Files and hash are only in the seed: not in the record, a receipt, a log or a message. They are read when the instance is
-created, and so are `berth_ssh_keys` and the key pairs in `berth_key_names`: an existing guest keeps what it has, even if a key
-pair is no longer defined. At most 64 files, 1 MiB together.
+vendor-data that the user data has too, so a request with both (such as `berth_files` and `write_files`) is refused if
+the user data can be read; behind an `#include` it cannot. If an image's cloud-init ignores vendor-data, it ignores all
+of this. Files and hash are only in the seed: not in the record, a receipt, a log or a message. They are read when the
+instance is created, and so are `berth_ssh_keys` and the key pairs in `berth_key_names`: an existing guest keeps what it
+has, even if a key pair is no longer defined. At most 64 files, 1 MiB together.
 
-`berth_access_ip_v4` and `berth_access_ip_v6` are Nova's access_ip: the address at which the guest is reached, for example one that a
-router translates. The guest does not learn them. The record keeps them as they were when the instance was created, `show` prints
-them, and the inventory plugin sets `ansible_host` from them.
+`berth_access_ip_v4` and `berth_access_ip_v6` are Nova's access_ip: the address at which the guest is reached, for
+example one that a router translates. The guest does not learn them. The record keeps them as they were when the
+instance was created, `show` prints them, and the inventory plugin sets `ansible_host` from them.
 
 ## A kernel of its own
 
-An image with `kernel` (and `initrd`), each a `url` and a `checksum`, or with the properties `kernel_id` and `ramdisk_id`, which name other
-images of `disk_format` raw, boots that kernel and not from its disk; `os_command_line` is its command line. Both files are cached and
-checked as images are, and are kept beside the disks of the instance, so a move takes them along and needs no web server. Such an
-image has no UEFI firmware. A resize keeps the kernel.
+An image with `kernel` (and `initrd`), each a `url` and a `checksum`, or with the properties `kernel_id` and
+`ramdisk_id`, which name other images of `disk_format` raw, boots that kernel and not from its disk; `os_command_line`
+is its command line. Both files are cached and checked as images are, and are kept beside the disks of the instance, so
+a move takes them along and needs no web server. Such an image has no UEFI firmware. A resize keeps the kernel.
 
 ## TPM and locked memory
 
-`hw:tpm_version: "2.0"` gives the guest a TPM that swtpm emulates; hosts without swtpm (Debian: `swtpm`, `swtpm-tools`) are left out.
-libvirt keeps its state on that host, in `/var/lib/libvirt/swtpm`, unencrypted, and removes it with the instance. The state is not among
-the disks, so an instance with a TPM cannot be resized or migrated (`OperationNotSupportedForVTPM`). The lab makes such a guest, stops and
-starts it with the same TPM, and deletes it; it has no AppArmor. What a guest keeps in its TPM was not tried.
+`hw:tpm_version: "2.0"` gives the guest a TPM that swtpm emulates; hosts without swtpm (Debian: `swtpm`, `swtpm-tools`)
+are left out. libvirt keeps its state on that host, in `/var/lib/libvirt/swtpm`, unencrypted, and removes it with the
+instance. The state is not among the disks, so an instance with a TPM cannot be resized or migrated
+(`OperationNotSupportedForVTPM`). In the lab, which has no AppArmor, such a guest was created, stopped, started with the
+same TPM, and deleted. Whether the guest finds again what it stored in its TPM was not tested.
 
-`hw:locked_memory` needs `hw:mem_page_size`, as in Nova. Tests check it in the definition that libvirt reads back; it was not tried on
-hardware.
+`hw:locked_memory` needs `hw:mem_page_size`, as in Nova. Tests check it in the definition that libvirt reads back; it
+was not tried on hardware.
 
 ## Real-time CPUs
 
 `hw:cpu_realtime: "yes"` beside `hw:cpu_policy: dedicated` (or `mixed`) gives the vCPUs of `hw:cpu_realtime_mask` (the
 image's mask overrides the flavor's; `^0` is all but the first) the scheduler `fifo` with priority 1. The memory is
-locked and not shared, there is no PMU, and the emulator's threads run on the CPUs of the other vCPUs. If all vCPUs
-are real-time, `hw:emulator_threads_policy: isolate` gives these threads a CPU of their own. Such a guest needs a host with
+locked and not shared, there is no PMU, and the emulator's threads run on the CPUs of the other vCPUs. If all vCPUs are
+real-time, `hw:emulator_threads_policy: isolate` gives these threads a CPU of their own. Such a guest needs a host with
 CPUs for pinning. As with Nova, berth does not check that the host's kernel is a real-time one: set a trait such as
 `CUSTOM_REALTIME` in the host's settings, and `trait:CUSTOM_REALTIME=required` in the flavor.
 
 ## A virtual IOMMU
 
-`hw:viommu_model` or the image's `hw_viommu_model` is `intel` (x86, machine type q35), `smmuv3` (ARM, machine type
-virt) or `virtio` (both); `auto` is `virtio`. Hosts report what they have with the traits `COMPUTE_VIOMMU_MODEL_*`:
-`virtio` and `auto` with libvirt 8.3 and QEMU 7.0. Other hosts are left out, and the verdict says so. Flavor and image must agree.
+`hw:viommu_model` or the image's `hw_viommu_model` is `intel` (x86, machine type q35), `smmuv3` (ARM, machine type virt)
+or `virtio` (both); `auto` is `virtio`. Hosts report what they have with the traits `COMPUTE_VIOMMU_MODEL_*`: `virtio`
+and `auto` with libvirt 8.3 and QEMU 7.0. Other hosts are left out, and the verdict says so. Flavor and image must
+agree.
 
 ## Encrypted memory
 
 `hw:mem_encryption: "true"`, or `hw_mem_encryption` of the image, is AMD SEV (`hw:mem_encryption_model` `amd-sev`;
-SEV-ES, SEV-SNP and TDX are refused). It needs UEFI firmware without secure boot and machine type q35. A host reports with
-the trait `HW_CPU_X86_AMD_SEV` that libvirt can do it there, and with `encrypted_guests` in its facts how many such
+SEV-ES, SEV-SNP and TDX are refused). It needs UEFI firmware without secure boot and machine type q35. A host reports
+with the trait `HW_CPU_X86_AMD_SEV` that libvirt can do it there, and with `encrypted_guests` in its facts how many such
 guests it may have; each claims one `MEM_ENCRYPTION_CONTEXT`. The memory is locked, the policy is Nova's (`0x0033`),
 each virtio device goes through the guest's own translation. Such a guest cannot be migrated while it runs
 (`OperationNotSupportedForSEV`); resize and cold migration work. Tests check real-time CPUs, virtual IOMMU and encrypted
@@ -78,29 +81,30 @@ memory with the rendered definition and with recorded capabilities of hosts. Non
 
 ## vGPUs
 
-`resources:VGPU: "1"` in a flavor's extra specs is a vGPU: a mediated device of a GPU on the host, with VFIO's interface for
-PCI. A host offers the types that its variable names, one type for each GPU (Nova: `[devices] enabled_mdev_types`):
+`resources:VGPU: "1"` in a flavor's extra specs is a vGPU: a mediated device of a GPU on the host, with VFIO's interface
+for PCI. A host offers the types that its variable names, one type for each GPU (Nova: `[devices] enabled_mdev_types`):
 
     berth_host_enabled_mdev_types:
       - {type: nvidia-35, parents: ["0000:84:00.0"]}    # this GPU
       - {type: nvidia-36}                               # and every other one that has the type
 
-`berth.kvm.prepare_hosts` writes it to the host; `ls /sys/class/mdev_bus/*/mdev_supported_types` there shows GPUs and types. Its facts
-list the GPUs as `vgpus`, with how many vGPUs each has in total and how many are claimed or were made by others. A GPU is a resource
-provider of its own, as in Nova: all vGPUs of an instance, at most 16, are of one GPU. Its type is a trait of the GPU and not of the host:
-`trait:CUSTOM_NVIDIA_36: required` beside `resources:VGPU` asks for that type, `forbidden` for another. One numbered group may
-ask for them too (`resources1:VGPU`, `trait1:...`).
+`berth.kvm.prepare_hosts` writes it to the host; `ls /sys/class/mdev_bus/*/mdev_supported_types` there shows GPUs and
+types. Its facts list the GPUs as `vgpus`, with how many vGPUs each has in total and how many are claimed or were made
+by others. A GPU is a resource provider of its own, as in Nova: all vGPUs of an instance, at most 16, are of one GPU.
+Its type is a trait of the GPU and not of the host: `trait:CUSTOM_NVIDIA_36: required` beside `resources:VGPU` asks for
+that type, `forbidden` for another. One numbered group may ask for them too (`resources1:VGPU`, `trait1:...`).
 
-The claim fixes the GPU, the type and a uuid, which follows from that of the instance. The mediated device is made before each start,
-also after the host's reboot, and removed when the instance is stopped, moved away or deleted, or when its build fails; the claim holds
-the place until then. If the GPU is gone, its host no longer enables the type, others took the place, or somebody else made a device under
-the uuid, the error is `VgpuUnavailable`, before the guest is touched. Devices of others are counted and left alone.
-The [doctor](doctor.md) finds one that was left behind by an instance without a record, as after records were put back from a backup.
+The claim fixes the GPU, the type and a uuid, which follows from that of the instance. The mediated device is made
+before each start, also after the host's reboot, and removed when the instance is stopped, moved away or deleted, or
+when its build fails; the claim holds the place until then. If the GPU is gone, its host no longer enables the type,
+others took the place, or somebody else made a device under the uuid, the error is `VgpuUnavailable`, before the guest
+is touched. Devices of others are counted and left alone. The [doctor](doctor.md) finds devices of instances that have
+no record any more, for example after records were restored from a backup.
 
-Resize and cold migration claim a vGPU on the destination; the source's is free when the move is confirmed. A guest with a vGPU cannot be
-resized on its own host, nor migrated while it runs. If a GPU's driver has no mediated devices, as
-NVIDIA's on kernels since 6.8, use [PCI devices](catalog.md#berth_pci_aliases). Tests check the definition, which libvirt's schema
-accepts, and use files as the kernel has them below `/sys`. Not tried on hardware.
+Resize and cold migration claim a vGPU on the destination; the source's is free when the move is confirmed. A guest with
+a vGPU cannot be resized on its own host, nor migrated while it runs. If a GPU's driver has no mediated devices, as
+NVIDIA's on kernels since 6.8, use [PCI devices](catalog.md#berth_pci_aliases). Tests check the definition, which
+libvirt's schema accepts, and use files as the kernel has them below `/sys`. Not tried on hardware.
 """.strip().splitlines()
 
 

@@ -21,11 +21,11 @@ PAGE = ROOT / "docs" / "playbooks.md"
 INTRODUCTION = """<!-- Written by docs/make_playbooks.py from the headers of the playbooks: change it there. -->
 # The playbooks
 
-Run them as `ansible-playbook -i fleet.yml berth.kvm.NAME`; `fleet.yml` is the inventory of the [README](../README.md). With `--check` none
-of them changes anything. `--limit`, `berth_instances` and `berth_name` select instances; the KVM hosts are always asked,
-all of them. (`prepare_hosts` is about KVM hosts, and there `--limit` selects those.)
-The variables of [the catalog](catalog.md) say what instances are made of, those of [the hosts](#prepare_hosts) how hosts are used.
-A variable `berth_...` that the collection does not know stops the run before a host is asked.
+Run them as `ansible-playbook -i fleet.yml berth.kvm.NAME`; `fleet.yml` is the inventory of the [README](../README.md).
+With `--check` no playbook changes anything. `--limit`, `berth_instances` and `berth_name` select instances; every run
+still asks all KVM hosts. (`prepare_hosts` works on KVM hosts, so its `--limit` selects those.) The variables of
+[the catalog](catalog.md) describe instances, those of [the hosts](#prepare_hosts) how hosts are used. An unknown
+variable `berth_...` stops the run before a host is asked.
 """
 
 

@@ -18,9 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 HEADER = "\n".join(Path(__file__).read_text("utf-8").splitlines()[1:4])
 NOTE = "# Written by docs/make_roles.py: change it there."
-PLAN = (
-    "Runs once per instance of a play whose plan the action plan_moves has made, see the playbook of the same purpose."
-)
+PLAN = "Runs once for each instance of a play, after the action plan_moves has made the plan. See the playbook of this name."
 
 
 @dataclasses.dataclass
@@ -57,7 +55,7 @@ ROLES = {
         "Give an instance another flavor, on another host or on its own",
         "Stops the guest, copies its disks to the selected host over TLS with a key for this transfer alone, verifies the "
         "copy, hands the instance over and starts it. The source keeps everything until the resize is confirmed or "
-        "reverted. After a crash, run it again: it goes on.",
+        "reverted. After a crash, run it again: it continues.",
         COPY,
     ),
     "cold_migrate": (

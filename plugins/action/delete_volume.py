@@ -41,7 +41,8 @@ class ActionModule(ControllerAction):
         reply = answers(ask(self, task_vars, [host], "volume", {"uuid": uuid}))[host]
         if "reason" in reply:
             raise HostUnknown(
-                "whether %s removed volume %s is not known: %s" % (host, name, reply["reason"]), hint=hints.run_again()
+                "it is not known whether %s removed volume %s: %s" % (host, name, reply["reason"]),
+                hint=hints.run_again(),
             )
         if "error" in reply:
             said = ". ".join(filter(None, (reply["error"].get("message"), reply["error"].get("hint"))))

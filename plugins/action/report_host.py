@@ -8,7 +8,7 @@ from __future__ import annotations
 from ..plugin_utils import host_ends
 from ..plugin_utils.controller import ControllerAction
 
-UNKNOWN = {"message": "a task failed that is none of berth.kvm's own: see the output of the run"}
+UNKNOWN = {"message": "a task failed that does not belong to berth.kvm: see the output of the run"}
 
 
 class ActionModule(ControllerAction):

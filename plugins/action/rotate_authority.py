@@ -12,7 +12,7 @@ from ..plugin_utils.selection import known_hosts
 
 TOLD = {
     trust.TRUST: "Step 1 of 3: each host trusts the new authorities beside the old ones.",
-    trust.SIGN: "Step 2 of 3: the new authorities sign for each host.",
+    trust.SIGN: "Step 2 of 3: the new authorities sign the certificates of each host.",
     trust.DROP: "Step 3 of 3: each host trusts only the new authorities.",
     trust.REST: "The old authorities are dropped. Back up %s.",
 }

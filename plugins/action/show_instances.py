@@ -113,7 +113,7 @@ def _holders(fleet, uuid):
 def _not_told(name, holders, silent):
     """HostUnknown if a host that holds a part of the instance reports no details, otherwise None."""
     reasons = ["%s (%s)" % (host, silent[host]) for host in holders if host in silent]
-    return HostUnknown("%s is on %s, which says no more of it" % (name, ", ".join(reasons))) if reasons else None
+    return HostUnknown("%s is on %s: the host gave no details" % (name, ", ".join(reasons))) if reasons else None
 
 
 def _problem(fleet, name, uuid, lost):

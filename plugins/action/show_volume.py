@@ -53,7 +53,7 @@ class ActionModule(ControllerAction):
         silent = {host: reason_of(reply) for host, reply in replies.items() if "volumes" not in reply}
         if silent:
             said = ", ".join("%s (%s)" % entry for entry in sorted(silent.items()))
-            raise HostUnknown("the volume is on %s, which says no more of it" % said, hint=hints.run_again())
+            raise HostUnknown("the volume is on %s: the host gave no details" % said, hint=hints.run_again())
         more = {(host, part["uuid"]): part for host, reply in replies.items() for part in reply["volumes"]}
         return [
             [(host, {**told, **more.get((host, uuid), {})}) for host, told in pairs] for uuid, pairs in found.items()

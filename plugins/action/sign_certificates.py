@@ -70,7 +70,10 @@ def told_of_authority(directory, made):
 
 def unnamed(host, address):
     """The host's own address is only compared, never signed: a host could give itself the name of another."""
-    return "%s says that other hosts reach it at %s, which the inventory does not say: no live migration to it. %s" % (
+    return (
+        "%s says that other hosts reach it at %s, but the inventory does not name this address, so no live migration "
+        "to it works. %s"
+    ) % (
         host,
         address,
         input_hints.name_migration_address(host, address),

@@ -100,7 +100,7 @@ def _told(document, page, check_mode):
         *shown,
         "",
         *more,
-        "hosts: %d (%d did not say), instances: %d, to confirm: %d" % numbers,
+        "hosts: %d (%d without an answer), instances: %d, to confirm: %d" % numbers,
         "errors: %d, warnings: %d, notes: %d" % findings,
         "Check mode wrote no report; they would be" if check_mode else "The report, for a browser, and its data:",
         "  %s" % Path(page).as_uri(),

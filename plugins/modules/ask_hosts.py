@@ -14,8 +14,8 @@ short_description: "Internal: run a module of berth.kvm on several KVM hosts at 
 description:
   - Runs a module on each of O(hosts) as C(delegate_to) would, with the host's own address, user, key, C(become) and
     Python. At most as many hosts are asked at once as Ansible has forks, counted over all hosts of the play.
-  - A host that cannot be reached or a module that fails does not fail the task. The answer for that host has C(reason) or
-    C(error) instead, so that one bad host does not stop the instances on the others.
+  - A host that cannot be reached or a module that fails does not fail the task. Instead, the answer of that host has
+    C(reason) or C(error), so that one bad host does not stop the instances on the other hosts.
   - A host that does not answer within C(berth_host_timeout) seconds (default 60) counts as unreachable. A host whose
     reply is larger than 16 MiB or never ends counts as failed.
   - The task itself needs no connection. Delegate it to C(localhost), so that the address of the asking host does not

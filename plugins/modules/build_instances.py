@@ -10,8 +10,8 @@ module: build_instances
 version_added: 0.2.0
 short_description: "Internal: build several instances on a KVM host from their claims"
 description:
-  - Does for each of O(builds) what M(berth.kvm.instance) does with O(berth.kvm.instance#module:state=present), side by side and each
-    in a process of its own. A build that fails ends none of the others.
+  - Builds each of O(builds) as M(berth.kvm.instance) does with O(berth.kvm.instance#module:state=present). The builds
+    run at the same time, each in its own process. If one fails, the others continue.
 options:
   builds:
     description: The instances to build. Each option is as for M(berth.kvm.instance).

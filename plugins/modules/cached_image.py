@@ -10,8 +10,8 @@ module: cached_image
 version_added: 0.2.0
 short_description: Look for an image in the cache of a KVM host, or put one there
 description:
-  - Says whether the host has an image, by its checksum. With O(path) the file is checked by checksum and header, like a download, and
-    becomes the host's image.
+  - Reports whether the host has the image with a given checksum. With O(path), the file is checked by checksum and
+    header, like a download, and becomes the host's image.
   - Images with C(upload) come this way from the controller, when the first instance of a host needs one.
 options:
   image:

@@ -10,11 +10,11 @@ module: check_variables
 version_added: 0.2.0
 short_description: "Internal: refuse unknown variables of the prefix berth_"
 description:
-  - Part of the playbooks. Fails where a host of the inventory, C(-e) or the play has a variable whose name begins with
-    C(berth_) and that the collection does not know, with what was probably meant.
+  - Part of the playbooks. Fails if a host of the inventory, the play or C(-e) sets a variable with the prefix C(berth_)
+    that the collection does not know. The error suggests what was probably meant.
   - A list C(berth_own_variables) names variables of your own with that prefix.
-  - With O(hosts) it fails, too, where there are none, or C(--limit) selects none of them, and if one of them is to have
-    certificates for live migration and the controller has no C(cryptography), or one older than 42.
+  - With O(hosts) it also fails if there are no such hosts or C(--limit) selects none of them, and if one of them needs
+    certificates for live migration but the controller has no C(cryptography) 42 or later.
 extends_documentation_fragment:
   - berth.kvm.controller
   - berth.kvm.controller.hosts

@@ -12,8 +12,9 @@ short_description: "Internal: claim room on a KVM host for instances, or withdra
 description:
   - Placement proposes a host, and the host decides. Under the host's lock, and with the arithmetic of the scheduler,
     each claim is tested against what the host holds now, for capacity, server group, and name.
-  - One run decides all claims of a host. A claim that does not hold is a result with an error, the task does not fail.
-  - The same token again gives the same claim. Another token adopts the claim of a run that has ended.
+  - One run decides all claims of a host. If a claim is refused, its result has an error, and the task does not fail.
+  - A second claim with the same token returns the same claim. A claim with another token adopts the claim of a run that
+    has ended.
 options:
   claims:
     description: The claims to make.
@@ -26,7 +27,7 @@ options:
         type: dict
         required: true
       token:
-        description: Whose claim it is, a nonce. Made here where it is left out.
+        description: The nonce of the run that makes the claim. The module makes one if it is left out.
         type: str
       limits:
         description: The limits of the decision, tested again.
@@ -53,7 +54,8 @@ options:
         required: true
   failed:
     description:
-      - Instances whose creation was given up with this host the last that failed. They are shown in C(vm_state) error by
+      - Instances whose creation was given up; this host was the last that failed to build them. They are shown in
+        C(vm_state) error by
         M(berth.kvm.instance_info) until they are claimed again anywhere, or deleted. One that the host holds is left alone.
     type: list
     elements: dict

@@ -12,9 +12,9 @@ module: claim_room
 version_added: 0.2.0
 short_description: "Internal: claim room on the chosen hosts and decide which claims stand"
 description:
-  - Part of playbook C(berth.kvm.create). Claims room on the hosts that placement chose, then reads all hosts again. A claim
-    stands where no other host holds the instance, no silent host is remembered to hold it, and the policy of the server
-    group and the quota hold over all hosts. The other claims are withdrawn or tried on another host.
+  - Part of playbook C(berth.kvm.create). Claims room on the hosts that placement chose, then reads all hosts again. A
+    claim stands if no other host holds the instance, if no host remembers that a silent host holds it, and if all hosts
+    together keep the policy of the server group and the quota. The other claims are withdrawn or tried on another host.
 
 extends_documentation_fragment:
   - berth.kvm.controller

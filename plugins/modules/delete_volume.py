@@ -12,8 +12,8 @@ module: delete_volume
 version_added: 0.2.0
 short_description: Remove a volume that no instance has
 description:
-  - Finds the host that has the volume and deletes it there, with all its data. A volume that an instance uses is refused. So is
-    a volume that no host reports while a host does not answer.
+  - Finds the host that has the volume and deletes it there, with all its data. Refuses a volume that an instance uses,
+    and a volume that no host reports while another host does not answer.
 options:
   name:
     description: The name of the volume.

@@ -10,7 +10,7 @@ module: forget_deleted
 version_added: 0.2.0
 short_description: "Internal: have all hosts forget who owned the deleted instances"
 description:
-  - Part of playbook C(berth.kvm.delete). What could not be deleted is not forgotten.
+  - Part of playbook C(berth.kvm.delete). Instances that could not be deleted are not forgotten.
 extends_documentation_fragment:
   - berth.kvm.controller
 author:

@@ -15,7 +15,7 @@ description:
   - Part of the playbooks C(berth.kvm.create) and C(berth.kvm.delete). The inventory decides who is a member.
 options:
   instances:
-    description: The UUIDs of the instances whose filters follow. Those that are not here are passed over.
+    description: The UUIDs of the instances whose filters are updated. Instances that are not on this host are skipped.
     type: list
     elements: str
     required: true
@@ -46,7 +46,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 waiting:
-  description: Instances whose filters did not follow, and why.
+  description: Instances whose filters were not updated, and why.
   returned: success
   type: list
   elements: dict

@@ -17,8 +17,9 @@ description:
 options:
   signed:
     description:
-      - What to install, by use (C(libvirt), C(qemu)), of C(certificate), C(authority) and C(revoked) in PEM what is new.
-      - Where it is given, even empty, owners and modes of all these files are set right as well.
+      - The new files to install, by use (C(libvirt), C(qemu)), among C(certificate), C(authority) and C(revoked), in
+        PEM.
+      - If this option is given, even empty, the owners and modes of all these files are corrected, too.
     type: dict
 extends_documentation_fragment:
   - berth.kvm.host
@@ -54,7 +55,7 @@ files:
   elements: str
   sample: [/etc/pki/libvirt/servercert.pem]
 loose:
-  description: The files whose owner or mode was not as it has to be.
+  description: The files whose owner or mode was wrong.
   returned: success
   type: list
   elements: str

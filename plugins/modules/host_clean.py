@@ -11,8 +11,9 @@ version_added: 0.2.0
 short_description: Remove from a KVM host that leaves what berth has put there
 description:
   - Refuses with C(HostNotEmpty), and changes nothing, while the host holds an instance, a volume or files of one.
-  - Removes the settings first, so that nothing is claimed on the host from then on. Then the certificates that O(authorities) signed, the
-    boot gate, the state directory and the kept code. Has systemd close the port of libvirt before its certificates go.
+  - First removes the settings, so that nothing can be claimed on the host any more. Then removes the certificates that
+    O(authorities) signed, the boot gate, the state directory and the kept code of modules. Closes libvirt's systemd
+    port before it removes the certificates.
   - Leaves packages, libvirt, storage pools with all their files, guests of others, certificates of others, and a hook that was edited.
   - M(berth.kvm.remove_host) calls it.
 options:

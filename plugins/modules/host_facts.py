@@ -17,7 +17,7 @@ description:
 options:
   timeout:
     description:
-      - Seconds within which libvirt must have answered, else the module fails with the code V(LibvirtTimeout).
+      - Seconds within which libvirt must answer. Otherwise the module fails with the code V(LibvirtTimeout).
     type: int
     default: 30
   about:
@@ -33,7 +33,7 @@ options:
     version_added: 0.2.0
   looks:
     description:
-      - Whether RV(looks) is returned too, of the instances in O(about), or of all where that is empty.
+      - Whether RV(looks) is returned too, for the instances in O(about), or for all instances if that is empty.
     type: bool
     default: false
     version_added: 0.2.0
@@ -57,7 +57,8 @@ options:
     version_added: 0.2.0
   fix:
     description:
-      - Whether what O(checkup) finds is repaired where that is safe. A storage pool is set to start with the host, a permit without a
+      - Whether to repair those findings of O(checkup) that can be repaired safely. A storage pool is set to start with
+        the host, a permit without a
         record is removed; guests, disks and records are not touched.
     type: bool
     default: false
@@ -99,8 +100,9 @@ moves:
   sample: [{uuid: 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a, name: web-1, role: OWN, phase: resized, running: true}]
 addresses:
   description:
-    - Of each instance that the host owns, as far as one is known, an address with its source, the first there is of the fixed one
-      (C(static)), libvirt's leases (C(lease)), the host's neighbours (C(arp)) and what the guest's agent says (C(agent)).
+    - An address, with its source, of each instance that the host owns, if one is known. The sources are tried in this
+      order. The fixed address (C(static)), libvirt's leases (C(lease)), the host's neighbours (C(arp)), the guest's
+      agent (C(agent)).
   returned: with O(addresses)
   type: dict
   sample: {0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a: {address: 192.0.2.11, source: static}}

@@ -19,18 +19,18 @@ options:
   settings:
     description:
       - The settings of the host by name, such as C(cpu_allocation_ratio) or C(reserved_host_memory_mb).
-      - What is left out has its default.
+      - Settings that are left out have their defaults.
     type: dict
     default: {}
   pool_path:
-    description: The directory of the storage pool, where the pool does not exist yet.
+    description: The directory for the storage pool, if the pool does not exist yet.
     type: path
     default: /var/lib/libvirt/berth
   accept_state_directory:
     description:
-      - Whether what is in C(/var/lib/berth) counts though it is another directory than the one the host was prepared with,
-        or an older copy of it. Without it such a host is refused, unless no guest, no disk of an instance and no
-        volume is on it.
+      - Whether to accept C(/var/lib/berth) although it is not the directory that the host was prepared with, or is an
+        older copy of it. Without this option such a host is refused, unless it has no guest, no disk of an instance and
+        no volume.
     type: bool
     default: false
     version_added: 0.2.0

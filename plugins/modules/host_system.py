@@ -9,8 +9,8 @@ module: host_system
 version_added: 0.2.0
 short_description: Detect the operating system of a KVM host
 description:
-  - Returns the family of the operating system and its service manager, which is all that role
-    P(berth.kvm.kvm_host#role) needs before it installs anything. Needs no libvirt.
+  - Returns the family of the operating system and its service manager. Role P(berth.kvm.kvm_host#role) needs nothing
+    else before it installs packages. Needs no libvirt.
 extends_documentation_fragment:
   - berth.kvm.host
 attributes:

@@ -11,8 +11,8 @@ module: host_task
 version_added: 0.2.0
 short_description: "Internal: run one of Ansible's own modules on a KVM host and keep only its outcome"
 description:
-  - Runs a module for packages or services on the task's host. Of what the host replies only the outcome is passed on. As a
-    task of its own the module could give the host any variable by C(ansible_facts).
+  - Runs a module for packages or services on the task's host. Only the outcome of the module is passed on. If the
+    module ran as a task of its own, the host could set any variable through C(ansible_facts).
   - Part of role P(berth.kvm.kvm_host#role).
 options:
   module:

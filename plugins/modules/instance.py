@@ -10,10 +10,10 @@ module: instance
 version_added: 0.1.0
 short_description: Bring one instance on a KVM host to a state
 description:
-  - With O(state=present) builds the instance from its claim (image, disks, seed, definition, start). It can be run again
-    after an end at any point, and goes on there. An instance that was made is left as it is found, on or off.
+  - With O(state=present) builds the instance from its claim (image, disks, seed, definition, start). You can run it
+    again after an interruption at any point; it then continues. An existing instance is left as it is, on or off.
   - A build that fails removes what it made, says why, and says in RV(retryable) whether another host should be tried.
-  - Does not place instances, the C(create) playbook does.
+  - It does not place instances; the playbook C(create) does that.
 options:
   state:
     description:
@@ -26,10 +26,10 @@ options:
         stays.
       - V(recorded) restores a lost record from the copy in the guest's definition, with a generation above O(after). The
         caller must make sure that no other host has the instance.
-      - V(taken_over) makes the instance of a lost host that O(token) has claimed here from the disks that it has on storage
-        that both hosts see, and starts it, unless O(power_state) is V(shutdown). O(disks_of) is the uuid of that host. That
-        it is off is for the caller to know.
-      - V(disks_updated) gives the instance the data disks of O(disks) beside those that it has, and makes larger what shall be larger,
+      - V(taken_over) makes the instance of a lost host, which was claimed here with O(token), from its disks on storage
+        that both hosts see, and starts it, unless O(power_state) is V(shutdown). O(disks_of) is the uuid of the lost
+        host. The caller must make sure that this host is off.
+      - V(disks_updated) adds the data disks of O(disks) that the instance lacks, and enlarges those with a larger size,
         while its guest runs or is off.
     type: str
     choices: [present, started, stopped, rebooted, absent, recovered, recorded, locked, unlocked, disks_updated, taken_over]
@@ -44,7 +44,7 @@ options:
   spec:
     description:
       - The request spec of the instance. It is compared with that of the instance, and differences are a warning.
-        To change an instance is what resize is for.
+        Use a resize to change an instance.
     type: dict
   seed:
     description: What cloud-init gets at first boot. Needed to build, and never kept in a record or a log.
@@ -55,7 +55,7 @@ options:
         type: str
         required: true
       fqdn:
-        description: The same with its domain, where it has one.
+        description: The host name with its domain, if it has one.
         type: str
       ssh_keys:
         description: Public SSH keys of the default user.
@@ -89,7 +89,7 @@ options:
         type: int
         required: true
       bus:
-        description: Its bus, where it is a new one; by default that of the other disks.
+        description: The bus of a new disk. By default, that of the other disks.
         type: str
         choices: [virtio, scsi, sata]
     version_added: 0.2.0
@@ -128,15 +128,15 @@ options:
     default: 60
   after:
     description:
-      - The highest generation, epoch and number, in which any host has heard of the instance. With O(state=absent) it is gone
-        from this host up to that one, with O(state=recorded) the record gets a later one.
+      - The highest generation, epoch and number, in which any host has heard of the instance. With O(state=absent) the
+        host notes that the instance is gone up to that generation; with O(state=recorded) the record gets a later one.
     type: list
     elements: int
     version_added: 0.2.0
   changed_disks:
     description:
-      - Only with O(state=absent), remove the instance also where its guest's disks are not those of its record, such as after a
-        snapshot. Files of others in its directory are removed with it; those elsewhere stay.
+      - Only with O(state=absent), remove the instance even if its guest's disks are not those of its record, such as
+        after a snapshot. Other files in its directory are removed too; files elsewhere stay.
     type: bool
     default: false
     version_added: 0.2.0
@@ -205,7 +205,7 @@ instance:
            "volumes": {"db": 20}, "delete_on_termination": [], "boot_order": {},
            "role": "OWN"}
 retryable:
-  description: Whether another host may do better.
+  description: Whether another host may succeed.
   returned: failure
   type: bool
   sample: true

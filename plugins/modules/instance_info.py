@@ -14,7 +14,7 @@ description:
     that berth does not manage. Nothing is changed.
 options:
   uuids:
-    description: Only these instances. All where it is left out.
+    description: The UUIDs of the instances to return. By default, all.
     type: list
     elements: str
     default: []

@@ -15,7 +15,8 @@ description:
   - Part of playbook C(berth.kvm.update_disks). Claims each volume that no host has on the host of its instance, reads all hosts
     again, and makes those that no other run makes elsewhere and that the quotas allow. The claims of the others are withdrawn and
     their instances fail.
-  - Claims the larger size of each volume that is to grow in the same way, and confirms it if the quotas allow. Otherwise the volume
+  - In the same way claims the larger size of each volume that is to grow, and confirms the claim if the quotas allow
+    it. Otherwise the volume
     stays as it is, and the instance fails.
   - A new volume is empty and free until the playbook attaches it.
 extends_documentation_fragment:

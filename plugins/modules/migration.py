@@ -36,7 +36,7 @@ options:
       give_back, take_back, reclaim, abort, erase, forget, resize_here, restore_here, drop_old, receive_seed, send_seed, prepare_live,
       inspect_live, check_live, migrate_live, verify_live, tell, take_over]
   token:
-    description: Which operation this is and whose turn, as the first step handed it out.
+    description: The operation and its attempt, as the first step returned them.
     type: dict
     default: {}
     suboptions:
@@ -60,7 +60,8 @@ options:
   spec:
     description:
       - The request with the flavor that the instance shall have, as placement decided on it.
-      - The destination makes the guest of this and refuses a source whose O(peer) says another (C(SourceDiffers)).
+      - The destination builds the guest from this request, and refuses a source whose O(peer) has a different one
+        (C(SourceDiffers)).
     type: dict
   limits:
     description: The limits of the decision, tested again where room is claimed.
@@ -77,22 +78,22 @@ options:
     default: false
     version_added: 0.2.0
   changed_disks:
-    description: Remove the instance also where its guest's disks are not those of its record, such as after a snapshot.
+    description: Remove the instance even if its guest's disks are not those of its record, such as after a snapshot.
     type: bool
     default: false
     version_added: 0.2.0
   revert_volumes:
-    description: Revert also where the move copied volumes. What was written to them since is lost.
+    description: Revert even if the move copied volumes. Everything written to them since the move is lost.
     type: bool
     default: false
     version_added: 0.2.0
   when_due:
-    description: Confirm only where the confirm window is over by the time since this host's boot.
+    description: Confirm only if the confirm window is over, by the time since this host's boot.
     type: bool
     default: false
     version_added: 0.2.0
   crashed:
-    description: Confirm also where the guest is known to have crashed. Does not count with O(when_due).
+    description: Confirm even if the guest is known to have crashed. Ignored with O(when_due).
     type: bool
     default: false
     version_added: 0.2.0
@@ -116,8 +117,8 @@ options:
     type: bool
     default: true
   stop_timeout:
-    description: Seconds that the guest has to shut down before it is powered off. Where disks arrive, their ports stay open for as long
-      beside the time without a copy after which they are closed.
+    description: Seconds that the guest has to shut down before it is powered off. On the host that receives disks, the
+      ports stay open this much longer before they are closed because no copy is in progress.
     type: int
     default: 60
   timeout:
@@ -133,7 +134,7 @@ options:
     default: abort
     version_added: 0.2.0
   tls:
-    description: Whether a live migration is encrypted. Off sends the guest's memory readably over the network.
+    description: Whether a live migration is encrypted. Without it the guest's memory can be read on the network.
     type: bool
     default: true
 extends_documentation_fragment:
@@ -161,7 +162,7 @@ move:
   type: dict
   sample: {role: OWN, phase: resized, attempt: 1, vm_state: resized, task_state: null}
 token:
-  description: What the steps that follow have to carry.
+  description: The token that the following steps need.
   returned: success
   type: dict
   sample: {op: 1f0c2a9e, attempt: 1}

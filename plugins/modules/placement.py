@@ -39,15 +39,16 @@ options:
     type: path
   take_over:
     description:
-      - Whether instances that no host has any more get the disks that they have on storage which the hosts of
-        C(berth_lost_hosts) shared with others, instead of new ones.
+      - Whether instances that no host has any more get their existing disks instead of new ones. The disks are on
+        storage that the hosts of C(berth_lost_hosts) shared with others.
     type: bool
     default: false
     version_added: 0.2.0
   plan:
     description:
-      - Whether to make the plan that playbook C(berth.kvm.create) follows, as fact C(berth_plan). An instance that gets no
-        host fails there, and the others go on. Without a plan it fails the task.
+      - Whether to make the plan that playbook C(berth.kvm.create) follows, as fact C(berth_plan). With a plan, an
+        instance that gets no host fails alone, and the others continue. Without a plan, such an instance makes the task
+        fail.
     type: bool
     default: false
 extends_documentation_fragment:

@@ -31,8 +31,8 @@ options:
     description: The host to move to. It must pass the filters. If the instance is already there, a migration changes nothing.
     type: str
   again:
-    description: Whether this run has planned before and ended since what earlier runs left of other moves. The plan
-      made now is added to that one.
+    description: Whether this run has already made a plan, and has since finished what earlier runs had left of other
+      moves. The new plan is added to the first one.
     type: bool
     default: false
     version_added: 0.2.0

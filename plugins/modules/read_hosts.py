@@ -15,8 +15,8 @@ description:
 options:
   most:
     description:
-      - Do not ask what the hosts remember where there are more instances than this, because each host would answer about
-        each of them. Only for a playbook that asks again before it builds anything, as C(create) does.
+      - If there are more instances than this, do not ask what the hosts remember, because each host would answer about
+        each instance. Only for a playbook that asks again before it builds anything, as C(create) does.
     type: int
   digests:
     description: Also read the digests of what each host remembers about all instances, so that it is sent only what it lacks.
@@ -43,7 +43,7 @@ options:
     type: bool
     default: false
   must_answer:
-    description: Fail where no host answers.
+    description: Fail if no host answers.
     type: bool
     default: true
 extends_documentation_fragment:

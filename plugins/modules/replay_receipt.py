@@ -14,8 +14,8 @@ short_description: Replay a decision from its receipt
 description:
   - Takes the receipt of a placement and the documents of the hosts that are in it, decides again, and compares both decisions. No host
     is contacted and nothing is changed, so it works on any machine that has this collection.
-  - Fails where the decision differs in a host, a reason or a number, and where the file is no receipt, is damaged, was edited, or was
-    written by a newer version.
+  - Fails if the decision differs in a host, a reason or a number, or if the file is not a receipt, is damaged, was
+    edited, or was written by a newer version.
 options:
   path:
     description: The receipt, C(NAME.receipt.gz). Without it the task fails and says how the playbook is given one.

@@ -10,7 +10,7 @@ module: report_host
 version_added: 0.2.0
 short_description: "Internal: note in the file of berth_report that the run has ended for a host"
 description:
-  - Part of the playbooks. Where the run has ended for the host before, with an error, that stays in the file.
+  - Part of the playbooks. If the run has already ended for the host with an error, the error stays in the file.
 options:
   failed:
     description: Whether the run has failed for the host.

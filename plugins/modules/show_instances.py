@@ -30,12 +30,12 @@ EXAMPLES = r"""
 
 RETURN = r"""
 instances:
-  description: Of each instance that was found what each host says of it, see M(berth.kvm.instance_info).
+  description: For each instance that was found, what each host reports about it. See M(berth.kvm.instance_info).
   returned: success
   type: dict
   sample: {web-1: [{host: kvm1, role: OWN, vm_state: active, locked: null}]}
 free_volumes:
-  description: The volumes that no instance has, where the run is not about some instances only.
+  description: The volumes that no instance has, unless the run selects instances.
   returned: success
   type: list
   elements: dict

@@ -39,7 +39,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 volumes:
-  description: Of the volume what each host says of it, see M(berth.kvm.host_facts) and M(berth.kvm.volume_info).
+  description: What each host reports about the volume. See M(berth.kvm.host_facts) and M(berth.kvm.volume_info).
   returned: success
   type: dict
   sample: {db: [{host: kvm1, project_id: default, size_gb: 20, pool: berth, instance: null, image: null, history: []}]}

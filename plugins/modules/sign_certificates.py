@@ -18,9 +18,9 @@ description:
     Their keys never leave it. An authority's certificate is renewed with the same key when it is due.
   - What was signed for a host is remembered in O(directory), for M(berth.kvm.remove_host). A host that lacks a part of the list of
     revoked certificates gets it.
-  - While the authorities are being changed by M(berth.kvm.rotate_authority), a host gets the certificates of both, and is noted
-    when it has what it is to have in that phase.
-  - Certificates that another authority signed are not replaced, the task fails with C(CertificateForeign).
+  - While the authorities are being changed by M(berth.kvm.rotate_authority), a host gets the certificates of both, and
+    it is noted when the host has everything that it needs in that phase.
+  - Certificates that another authority signed are not replaced. The task fails with C(CertificateForeign).
 options:
   held:
     description: RV(berth.kvm.host_certificates#module:held) of the host.
@@ -41,8 +41,8 @@ options:
     default: 730
   address:
     description:
-      - The address at which the host says that others reach it. Where it is not in O(names) there is a warning. It is in
-        no certificate by itself, since a host could name itself as another one.
+      - The address at which the host says that others reach it. If it is not in O(names), there is a warning. It never
+        gets into a certificate just because the host reports it, since a host could report another host's address.
     type: str
   restart_pending:
     description: Whether libvirt on the host runs with older certificates than these until it is restarted.

@@ -12,7 +12,7 @@ short_description: Make or remove a volume on a KVM host
 description:
   - Removes a free volume with its file. A volume that an instance uses is refused, with the instance's name.
   - Makes a volume for an existing instance in two steps, claimed and present. It is free until it is attached.
-  - Has a volume that is there grow, in the same two steps, with O(grows). Its file grows when the instance is updated.
+  - Grows an existing volume in the same two steps, with O(grows). Its file grows when the instance is updated.
   - Playbooks C(berth.kvm.delete_volume) and C(berth.kvm.update_disks) run it.
 options:
   uuid:
@@ -21,8 +21,8 @@ options:
     required: true
   state:
     description:
-      - What the volume is to be. V(claimed) takes room for a new one, V(present) makes it from the claim with O(token). V(absent)
-        removes one, or with O(token) no more than the claim with that token.
+      - The state to bring the volume to. V(claimed) reserves room for a new volume, and V(present) makes it from the
+        claim with O(token). V(absent) removes a volume, or, with O(token), only the claim with that token.
     type: str
     choices: [absent, claimed, present]
     default: absent
@@ -54,8 +54,8 @@ options:
         required: true
   grows:
     description:
-      - Whether O(volume) is there and grows to its O(volume.size_gb). V(claimed) takes the room, V(present) confirms the larger size, and
-        V(absent) gives the claim with O(token) back.
+      - Whether O(volume) exists and grows to O(volume.size_gb). V(claimed) reserves the room, V(present) confirms the
+        larger size, and V(absent) releases the claim with O(token).
     type: bool
     default: false
 extends_documentation_fragment:

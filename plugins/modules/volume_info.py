@@ -10,7 +10,8 @@ module: volume_info
 version_added: 0.2.0
 short_description: Read the history of volumes on a KVM host
 description:
-  - Returns of volumes what M(berth.kvm.host_facts) does not, the image that they were made from and their history. Nothing is changed.
+  - Returns the image that each volume was made from, and its history. M(berth.kvm.host_facts) returns neither. Nothing
+    is changed.
   - Playbook C(berth.kvm.show) runs it.
 options:
   uuids:
@@ -33,7 +34,7 @@ EXAMPLES = r"""
 RETURN = r"""
 volumes:
   description:
-    - The volumes. C(image) is the name of the image that it was made from, null for one that was made empty.
+    - The volumes. C(image) is the name of the image that the volume was made from, or null if it was made empty.
   returned: success
   type: list
   elements: dict

@@ -36,8 +36,8 @@ options:
     type: bool
     default: false
   settings:
-    description: Arguments of M(berth.kvm.migration) that people may set. A leg gets those that it needs. One that no host
-      could use, such as a negative time, is refused before the first leg.
+    description: Arguments of M(berth.kvm.migration) that people may set. A leg gets those that it needs. A value that
+      no host could use, such as a negative time, is refused before the first leg.
     type: dict
     default: {}
 extends_documentation_fragment:
@@ -103,7 +103,8 @@ attempts:
   elements: dict
   sample: [{attempt: 1, host: kvm2, code: ClaimFailed, cause: there is no room}]
 away:
-  description: For how many seconds the guest was away, when the move has come to its end and this run saw it go and come.
+  description: For how many seconds the guest was away, if the move has ended and this run saw both the stop and the
+    start of the guest.
   returned: success
   type: float
   sample: 14.2

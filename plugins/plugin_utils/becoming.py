@@ -30,7 +30,7 @@ def explained(become, host, result):
     if not said:
         return result
     error = BecomeFailed(
-        "%s: the user of the login cannot become root by %s: %s" % (host, method, said),
+        "%s: the login user cannot become root with %s: %s" % (host, method, said),
         hint=fleet_hints.allow_become(host, method),
     )
     return {"failed": True, "changed": False, **error.to_result()}

@@ -24,7 +24,7 @@ def clean(action, task_vars, fleet, host, authorities):
         rest = _done(action, task_vars, host, "host_clean", asked)
         if rest["restart"]:
             raise HostNotCleaned(
-                "%s of %s was restarted and still runs as before" % (", ".join(rest["restart"]), host),
+                "%s on %s was restarted but still runs as before" % (", ".join(rest["restart"]), host),
                 hint=hints.run_again(),
             )
         done = {"changed": True, "removed": done["removed"] + rest["removed"], "left": rest["left"]}
@@ -34,7 +34,9 @@ def clean(action, task_vars, fleet, host, authorities):
 def _done(action, task_vars, host, module, arguments):
     reply = answers(ask(action, task_vars, [host], module, arguments))[host]
     if "reason" in reply:
-        raise HostNotCleaned("whether %s is cleaned is not known: %s" % (host, reply["reason"]), hint=hints.run_again())
+        raise HostNotCleaned(
+            "it is not known whether %s was cleaned: %s" % (host, reply["reason"]), hint=hints.run_again()
+        )
     error = reply.get("error")
     if error and error.get("code") == "HostNotEmpty":
         raise HostInUse("%s: %s" % (host, error.get("message")), hint=fleet_hints.empty_host(host))

@@ -54,7 +54,7 @@ def settle(
                 data = json.dumps(said).encode("ascii")
                 state_directory.write_bounded(folder, uuid + ".json", data, OURS, ALL_BYTES, DAYS)
     except BerthError as error:
-        warn("That the request failed is not kept: %s" % error)
+        warn("The failure of this request is not remembered: %s" % error)
 
 
 def _forget(uuids: Iterable[str]) -> None:

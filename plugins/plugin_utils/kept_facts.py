@@ -35,7 +35,11 @@ def too_old(read: Any, most: Optional[int]) -> Optional[str]:
     if age is not None and 0 <= age <= most:
         return None
     said = "are %d s old" % age if age is not None and age >= 0 else "are of an unknown age"
-    return "its facts %s, and caching takes none of more than %d s: %s" % (said, most, host_hints.read_facts_first())
+    return "its cached facts %s, and only facts of at most %d s are used: %s" % (
+        said,
+        most,
+        host_hints.read_facts_first(),
+    )
 
 
 def newer(answered: Mapping[str, Any], kept: Mapping[str, Any]) -> Dict[str, Any]:

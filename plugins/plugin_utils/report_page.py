@@ -238,7 +238,7 @@ def _decisions(decisions: Iterable[Mapping[str, Any]]) -> Table:
         for row in decisions
     ]
     heads = ("Instance", "Host", "When", "What", "Why: each host's place and weight, or the rule that refused it")
-    caption = "The last decisions of this controller, the newest first. berth.kvm.why tells the weights of one in full."
+    caption = "The last decisions of this controller, the newest first. berth.kvm.why shows all weights of a decision."
     return Table("decisions", "Decisions", caption, heads, rows, "No receipt of a decision is kept here.")
 
 
@@ -257,7 +257,7 @@ def _domains(domains: Iterable[Mapping[str, Any]]) -> Table:
         [_text(row["name"], "name"), _text(row["host"]), _text(row["power_state"]), _text(row["uuid"], "code")]
         for row in domains
     ]
-    caption = "Guests of libvirt that no record is of. They count, and are never touched."
+    caption = "Guests in libvirt without a record. They count against the capacity, and berth never touches them."
     return Table("domains", "Other guests", caption, ("Domain", "Host", "State", "UUID"), rows, "")
 
 

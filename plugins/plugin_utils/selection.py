@@ -173,8 +173,8 @@ def warn_of_lost(lost: Iterable[str], hosts: List[str], fleet: Fleet) -> None:
     told = {place[key] for place in places for key in ("host", "host_uuid")}
     for name in sorted(set(lost) - told - set(hosts)):
         warn(
-            "berth_lost_hosts: there is no KVM host %s, and of these instances no host remembers it. The inventory has %s"
-            % (name, ", ".join(sorted(hosts)))
+            "berth_lost_hosts: there is no KVM host %s, and no host remembers that one of these instances was on it. "
+            "The inventory has %s" % (name, ", ".join(sorted(hosts)))
         )
 
 

@@ -78,7 +78,7 @@ class Trust:
             for book in self.books:
                 book.note(names[0], parts["certificate"])
         if any(book.lacks(theirs["revoked"]) for book in self.books):
-            why.append("the host has not the newest list of revoked certificates")
+            why.append("the host does not have the newest list of revoked certificates")
             parts["revoked"] = "".join(book.text for book in self.books)
         return why, parts
 

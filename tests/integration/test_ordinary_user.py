@@ -77,7 +77,7 @@ def test_what_sudo_says_is_quoted_with_the_host_and_what_to_do_about_it_works(us
     for done in said:
         assert (done.rc, homes(lab)) == (2, {})
         for host, words in ((asks, "Missing sudo password"), (refuses, "Missing"), (lacks, "sudo: not found")):
-            assert re.search("%s: the user of the login cannot become root by sudo: .*%s" % (host, words), done.stdout)
+            assert re.search("%s: the login user cannot become root with sudo: .*%s" % (host, words), done.stdout)
             assert fleet_hints.allow_become(host, "sudo") in done.stdout
     for host in (asks, refuses):
         let(lab, host, FREE)

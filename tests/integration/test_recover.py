@@ -51,7 +51,7 @@ def test_a_host_that_comes_back_after_its_instance_was_made_elsewhere_starts_not
             "berth.kvm.keep_one", "--limit", "web1", *words, inventory=[path], extra_vars={"berth_keep_on": second}
         )
 
-    place = re.compile(r"The copy of %s (?:is|would be) in (/\S+) there" % first)
+    place = re.compile(r"The copy on %s (?:is now|would be) in (/\S+) on that host" % first)
     looked = place.search(keep_one("--check").stdout).group(1)
     assert len(records(lab)) == 2 and running(lab) == [second]
     put = place.search(keep_one().stdout).group(1)

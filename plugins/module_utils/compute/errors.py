@@ -66,8 +66,8 @@ class DiskIOError(BerthError):
 
 
 class FileNotUsable(BerthError):
-    """The host's operating system refused to read or write a file, for example on a full file system. The move is given
-    up, or the next run continues it, with everything else that was begun."""
+    """The host's operating system refused to read or write a file, for example on a full file system. A move is given
+    up, or the next run continues it. The next run continues everything else that was begun."""
 
     retryable = True
 
@@ -94,8 +94,8 @@ class DisksUsed(BerthError):
 
 class GuestSaved(BerthError):
     """The guest's memory was saved, for example with ``virsh managedsave``. A move would lose this memory or separate
-    it from its disks; setting a copy aside would lose it, and so would a start if it is in a file of ``virsh save``. The
-    guest was left as it is."""
+    it from the disks. Setting a copy aside would lose it, and so would a start if the memory is in a file of ``virsh
+    save``. The guest was left as it is."""
 
 
 class GuestCrashed(BerthError):

@@ -58,7 +58,7 @@ def check_seen(instance: Instance, silent: Mapping[str, str]) -> None:
     if silent and _pooled(instance):
         hosts = sorted(silent)
         raise AddressesUnknown(
-            "%s would get an address of network %s, and instances on %s may have it already"
+            "%s would get an address of network %s, but instances on %s may already have it"
             % (
                 instance["name"],
                 _pooled(instance)[0]["network"],
@@ -123,7 +123,7 @@ def _choose(instance: Instance, held: Index) -> None:
 def _exhausted(instance: Instance, nic: Mapping[str, Any], taken: Set[str]) -> AddressPoolExhausted:
     many = address_pool.size(nic["pool"])
     return AddressPoolExhausted(
-        "%s needs an address of network %s: of the %d in its pool none is left"
+        "%s needs an address of network %s, but none of the %d addresses in its pool is left"
         % (instance["name"], nic["network"], many),
         field="berth_networks_defined.%s.pool" % nic["network"],
         value=", ".join(nic["pool"])[:120],

@@ -73,7 +73,7 @@ def _differing(now: Approved, approved: Approved) -> List[str]:
         if given is None:
             faults.append("%s was not approved" % name)
         elif given["request"] != wanted["request"]:
-            faults.append("%s is made of something else now" % name)
+            faults.append("what %s would be made of has changed since" % name)
         elif given["host"] != wanted["host"]:
-            faults.append("%s would go to %s, and %s was approved" % (name, wanted["host"], given["host"]))
+            faults.append("%s would now go to %s, but %s was approved" % (name, wanted["host"], given["host"]))
     return faults

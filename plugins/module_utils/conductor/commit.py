@@ -162,7 +162,7 @@ def _check_the_only_claim(plan: Plan, instance: Instance, look: Look) -> None:
         return
     try:
         if owner:
-            raise InstanceExists("%s came into being on %s meanwhile" % (name, owner), hint=hints.create_again())
+            raise InstanceExists("%s was created on %s meanwhile" % (name, owner), hint=hints.create_again())
         if moving:
             raise InstanceMoving("%s is in the middle of a move on %s" % (name, moving), hint=hints.finish_move(name))
         check_absent(name, look.notes_on(instance), look.answers(), plan["run"])

@@ -233,7 +233,7 @@ def _left(case: Case) -> Iterator[Finding]:
             if not any(place["role"] == OWN for place in case.fleet.places.get(uuid, ())):
                 held.setdefault(noted.known.host, []).append(case.name(uuid))
     for host, names in held.items():
-        said = "it left the inventory and holds %s" % ", ".join(sorted(names))
+        said = "it is not in the inventory any more, and holds %s" % ", ".join(sorted(names))
         yield Finding("HostLeftInventory", ERROR, host, said, hints.bring_back_or_lost([host]))
 
 
@@ -242,7 +242,7 @@ def _strays(case: Case) -> Iterator[Finding]:
         for stray in strays:
             if stray["managed"]:
                 name, host = case.in_inventory.get(uuid) or stray["name"], stray["host"]
-                said = "libvirt has a guest of berth's without a record"
+                said = "libvirt has a guest of berth that has no record"
                 yield Finding("DomainWithoutRecord", ERROR, host, said, state_hints.restore_record(name, host), name)
 
 
@@ -269,7 +269,7 @@ def _instances(case: Case) -> Iterator[Finding]:
     for host, document in case.fleet.documents.items():
         for uuid in document.get("failed_instances", ()):
             name = case.name(uuid)
-            yield Finding("BuildFailed", WARNING, host, "it could not be made", hints.create_or_delete(name), name)
+            yield Finding("BuildFailed", WARNING, host, "it could not be built", hints.create_or_delete(name), name)
 
 
 def _by_hand(places: Sequence[Place], name: str) -> Iterator[Finding]:
@@ -321,7 +321,7 @@ def _missing(case: Case) -> Iterator[Finding]:
         known = case.fleet.notes_on(uuid).known
         host = names.get(known.host_uuid) if known else None
         if host:
-            said = "this host held it and has no record of it any more, nor of its removal"
+            said = "this host held it, but has a record neither of it nor of its removal"
             yield Finding("RecordMissing", ERROR, host, said, state_hints.restore_record(name, host), name)
         elif not known:
             yield Finding(

@@ -14,7 +14,7 @@ from typing import Dict, Iterator, List, Mapping, Tuple
 from ..model import fleet_hints
 from ..model.messages import Document, Note, hosts_named
 
-TWICE, ALL_SAY = "HostIdentityConflict", "all say that they are host"
+TWICE, ALL_SAY = "HostIdentityConflict", "all answer with the host uuid"
 
 Told = Mapping[str, Mapping[str, Note]]  # host uuid -> {instance uuid: what that host remembers}
 
@@ -46,4 +46,4 @@ def verdict(uuid: str, names: List[str]) -> str:
 
 def verdict_alone(name: str, silent: str) -> str:
     hint = fleet_hints.renamed_or_copied(name, silent)
-    return "HostIdentityConflict: it says that it is %s, which does not answer. %s" % (silent, hint)
+    return "HostIdentityConflict: it answers with the uuid of %s, which does not answer. %s" % (silent, hint)

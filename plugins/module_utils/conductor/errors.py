@@ -80,7 +80,7 @@ class HostInUse(BerthError):
 
 
 class HostNotCleaned(BerthError):
-    """The KVM host to remove was not fully cleaned. Its certificates were not revoked. Run it again to continue."""
+    """The KVM host to remove was not fully cleaned. Its certificates were not revoked. Run berth.kvm.remove_host again."""
 
 
 class HostUnknown(BerthError):

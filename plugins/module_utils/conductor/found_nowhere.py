@@ -23,7 +23,7 @@ def check_absent(name: str, notes: Notes, answers: Answers, run: str = "") -> No
         if answers.has(known):
             host = answers.names[known.host_uuid]
             raise RecordMissing(
-                "%s held %s and has no record of it any more, nor of its removal" % (host, name),
+                "%s held %s, but has a record neither of it nor of its removal" % (host, name),
                 hint=state_hints.restore_record(name, host),
             )
         raise InstanceUnknown(

@@ -128,25 +128,31 @@ def _cut(members: Dict[str, List[str]], group: str) -> List[str]:
 
 
 def _without_address(name: str, group: str) -> str:
-    told = "%s is in security group %s and has no address that berth gave it and nobody else has" % (name, group)
+    told = "%s is in security group %s, but has no address from berth that it alone has" % (name, group)
     return "%s, so rules with remote_group %s do not let it in. %s" % (told, group, group_hints.address_for_group(name))
 
 
 def waits(name: str, why: str) -> str:
     """The message about a filter that was not updated."""
-    told = "the packet filter of %s lets in the members of security groups that it let in before: %s" % (name, why)
-    return "%s. Nobody else gets their addresses. %s" % (told, group_hints.bring_filters())
+    told = "the packet filter of %s was not updated to the members of security groups: %s" % (name, why)
+    return "%s. It lets in the same addresses as before, and no other instance gets these. %s" % (
+        told,
+        group_hints.bring_filters(),
+    )
 
 
 def silent_hosts(hosts: Iterable[str]) -> str:
-    told = "packet filters on %s, and what others let in of instances there, stay as they are: no answer"
+    told = (
+        "%s did not answer: packet filters there, and what other packet filters let in of instances there, stay as "
+        "they are"
+    )
     return "%s. %s" % (told % " and ".join(sorted(hosts)), group_hints.bring_filters())
 
 
 def not_followed(why: str) -> str:
-    told = "packet filters did not follow the members of security groups: %s" % why
+    told = "packet filters were not updated to the members of security groups: %s" % why
     return "%s. %s" % (told, group_hints.bring_filters())
 
 
 def groups_unknown(name: str, why: str) -> str:
-    return "%s stays in packet filters as it is, since its security groups are not known: %s" % (name, why)
+    return "packet filters stay as they are for %s, because its security groups are not known: %s" % (name, why)

@@ -176,7 +176,7 @@ def _moving(name: str, uuid: str, places: List[Place]) -> InstanceMoving:
     if any(other["role"] == OWN and not is_moving(other) for other in places):
         # The two contradict each other: a host that was given up as lost is back.
         return InstanceMoving(
-            "%s is in no move any more, but %s holds a part of one (%s)" % (name, place["host"], hosts),
+            "the move of %s has ended, but %s still holds a part of it (%s)" % (name, place["host"], hosts),
             hint=hints.confirm_or_revert_left(name, place["host"]),
             uuid=uuid,
         )

@@ -126,12 +126,14 @@ def _instances(answers: Answers) -> Iterator[Document]:
         for uuid in document.get("failed_instances", ()):
             if uuid not in seen:
                 seen.add(uuid)
-                yield _row(answers, uuid, state="error", host=host, why="this host was the last that failed to make it")
+                yield _row(
+                    answers, uuid, state="error", host=host, why="this host was the last that failed to build it"
+                )
     for uuid in sorted({uuid for notes in fleet.notes.values() for uuid in notes} - seen):
         known = fleet.notes_on(uuid).known
         if known and known.host in fleet.verdicts:
             seen.add(uuid)
-            yield _row(answers, uuid, state="unknown", host=known.host, why="the host that had it does not say")
+            yield _row(answers, uuid, state="unknown", host=known.host, why="its last known host gave no usable answer")
     for uuid in answers.in_inventory:
         if uuid not in seen and uuid not in fleet.strays:
             state, where = ("unknown", "no host that answers") if fleet.verdicts else ("absent", "no host")

@@ -58,7 +58,7 @@ class Decision:
         )
         advice = self.advice()
         if moves:
-            text = text.replace(IGNORED, "it is there now, or another one is berth_target_host")
+            text = text.replace(IGNORED, "the instance is on it now, or berth_target_host names another host")
             advice = [line for line in advice if DO_NOT_IGNORE not in line] + self._staying(may_stay)
         return text + "\n".join(advice)
 

@@ -21,22 +21,24 @@ def check_removable(fleet: Fleet, host: str, lost: Collection[str]) -> None:
     """Raise HostInUse if something is, or may be, on the host; HostNotLost if it was named as lost and answers."""
     if host in fleet.documents:
         if host in lost:
-            raise HostNotLost("%s was named as lost, and it answers" % host, hint=hints.not_lost(host))
+            raise HostNotLost("%s was declared lost, but it answers" % host, hint=hints.not_lost(host))
         held = holdings(fleet.documents[host])
         if held:
             raise HostInUse("%s holds %s" % (host, shortened(held)), hint=fleet_hints.empty_host(host))
         missing = last_seen_on(fleet, host)
         if missing:
-            told = "%s has no record of %s, which others saw there last" % (host, shortened(missing))
+            told = "%s has no record of %s, which other hosts last saw there" % (host, shortened(missing))
             raise HostInUse(told, hint=fleet_hints.find_records(host))
         return
     silence.check_lost(lost, {host: fleet.verdicts.get(host, silence.NO_ANSWER)})
     if host not in lost:
         told = silence.describe(host, fleet.verdicts)
-        raise HostInUse("nobody knows what is on %s" % told, hint=silence.hint([host], fleet.verdicts))
+        raise HostInUse("it is not known what is on %s" % told, hint=silence.hint([host], fleet.verdicts))
     left = last_seen_on(fleet, host)
     if left:
-        raise HostInUse("%s were last on %s" % (shortened(left), host), hint=fleet_hints.give_up_instances(host))
+        raise HostInUse(
+            "other hosts last saw %s on %s" % (shortened(left), host), hint=fleet_hints.give_up_instances(host)
+        )
 
 
 def holdings(document: Document) -> List[str]:

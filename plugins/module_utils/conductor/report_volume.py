@@ -64,7 +64,10 @@ def _size(told: Document) -> str:
     had = volumes.had_gb(told)
     if had == told["size_gb"]:
         return "%d GiB" % had
-    return "%d GiB; a run of update_disks has claimed %d, and the next one grows it or takes that back" % (
-        had,
-        told["size_gb"],
+    return (
+        "%d GiB; a run of update_disks has claimed %d GiB, and the next run grows the volume or releases the claim"
+        % (
+            had,
+            told["size_gb"],
+        )
     )

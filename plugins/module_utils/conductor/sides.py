@@ -54,7 +54,7 @@ def find(
     for host, enders in left.items():
         if host not in lost and (found[host]["role"] == OWN or not enders & _parties(found[host], host_names)):
             raise InstanceSuperseded(
-                "%s holds %s as it was in a move that has ended without that host" % (host, name),
+                "%s holds an old copy of %s, from a move that ended without that host" % (host, name),
                 hint=hints.superseded_copy(host, " and ".join(sorted(enders))),
             )
     current = {host: view for host, view in found.items() if host not in left}
@@ -109,7 +109,7 @@ def _check_lost_sides(name: str, views: Iterable[View], answers: notes.Answers) 
             if host in answers.lost and uuid not in answers.names and not answers.gives_up(host, uuid):
                 others = sorted({uuid, *answers.silent_called(host)})
                 raise HostNameAmbiguous(
-                    "%s is in a move with %s, as the host %s, and others know another machine by that name"
+                    "%s is in a move with %s (host uuid %s), but other hosts know another machine by that name"
                     % (name, host, uuid),
                     hint=fleet_hints.lost_by_uuid(host, others),
                 )
@@ -133,11 +133,11 @@ def _check_of_one_move(
         if not view.get("migration"):
             continue
         if host not in _parties(view, host_names):
-            raise MoveContradicted("%s tells of a move of %s in which it has no part" % (host, name))
+            raise MoveContradicted("%s reports a move of %s in which it has no part" % (host, name))
         if owners and not current[owners[0]].get("migration"):
             old = view["generation"] < current[owners[0]]["generation"]
             raise MoveContradicted(
-                "%s says that %s is in a move, and %s, which owns it, that it is in none" % (host, name, owners[0]),
+                "%s says that %s is in a move, but its owner %s says that it is in none" % (host, name, owners[0]),
                 hint=state_hints.forget_old_move(view["uuid"], host, owners[0]) if old else None,
             )
 
@@ -164,7 +164,7 @@ def _side(
         return host, LOST
     if host in lost:
         raise HostNotLost(
-            "%s answers, and is %s of the move of %s" % (host, current[host]["role"], name),
+            "%s answers, and has the role %s in the move of %s" % (host, current[host]["role"], name),
             hint=hints.not_lost(host),
         )
     return host, current.get(host, NOTHING)
@@ -174,12 +174,13 @@ def _unanswered(side: Side, silent: Mapping[str, str], lost: Collection[str], na
     if side["name"] not in lost and side["name"] in answering:
         # One host says that another is gone, and a host of that name answers: nobody should give that one up as lost.
         raise HostUnknown(
-            "%s moves from or to %s as the host %s, and %s answers as another one"
+            "%s is in a move from or to %s with the host uuid %s, but %s now answers with another uuid"
             % (name, side["name"], side["uuid"], side["name"])
         )
     if side["name"] not in lost:
         raise HostUnknown(
-            "%s moves from or to the host %s: %s" % (name, side["uuid"], silence.describe(side["name"], silent)),
+            "%s is in a move from or to the host with uuid %s: %s"
+            % (name, side["uuid"], silence.describe(side["name"], silent)),
             hint=silence.hint([side["name"]], silent),
         )
     silence.check_lost([side["name"]], silent)
@@ -191,7 +192,7 @@ def _check_no_hung_libvirt(name: str, silent: Mapping[str, str]) -> None:
     hung = sorted(host for host, reason in silent.items() if reason.startswith(silence.HUNG))
     if hung:
         raise HostLibvirtTimeout(
-            "libvirt of %s does not answer, so it is not known whether %s is there" % (", ".join(hung), name),
+            "libvirt on %s does not answer, so it is not known whether %s is there" % (", ".join(hung), name),
             hint=hints.restart_hung_libvirt(),
             hosts=hung,
         )

@@ -34,7 +34,7 @@ def check_lost(lost: Collection[str], fleet: Fleet, disks_of: Optional[str]) -> 
     for host in sorted(lost):
         if host in fleet.documents and disks_of is None:
             raise HostNotLost(
-                "%s answers, so nothing of it is taken over" % host, hint=take_over_hints.nothing_to_take_over(host)
+                "%s answers, so no instance of it is taken over" % host, hint=take_over_hints.nothing_to_take_over(host)
             )
     silence.check_lost(lost, fleet.verdicts)
 

@@ -23,7 +23,11 @@ def of_boot_order(
         own = "volume %s" % first if first else "its own root disk"
         said = "volume %s" % asked if asked else "a root disk of its own"
         hint = volume_hints.say_what_it_boots_from(name, first, asked)
-        yield "boots from %s, the inventory says from %s. That stays as it was created. %s" % (own, said, hint)
+        yield "boots from %s, but the inventory says from %s. An existing instance keeps what it boots from. %s" % (
+            own,
+            said,
+            hint,
+        )
     for volume in sorted({*attached} & {*shown(spec)}):
         old, new = has.get(volume), wanted.get(volume)
         if old != new and 0 not in (old, new):
@@ -43,12 +47,12 @@ def of_volumes(name: str, has: Mapping[str, int], goes: Collection[str], spec: M
         "volume %s of %d GiB, not %d" % (each, has[each], wanted[each]) for each in both if has[each] != wanted[each]
     ]
     lacks += [
-        "volume %s, which its delete removes against the inventory" % each
+        "volume %s, which a delete would remove although the inventory keeps it" % each
         for each in both
         if each in {*goes} - {*shall_go}
     ]
     lacks += [
-        "volume %s, which its delete keeps against the inventory" % each
+        "volume %s, which a delete would keep although the inventory removes it" % each
         for each in both
         if each in {*shall_go} - {*goes}
     ]

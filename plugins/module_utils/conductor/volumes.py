@@ -150,7 +150,7 @@ def check_known(fleet: Fleet, volume: str, defined: Collection[str]) -> None:
     others = sorted({told["project_id"] for _host, told in fleet.volumes() if told["name"] == volume})
     if others:
         raise VolumeNotFound(
-            "no host has a volume %s of this project, but of %s" % (volume, ", ".join(others)),
+            "no host has a volume %s of this project, but hosts have one of %s" % (volume, ", ".join(others)),
             hint=volume_hints.name_project(volume, others[0]),
         )
     known = {told["name"] for _host, told in fleet.volumes()} | set(defined)

@@ -173,7 +173,11 @@ class Walk:
 
         A ``silent`` host is not asked again: what it may still be doing, such as a live migration, continues."""
         if self.gives_up:
-            self.failure = "%s. Giving the move up failed, too: %s. %s" % (self.failure, reason, hints.run_again())
+            self.failure = "%s. The attempt to give the move up failed, too: %s. %s" % (
+                self.failure,
+                reason,
+                hints.run_again(),
+            )
             self.at = len(self._sequence().legs)
             return
         abandoned, leg = self._sequence().abandoned, self._sequence().legs[self.at]

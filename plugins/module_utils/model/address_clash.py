@@ -13,7 +13,7 @@ from .nics import taken
 
 Instance = Mapping[str, Any]  # {uuid, name, nics: what taken() gives}
 Index = Dict[str, Dict[str, str]]
-LETS_IN = " lets in as another's"
+LETS_IN = " lets in for another instance"
 
 
 class AddressTaken(BerthError):
@@ -43,13 +43,13 @@ def clash(spec: Mapping[str, Any], held: Index) -> Optional[AddressTaken]:
     mine = taken(spec.get("networks"))
     for at, nic in enumerate(mine):
         if nic in mine[:at]:
-            return _error(spec, nic, "would have twice:")
+            return _error(spec, nic, "would get the same address twice:")
         others = sorted(name for uuid, name in held.get(nic, {}).items() if uuid != spec["uuid"])
         if others and all(name.endswith(LETS_IN) for name in others):
-            why = "would have what the packet filter of %s:" % " and of ".join(others)
+            why = "would get an address that the packet filter of %s:" % " and of ".join(others)
             return _error(spec, nic, why, group_hints.filters_follow_first(spec["name"]))
         if others:
-            return _error(spec, nic, "would have what %s has:" % " and ".join(others))
+            return _error(spec, nic, "would get an address that %s already has:" % " and ".join(others))
     return None
 
 

@@ -19,8 +19,8 @@ MOST = 1 << 39
 
 
 class EpochImplausible(BerthError):
-    """A host says that an instance had more owners than any can have, or counts its writes or attempts so far. Nothing was
-    done: the next host would count on from there, until its own replies were invalid."""
+    """A host reports more owners of an instance than any instance can have had, or that many writes or attempts. Nothing
+    was done: the next host would continue that count until its own replies were invalid."""
 
 
 def are_plausible(*counts: Any) -> bool:

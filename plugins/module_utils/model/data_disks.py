@@ -95,7 +95,7 @@ def difference(name: str, has: Mapping[str, int], wanted: Mapping[str, int]) -> 
         "data disk %s of %d GiB, not %d" % (disk, has[disk], wanted[disk]) for disk in both if has[disk] < wanted[disk]
     ]
     stays = [
-        "data disk %s, which stays though the inventory does not name it" % disk
+        "data disk %s, which stays although the inventory does not name it" % disk
         for disk in sorted(set(has) - set(wanted))
     ]
     stays += [

@@ -46,7 +46,7 @@ def check(image: Mapping[str, Any], settings: GuestSettings) -> None:
             )
         return
     if image.get("initrd"):
-        raise InvalidInput(path + ".initrd", "without a kernel", "a kernel beside the initrd")
+        raise InvalidInput(path + ".initrd", "without a kernel", "a kernel, because there is an initrd")
     if properties.get("os_command_line"):
         field = path + ".properties.os_command_line"
-        raise InvalidInput(field, properties["os_command_line"], "a kernel beside its command line")
+        raise InvalidInput(field, properties["os_command_line"], "a kernel, because there is a command line")

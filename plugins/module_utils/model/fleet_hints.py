@@ -12,16 +12,17 @@ from typing import Sequence
 def allow_become(host: str, method: str) -> str:
     """The login user may not become root on the host, has no password for that, or the become program is missing."""
     return (
-        "On %s install %s and let that user run everything through it; if it asks for a password, run this again with "
-        "--ask-become-pass. Or log in there as root (ansible_user)" % (host, method)
+        "On %s, install %s and allow that user to run every command through it. If it asks for a password, run this "
+        "again with --ask-become-pass. Or log in there as root (ansible_user)" % (host, method)
     )
 
 
 def list_again() -> str:
     """A host has instances that are not in the inventory."""
     return (
-        "If another inventory has them, leave them. If somebody gave one another name in this inventory, give it its old name back: "
-        "an instance keeps the name that it was created with. To delete one, put it into the inventory under its name first"
+        "If another inventory has these instances, leave them. If somebody renamed one in this inventory, give it its "
+        "old name back: an instance keeps the name that it was created with. To delete one, first put it into the "
+        "inventory under that name"
     )
 
 
@@ -37,19 +38,19 @@ def empty_host(host: str) -> str:
 def give_up_instances(host: str) -> str:
     """A lost host is to be removed, and other hosts remember instances there that are nowhere else."""
     return (
-        "For those whose disks are on storage that others share run berth.kvm.take_over -e berth_lost_hosts=%(host)s first. The others "
-        "are lost with %(host)s: give their names to --limit, and run berth.kvm.delete -e berth_lost_hosts=%(host)s for those that "
-        "nobody needs, berth.kvm.create -e berth_lost_hosts=%(host)s for those that you want to create again, empty. Then run this again"
-        % {"host": host}
+        "First run berth.kvm.take_over -e berth_lost_hosts=%(host)s for the instances whose disks are on shared "
+        "storage. The others are lost with %(host)s. With their names in --limit, run berth.kvm.delete -e "
+        "berth_lost_hosts=%(host)s for those that nobody needs, and berth.kvm.create -e berth_lost_hosts=%(host)s to "
+        "create the others again, empty. Then run this again" % {"host": host}
     )
 
 
 def find_records(host: str) -> str:
     """A host that is to be removed has no record of instances that other hosts last saw there."""
     return (
-        "Mount or restore the state directory of %s, or give the names of these instances to --limit: berth.kvm.recover_record restores "
-        "what %s still has of them, berth.kvm.delete gives up those that nobody needs. Then run this again"
-        % (host, host)
+        "Mount or restore the state directory of %s. Or, with the names of these instances in --limit, run "
+        "berth.kvm.recover_record, which restores records from what %s still has, and berth.kvm.delete for those that "
+        "nobody needs. Then run this again" % (host, host)
     )
 
 
@@ -105,17 +106,17 @@ def lost_by_uuid(name: str, uuids: Sequence[str]) -> str:
 def renamed_or_copied(host: str, silent: str) -> str:
     """A host has the uuid by which others know a silent one: it was renamed, or runs from a copy of its disks."""
     return (
-        "If %(host)s is that machine under another name, take %(silent)s out of the inventory. If it is a copy of its disks, switch "
-        "%(host)s off, take that out of the inventory and bring %(silent)s back. Then run the same again"
-        % {"host": host, "silent": silent}
+        "If %(host)s is the machine %(silent)s under a new name, take %(silent)s out of the inventory. If %(host)s "
+        "runs from a copy of the disks of %(silent)s, switch %(host)s off, take %(host)s out of the inventory and "
+        "bring %(silent)s back. Then run the same again" % {"host": host, "silent": silent}
     )
 
 
 def recover_or_start(name: str) -> str:
     """The guest is off, and its record says that it runs."""
     return (
-        "If its host lost its power, berth.kvm.recover starts it with all others that ran. Else berth.kvm.start --limit %s starts "
-        "it, and berth.kvm.stop --limit %s keeps it off" % (name, name)
+        "If its host lost power, berth.kvm.recover starts it, and all others that were running. Otherwise "
+        "berth.kvm.start --limit %s starts it, and berth.kvm.stop --limit %s keeps it off" % (name, name)
     )
 
 
@@ -131,7 +132,7 @@ def listed_twice(hosts: str) -> str:
 def forget_failed_builds(host: str) -> str:
     """Builds failed on a host of late, so that placement prefers others. ``host``: its name in the inventory."""
     return (
-        "Repair on %s what made them fail, which the run that failed tells. Then run berth.kvm.prepare_hosts --limit %s "
-        "-e kvm_host_forget_failed_builds=true. Without that they count half as much after each hour, and a build that works "
-        "there ends it" % (host, host)
+        "On %s, repair what made the builds fail; the output of the failed run names it. Then run "
+        "berth.kvm.prepare_hosts --limit %s -e kvm_host_forget_failed_builds=true. Otherwise each failure counts half "
+        "as much after each hour, and the next build that succeeds there clears them" % (host, host)
     )

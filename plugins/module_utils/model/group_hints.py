@@ -26,14 +26,14 @@ def filters_follow_first(name: str) -> str:
 def address_for_group(name: str) -> str:
     """Rules name a security group, and berth knows no address of an instance in it."""
     return (
-        "Give %s an address in berth_networks, or give its network a pool; to get it, the instance must be deleted and created again. Or "
-        "let the rule name its network as remote" % name
+        "Give %s an address in berth_networks, or give its network a pool; the instance gets an address only when it "
+        "is deleted and created again. Or name its network as remote in the rule" % name
     )
 
 
 def divide_group() -> str:
     """A security group that rules name has more members than a packet filter takes."""
-    return "Divide the group, or let the rules name its network as remote"
+    return "Divide the group, or name its network as remote in the rules"
 
 
 def filter_nics(name: str, asked: bool) -> str:

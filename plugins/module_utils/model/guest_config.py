@@ -66,7 +66,7 @@ def _refuse_twice(variable: str, config: Document, user_data: Optional[str]) -> 
             raise InvalidInput(
                 "berth_user_data",
                 "with the key %s" % key,
-                "without %s where there is %s: cloud-init would take only that of the user data" % (key, variable),
+                "no %s together with %s: cloud-init would use only that of the user data" % (key, variable),
                 hint=input_hints.in_one_place(variable, key),
             )
 

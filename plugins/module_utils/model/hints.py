@@ -50,9 +50,9 @@ def mend_lost_host(host: str) -> str:
 def superseded_copy(host: str, teller: str) -> str:
     """A host given up as lost is back with a copy of an instance that, as another host says, went on without it."""
     return (
-        "Only %(teller)s says so. Nobody starts the copy on %(host)s and nothing is removed. First log in to the guest on "
-        "%(teller)s and make sure that it is complete and the one in use. Only then, if the copy on %(host)s may go with what was "
-        "written there last: -e berth_lost_hosts=%(host)s" % {"host": host, "teller": teller}
+        "Only %(teller)s says so. berth neither starts nor removes the copy on %(host)s. First log in to the guest on "
+        "%(teller)s and make sure that it is complete and in use. Only then, if nobody needs the copy on %(host)s "
+        "with what was written there last: -e berth_lost_hosts=%(host)s" % {"host": host, "teller": teller}
     )
 
 
@@ -291,7 +291,7 @@ def disks_of_another_host() -> str:
 def disks_without_record(directory: str) -> str:
     """The host has files of the instance and no record of it: its state directory may be lost or not mounted."""
     return (
-        "If /var/lib/berth of that host is lost or not mounted, bring it back. If nobody needs these disks, "
+        "If /var/lib/berth of that host is lost or not mounted, restore or mount it. If nobody needs these disks, "
         "move %s elsewhere and run berth.kvm.create again" % directory
     )
 
@@ -304,8 +304,8 @@ def take_disks_back(host: str, commands: Sequence[str]) -> str:
 def bring_disks_back(host: str, name: str) -> str:
     """A disk's file is missing: its storage is not mounted, or somebody removed it."""
     return (
-        "Mount on %s the storage that they are on, or restore the files from a backup, and run the same again; "
-        "berth.kvm.delete --limit %s gives the instance up" % (host, name)
+        "On %s, mount the storage of these files, or restore them from a backup, and run the same again. To give the "
+        "instance up: berth.kvm.delete --limit %s" % (host, name)
     )
 
 
@@ -319,7 +319,7 @@ def name_data_disks(name: str, disks: Sequence[str]) -> str:
 
 def delete_changed_disks(goes: Sequence[str], stays: Sequence[str]) -> str:
     """A delete found disks that the record does not name: it removes those in ``goes`` and keeps ``stays``."""
-    said = "-e berth_delete_changed_disks=true deletes it as it is"
+    said = "-e berth_delete_changed_disks=true deletes the instance as it is"
     said += ", %s with it" % ", ".join(goes) if goes else ""
     return said + ("; %s stays there" % ", ".join(stays) if stays else "")
 
@@ -331,14 +331,17 @@ def another_address(name: str) -> str:
 
 def hung_guest(name: str) -> str:
     """The guest's QEMU does not answer."""
-    return "Run the same again when it answers. berth.kvm.stop ends %s as a power cut does; then it can be moved" % name
+    return (
+        "Run the same again when QEMU answers. Or run berth.kvm.stop, which ends %s as a power cut would; then it can "
+        "be moved"
+    ) % name
 
 
 def end_job(host: str, uuid: str) -> str:
     """Another program backs up or copies the disks of a running guest that is to be moved."""
     return (
-        "Wait until it has ended, then run the same again. On %(host)s: virsh domjobabort %(uuid)s gives up a backup, "
-        "virsh blockjob %(uuid)s DISK --abort a copy" % {"host": host, "uuid": uuid}
+        "Wait until it has ended, then run the same again. Or end it on %(host)s: a backup with virsh domjobabort "
+        "%(uuid)s, a copy with virsh blockjob %(uuid)s DISK --abort" % {"host": host, "uuid": uuid}
     )
 
 

@@ -67,8 +67,8 @@ def correct_migration_address(host: str) -> str:
 def start_gpu_driver(parent: str, host: str) -> str:
     """The kernel lists no vGPUs of that type for a GPU: the GPU was removed, or its driver does not run."""
     return (
-        "Start the driver of the GPU %s on %s, until /sys/class/mdev_bus/%s exists with the type. If the GPU is gone for good, "
-        "migrate the instance while it is off: it gets a vGPU of another host" % (parent, host, parent)
+        "Start the driver of the GPU %s on %s, so that /sys/class/mdev_bus/%s exists with that type. If the GPU is "
+        "gone for good, migrate the instance while it is off: it gets a vGPU of another host" % (parent, host, parent)
     )
 
 
@@ -124,8 +124,8 @@ def newer_version() -> str:
 def make_room_in_pool(path: str) -> str:
     """The file system of a pool is full. A guest that writes there is paused, and builds fail."""
     return (
-        "Remove what is not needed on the file system of %s, or make it larger. To keep new instances off, set "
-        "berth_host_reserved_host_disk_gb to what others use there, if it is the host's own pool, and run "
+        "Remove files that nobody needs from the file system of %s, or enlarge it. If it is the host's own pool and "
+        "others use space there, keep new instances away: set berth_host_reserved_host_disk_gb to that space and run "
         "berth.kvm.prepare_hosts" % path
     )
 

@@ -45,12 +45,12 @@ def private_files() -> str:
 
 def approve_again() -> str:
     """What create would do differs from what berth_approved holds."""
-    return "Run the playbook berth.kvm.place again with the same selection, and have what it shows approved"
+    return "Run the playbook berth.kvm.place again with the same selection, and get its result approved"
 
 
 def list_own_variables(variable: str) -> str:
     """A variable with the prefix berth_ is unknown; it may be one of the user's own."""
-    return "A variable of your own with that prefix goes into the list %s" % variable
+    return "If it is a variable of your own, add its name to the list %s" % variable
 
 
 def set_on_kvm_host(variable: str) -> str:
@@ -104,8 +104,8 @@ def remove_quotes() -> str:
 def enable_filter(name: str) -> str:
     """A scheduler hint is given that only a filter reads that is not enabled."""
     return (
-        "Add %s to enabled_filters of berth_placement, which names all filters: default ones that are to stay, too"
-        % name
+        "Add %s to enabled_filters of berth_placement. That list replaces the default one, so name the default "
+        "filters that you want to keep, too" % name
     )
 
 

@@ -77,7 +77,7 @@ STAGES: Dict[State, Stage] = {
         "guest, disks and record are being removed", _after((OWN, DELETING), (OWN, SETTING_ASIDE), GONE)
     ),
     (OWN, SETTING_ASIDE): Stage(
-        "of two copies, the other stays; this one is renamed with its disks and kept",
+        "another copy of the instance stays; this copy and its disks are renamed and kept",
         _after((OWN, SETTING_ASIDE), GONE),
     ),
     (OWN, RESIZING): Stage(

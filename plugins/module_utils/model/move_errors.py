@@ -47,7 +47,7 @@ class MigrationEnded(BerthError):
 
 
 class MigrationConflict(BerthError):
-    """The record on this host belongs to something else."""
+    """What this host holds of the instance does not fit this move, for example the record of another operation."""
 
 
 class MigrationNotReady(BerthError):
@@ -72,7 +72,7 @@ class OperationNotSupportedForVTPM(BerthError):
 
     def __init__(self, name: str, kind: str) -> None:
         super().__init__(
-            "%s: %s has a TPM, whose state stays on its host. Nothing was changed" % (kind, name),
+            "%s: %s has a TPM, and its state cannot leave the host. Nothing was changed" % (kind, name),
             field="hw:tpm_version",
             rule="only instances without a TPM are resized and migrated",
         )

@@ -9,15 +9,16 @@ from __future__ import annotations
 def keep_or_drop_memory(name: str, host: str, uuid: str) -> str:
     """The copy of an instance that is to be set aside has its memory saved (virsh managedsave)."""
     return (
-        "If this copy is right, run berth.kvm.keep_one for %s with this host as berth_keep_on: it stays with its memory. If its "
-        "memory may be lost, on %s: virsh managedsave-remove %s; then run the same again" % (name, host, uuid)
+        "If this is the right copy, run berth.kvm.keep_one for %s with this host as berth_keep_on: the copy stays, "
+        "with its memory. If nobody needs that memory, run on %s: virsh managedsave-remove %s; then run the same again"
+        % (name, host, uuid)
     )
 
 
 def restore_or_boot(name: str) -> str:
     """Somebody saved the guest's memory to a file of their own."""
     return (
-        "Run virsh restore FILE on its host, with that file. Or boot it without its memory: berth.kvm.stop --limit %s, then "
-        "berth.kvm.start --limit %s; never restore the file afterwards, it does not fit the disks any more"
+        "Run virsh restore FILE on its host, with that file. Or boot the guest without that memory: berth.kvm.stop "
+        "--limit %s, then berth.kvm.start --limit %s. Never restore the file afterwards: it no longer fits the disks"
         % (name, name)
     )

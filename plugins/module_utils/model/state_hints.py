@@ -48,16 +48,16 @@ def make_seed_anew(name: str) -> str:
 def delete_used_disks() -> str:
     """Another domain uses disks of an instance that is to be deleted."""
     return (
-        "Where nobody needs those domains, undefine them, which keeps the disks, and run the same again. "
-        "-e berth_delete_changed_disks=true deletes it with its disks, and those domains lose theirs"
+        "If nobody needs those domains, undefine them, which keeps the disks, and run the same again. -e "
+        "berth_delete_changed_disks=true deletes the instance with its disks, and those domains lose them"
     )
 
 
 def mount_storage_to_remove(directory: str) -> str:
     """A pool lacks the directory of files that are to be removed: its file system is not mounted, or lost."""
     return (
-        "Mount on its host the storage that %s is on, and run the same again. If that storage is lost for good, make that "
-        "directory there, empty, and run again: what was in it is forgotten" % directory
+        "Mount the storage of %s on its host, and run the same again. If that storage is lost for good, create that "
+        "directory there, empty, and run again: berth then forgets what was in it" % directory
     )
 
 
@@ -107,17 +107,17 @@ def make_room_for_file(host: str) -> str:
 def restore_whereabouts(written: str) -> str:
     """The file in which a host remembers other hosts' instances is damaged or gone; ``written`` is next to it."""
     return (
-        "Restore it from a backup of this host. If there is none, bring all other hosts up first, move it and %s beside it "
-        "away, and run berth.kvm.create, which writes both again" % written
+        "Restore the file from a backup of this host. If there is none, first bring all other hosts up. Then move the "
+        "file, and %s beside it, elsewhere, and run berth.kvm.create, which writes both again" % written
     )
 
 
 def mount_state_directory(directory: str) -> str:
     """The host's state directory is not mounted, is another one, or is older than it was."""
     return (
-        "Mount %s, or restore its newest copy, and run again. If what is there now is the newest there is: "
-        "berth.kvm.prepare_hosts -e kvm_host_accept_state_directory=true --limit with that host alone. Instances that others know to "
-        "be elsewhere stay refused" % directory
+        "Mount %s, or restore its newest copy, and run again. If there is no newer copy than the present content, run "
+        "berth.kvm.prepare_hosts -e kvm_host_accept_state_directory=true with only that host in --limit. Instances "
+        "that other hosts know elsewhere are still refused" % directory
     )
 
 

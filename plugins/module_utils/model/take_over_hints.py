@@ -18,8 +18,8 @@ def nothing_to_take_over(host: str) -> str:
     """A host was named as switched off, but it answers."""
     return (
         "Its instances are on %s: berth.kvm.start starts them there, and berth.kvm.migrate moves them. If that host "
-        "was reinstalled and has a new uuid, read the file instances/UUID/owner of the instance in the shared pool, and add "
-        "-e berth_disks_of=UUID with what it says, the uuid that the host had" % host
+        "was reinstalled and has a new uuid, read the file instances/UUID/owner of the instance in the shared pool, "
+        "and add -e berth_disks_of=UUID with the uuid in that file, which is the host's old one" % host
     )
 
 
@@ -42,8 +42,8 @@ def find_its_address(uuid: str) -> str:
 def take_over_without_volumes(name: str) -> str:
     """No other host's records say whose the lost host's volumes are, and which of them are on the shared storage."""
     return (
-        "Bring that host back. Or remove berth_volumes of %s from the inventory and run again: it continues without them, and "
-        "nothing on them is touched" % name
+        "Bring that host back. Or remove berth_volumes of %s from the inventory and run again: the instance continues "
+        "without its volumes, and nothing on them is touched" % name
     )
 
 

@@ -12,7 +12,8 @@ from typing import Optional, Sequence
 def detach_volumes(name: str, volumes: Sequence[str]) -> str:
     """Another instance needs a volume, or the instance must move without it."""
     return (
-        "Take %s out of berth_volumes of %s and run berth.kvm.update_disks --limit %s: it is detached, and what is on it stays"
+        "Take %s out of berth_volumes of %s and run berth.kvm.update_disks --limit %s, which detaches and keeps all "
+        "data"
         % (
             " and ".join(volumes),
             name,
@@ -23,7 +24,7 @@ def detach_volumes(name: str, volumes: Sequence[str]) -> str:
 
 def stay_with_boot_volume(name: str, volume: str) -> str:
     """An instance would move to a host that shares its disks but not its boot volume, which nobody can detach."""
-    return "%s boots from %s. It runs on where it is" % (name, volume)
+    return "%s boots from %s. It keeps running on its host" % (name, volume)
 
 
 def say_what_it_boots_from(name: str, has: Optional[str], wanted: Optional[str]) -> str:
@@ -46,8 +47,9 @@ def keep_writes_or_revert(name: str, resize: bool) -> str:
     """A revert would lose what was written to volumes that the move copied."""
     back = "berth.kvm.resize with the former flavor" if resize else "berth.kvm.cold_migrate"
     return (
-        "To keep it: berth.kvm.confirm_resize --limit %s, then %s moves it back with its volumes as they are. To lose it: run "
-        "berth.kvm.revert_resize --limit %s -e berth_revert_volumes=true" % (name, back, name)
+        "To keep the writes: berth.kvm.confirm_resize --limit %s, then %s moves the instance back with its volumes as "
+        "they are. To discard them: run berth.kvm.revert_resize --limit %s -e berth_revert_volumes=true"
+        % (name, back, name)
     )
 
 
@@ -98,41 +100,43 @@ def delete_begun_volume(volume: str, project: str) -> str:
 def mount_or_restore_volume(host: str) -> str:
     """The file of a volume is not where its record says."""
     return (
-        "Mount the storage that it is on at %s again, or restore the file from a backup. Nothing is made in its place"
-        % host
+        "On %s, mount the storage of that file again, or restore the file from a backup. berth makes no new one in "
+        "its place" % host
     )
 
 
 def restore_volume_record(uuid: str) -> str:
     """A host has the file of a volume and no record of it, or another host has the storage too."""
     return (
-        "Restore record.json below volumes/%s in the state directory of the host that had it from a backup, and run again: the file "
-        "stays as it is. Or give the new volume another name" % uuid
+        "From a backup of the host that had the volume, restore record.json below volumes/%s in its state directory, "
+        "and run again: the file of the volume stays as it is. Or give the new volume another name" % uuid
     )
 
 
 def keep_one_volume(volume: str, uuid: str, hosts: Sequence[str]) -> str:
     """More than one host has a volume of this name, for example after a host that was given up as lost is back."""
     return (
-        "Copy volumes/%(uuid)s/disk.qcow2 of the storage pool on each of %(hosts)s, and find out which is right. On every other of "
-        "them: where an instance has it there, detach it (without %(volume)s in its berth_volumes, berth.kvm.update_disks --limit "
-        "with that instance); then move record.json below volumes/%(uuid)s out of the state directory and keep it. The file there "
-        "stays as it is. Then run the same again" % {"uuid": uuid, "hosts": " and ".join(hosts), "volume": volume}
+        "Copy volumes/%(uuid)s/disk.qcow2 of the storage pool on each of %(hosts)s, and find out which copy is right. "
+        "On each of the other hosts: if an instance has the volume there, detach it (take %(volume)s out of its "
+        "berth_volumes, and run berth.kvm.update_disks --limit with that instance); then move record.json below "
+        "volumes/%(uuid)s out of the state directory, and keep it. The file of the volume stays as it is. Then run "
+        "the same again" % {"uuid": uuid, "hosts": " and ".join(hosts), "volume": volume}
     )
 
 
 def forget_old_volume(volume: str, uuid: str) -> str:
     """A host has an old record of a volume on shared storage that another host owns now."""
     return (
-        "Move record.json below volumes/%s out of the state directory of this host and keep it: volume %s stays as it is where it "
-        "is, and the host that has it tells of it" % (uuid, volume)
+        "Move record.json below volumes/%s out of the state directory of this host, and keep it. Volume %s itself "
+        "stays unchanged, and the host that has it reports it" % (uuid, volume)
     )
 
 
 def forget_or_have_volume(volume: str, uuid: str, owner_file: str) -> str:
     """The same, but the other host may be lost and this record may be the only one."""
     return (
-        "%s. Only where that host is switched off for good: leave the record there, run rm %s, and this host has it"
+        "%s. Only if that host is switched off for good: leave the record in place, run rm %s, and this host has the "
+        "volume"
         % (
             forget_old_volume(volume, uuid),
             shlex.quote(owner_file),
@@ -143,8 +147,8 @@ def forget_or_have_volume(volume: str, uuid: str, owner_file: str) -> str:
 def detach_by_hand(name: str, uuid: str, path: str) -> str:
     """A guest uses the file of a volume, and no record says that the volume is its."""
     return (
-        "Stop %s and run on its host: virsh detach-disk %s %s --config. Where its berth_volumes names the volume, "
-        "berth.kvm.update_disks --limit %s gives it back" % (name, uuid, shlex.quote(path), name)
+        "Stop %s and run on its host: virsh detach-disk %s %s --config. If its berth_volumes names the volume, "
+        "berth.kvm.update_disks --limit %s attaches it again" % (name, uuid, shlex.quote(path), name)
     )
 
 

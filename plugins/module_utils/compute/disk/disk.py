@@ -83,7 +83,7 @@ def check_none(pool_path, uuid, host_uuid):
     owner.check(pool_path, uuid, host_uuid)
     if there:
         raise DisksWithoutRecord(
-            "%s has files of instance %s (%s), and no record here says whose they are. They were not touched"
+            "%s has files of instance %s (%s), but no record of it. They were not touched"
             % (directory, uuid, clean(", ".join(there), 200)),
             hint=hints.disks_without_record(directory),
         )

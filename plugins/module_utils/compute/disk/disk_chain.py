@@ -257,7 +257,7 @@ def _own(uuid, disk, planned, below, runs):
     found = []
     strange = [path for path in chain(disk.path, disk.format) if os.path.realpath(path) not in _real(below)]
     if strange:
-        text = "%s stands on %s, which is not its image" % (disk.path, strange[0])
+        text = "%s has the backing file %s, which is not its image" % (disk.path, strange[0])
         command = pull(disk.path)
         if runs:
             command = "virsh blockpull %s %s --wait" % (uuid, disk.target)
@@ -286,7 +286,7 @@ def _foreign(uuid, disk, planned, missing, runs):
         command = _commit_running(uuid, disk.target, under) if runs else _commit_stopped(uuid, above, under)
         return Difference(OVERLAY, text, command, tuple(above))
     if missing - {path for path in planned if planned[path] in disks.NO_DISKS}:
-        text = "%s is %s, which does not lie over a disk of the instance; nothing uses %s" % (
+        text = "%s is %s, which is no layer over a disk of the instance; nothing uses %s" % (
             disk.target,
             disk.path,
             ", ".join(sorted(path for path in missing if planned[path] not in disks.NO_DISKS)),
@@ -325,7 +325,7 @@ def _missing(record, pool_path):
     return [
         Difference(
             SEEDLESS if disk == disks.SEED else MISSING,
-            "%s is not there, which was made with the instance" % path,
+            "%s, which was made with the instance, is missing" % path,
             None,
             (path,),
         )

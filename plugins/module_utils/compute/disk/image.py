@@ -97,7 +97,7 @@ def _fetch(image, path, root_gb, settings):
         _inspect(temporary, image, root_gb)
         paths.publish(temporary, path)
     except LibvirtTimeout:
-        raise ImageUnavailable("image %s did not come within %d s" % (image.get("name"), DOWNLOAD_TIME))
+        raise ImageUnavailable("the download of image %s took longer than %d s" % (image.get("name"), DOWNLOAD_TIME))
     except OSError as error:
         raise ImageUnavailable("image %s could not be stored: %s" % (image.get("name"), error.strerror or error))
     finally:

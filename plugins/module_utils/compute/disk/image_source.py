@@ -49,7 +49,7 @@ def open_source(url: str, directories: Sequence[str]) -> BinaryIO:
         reason = getattr(error, "reason", error)
         unknown = isinstance(reason, socket.gaierror) and reason.errno in _NO_SUCH_NAME
         kind = ImageUrlDead if unknown or isinstance(reason, ConnectionRefusedError) else ImageUnavailable
-        raise kind("%s could not be had: %s" % (shown(url), reason), field="url", value=shown(url))
+        raise kind("%s could not be downloaded: %s" % (shown(url), reason), field="url", value=shown(url))
 
 
 def _opener() -> urllib.request.OpenerDirector:

@@ -44,7 +44,7 @@ def check(pool_path, uuid, host_uuid):
 
 def refuse(pool_path, uuid):
     raise DisksOfAnotherHost(
-        "the disks of %s in %s are those of the host %s, which has the same storage. They were not touched"
+        "the disks of %s in %s belong to the host %s, which shares this storage. They were not touched"
         % (uuid, paths.instance(pool_path, uuid), clean(read(pool_path, uuid) or "that nobody knows", 60)),
         field="pool",
         value=pool_path,

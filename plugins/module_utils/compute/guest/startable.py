@@ -43,7 +43,7 @@ def check_unmade(host, record):
     """Refuse to make a guest that already runs (its record is from a backup), or, from a claim, one with disks."""
     if domain.is_active(host.connection, record.uuid):
         raise GuestRunsAlready(
-            "%s (%s) runs here, and its record says that it was not made yet: the record is an old copy"
+            "%s (%s) runs here, but its record says that it was never built: the record is an old copy"
             % (record.name, record.uuid),
             hint=state_hints.restore_damaged_record(record.uuid),
         )

@@ -232,7 +232,7 @@ def _note(instance, record):
 
 def _refused(record, why):
     return DiskNotAttached(
-        "the running guest of %s takes no disk more: %s" % (record.name, why),
+        "the running guest of %s cannot get another disk: %s" % (record.name, why),
         hint=hints.stop_and_update_disks(record.name),
     )
 
@@ -248,7 +248,9 @@ def _check_pluggable(instance, record, merged):
     if "scsi" in buses and live.find("devices/controller[@type='scsi']") is None:
         raise _refused(record, "it has no SCSI controller")
     if buses - set(HOT_PLUGGED):
-        raise _refused(record, "disks of bus %s come with its start only" % ", ".join(sorted(buses - set(HOT_PLUGGED))))
+        raise _refused(
+            record, "a disk on bus %s can only be added while it is off" % ", ".join(sorted(buses - set(HOT_PLUGGED)))
+        )
 
 
 def _not_attached(instance, record):

@@ -80,8 +80,8 @@ def _take_from_guest(instance, new, gone):
             )
         if not known and leftover_nodes.close(found, path)[1]:
             raise DiskNotDetached(
-                "the QEMU of %s has volume %s, and libvirt, which died as it attached it, does not know"
-                % (new.name, entry["name"]),
+                "QEMU of %s still has volume %s open, but libvirt, which died while it attached the volume, does not "
+                "know that" % (new.name, entry["name"]),
                 hint=hints.stop_and_update_disks(new.name),
                 volume=entry["name"],
             )
@@ -123,6 +123,7 @@ def _check_sizes(instance, record):
             raise volumes.cannot_shrink(entry["name"], has_gb, entry["size_gb"])
         if entry["size_gb"] > has_gb:
             raise VolumeConflict(
-                "volume %s has %d GiB, and nothing is claimed for %d" % (entry["name"], has_gb, entry["size_gb"]),
+                "volume %s has %d GiB, and a growth to %d GiB was not claimed"
+                % (entry["name"], has_gb, entry["size_gb"]),
                 hint=hints.run_again(),
             )

@@ -241,7 +241,7 @@ def _vgpus(host: Host, records: Sequence[Record], fix: bool) -> Iterator[Finding
         if host.store.read(uuid) is None:
             if fix and not _without_record(host, uuid, lambda uuid: mdev.remove(host.connection, uuid)):
                 continue
-            said = "its vGPU %s still takes a place on the GPU %s, and it has no record here" % (device, clean(parent))
+            said = "its vGPU %s still occupies the GPU %s, although it has no record here" % (device, clean(parent))
             yield finding("VgpuWithoutRecord", WARNING, said, uuid, fixed=fix)
 
 

@@ -229,7 +229,10 @@ def _pools(connection, settings, records, disk_uses, deadline, warnings):
     limit = Deadline(min(POOL_TIMEOUT, deadline.remaining()))
     found = storage_pools.read_pools(connection, limit, warnings)
     if settings.pool not in found:
-        warnings.append("the pool %s for instances is not there or not active: no disk space to offer" % settings.pool)
+        warnings.append(
+            "the pool %s for instances does not exist or is not active, so the host has no disk space for them"
+            % settings.pool
+        )
     storages = storage_pools.storages(found, settings.pool)
     uses = {
         storage: _disk_uses(found, storages, storage, records, disk_uses, settings) for storage in storages.values()

@@ -108,7 +108,7 @@ def check(host, instance, resources):
         wanted[each["parent"]] += each["uuid"] not in devices
         why = _obstacle(host, each, devices, wanted[each["parent"]])
         if why:
-            text = "the vGPU %s of %s cannot be had: %s" % (clean(each["type"]), instance, why[0])
+            text = "the vGPU %s of %s is not available: %s" % (clean(each["type"]), instance, why[0])
             raise VgpuUnavailable(text, hint=why[1], parent=clean(each["parent"]))
 
 
@@ -126,7 +126,7 @@ def _obstacle(host, each, devices, wanted):
         hint = host_hints.remove_mdev(uuid, name)
         return "%s has a mediated device %s on %s of type %s, which is not berth's" % (name, uuid, *there), hint
     if wanted > free:
-        return "others use all that %s on %s has" % (parent, name), host_hints.free_vgpus(parent, name)
+        return "others use all vGPUs that %s on %s has" % (parent, name), host_hints.free_vgpus(parent, name)
     return None
 
 

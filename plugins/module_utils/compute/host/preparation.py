@@ -94,7 +94,7 @@ def _listens_on(connection, wanted):
     why = address.why_not(found) if found else "it is not known"
     if why:
         raise HostNotPrepared(
-            "libvirt on %s cannot listen on its migration address, %s: %s" % (name, found, why),
+            "libvirt on %s cannot listen on the migration address %s: %s" % (name, found, why),
             field="migration_address_only",
             value=True,
             hint=host_hints.correct_migration_address(name),

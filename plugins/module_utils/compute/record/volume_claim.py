@@ -73,7 +73,7 @@ def check_here(host, record):
 def check_not_elsewhere(host, volume):
     if is_elsewhere(host, volume):
         raise VolumeElsewhere(
-            "volume %s is that of another host, which has the same storage: what this host knows of it is old"
+            "volume %s belongs to another host, which shares this storage; the record of this host is out of date"
             % volume.name,
             hint=volume_hints.forget_or_have_volume(volume.name, volume.uuid, _owner_file(host, volume)),
         )

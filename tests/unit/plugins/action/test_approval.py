@@ -46,9 +46,9 @@ def test_create_refuses_what_was_not_approved():
     [
         (
             {"variables": {"berth_flavors": {"tiny": {"vcpus": 2, "memory_mb": 128, "root_gb": 1}}}},
-            "made of something else",
+            "would be made of has changed since",
         ),
-        ({"silent": ["h1"], "hosts": ["h2"]}, "would go to h2, and h1 was approved"),
+        ({"silent": ["h1"], "hosts": ["h2"]}, "would now go to h2, but h1 was approved"),
         ({"instances": {}}, "a is not wanted"),
         ({"hosts": [], "silent": ["h1", "h2"]}, "a cannot be made: "),
     ],

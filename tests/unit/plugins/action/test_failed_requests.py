@@ -139,7 +139,7 @@ def test_where_it_cannot_be_kept_one_warning_says_so_and_the_run_ends_as_ever(ow
     result = create({"web1": HUGE, "web2": HUGE})
     assert result["outcomes"][0]["error_code"] == "NoValidHost"
     assert [text.partition(":")[0] for text in said] == [
-        "No receipt of this decision is kept", "That the request failed is not kept",
+        "No receipt of this decision is kept", "The failure of this request is not remembered",
     ]  # fmt: skip
 
 

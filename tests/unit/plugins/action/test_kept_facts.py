@@ -42,7 +42,7 @@ STAMPS = {
 def test_the_caching_driver_takes_no_facts_that_are_too_old_or_of_an_unknown_age(case):
     """S05"""
     stamp = STAMPS[case]()
-    assert "caching takes none of more than 60 s" in verdicts(stamp, CACHING)["h1"]
+    assert "only facts of at most 60 s are used" in verdicts(stamp, CACHING)["h1"]
     assert not verdicts(stamp, {"berth_placement": {"driver": "caching", "periodic_task_interval": -1}})
     assert not verdicts(stamp, {}), "the filter driver takes what it is given"
 

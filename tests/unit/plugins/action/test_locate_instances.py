@@ -257,7 +257,7 @@ def test_an_update_of_disks_tells_what_it_leaves_otherwise(locate):
     there = held(flavor=SMALL, disks={"old": 1, "logs": 1})
     assert locate("update_disks", CATALOG, asked, h1=[there])["notes"]["web1"] == (
         "flavor small now means vcpus 2 (has 1). Run berth.kvm.resize --limit web1; "
-        "has data disk old, which stays though the inventory does not name it"
+        "has data disk old, which stays although the inventory does not name it"
     )
 
 

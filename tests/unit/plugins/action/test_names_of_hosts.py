@@ -116,5 +116,5 @@ def test_a_lost_host_that_nobody_knows_is_told_and_none_is_proposed(action, args
     monkeypatch.setattr(Display, "warning", lambda self, text, *args, **more: shown.append(text))
     run(action, args, variables={"berth_lost_hosts": "h7"})
     assert [text for text in shown if "lost" in text] == [
-        "berth_lost_hosts: there is no KVM host h7, and of these instances no host remembers it. The inventory has h1, h2"
+        "berth_lost_hosts: there is no KVM host h7, and no host remembers that one of these instances was on it. The inventory has h1, h2"
     ]

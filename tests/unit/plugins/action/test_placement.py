@@ -252,7 +252,7 @@ def test_two_instances_of_the_inventory_with_one_address_are_bad_input(nic):
     both = {**VM, "berth_networks": [{"network": "lan", **nic}]}
     result = place({"a": both, "b": both})
     assert (result["failed"], result["error_code"]) == (True, "AddressTaken")
-    assert "b would have what a has" in result["msg"] and result["error"]["field"] == "berth_networks"
+    assert "b would get an address that a already has" in result["msg"] and result["error"]["field"] == "berth_networks"
 
 
 @pytest.mark.parametrize("nic", [{"address": "192.0.2.9"}, {"mac": "02:00:00:00:00:09"}], ids=["address", "MAC"])
@@ -261,7 +261,7 @@ def test_so_is_one_of_an_instance_that_is_not_selected(nic):
     both = {**VM, "berth_networks": [{"network": "lan", **nic}]}
     vms = {"a": both, "b": both, "c": {**VM, "berth_networks": [{"network": "lan", "address": "192.0.2.10"}]}, "d": VM}
     result = place(vms, args={"instances": ["b", "c"]})
-    assert result.get("error_code") == "AddressTaken" and "b would have what a has" in result["msg"]
+    assert result.get("error_code") == "AddressTaken" and "b would get an address that a already has" in result["msg"]
     assert len(place(vms, args={"instances": ["c", "d"]})["selections"]) == 2
     rendered = {"mine": both["berth_networks"], "berth_networks": trust_as_template("{{ mine }}")}
     assert place({**vms, "a": {**VM, **rendered}}, args={"instances": ["b"]})["error_code"] == "AddressTaken"

@@ -146,7 +146,7 @@ def test_a_move_without_a_valid_host_says_why_of_each_host_with_numbers_and_what
     assert "a would fit: " in said
     plan(args={"target": "h1"})
     said = capsys.readouterr().out
-    assert "it is there now, or another one is berth_target_host" in said and "ignore" not in said
+    assert "the instance is on it now, or berth_target_host names another host" in said and "ignore" not in said
 
 
 def test_a_move_keeps_a_receipt_where_receipts_are_kept(tmp_path):

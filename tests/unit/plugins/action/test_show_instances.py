@@ -175,7 +175,7 @@ def test_of_two_owners_both_are_shown_with_what_is_in_the_way(show):
 def test_what_a_host_holds_that_says_no_more_of_it_is_not_taken_for_absent(show):
     result, _said = show({"h1": None}, h1=[held()], h2=[])
     failed = result["ansible_facts"]["berth_results"]["failed"]
-    assert "HostUnknown: web1 is on h1 (UNREACHABLE: no route), which says no more of it" in failed["web1"]
+    assert "HostUnknown: web1 is on h1 (UNREACHABLE: no route): the host gave no details" in failed["web1"]
 
 
 def test_volumes_that_nobody_has_are_shown_where_no_instance_is_asked_for(show):

@@ -71,7 +71,7 @@ def test_a_volume_that_an_instance_has_is_shown_with_who_did_what_to_it(show):
         ({"role": "OUT", "phase": "keep", "instance": {"uuid": WEB, "name": "web1"}}, "state moving with web1"),
         (
             {"size_gb": 5, "grows_from_gb": 2},
-            "size 2 GiB; a run of update_disks has claimed 5, and the next one grows it or takes that back",
+            "size 2 GiB; a run of update_disks has claimed 5 GiB, and the next run grows the volume or releases the claim",
         ),
     ],
 )
@@ -134,7 +134,7 @@ def test_a_volume_of_another_project_is_found_as_the_hint_says(show, monkeypatch
     show(h1=([], [BLUE]))
     there = controller(h1=([], [BLUE]))
     result = there.run(action, {"name": "db", "project": "default"})
-    assert result["failed"] and "no host has a volume db of this project, but of blue" in result["msg"]
+    assert result["failed"] and "no host has a volume db of this project, but hosts have one of blue" in result["msg"]
     assert volume_hints.name_project("db", "blue") in result["msg"]
     module = "ansible_collections.berth.kvm.plugins.action.delete_volume.ask"
     monkeypatch.setattr(module, lambda _a, _v, hosts, *_r: {host: {"changed": True} for host in hosts})

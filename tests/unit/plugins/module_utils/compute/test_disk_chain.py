@@ -264,5 +264,8 @@ def test_what_a_delete_would_remove_of_others_is_told_before(guest, tmp_path):
     guest.snapshot("vda", elsewhere)
     with pytest.raises(DiskChainChanged) as raised:
         disk_chain.check_delete(fake_libvirt.NamedHost(guest.pool), record())
-    said = "-e berth_delete_changed_disks=true deletes it as it is, %s with it; %s stays there" % (beside, elsewhere)
+    said = "-e berth_delete_changed_disks=true deletes the instance as it is, %s with it; %s stays there" % (
+        beside,
+        elsewhere,
+    )
     assert said in str(raised.value)

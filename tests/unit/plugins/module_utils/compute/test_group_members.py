@@ -321,7 +321,7 @@ def test_who_has_a_fault_in_its_variables_stays_as_it_is(world):
     run(world)
     world.inventory["web1"]["berth_security_groups"] = ["wbe"]
     run(world)
-    assert let_in(db) == {"192.0.2.100/32"} and "web1 stays in packet filters as it is" in world.warned[0]
+    assert let_in(db) == {"192.0.2.100/32"} and "packet filters stay as they are for web1" in world.warned[0]
 
 
 @pytest.mark.follows("divide_group")

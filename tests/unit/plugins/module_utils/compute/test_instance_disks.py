@@ -116,7 +116,7 @@ def test_a_delete_while_the_pool_is_not_mounted_is_refused_unless_it_is_told_tha
     box.found, box.instance.host.pool_of = [MISSING], lambda record: str(tmp_path / "pool")
     for refused in (box.instance.absent, box.instance.would_remove):
         with pytest.raises(
-            DiskChainChanged, match="Mount on kvm1.*berth_delete_changed_disks=true deletes it as it is$"
+            DiskChainChanged, match="On kvm1, mount.*berth_delete_changed_disks=true deletes the instance as it is$"
         ):
             refused()
     assert (box.done, box.store.read(UUID)) == ([], box.record)

@@ -97,7 +97,7 @@ CONNECTION = SimpleNamespace(getHostname=lambda: "kvm1")
 
 def test_an_address_that_the_host_does_not_have_is_refused_with_what_to_do(place):
     place()
-    with pytest.raises(HostNotPrepared, match="cannot listen on its migration address, 192.0.2.77") as caught:
+    with pytest.raises(HostNotPrepared, match="cannot listen on the migration address 192.0.2.77") as caught:
         preparation._listens_on(CONNECTION, wanted(migration_address="192.0.2.77"))
     assert caught.value.hint == host_hints.correct_migration_address("kvm1")
     assert preparation._listens_on(CONNECTION, wanted(migration_address="127.0.0.1")) == "127.0.0.1"

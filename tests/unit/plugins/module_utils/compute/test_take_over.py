@@ -220,7 +220,7 @@ def test_disks_that_are_missing_or_more_than_the_inventory_says_are_not_taken(lo
     lost.root.with_name("data-logs.qcow2").unlink()
     living.claim()
     os.rename(lost.root, str(lost.root) + ".away")
-    assert "is not there" in str(refused(living, DiskChainChanged))
+    assert "is missing" in str(refused(living, DiskChainChanged))
 
 
 @pytest.mark.follows("bring_back_for_move")

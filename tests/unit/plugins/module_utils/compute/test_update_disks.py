@@ -179,7 +179,7 @@ def test_a_data_disk_that_was_detached_from_a_guest_whose_record_lost_it_stays_b
 def test_a_disk_whose_file_is_gone_is_never_made_anew(web):
     web.update(LOGS)
     web.file().unlink()
-    with pytest.raises(DiskChainChanged, match="is not there"):
+    with pytest.raises(DiskChainChanged, match="is missing"):
         web.update(dict(LOGS, size_gb=5))
     assert not web.file().exists()
 

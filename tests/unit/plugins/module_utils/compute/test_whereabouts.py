@@ -205,7 +205,7 @@ def test_more_than_can_be_read_back_is_never_written(store, monkeypatch):
 def test_a_damaged_file_is_an_error_of_its_host_and_never_nothing_known(store, data):
     durable.write_in(store.state_dir, whereabouts.FILE, data, create=True)
     for call in (lambda: whereabouts.recall(store, [WEB]), lambda: tell(store, known={H1: {WEB: [1, 7]}})):
-        with pytest.raises(whereabouts.WhereaboutsDamaged, match="Restore it from a backup"):
+        with pytest.raises(whereabouts.WhereaboutsDamaged, match="Restore the file from a backup"):
             call()
     # what the hint says where there is no backup: the file is moved away, and told anew by the next create
     move_away(store, whereabouts.FILE)

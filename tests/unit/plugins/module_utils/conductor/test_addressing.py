@@ -60,9 +60,10 @@ def test_those_for_which_none_is_left_are_refused_before_placement_with_the_numb
     addressing.give(found, {}, {})
     errors = [vm["error"] for vm in found.values() if vm.get("state") == rounds.FAILED]
     assert [error["code"] for error in errors] == ["AddressPoolExhausted"] * 2
-    assert (errors[0]["size"], errors[0]["free"]) == (10, 0) and "of the 10 in its pool none is left" in errors[0][
-        "message"
-    ]
+    assert (errors[0]["size"], errors[0]["free"]) == (
+        10,
+        0,
+    ) and "none of the 10 addresses in its pool is left" in errors[0]["message"]
 
 
 def test_what_any_host_tells_is_taken_also_under_another_network_of_the_same_bridge():

@@ -188,7 +188,7 @@ def test_a_host_that_left_the_inventory_is_named_with_what_it_holds_as_the_other
     case = fleet(WELL, notes={"uuid-of-kvm1": {DB: known("kvm9", DB)}, "uuid-of-kvm2": {DB: known("kvm9", DB)}})
     found = examine(case, in_inventory={**IN_INVENTORY, DB: "db"})
     assert shown(found) == [("HostLeftInventory", "error", "kvm9", "")]
-    assert found[0].said == "it left the inventory and holds db"
+    assert found[0].said == "it is not in the inventory any more, and holds db"
 
 
 @pytest.mark.parametrize("where", ["kvm1", "kvm2"])

@@ -259,7 +259,7 @@ def test_a_revert_that_was_begun_and_has_no_copy_left_says_how_the_guest_goes_on
 def test_a_hung_libvirt_is_not_an_instance_that_could_not_be_found():
     """What was not answered is not absent; with libvirt restarted the instance is there."""
     silent = {"kvm1": "LibvirtTimeout: opening qemu:///system did not end in time"}
-    with pytest.raises(HostLibvirtTimeout, match="libvirt of kvm1 does not answer") as refused:
+    with pytest.raises(HostLibvirtTimeout, match="libvirt on kvm1 does not answer") as refused:
         find({"kvm2": {}}, silent=silent)
     assert refused.value.hint == hints.restart_hung_libvirt() and refused.value.details["hosts"] == ["kvm1"]
     assert find({"kvm1": {UUID: view()}, "kvm2": {}})[0] == "kvm1"

@@ -218,11 +218,11 @@ def test_two_owners_of_a_volume_are_told_whoever_else_knows_of_it():
 
 def test_what_a_delete_would_remove_against_the_inventory_is_told_by_create():
     web = {**instance("db"), "state": ACTIVE, "result": {"volumes": {"db": 2}, "delete_on_termination": ["db"]}}
-    assert "volume db, which its delete removes against the inventory" in report_creation.differs(web)
+    assert "volume db, which a delete would remove although the inventory keeps it" in report_creation.differs(web)
     web["spec"]["volumes"][0]["delete_on_termination"] = True
     assert report_creation.differs(web) is None
     web["result"]["delete_on_termination"] = []
-    assert "volume db, which its delete keeps against the inventory" in report_creation.differs(web)
+    assert "volume db, which a delete would keep although the inventory removes it" in report_creation.differs(web)
 
 
 @pytest.mark.follows("say_what_it_boots_from")

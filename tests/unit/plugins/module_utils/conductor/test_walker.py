@@ -248,7 +248,10 @@ def test_where_giving_up_fails_too_both_reasons_are_said_and_nothing_more_is_don
     fail(walk, "it is full")
     fail(walk, "it does not answer")
     assert walk.turn() is None
-    assert walk.failure == "it is full. Giving the move up failed, too: it does not answer. Run the same again"
+    assert (
+        walk.failure
+        == "it is full. The attempt to give the move up failed, too: it does not answer. Run the same again"
+    )
 
 
 @pytest.mark.parametrize(

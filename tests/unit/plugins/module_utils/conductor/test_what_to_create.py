@@ -141,7 +141,7 @@ def test_a_create_says_of_an_instance_in_a_move_that_it_is_to_be_finished(case):
 )
 def test_what_a_host_that_was_lost_brought_back_is_named_by_whoever_meets_it(left):
     found = fleet(h1=[record("a")], h2=[record("a", **left)])
-    with pytest.raises(InstanceMoving, match=r"h2 holds a part of one \(h1, h2\)"):
+    with pytest.raises(InstanceMoving, match=r"h2 still holds a part of it \(h1, h2\)"):
         locate(found, "a", "a")
     assert what_to_create.sort_out({"a": spec("a")}, found)["a"]["error"]["code"] == "InstanceMoving"
 

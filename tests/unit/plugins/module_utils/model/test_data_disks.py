@@ -96,7 +96,7 @@ FOLLOW = ". Run berth.kvm.update_disks --limit web1"
         ({"a": 1}, {"a": 1}, None),
         ({}, {"a": 1}, "has no data disk a" + FOLLOW),
         ({"a": 1}, {"a": 2}, "has data disk a of 1 GiB, not 2" + FOLLOW),
-        ({"a": 1}, {}, "has data disk a, which stays though the inventory does not name it"),
+        ({"a": 1}, {}, "has data disk a, which stays although the inventory does not name it"),
         ({"a": 2}, {"a": 1}, "has data disk a of 2 GiB, which does not shrink to 1"),
     ],
     ids=str,

@@ -215,7 +215,7 @@ def test_a_guest_that_does_not_answer_begins_no_move_until_it_does(of, monkeypat
     if "stopped" in reason:
         monkeypatch.setattr(domain, "hung", lambda found: {uuid: reason for uuid in found})
     began = time.monotonic()
-    with pytest.raises(GuestHung, match="berth.kvm.stop ends web1") as raised:
+    with pytest.raises(GuestHung, match="run berth.kvm.stop, which ends web1") as raised:
         domain.check_answers(None, memory_names.UUID, "web1", "kvm1")
     assert time.monotonic() - began < 2 and "kvm1" in str(raised.value)
     monkeypatch.undo()
