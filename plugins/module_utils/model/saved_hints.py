@@ -15,6 +15,11 @@ def keep_or_drop_memory(name: str, host: str, uuid: str) -> str:
     )
 
 
+def give_up_move(name: str) -> str:
+    """Somebody saved the guest's memory (virsh managedsave) between two runs of a move."""
+    return "berth.kvm.revert_resize --limit %s gives the move up and resumes %s; then run the same again" % (name, name)
+
+
 def restore_or_boot(name: str) -> str:
     """Somebody saved the guest's memory to a file of their own."""
     return (

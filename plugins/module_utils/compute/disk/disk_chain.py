@@ -66,7 +66,8 @@ def check(host, record):
 def check_unsaved(host, record):
     """Raise GuestSaved if the guest's memory is in a file here: it would be lost, or resume beside changed disks."""
     if record.phase in FROM_HERE and domain.is_saved(host.connection, record.uuid):
-        raise _saved(host, record, "saved on %s, as virsh managedsave does", hints.let_go_on(record.name))
+        hint = (hints.let_go_on if record.phase == ACTIVE else saved_hints.give_up_move)(record.name)
+        raise _saved(host, record, "saved on %s, as virsh managedsave does", hint)
     check_not_in_file(host, record)
 
 

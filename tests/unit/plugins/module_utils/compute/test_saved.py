@@ -11,11 +11,13 @@ from types import SimpleNamespace
 
 import pytest
 from instance_case import Case
+from move_side import OP, D, S, plant
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged, GuestSaved
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import power, update_disks
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move.moving_host import Effects
-from ansible_collections.berth.kvm.plugins.module_utils.model import hints
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import moving_host
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import table
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints, migration, saved_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceInvalidState
 
 
@@ -35,22 +37,38 @@ def check(web, record):
 
 def moving(web):
     identity = {"uuid": web.host.uuid, "name": "kvm1"}
-    return Effects(SimpleNamespace(compute=web.host, connection=web.host.connection, identity=identity))
+    return moving_host.Effects(SimpleNamespace(compute=web.host, connection=web.host.connection, identity=identity))
 
 
 def in_move(web, phase):
-    return web.record.replace(phase=phase, op="ab" * 16, migration={"old_spec": web.spec, "new_spec": web.spec})
+    told = migration.new_migration(OP, migration.RESIZE, S, D, web.record, web.spec, 0, 600)
+    return web.record.replace(phase=phase, op=OP, migration={**told, "attempt": 1})
 
 
 @pytest.mark.follows("let_go_on")
-@pytest.mark.parametrize("phase", ["active", "resizing", "frozen"])
-def test_it_is_not_moved_until_a_start_lets_it_go_on_also_when_it_was_saved_in_mid_move(web, phase):
-    record = web.record if phase == "active" else in_move(web, phase)
+def test_it_is_not_moved_until_a_start_lets_it_go_on(web):
     with pytest.raises(GuestSaved) as refused:
-        check(web, record)
+        check(web, web.record)
     assert refused.value.hint == hints.let_go_on("web1") and web.domain.saved
     assert web.instance().started() and web.domain.isActive() and not web.domain.saved
-    check(web, record)
+    check(web, web.record)
+
+
+@pytest.mark.follows("give_up_move")
+@pytest.mark.parametrize("phase", ["resizing", "frozen"])
+def test_saved_between_two_runs_of_a_move_it_goes_on_when_the_move_is_given_up(web, monkeypatch, phase):
+    """A start is refused then."""
+    monkeypatch.setattr(moving_host.disks, "manifest", lambda *_arguments, **_options: [])
+    monkeypatch.setattr(moving_host.increment, "tidy", lambda *_arguments: None)
+    record = plant(web.host.store, in_move(web, phase))
+    with pytest.raises(GuestSaved) as refused:
+        check(web, record)
+    assert refused.value.hint == saved_hints.give_up_move("web1") and web.domain.saved
+    host = SimpleNamespace(store=web.host.store, effects=moving(web), identity=S, nonce=lambda: "nonce", now=lambda: 0)
+    for attempt, step in ((1, "abort"), (2, "start")):  # the sequence "abort", on the source
+        table.run(host, web.uuid, step, {"op": OP, "attempt": attempt})
+    assert web.domain.isActive() and not web.domain.saved
+    check(web, web.record)
 
 
 @pytest.mark.follows("let_go_on")
