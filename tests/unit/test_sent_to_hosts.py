@@ -22,9 +22,9 @@ MOST = {
     "cached_image": 113,
     "claim": 288,
     "group_members": 115,
-    "host_certificates": 98,
+    "host_certificates": 99,
     "host_clean": 161,
-    "host_facts": 252,
+    "host_facts": 253,
     "host_prepare": 151,
     "host_system": 3,
     "instance": 377,
@@ -32,7 +32,7 @@ MOST = {
     "instance_info": 157,
     "migration": 445,
     "rescan": 107,
-    "volume": 322,
+    "volume": 323,
     "volume_info": 86,
 }
 CLAIMING = {"claim", "instance", "migration", "volume"}
