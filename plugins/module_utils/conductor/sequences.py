@@ -68,7 +68,7 @@ GO_ON_LIVE = (
     Leg(
         DESTINATION,
         ("verify_live", "acquire", "start", "confirm"),
-        "Take the running guest over on the destination and let it go on",
+        "Take the running guest over on the destination and resume it",
     ),
     PURGE_SOURCE,
     FINISH_ON_DESTINATION,
@@ -120,7 +120,7 @@ SEQUENCES: Dict[str, Sequence] = {
     ),
     "abort": Sequence(
         (
-            Leg(SOURCE, ("abort", "start"), "Give the move up on the source and let the guest go on there"),
+            Leg(SOURCE, ("abort", "start"), "Give the move up on the source and let the guest continue there"),
             PURGE_DESTINATION,
             FINISH_ON_SOURCE,
         )
@@ -159,7 +159,7 @@ SEQUENCES: Dict[str, Sequence] = {
             Leg(
                 SOURCE,
                 ("check_live", "send_seed"),
-                "Say everything that speaks against the live migration, else send the seed",
+                "Check all that the live migration needs, then send the seed",
                 ("key", "tls"),
                 other_candidate=True,
             ),

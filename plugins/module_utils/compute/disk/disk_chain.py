@@ -326,7 +326,7 @@ def _missing(record, pool_path):
     return [
         Difference(
             SEEDLESS if disk == disks.SEED else MISSING,
-            "%s, which was made with the instance, is missing" % path,
+            "%s is missing (it was made with the instance)" % path,
             None,
             (path,),
         )

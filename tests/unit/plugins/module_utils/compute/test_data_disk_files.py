@@ -227,7 +227,7 @@ def test_a_data_disk_whose_file_is_gone_stops_a_move_and_a_start_and_no_delete(f
     at_rest = record(moved=False)
     assert [one.kind for one in disk_chain.differences(None, at_rest, pool(files))] == ["missing"]
     for check in (disk_chain.check, disk_chain.check_start):
-        with pytest.raises(DiskChainChanged, match="data-logs.qcow2 is not there") as caught:
+        with pytest.raises(DiskChainChanged, match="data-logs.qcow2 is missing") as caught:
             check(fake_libvirt.NamedHost(pool(files)), at_rest)
         assert hints.bring_disks_back("kvm1", "vm") in caught.value.hint
     disk_chain.check_delete(fake_libvirt.NamedHost(pool(files)), at_rest)
@@ -238,7 +238,7 @@ def test_a_data_disk_whose_file_is_gone_stops_a_move_and_a_start_and_no_delete(f
 def test_a_storage_that_was_not_mounted_holds_the_disks_again_when_it_is(files, guest):
     away = files.with_name("away")
     files.rename(away)
-    with pytest.raises(DiskChainChanged, match="is not there"):
+    with pytest.raises(DiskChainChanged, match="is missing"):
         disk_chain.check(fake_libvirt.NamedHost(pool(files)), record(moved=False))
     away.rename(files)
     disk_chain.check(fake_libvirt.NamedHost(pool(files)), record(moved=False))

@@ -339,7 +339,7 @@ def test_a_guest_that_was_undefined_while_it_ran_is_defined_again_by_its_next_st
 def test_no_seed_is_made_where_the_disks_are_gone_too(web, dry):
     """Their storage is not mounted: it would be made below the mount point, or end in an error that has no code."""
     web.root.parent.rename(web.root.parent.with_name("away"))
-    with pytest.raises(DiskChainChanged, match="root.qcow2 is not there") as refused:
+    with pytest.raises(DiskChainChanged, match="root.qcow2 is missing") as refused:
         mend.mend(web.instance(), web.seed, dry=dry)
     assert state_hints.make_seed_anew("web1") not in refused.value.hint and not web.root.parent.exists()
 
@@ -352,11 +352,11 @@ def test_an_instance_whose_seed_is_gone_is_started_rebooted_and_moved_only_when_
     seed_file.unlink()
     disk_chain.check_delete(web.host, web.record)
     for act in (lambda: disk_chain.check(web.host, web.record), lambda: power.reboot(web.instance(), False, 1)):
-        with pytest.raises(DiskChainChanged, match="seed.iso is not there") as refused:
+        with pytest.raises(DiskChainChanged, match="seed.iso is missing") as refused:
             act()
         assert refused.value.hint == state_hints.make_seed_anew("web1") and told(web) is None
     assert web.state()[3] and web.instance().stopped(1)
-    with pytest.raises(DiskChainChanged, match="seed.iso is not there"):
+    with pytest.raises(DiskChainChanged, match="seed.iso is missing"):
         web.instance().started()
     edit(web, r"<vcpu[^<]*<", "<vcpu>7<")
     assert len(mend.mend(web.instance(), web.seed, dry=True)) == 2 and not seed_file.exists()

@@ -269,7 +269,7 @@ def test_a_vgpu_that_cannot_be_had_is_told_before_the_guest_is_touched(web, gpus
     web.make()
     web.instance().stopped(1)
     spoil(gpus, web, what)
-    with pytest.raises(VgpuUnavailable, match="the vGPU nvidia-35 of web1 cannot be had") as refused:
+    with pytest.raises(VgpuUnavailable, match="the vGPU nvidia-35 of web1 is not available") as refused:
         web.instance().started()
     assert refused.value.hint == SPOILED[what]
     assert (web.state(), web.domain.starts) == (("stopped", None, "shutdown", False), 1)

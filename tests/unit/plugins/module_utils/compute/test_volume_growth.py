@@ -66,7 +66,7 @@ def test_a_growth_counts_from_its_claim_and_the_file_grows_once_it_is_confirmed(
     assert claim(house, web) is True and sizes(house) == (5, 2)
     with pytest.raises(BerthError, match="ClaimFailed"):
         house.guest("web2").claim(named("logs", size_gb=4, new=True))
-    with pytest.raises(VolumeConflict, match="nothing is claimed for 5"):
+    with pytest.raises(VolumeConflict, match="a growth to 5 GiB was not claimed"):
         grow_file(web)
     assert file_gb(house) == web.record.spec["volumes"][0]["size_gb"] == 2
     assert volume_growth.confirm(house.host, DB, "t2") is True and sizes(house) == (5, 5)
