@@ -85,7 +85,7 @@ class Report(TypedDict, total=False):
 class Fleet:
     """``documents``: inventory name -> host state document; ``verdicts``: inventory name -> why the host is left out;
     ``notes``: host uuid -> {instance uuid: what that host remembers}; ``strays``: instance uuid -> the domains with
-    that uuid on hosts without a record of it, including hosts whose records do not count; ``faults``: host uuid ->
+    that uuid on hosts without a record of it, including hosts whose records are not trusted; ``faults``: host uuid ->
     why its records do not count; ``doubles``: host uuid -> the host that claims to be that silent host."""
 
     documents: Dict[str, Document]

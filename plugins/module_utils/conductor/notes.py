@@ -111,7 +111,7 @@ class Answers:
                 self.doubles[note.host_uuid],
             )
         if note.host_uuid in self.faults:
-            return "%s, whose records do not count: %s" % (note.host, self.faults[note.host_uuid])
+            return "%s, whose records are not trusted: %s" % (note.host, self.faults[note.host_uuid])
         if note.host in self.names.values():
             return "%s, where another machine answers now (it was host %s)" % (note.host, note.host_uuid)
         return silence.describe(note.host, self.silent)

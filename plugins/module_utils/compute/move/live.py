@@ -105,10 +105,11 @@ def migrate(effects, record, targets, options, there=None):
     guest wrote after a failed attempt.
     """
     connection = effects.connection
+    found = guests.find(connection, record.uuid)
+    is_here = found is not None and found.isActive()
     if has_gone_over(connection, record.uuid, targets, options):
         return None, None
-    found = guests.find(connection, record.uuid)
-    if found is None or not found.isActive():
+    if not is_here:
         raise MigrationError(why_off(connection, record.uuid))
     remote = open_remote(targets, options)
     downtime = Downtime(connection.unbounded, remote, record.uuid)

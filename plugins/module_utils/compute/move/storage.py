@@ -70,7 +70,10 @@ def check_still(pool_path, record):
     seen = [is_one(pool_path, record.uuid, record.op)]
     seen += [is_one(pool_path, entry["uuid"], record.op, paths.volume) for entry in volumes.of(record.spec)]
     if seen != [is_shared(record)] * len(seen):
-        raise MigrationConflict("whether %s and its source have one storage changed since the claim" % record.uuid)
+        then, now = ("shared", "does not") if is_shared(record) else ("did not share", "does")
+        raise MigrationConflict(
+            "at the claim of %s this host %s the storage with its source, and now it %s" % (record.name, then, now)
+        )
 
 
 def is_shared(record):

@@ -52,7 +52,7 @@ def heard(peer):
         or not all(isinstance(count, int) for count in counts)
         or (whole["role"] is not None and len(counts) != 3)
     ):
-        raise MigrationConflict("the other host's word on %s is no view of a record" % whole["uuid"])
+        raise MigrationConflict("the other host's report of %s is malformed" % whole["uuid"])
     return whole
 
 

@@ -207,12 +207,12 @@ def test_a_followed_migration_that_ends_by_suspending_the_guest_at_the_time_limi
 ARRIVED = [fake_libvirt.library().VIR_DOMAIN_PAUSED, fake_libvirt.library().VIR_DOMAIN_PAUSED_USER]
 
 
-def gone(monkeypatch, there, left=True):
+def gone(monkeypatch, there, left=True, is_active=lambda: False):
     """What migrate() does on a source whose guest is off, beside a destination where it is in the state ``there``."""
     monkeypatch.setattr(connection, "libvirt", fake_libvirt.library())
-    monkeypatch.setattr(live, "has_left", lambda *_: left)
+    monkeypatch.setattr(live, "has_left", lambda *_: bool(left))
     monkeypatch.setattr(live, "connect", lambda **_: "destination")
-    sides = {"source": SimpleNamespace(isActive=lambda: False), "destination": SimpleNamespace(state=lambda: there)}
+    sides = {"source": SimpleNamespace(isActive=is_active), "destination": SimpleNamespace(state=lambda: there)}
     monkeypatch.setattr(live.guests, "find", lambda at, _uuid: sides[getattr(at, "unbounded", at)])
     effects = SimpleNamespace(connection="source", pool_path=lambda _record: "/pool")
     return live.migrate(effects, SimpleNamespace(uuid="u"), {"address": "192.0.2.2", "arrived": False}, {})
@@ -221,6 +221,17 @@ def gone(monkeypatch, there, left=True):
 def test_a_guest_that_went_over_since_the_destination_looked_is_not_taken_for_ended(monkeypatch):
     """The run before was cut off from the source, whose migration went on and has just ended."""
     assert gone(monkeypatch, ARRIVED) == (None, None)
+
+
+def test_a_guest_whose_migration_ends_between_two_looks_is_not_taken_for_ended(monkeypatch):
+    """The job of another run ended right before this one asked whether the guest is on."""
+    left = []
+
+    def is_active():
+        left.append(True)
+        return False
+
+    assert gone(monkeypatch, ARRIVED, left=left, is_active=is_active) == (None, None)
 
 
 def test_a_guest_that_left_and_is_not_on_the_destination_is_not_given_up(monkeypatch):
