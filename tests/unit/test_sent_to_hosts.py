@@ -28,7 +28,7 @@ MOST = {
     "host_prepare": 151,
     "host_system": 3,
     "instance": 377,
-    "instance_copy": 273,
+    "instance_copy": 274,
     "instance_info": 157,
     "migration": 447,
     "rescan": 107,
