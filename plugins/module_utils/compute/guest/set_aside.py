@@ -26,6 +26,7 @@ from ..errors import GuestSaved
 from ..record import journal, state_file
 from . import definition, domain, gate
 
+OFF = "shutdown"
 FILE = "set-aside.json"  # in the state directory: what was set aside here, and where
 
 
@@ -69,10 +70,7 @@ def stop(instance, grace):
         record = _settable(instance)
         if not _is_to_stop(instance, record):
             return False
-        instance.observe("stopping")
-        if record.power_state != "shutdown":
-            noted = journal.noted(record, "stop for another copy")
-            instance.store.compare_and_swap(record, noted.next(power_state="shutdown", vm_state="stopped"))
+        _noted_off(instance, record)
         _end_guest(instance, grace)
         return True
 
@@ -83,7 +81,16 @@ def would_stop(instance):
 
 def _is_to_stop(instance, record):
     runs = domain.is_active(instance.host.connection, instance.uuid)
-    return record.power_state != "shutdown" or runs or gate.is_permitted(instance.uuid, instance.host.run_dir)
+    return record.power_state != OFF or runs or gate.is_permitted(instance.uuid, instance.host.run_dir)
+
+
+def _noted_off(instance, record):
+    """Return the record, which says from here on that the guest is off."""
+    if record.power_state == OFF:
+        return record
+    instance.observe("stopping")
+    noted = journal.noted(record, "stop for another copy")
+    return instance.store.compare_and_swap(record, noted.next(power_state=OFF, vm_state="stopped"))
 
 
 def _end_guest(instance, grace):
@@ -96,11 +103,11 @@ def _end_guest(instance, grace):
 def set_aside(instance, grace):
     """Stop the guest, within ``grace`` seconds for its own shutdown, and put this copy away. Return its path."""
     with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
-        record = _settable(instance)
+        record = _noted_off(instance, _settable(instance))
         if record.phase != SETTING_ASIDE:
             instance.observe("setting aside")
             noted = journal.noted(record, "set aside")
-            record = instance.store.compare_and_swap(record, noted.next(phase=SETTING_ASIDE, power_state="shutdown"))
+            record = instance.store.compare_and_swap(record, noted.next(phase=SETTING_ASIDE))
         _end_guest(instance, grace)
         path = place(instance, record)
         instance.observe("disks")
@@ -119,7 +126,10 @@ def set_aside(instance, grace):
 def would_set_aside(instance):
     """Return where it would be put."""
     record = _settable(instance)
-    return place(instance, record if record.phase == SETTING_ASIDE else record.next())
+    writes = (record.power_state != OFF) + (record.phase != SETTING_ASIDE)
+    for _write in range(writes):
+        record = record.next()
+    return place(instance, record)
 
 
 def place(instance, record):

@@ -23,7 +23,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.model import hints, save
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceInvalidState, InstanceNotFound
 
 OTHER = "22222222-3c6e-5d59-9d0b-3a1c9d7f1e2a"
-STEPS = ["setting aside", "permit", "stop", "disks", "domain", "list", "record"]
+STEPS = ["stopping", "setting aside", "permit", "stop", "disks", "domain", "list", "record"]
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_the_other_copy_is_stopped_and_nothing_starts_it_before_the_one_that_sta
     assert other.instance().started(), "if the host of the one that stays is lost now, this one goes on"
 
 
-@pytest.mark.parametrize("killed_at", STEPS[:3])
+@pytest.mark.parametrize("killed_at", STEPS[1:4])
 def test_the_guest_of_a_copy_that_an_ended_run_was_setting_aside_is_stopped_too(copies, killed_at):
     _stays, other = copies
     with pytest.raises(Killed):
@@ -95,6 +95,13 @@ def test_a_copy_that_is_stopped_leaves_the_disks_on_one_storage_to_their_owner(m
     assert set_aside.stop(other.instance(), 1) is True
     assert owner.read(str(stays.host.pool), stays.uuid) == stays.host.uuid
     assert stays.state() == ("active", None, "running", True)
+
+
+def test_a_look_tells_where_a_copy_is_put_that_is_stopped_first(copies):
+    _stays, other = copies
+    path = set_aside.would_set_aside(other.instance())
+    set_aside.stop(other.instance(), 1)
+    assert set_aside.set_aside(other.instance(), 1) == path
 
 
 @pytest.mark.parametrize("killed_at", [None, *STEPS])
