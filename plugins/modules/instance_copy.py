@@ -21,11 +21,12 @@ options:
   state:
     description:
       - V(kept) raises the generation of this host's copy above O(above), so that it counts from here on.
+      - V(stopped) stops the guest of this host's copy, so that nothing but C(berth.kvm.start) starts it.
       - V(set_aside) stops the guest of this host's copy, renames the directory of its disks, puts the record and the
         definition beside them, and removes the copy from this host's instances. Nothing of it is lost.
       - V(removed) removes for good what was set aside of the instance on this host. Nothing else ever does.
     type: str
-    choices: [kept, set_aside, removed]
+    choices: [kept, stopped, set_aside, removed]
     required: true
   above:
     description: The highest generation of the other copies, as epoch and number. For O(state=kept).
@@ -36,7 +37,7 @@ options:
     type: int
     default: 600
   shutdown_timeout:
-    description: How long a guest may take to shut down before it is ended, in seconds. For O(state=set_aside).
+    description: How long a guest may take to shut down before it is ended, in seconds. For O(state=stopped) and O(state=set_aside).
     type: int
     default: 60
 extends_documentation_fragment:
@@ -80,6 +81,8 @@ def act(instance, params, dry):
     """Return (whether anything is changed, the paths that are affected)."""
     if params["state"] == "kept":
         return (set_aside.would_keep if dry else set_aside.keep)(instance, params["above"]), []
+    if params["state"] == "stopped":
+        return set_aside.would_stop(instance) if dry else set_aside.stop(instance, params["shutdown_timeout"]), []
     if params["state"] == "set_aside":
         return True, [
             set_aside.would_set_aside(instance) if dry else set_aside.set_aside(instance, params["shutdown_timeout"])
@@ -92,7 +95,7 @@ def main():
     module = AnsibleModule(
         argument_spec={
             "uuid": {"type": "str", "required": True},
-            "state": {"type": "str", "choices": ["kept", "set_aside", "removed"], "required": True},
+            "state": {"type": "str", "choices": ["kept", "stopped", "set_aside", "removed"], "required": True},
             "above": {"type": "list", "elements": "int"},
             "timeout": {"type": "int", "default": 600},
             "shutdown_timeout": {"type": "int", "default": 60},

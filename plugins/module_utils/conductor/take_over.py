@@ -18,7 +18,7 @@ from . import silence
 from .errors import DisksOwnerUnknown, HostNotLost
 from .fleet import Fleet
 from .locate import check_none_silent
-from .plan import Instance, fail
+from .plan import CLAIMING, Instance, fail
 
 LOST, DISKS_OF = "berth_lost_hosts", "berth_disks_of"
 
@@ -45,12 +45,13 @@ def check_disks_of(disks_of: Optional[str], fleet: Fleet) -> None:
 
 
 def mark(instances: Dict[str, Instance], fleet: Fleet, lost: Collection[str], disks_of: Optional[str]) -> None:
-    """Set the owner of the disks for each instance that no host has any more. Fail what cannot be taken over."""
+    """Set the owner of the disks for each instance that no host has any more, also if a killed run had claimed room for
+    it. Fail what cannot be taken over."""
     check_disks_of(disks_of, fleet)
     check_lost(lost, fleet, disks_of)
     answers = fleet.answers(lost)
     for instance in instances.values():
-        if instance.get("state"):
+        if instance.get("state") not in (None, CLAIMING):
             continue
         try:
             if disks_of is not None:  # that uuid may belong to a host that is only silent for now

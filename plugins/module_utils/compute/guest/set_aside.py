@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """When two hosts own one instance and a person has named the copy to keep: sets the other copy aside, losing nothing.
 
+    the other copy        its guest is stopped, so that at most one runs whatever happens from here on
     the copy that stays   its generation is raised above that of every other copy, so that it is the valid one
     the other copy        phase setting_aside, guest stopped, disks renamed to set-aside/<uuid>-<generation> in their pool,
                           with the record and the definition beside them, a line in set-aside.json, its record removed
@@ -25,6 +26,7 @@ from ..errors import GuestSaved
 from ..record import journal, state_file
 from . import definition, domain, gate
 
+OFF = "shutdown"
 FILE = "set-aside.json"  # in the state directory: what was set aside here, and where
 
 
@@ -48,7 +50,7 @@ def would_keep(instance, above):
     if record.phase != ACTIVE:
         raise _not_now(record, "keep")
     owner.check(instance.host.pool_of(record), instance.uuid, instance.host.identify())
-    return list(record.generation) <= list(above)
+    return record.generation[0] <= above[0]  # a later epoch, since the other copy is still written to
 
 
 def _own_disks(instance, record):
@@ -61,18 +63,52 @@ def _own_disks(instance, record):
 # the other copy
 
 
+def stop(instance, grace):
+    """Stop the guest of this copy, within ``grace`` seconds for its own shutdown, before the copy that stays counts: its
+    host may be silent afterwards. Whose the disks are is left. Return whether anything was changed."""
+    with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
+        record = _settable(instance)
+        if not _is_to_stop(instance, record):
+            return False
+        _noted_off(instance, record)
+        _end_guest(instance, grace)
+        return True
+
+
+def would_stop(instance):
+    return _is_to_stop(instance, _settable(instance))
+
+
+def _is_to_stop(instance, record):
+    runs = domain.is_active(instance.host.connection, instance.uuid)
+    return record.power_state != OFF or runs or gate.is_permitted(instance.uuid, instance.host.run_dir)
+
+
+def _noted_off(instance, record):
+    """Return the record, which says from here on that the guest is off."""
+    if record.power_state == OFF:
+        return record
+    instance.observe("stopping")
+    noted = journal.noted(record, "stop for another copy")
+    return instance.store.compare_and_swap(record, noted.next(power_state=OFF, vm_state="stopped"))
+
+
+def _end_guest(instance, grace):
+    instance.observe("permit")
+    gate.revoke(instance.uuid, instance.host.run_dir)
+    instance.observe("stop")
+    domain.stop(instance.host.connection, instance.uuid, grace)
+
+
 def set_aside(instance, grace):
     """Stop the guest, within ``grace`` seconds for its own shutdown, and put this copy away. Return its path."""
     with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
-        record = _settable(instance)
+        record = _noted_off(instance, _settable(instance))
         if record.phase != SETTING_ASIDE:
             instance.observe("setting aside")
             noted = journal.noted(record, "set aside")
-            record = instance.store.compare_and_swap(record, noted.next(phase=SETTING_ASIDE, power_state="shutdown"))
-        instance.observe("permit")
-        gate.revoke(instance.uuid, instance.host.run_dir)
-        instance.observe("stop")
-        domain.stop(instance.host.connection, instance.uuid, grace)
+            record = instance.store.compare_and_swap(record, noted.next(phase=SETTING_ASIDE))
+        _end_guest(instance, grace)
         path = place(instance, record)
         instance.observe("disks")
         _put_away(instance, record, path)
@@ -90,7 +126,10 @@ def set_aside(instance, grace):
 def would_set_aside(instance):
     """Return where it would be put."""
     record = _settable(instance)
-    return place(instance, record if record.phase == SETTING_ASIDE else record.next())
+    writes = (record.power_state != OFF) + (record.phase != SETTING_ASIDE)
+    for _write in range(writes):
+        record = record.next()
+    return place(instance, record)
 
 
 def place(instance, record):

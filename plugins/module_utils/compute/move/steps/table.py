@@ -37,7 +37,9 @@ def run(host, uuid, step, token, peer=None, **options):
     function = STEPS[step]
     if token["op"] is None:
         # At rest there is no operation, and a token without one belongs to no move: two nulls do not match.
-        raise MigrationConflict("step %s of %s was requested without the id of an operation, so it belongs to no move" % (step, uuid))
+        raise MigrationConflict(
+            "step %s of %s was requested without the id of an operation, so it belongs to no move" % (step, uuid)
+        )
     with contextlib.nullcontext() if step in UNLOCKED else host.store.instance_lock(uuid):
         try:
             check_counts(uuid, token, peer)

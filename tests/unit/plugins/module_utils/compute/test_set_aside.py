@@ -10,18 +10,20 @@ import pathlib
 
 import pytest
 from instance_case import Case, Killed
+from records import plant
 
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import owner
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     DisksOfAnotherHost,
     GuestSaved,
 )
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate, set_aside
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate, recovery, set_aside, take_over
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.state_file import StateDamaged
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints, saved_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceInvalidState, InstanceNotFound
 
 OTHER = "22222222-3c6e-5d59-9d0b-3a1c9d7f1e2a"
-STEPS = ["setting aside", "permit", "stop", "disks", "domain", "list", "record"]
+STEPS = ["stopping", "setting aside", "permit", "stop", "disks", "domain", "list", "record"]
 
 
 @pytest.fixture
@@ -47,6 +49,59 @@ def test_the_copy_that_stays_counts_more_than_the_other_ever_will(copies):
         set_aside.set_aside(other.instance("record"), 1)
     assert stays.record.generation > other.record.generation
     assert stays.state() == ("active", None, "running", True)
+
+
+def test_it_counts_more_also_after_what_the_other_writes_when_it_is_stopped(copies):
+    """Both are of one epoch, as after a restored backup."""
+    stays, other = copies
+    above = list(other.record.generation)
+    stays.host.store.compare_and_swap(stays.record, stays.record.next())
+    set_aside.stop(other.instance(), 1)
+    set_aside.keep(stays.instance(), above)
+    assert stays.record.generation > other.record.generation
+
+
+@pytest.mark.parametrize("killed_at", [None, "stopping", "permit", "stop"])
+def test_the_other_copy_is_stopped_and_nothing_starts_it_before_the_one_that_stays_counts(copies, killed_at):
+    """The run may end in between, and the other host be silent from then on: the one that stays may be started then."""
+    _stays, other = copies
+    if killed_at:
+        with pytest.raises(Killed):
+            set_aside.stop(other.instance(killed_at), 1)
+    assert set_aside.would_stop(other.instance()) is True
+    assert [set_aside.stop(other.instance(), 1) for _again in range(2)] == [True, False]
+    assert set_aside.would_stop(other.instance()) is False
+    assert not other.domain.isActive() and not recovery.recover(other.instance())
+    assert other.instance().started(), "if the host of the one that stays is lost now, this one goes on"
+
+
+@pytest.mark.parametrize("killed_at", STEPS[1:4])
+def test_the_guest_of_a_copy_that_an_ended_run_was_setting_aside_is_stopped_too(copies, killed_at):
+    _stays, other = copies
+    with pytest.raises(Killed):
+        set_aside.set_aside(other.instance(killed_at), 1)
+    assert set_aside.stop(other.instance(), 1) is True and not other.domain.isActive()
+    assert set_aside.set_aside(other.instance(), 1) and other.record is None
+
+
+def test_a_copy_that_is_stopped_leaves_the_disks_on_one_storage_to_their_owner(make_host, wanted):
+    """It had begun to take them over when their host came back."""
+    stays = Case(make_host("kvm1"), wanted("web1"))
+    stays.make()
+    other = Case(make_host("kvm2", OTHER, pool=stays.host.pool), wanted("web1"))
+    other.claim()
+    record = take_over._owned(other.record, stays.host.uuid)
+    plant(other.host.store, record)
+    assert set_aside.stop(other.instance(), 1) is True
+    assert owner.read(str(stays.host.pool), stays.uuid) == stays.host.uuid
+    assert stays.state() == ("active", None, "running", True)
+
+
+def test_a_look_tells_where_a_copy_is_put_that_is_stopped_first(copies):
+    _stays, other = copies
+    path = set_aside.would_set_aside(other.instance())
+    set_aside.stop(other.instance(), 1)
+    assert set_aside.set_aside(other.instance(), 1) == path
 
 
 @pytest.mark.parametrize("killed_at", [None, *STEPS])

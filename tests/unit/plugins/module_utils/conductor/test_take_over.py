@@ -10,6 +10,7 @@ import pytest
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import take_over
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import DisksOwnerUnknown, HostNotLost
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import Fleet
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.plan import CLAIMING, FAILED
 from ansible_collections.berth.kvm.plugins.module_utils.model import take_over_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
 
@@ -149,6 +150,16 @@ def test_a_person_who_has_read_whose_the_disks_are_is_believed():
     """The host that was known last had begun to take over the disks of another, and was lost before it had them."""
     third = "33333333-3c6e-5d59-9d0b-3a1c9d7f1e2a"
     assert mark(fleet(KNOWN, silent=("kvm1", "kvm3")), lost=("kvm1", "kvm3"), disks_of=third)["take_over"] == third
+
+
+def test_what_a_killed_run_had_claimed_is_taken_over_and_not_made_anew():
+    """The claim alone says nothing of disks: on a host without that storage, a create would make empty ones."""
+    instances = {"web1": {**wanted()["web1"], "state": CLAIMING, "host": "kvm2"}}
+    take_over.mark(instances, fleet(KNOWN), ["kvm1"], None)
+    assert (instances["web1"]["state"], instances["web1"].get("take_over")) == (CLAIMING, LOST)
+    instances = {"web1": {**wanted()["web1"], "state": CLAIMING, "host": "kvm2"}}
+    take_over.mark(instances, fleet(), ["kvm1"], None)
+    assert instances["web1"]["error"]["code"] == DisksOwnerUnknown.__name__ and instances["web1"]["state"] == FAILED
 
 
 def test_what_a_host_that_answers_has_is_left_alone():
