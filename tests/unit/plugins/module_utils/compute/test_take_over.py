@@ -130,9 +130,13 @@ def test_one_that_is_to_be_stopped_is_started_by_nothing_wherever_the_run_is_kil
     lost, living, monkeypatch, killed_at
 ):
     """Neither by the timer of recover nor by the next run of the same, which ends it."""
+
+    def end(*_arguments):
+        raise Killed()
+
     with monkeypatch.context() as patch, pytest.raises(Killed):
         if killed_at == "define":
-            patch.setattr(definition, "define", lambda *_all: (_ for _ in ()).throw(Killed()))
+            patch.setattr(definition, "define", end)
         take_over.take_over(living.instance(killed_at), "t1", lost.host.uuid, left_off=True)
     assert not recovery.recover(living.instance())
     for _again in range(2):
