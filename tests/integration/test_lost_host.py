@@ -49,7 +49,7 @@ def test_a_lost_destination_gives_the_guest_back_and_starts_nothing_when_it_retu
     told = case.play("revert_resize", check=False)
     assert told.rc and "InstanceSuperseded" in told.output, told.output
     refused = case.play("start", check=False)
-    assert refused.rc and "%s holds a part" % destination in refused.output, refused.output
+    assert refused.rc and "%s still holds a part" % destination in refused.output, refused.output
     assert case.look(destination)["active"] == []
     case.play("revert_resize", lost)
     assert records(case.lab) == [(source, cases.NAME, "OWN")] and case.look(destination)["files"] == []
