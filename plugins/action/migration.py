@@ -26,8 +26,8 @@ class ActionModule(HostAction):
 
         def show(text):
             line = progress.line(name, text)
-            if line and line not in shown[-1:]:
-                shown.append(line)
+            if line and progress.amount_in(line) not in shown[-1:]:
+                shown.append(progress.amount_in(line))
                 say(line)
 
         with watching(self, "cat " + shlex.quote(PROGRESS % arguments["uuid"]), show):

@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""All our text reaches the terminal through this file, which makes control characters from a host visible.
-It goes to stderr if a callback writes JSON or XML to stdout."""
+"""All our text reaches the terminal through this file, which makes control characters from a host visible. It goes
+to stderr if a callback writes JSON or XML to stdout."""
 
 from __future__ import annotations
 

@@ -36,6 +36,11 @@ def line(name: str, text: str) -> Optional[str]:
     return "%s: copying %s" % (name, ", ".join(parts))
 
 
+def amount_in(line: str) -> str:
+    """Return the part of a line that stays the same until more is copied; only the rate and the time left change."""
+    return line.partition(" %")[0]
+
+
 def _amount(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         raise ValueError("no amount")

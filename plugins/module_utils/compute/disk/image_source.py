@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where an image's bytes come from: a web server, or a file below the host's own image directories; and which
-failures no other host can avoid.
+"""Where an image's bytes come from: a web server, or a file below the host's own image directories; and which failures no
+other host can avoid.
 
 Root reads a path from a catalog, so it is only followed below ``image_directories`` of the host's settings, component
 by component, without links. A download has a time limit here; its caller limits the size.

@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The layers of a snapshot over a disk, as the files' own headers name them, the commands that merge them,
-and the refusal of a volume that has one."""
+"""The layers of a snapshot over a disk, as the files' own headers name them, the commands that merge them, and the
+refusal of a volume that has one."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The disks of an instance in a move: what to copy, how it arrives, and how the
-old disks of a resize are kept (on shared storage or on the same host), restored, and dropped at the confirm.
+"""The disks of an instance in a move: what to copy, how it arrives, and how the old disks of a resize are kept (on
+shared storage or on the same host), restored, and dropped at the confirm.
 
 A disk to copy is {name, path, format, size (bytes)}. A copy has no backing image, so it cannot depend on one that the
 destination may lack. The seed and the UEFI variables are copied like disks, and so are volumes if the hosts do not

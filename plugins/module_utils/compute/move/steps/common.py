@@ -57,8 +57,9 @@ def heard(peer):
 
 
 def check_counts(uuid, token, peer):
-    """Raise EpochImplausible if the other host counts what no instance reaches: this one would count on from there."""
-    told = heard(peer) or NOTHING
+    """Raise EpochImplausible if the other host, as ``heard``, counts what no instance reaches: this one would count on
+    from there."""
+    told = peer or NOTHING
     generations = [told["generation"] or (), *(volume["generation"] for volume in told.get("volumes") or ())]
     counts = [token.get("attempt") or 0, told["attempt"], *itertools.chain.from_iterable(generations)]
     if not are_plausible(*counts):

@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Resize on the same host: the disks stay, and the old ones are only renamed. The
-confirm drops them, see confirm.py and disks.py."""
+"""Resize on the same host: the disks stay, and the old ones are only renamed. The confirm drops them, see
+confirm.py and disks.py."""
 
 from __future__ import annotations
 

@@ -42,8 +42,9 @@ def run(host, uuid, step, token, peer=None, **options):
         )
     with contextlib.nullcontext() if step in UNLOCKED else host.store.instance_lock(uuid):
         try:
-            check_counts(uuid, token, peer)
-            said = function(host, uuid, token, heard(peer), **options)
+            told = heard(peer)
+            check_counts(uuid, token, told)
+            said = function(host, uuid, token, told, **options)
         except LibvirtTimeout as error:
             raise LibvirtTimeout(
                 "%s of %s on %s: %s. Whether it was done is not known" % (step, uuid, host.identity["name"], error),

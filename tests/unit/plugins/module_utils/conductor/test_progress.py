@@ -42,5 +42,13 @@ def test_what_says_nothing_of_use_gives_no_line(text):
     assert progress.line("web-1", text) is None
 
 
+def test_two_lines_in_which_only_the_rate_changed_have_one_amount():
+    first, slower, further = (
+        line(**said) for said in ({"bytes": GIB, "rate": 9}, {"bytes": GIB, "rate": 8}, {"bytes": 2 * GIB})
+    )
+    assert first != slower and progress.amount_in(first) == progress.amount_in(slower) != progress.amount_in(further)
+    assert progress.amount_in(line("comparing")) == line("comparing")
+
+
 def test_no_text_of_the_host_is_shown():
     assert "{{" not in line(state="{{ lookup('pipe', 'id') }}", bytes=GIB)
