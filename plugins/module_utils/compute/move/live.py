@@ -29,6 +29,7 @@ from .live_checks import OPEN_TIMEOUT, bracketed, disk_problems, remote_uri
 
 POLL = 0.2
 SETTLE_SECONDS = 10.0  # from the end of a job until libvirt says what became of the guest
+DROP_SECONDS = 40.0  # libvirt takes 30 s to notice that the other host of a migration was cut off
 
 
 def has_arrived(connection, uuid):
@@ -112,6 +113,7 @@ def migrate(effects, record, targets, options, there=None):
     if not is_here:
         raise MigrationError(why_off(connection, record.uuid))
     remote = open_remote(targets, options)
+    wait_for_drop(Bounded(remote, CALL_SECONDS), record.uuid)
     downtime = Downtime(connection.unbounded, remote, record.uuid)
     try:
         start(found, record, effects.pool_path(record), targets, options, there)
@@ -136,6 +138,14 @@ def has_left_at_last(connection, uuid):
     while is_halted(connection, uuid) and time.monotonic() < until:
         time.sleep(POLL)
     return has_left(connection, uuid)
+
+
+def wait_for_drop(remote, uuid):
+    """Wait until the destination has dropped the guest of a migration that failed: it may notice that later than this
+    host. A guest that has arrived whole stays there."""
+    until = time.monotonic() + DROP_SECONDS
+    while guests.is_active(remote, uuid) and not has_arrived(remote, uuid) and time.monotonic() < until:
+        time.sleep(POLL)
 
 
 def has_gone_over(connection, uuid, targets, options):

@@ -255,6 +255,48 @@ def test_a_followed_migration_whose_job_has_ended_is_waited_for_until_libvirt_sa
     assert live.has_left_at_last("source", "u") is True
 
 
+ON_ITS_WAY = [fake_libvirt.library().VIR_DOMAIN_PAUSED, 2]  # VIR_DOMAIN_PAUSED_MIGRATION
+
+
+class Arriving:
+    """A guest on the destination: ``states`` is how it is found in turn, then it is off."""
+
+    def __init__(self, monkeypatch, *states):
+        self.states = iter(states)
+        self.now = None
+        monkeypatch.setattr(connection, "libvirt", fake_libvirt.library())
+        monkeypatch.setattr(live, "POLL", 0.01)
+        monkeypatch.setattr(live, "DROP_SECONDS", 0.2)
+        monkeypatch.setattr(live.guests, "find", lambda *_: self)
+        monkeypatch.setattr(live.guests, "is_active", lambda *_: self.look())
+
+    def look(self):
+        self.now = next(self.states, None)
+        return self.now is not None
+
+    def state(self):
+        return self.now
+
+
+def test_a_migration_waits_until_the_destination_has_dropped_the_guest_of_one_that_failed(monkeypatch):
+    """libvirt there notices later that the source was cut off, and refuses a second guest until then."""
+    guest = Arriving(monkeypatch, ON_ITS_WAY, ON_ITS_WAY)
+    live.wait_for_drop("destination", "u")
+    assert guest.now is None and next(guest.states, None) is None
+
+
+def test_no_migration_waits_for_a_guest_that_has_arrived_to_be_dropped(monkeypatch):
+    guest = Arriving(monkeypatch, ARRIVED, ARRIVED)
+    live.wait_for_drop("destination", "u")
+    assert next(guest.states) == ARRIVED
+
+
+def test_a_guest_that_the_destination_does_not_drop_is_waited_for_with_a_limit(monkeypatch):
+    guest = Arriving(monkeypatch, *[ON_ITS_WAY] * 1000)
+    live.wait_for_drop("destination", "u")
+    assert guest.now == ON_ITS_WAY
+
+
 def test_a_guest_that_stays_paused_after_a_followed_migration_has_not_left(monkeypatch):
     monkeypatch.setattr(live, "POLL", 0.01)
     monkeypatch.setattr(live, "SETTLE_SECONDS", 0.05)
