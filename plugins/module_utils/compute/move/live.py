@@ -16,6 +16,7 @@ import threading
 import time
 from xml.etree import ElementTree
 
+from ...model import hints
 from ...model.errors import BerthError
 from ...model.move_errors import MigrationError
 from .. import paths
@@ -29,7 +30,6 @@ from .live_checks import OPEN_TIMEOUT, bracketed, disk_problems, remote_uri
 
 POLL = 0.2
 SETTLE_SECONDS = 10.0  # from the end of a job until libvirt says what became of the guest
-DROP_SECONDS = 40.0  # libvirt takes 30 s to notice that the other host of a migration was cut off
 
 
 def has_arrived(connection, uuid):
@@ -113,15 +113,18 @@ def migrate(effects, record, targets, options, there=None):
     if not is_here:
         raise MigrationError(why_off(connection, record.uuid))
     remote = open_remote(targets, options)
-    wait_for_drop(Bounded(remote, CALL_SECONDS), record.uuid)
     downtime = Downtime(connection.unbounded, remote, record.uuid)
     try:
         start(found, record, effects.pool_path(record), targets, options, there)
-    except MigrationError:
+    except MigrationError as error:
         # Another run's migration may have ended right before this one was to begin.
-        if not has_gone_over(connection, record.uuid, targets, options):
+        if has_gone_over(connection, record.uuid, targets, options):
+            return None, None
+        if not guests.is_active(Bounded(remote, CALL_SECONDS), record.uuid):
             raise
-        return None, None
+        # The next run removes it in prepare_live, since the guest goes on here.
+        said = "%s. The destination still has a copy of the guest, which never ran" % error
+        raise MigrationError(said, hint=hints.run_again())
     return remote, downtime
 
 
@@ -138,14 +141,6 @@ def has_left_at_last(connection, uuid):
     while is_halted(connection, uuid) and time.monotonic() < until:
         time.sleep(POLL)
     return has_left(connection, uuid)
-
-
-def wait_for_drop(remote, uuid):
-    """Wait until the destination has dropped the guest of a migration that failed: it may notice that later than this
-    host. A guest that has arrived whole stays there."""
-    until = time.monotonic() + DROP_SECONDS
-    while guests.is_active(remote, uuid) and not has_arrived(remote, uuid) and time.monotonic() < until:
-        time.sleep(POLL)
 
 
 def has_gone_over(connection, uuid, targets, options):

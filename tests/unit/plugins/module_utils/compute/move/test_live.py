@@ -16,6 +16,7 @@ from move_side import SPECS
 from ansible_collections.berth.kvm.plugins.module_utils.compute import connection
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import cells, live
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import MigrationError
 
 # as libvirt 9 gives it after it was started anew under a running guest
@@ -255,48 +256,6 @@ def test_a_followed_migration_whose_job_has_ended_is_waited_for_until_libvirt_sa
     assert live.has_left_at_last("source", "u") is True
 
 
-ON_ITS_WAY = [fake_libvirt.library().VIR_DOMAIN_PAUSED, 2]  # VIR_DOMAIN_PAUSED_MIGRATION
-
-
-class Arriving:
-    """A guest on the destination: ``states`` is how it is found in turn, then it is off."""
-
-    def __init__(self, monkeypatch, *states):
-        self.states = iter(states)
-        self.now = None
-        monkeypatch.setattr(connection, "libvirt", fake_libvirt.library())
-        monkeypatch.setattr(live, "POLL", 0.01)
-        monkeypatch.setattr(live, "DROP_SECONDS", 0.2)
-        monkeypatch.setattr(live.guests, "find", lambda *_: self)
-        monkeypatch.setattr(live.guests, "is_active", lambda *_: self.look())
-
-    def look(self):
-        self.now = next(self.states, None)
-        return self.now is not None
-
-    def state(self):
-        return self.now
-
-
-def test_a_migration_waits_until_the_destination_has_dropped_the_guest_of_one_that_failed(monkeypatch):
-    """libvirt there notices later that the source was cut off, and refuses a second guest until then."""
-    guest = Arriving(monkeypatch, ON_ITS_WAY, ON_ITS_WAY)
-    live.wait_for_drop("destination", "u")
-    assert guest.now is None and next(guest.states, None) is None
-
-
-def test_no_migration_waits_for_a_guest_that_has_arrived_to_be_dropped(monkeypatch):
-    guest = Arriving(monkeypatch, ARRIVED, ARRIVED)
-    live.wait_for_drop("destination", "u")
-    assert next(guest.states) == ARRIVED
-
-
-def test_a_guest_that_the_destination_does_not_drop_is_waited_for_with_a_limit(monkeypatch):
-    guest = Arriving(monkeypatch, *[ON_ITS_WAY] * 1000)
-    live.wait_for_drop("destination", "u")
-    assert guest.now == ON_ITS_WAY
-
-
 def test_a_guest_that_stays_paused_after_a_followed_migration_has_not_left(monkeypatch):
     monkeypatch.setattr(live, "POLL", 0.01)
     monkeypatch.setattr(live, "SETTLE_SECONDS", 0.05)
@@ -305,8 +264,9 @@ def test_a_guest_that_stays_paused_after_a_followed_migration_has_not_left(monke
     assert live.has_left_at_last("source", "u") is False
 
 
-def test_a_migration_that_fails_since_another_run_has_just_ended_it_has_succeeded(monkeypatch):
-    looks = iter([False, True])
+def refused(monkeypatch, is_left, there):
+    """What migrate() does where libvirt refuses: ``is_left`` says in turn whether the guest has left; ``there``: whether
+    the destination has a guest with its uuid."""
 
     def refuse(*_ignored):
         raise MigrationError("libvirt: domain is not running")
@@ -315,13 +275,31 @@ def test_a_migration_that_fails_since_another_run_has_just_ended_it_has_succeede
     monkeypatch.setattr(live, "Downtime", lambda *_: None)
     monkeypatch.setattr(live, "is_migrating", lambda _found: False)
     monkeypatch.setattr(connection, "libvirt", fake_libvirt.library())
+    looks = iter(is_left)
     monkeypatch.setattr(live, "has_left", lambda *_: next(looks))
     monkeypatch.setattr(live, "connect", lambda **_: "destination")
     guest = SimpleNamespace(isActive=lambda: True, state=lambda: ARRIVED)
     monkeypatch.setattr(live.guests, "find", lambda *_: guest)
+    monkeypatch.setattr(live.guests, "is_active", lambda *_: there)
     effects = SimpleNamespace(connection=SimpleNamespace(unbounded="source"), pool_path=lambda _record: "/pool")
     asked = {"address": "192.0.2.2", "arrived": False}
-    assert live.migrate(effects, SimpleNamespace(uuid="u"), asked, {}) == (None, None)
+    return live.migrate(effects, SimpleNamespace(uuid="u"), asked, {})
+
+
+def test_a_migration_that_fails_since_another_run_has_just_ended_it_has_succeeded(monkeypatch):
+    assert refused(monkeypatch, [False, True], there=True) == (None, None)
+
+
+def test_a_migration_that_fails_over_a_copy_on_the_destination_says_to_run_again(monkeypatch):
+    """The next run removes the copy: the guest here went on."""
+    with pytest.raises(MigrationError, match="domain is not running.*still has a copy of the guest") as raised:
+        refused(monkeypatch, [False, False], there=True)
+    assert raised.value.hint == hints.run_again()
+
+
+def test_any_other_failure_of_a_migration_is_libvirts_own(monkeypatch):
+    with pytest.raises(MigrationError, match="domain is not running$"):
+        refused(monkeypatch, [False, False], there=False)
 
 
 @pytest.mark.parametrize("action, call", [("abort", "abortJob"), ("force_complete", "suspend")])
