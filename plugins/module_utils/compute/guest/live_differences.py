@@ -21,6 +21,8 @@ from ...model.safe_text import clean
 from . import hardware, packet_filter
 from .terms import mark_of
 
+# What agreed by other rules is compared again. A digest of this file without this line; a test tells it.
+RULES = "95c941bd3099"
 MIB = 1024  # KiB
 LONGEST = 120
 MOST = 20
@@ -44,7 +46,11 @@ def is_looked_at(record) -> bool:
 
 def between(record, live: Optional[str], lasting: Optional[str]) -> Dict[str, List[Difference]]:
     """Return the differences {now: of the running guest, next_start: of its definition} in libvirt's texts."""
-    wanted = expected(record)
+    return differences(expected(record), live, lasting)
+
+
+def differences(wanted: Parts, live: Optional[str], lasting: Optional[str]) -> Dict[str, List[Difference]]:
+    """Return the same for what expected() returned."""
     found = {"now": compared(wanted, parts(ElementTree.fromstring(live)))} if live else {}
     if lasting:
         root = ElementTree.fromstring(lasting)

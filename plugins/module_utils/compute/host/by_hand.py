@@ -5,17 +5,22 @@
 
 from __future__ import annotations
 
-from ..connection import require_libvirt
+from ..connection import each, require_libvirt
 from ..guest import domains, live_differences
+from ..record import agreed
 
 
-def told(records, found, undefined):
+def told(records, found, undefined, state_dir, save=True):
     """Return {uuid: {domain_differs}}, {} for an instance in which nothing differs or about which that is not known.
 
     libvirt is asked for all definitions before the first is compared: alternating takes half as long again.
     """
-    texts = [_definitions(record, found, undefined) for record in records]
-    return {record.uuid: _compared(record, definitions) for record, definitions in zip(records, texts)}
+    texts = each(lambda record: _definitions(record, found, undefined), records)
+    before, now = agreed.read(state_dir), set()
+    differing = {record.uuid: _compared(record, given, before, now) for record, given in zip(records, texts)}
+    if save and now != before:
+        agreed.keep(state_dir, now)
+    return differing
 
 
 def _definitions(record, found, undefined):
@@ -34,11 +39,17 @@ def _definitions(record, found, undefined):
     return live, lasting
 
 
-def _compared(record, definitions):
+def _compared(record, definitions, before, now):
+    """``before``: digests of comparisons that found nothing. This one's is added to ``now`` if it finds nothing."""
     if definitions is None:
         return {}
     try:
-        differing = live_differences.between(record, *definitions)
+        wanted = live_differences.expected(record)
+        digest = agreed.digest(live_differences.RULES, wanted, definitions)
+        differing = {} if digest in before else live_differences.differences(wanted, *definitions)
     except live_differences.DAMAGED:
         return {}  # a damaged record, which is reported elsewhere
-    return {"domain_differs": differing} if differing else {}
+    if differing:
+        return {"domain_differs": differing}
+    now.add(digest)
+    return {}

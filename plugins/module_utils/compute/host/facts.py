@@ -17,7 +17,7 @@ from ...model.collection_version import COLLECTION_VERSION
 from ...model.lifecycle import BUSY
 from ...model.nova_states import SPAWNING
 from ...model.safe_text import clean, clean_all
-from ..connection import URI, Deadline, LibvirtUnavailable, connect, require_libvirt
+from ..connection import URI, Deadline, LibvirtUnavailable, connect, each, require_libvirt
 from ..disk import storage_pools
 from ..guest import domains, network, summary
 from ..record import failed_builds, failed_instances, state_directory, state_generation
@@ -120,7 +120,7 @@ def _collect(connection, settings, records, state_dir, deadline, save_generation
     topology, distances = numa.read_topology(host.topology, cpus["shared"], cpus["dedicated"])
     document["traits"] = _traits(connection, settings, host, guest_types, topology)
     document.update({**_pci(connection, settings, records, foreign), **_encrypted_guests(guest_types, records)})
-    document["instances"] = _instances(records, found, domains.undefined(connection)) + [
+    document["instances"] = _instances(connection, records, found, state_dir, save_generation) + [
         _foreign(domain, found[domain.uuid][1], disk_uses[domain.uuid], pools.get(settings.pool), cpus["dedicated"])
         for domain in foreign
     ]
@@ -133,17 +133,17 @@ def _collect(connection, settings, records, state_dir, deadline, save_generation
     return document
 
 
-def _instances(records, found, undefined):
+def _instances(connection, records, found, state_dir, save):
+    differing = by_hand.told(records, found, domains.undefined(connection), state_dir, save)
     lets_in = group_members.told((record.uuid, record.spec) for record in records)
-    differing = by_hand.told(records, found, undefined)
     return [{**_own(record, found), **differing[record.uuid], **lets_in[record.uuid]} for record in records]
 
 
 def _foreign_domains(found, records):
     """Return the domains without a record."""
     mine = {record.uuid for record in records}
-    read = (domains.read(domain) for uuid, (domain, _state) in found.items() if uuid not in mine)
-    return [domain for domain in read if domain]
+    others = [domain for uuid, (domain, _state) in found.items() if uuid not in mine]
+    return [domain for domain in each(domains.read, others) if domain]
 
 
 def _with_usage(topology, records, foreign, warnings):

@@ -15,7 +15,7 @@ import contextlib
 import time
 
 from ...model.errors import BerthError
-from ..connection import Bounded, require_libvirt
+from ..connection import Bounded, hear_at_once, require_libvirt
 
 CALL_SECONDS = 5.0  # for one call to libvirt
 
@@ -47,6 +47,7 @@ class Downtime:
             if guest.UUIDString() == self.uuid:
                 on_event(event, time.monotonic())
 
+        hear_at_once()
         with contextlib.suppress(library.libvirtError, BerthError):
             number = limited.domainEventRegisterAny(None, library.VIR_DOMAIN_EVENT_ID_LIFECYCLE, heard, None)
             self._heard.append((limited, number))

@@ -18,7 +18,7 @@ from xml.etree import ElementTree
 
 from ...model.counting import are_plausible
 from ...model.errors import BerthError
-from ..connection import Bounded, require_libvirt
+from ..connection import Bounded, hear_at_once, require_libvirt
 from ..guest import domain as guests
 
 NAMESPACE = "https://berth.kvm/xmlns/%s/1"
@@ -65,6 +65,7 @@ class MessageChannel:
         """Return the other side's message as soon as it is here, or None once it is no longer wanted."""
         library = require_libvirt()
         news = threading.Event()
+        hear_at_once()
         events = self.connection.domainEventRegisterAny(
             None, library.VIR_DOMAIN_EVENT_ID_METADATA_CHANGE, lambda *what: news.set(), None
         )
