@@ -13,7 +13,7 @@ from ..plugin_utils.screen import say
 from ..plugin_utils.watch_progress import watching
 
 # The steps that write progress.json on their host.
-LONG = {"presend", "send", "migrate_live"}
+LONG = {"presend", "send", "follow_live", "migrate_live"}
 PROGRESS = "/run/berth/moves/%s/progress.json"
 
 

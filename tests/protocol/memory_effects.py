@@ -213,11 +213,15 @@ class Effects(VolumeEffects):
         self.world.guest[self.name] = OFF
 
     def follow_live(self, record, options):
+        """The migration that is under way fails at its end: the copy has arrived, and the guest goes on here."""
+        self.world.__dict__.pop("on_its_way", None)
         return False
 
     def migrate_live(self, record, targets, options, there=None):
         world = self.world
         if world.guest[S] == ON:
+            if world.guest[D] != OFF:
+                raise BerthError("libvirt on the destination has the guest already")
             world.tick()
             world.disks[world.place(D)] = copy.deepcopy(world.disks[S])
             world.volume_files[world.place(D)] = world.volume
@@ -244,7 +248,7 @@ class Effects(VolumeEffects):
         return Channel(self.world)
 
     def arrived(self, record):
-        return self.world.guest[self.name] == PAUSED
+        return self.world.guest[self.name] == PAUSED and not self.world.__dict__.get("on_its_way")
 
     def resume(self, record):
         self.world.tick()

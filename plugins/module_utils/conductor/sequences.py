@@ -158,9 +158,9 @@ SEQUENCES: Dict[str, Sequence] = {
             ),
             Leg(
                 SOURCE,
-                ("check_live", "send_seed"),
+                ("check_live", "follow_live", "send_seed"),
                 "Check all that the live migration needs, then send the seed",
-                ("key", "tls"),
+                ("key", "timeout", "timeout_action", "tls"),
                 other_candidate=True,
             ),
             # The process that waits there and the source's next leg together do what the later legs would do. If that

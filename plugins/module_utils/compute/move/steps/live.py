@@ -65,9 +65,17 @@ def prepare_live(host, uuid, token, peer=None, **_ignored):
     return {"targets": host.effects.prepare_live(record, disks)}
 
 
+def follow_live(host, uuid, token, peer=None, options=None, **_ignored):
+    """On the source, before the destination prepares: wait for the end of a migration that another run began. If it
+    fails, the destination may have the whole copy by then, and libvirt takes no second one beside it."""
+    if not is_past(host.store.read(uuid), token["op"], (OUT, KEEP)):
+        host.effects.follow_live(fenced(host, uuid, token, (OWN,)), options or {})
+    return False
+
+
 def migrate_live(host, uuid, token, peer=None, options=None, **_ignored):
-    """On the source: hand the guest over, paused. A migration that another run began is waited for first; if the guest
-    is still here then, this run begins one. Afterwards, nobody starts it here."""
+    """On the source: hand the guest over, paused. A migration that a killed run has begun since ``follow_live`` is
+    waited for first; if the guest is still here then, this run begins one. Afterwards, nobody starts it here."""
     if is_past(host.store.read(uuid), token["op"], (OUT, KEEP)):
         return False
     if not host.effects.follow_live(fenced(host, uuid, token, (OWN,)), options or {}):

@@ -24,12 +24,12 @@ STEPS = {
         give_up.abort, alone.reclaim,
         delete.erase, delete.forget,
         here.resize_here, here.restore_here,
-        live.inspect_live, live.check_live, live.receive_seed, live.send_seed, live.prepare_live, live.migrate_live,
-        live.verify_live, live.tell, live.take_over,
+        live.inspect_live, live.check_live, live.follow_live, live.receive_seed, live.send_seed, live.prepare_live,
+        live.migrate_live, live.verify_live, live.tell, live.take_over,
     )
 }  # fmt: skip
 # These run long and hold no lock; they check the attempt themselves, and the other host fences their effect.
-UNLOCKED = ("send", "presend", "send_seed", "migrate_live", "tell", "take_over")
+UNLOCKED = ("send", "presend", "send_seed", "follow_live", "migrate_live", "tell", "take_over")
 
 
 def run(host, uuid, step, token, peer=None, **options):

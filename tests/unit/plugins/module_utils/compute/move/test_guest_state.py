@@ -204,6 +204,22 @@ def test_one_that_stands_is_let_go_on_by_the_start_that_ends_a_move(cut_off):
     assert changed and cut_off.guest[S] == memory_names.ON
 
 
+# ---- another run's migration is under way ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["local", "shared"])
+def test_one_run_migrates_a_guest_whose_migration_by_another_run_fails_at_its_end(shared):
+    """The copy that has arrived by then is removed before this run begins its own: libvirt takes no second one."""
+    world = memory.World(kind="live-migration", shared=shared)
+    killed = memory_controller.Controller("resize", "op-resize")
+    while not killed.is_before("migrate_live"):
+        killed.advance(world)
+    world.guest[D], world.on_its_way = memory_names.PAUSED, True
+    again = walk(world, "resize")
+    assert again.state == "done", again.error
+    assert world.guest == {S: memory_names.OFF, D: memory_names.ON} and world.records[S] is None
+
+
 # ---- QEMU hangs ------------------------------------------------------------------------------------------------------
 
 
