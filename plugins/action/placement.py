@@ -9,7 +9,7 @@ import contextlib
 
 from ansible.errors import AnsibleError
 
-from ..module_utils.conductor import addressing, approval, placing, quotas, take_over, volumes, what_to_create
+from ..module_utils.conductor import addressing, approval, placing, quotas, take_over, telling, volumes, what_to_create
 from ..module_utils.conductor.build_results import pass_over_unchanged
 from ..module_utils.conductor.plan import CLAIMING, FAILED, MAX_ROUNDS, PLANNED, new_plan, prepare_round
 from ..module_utils.model import address_clash, catalog_schema, nics
@@ -259,7 +259,7 @@ class ActionModule(ControllerAction):
         hosts.update({name: {"reason": reason} for name, reason in fleet.verdicts.items()})
         # What a lost host had stays known until another host has it: after a killed run, the next one must find it again.
         lost = () if self._takes_over else self._lost
-        plan = new_plan(acting.RUN, instances, hosts, max_attempts, what_to_create.told(fleet, lost))
+        plan = new_plan(acting.RUN, instances, hosts, max_attempts, telling.whereabouts(fleet, lost))
         plan["unprepared"] = fleet.unprepared()
         prepare_round(plan, new_token)
         looks = {host: plain(said.get("looks", ())) for host, said in replies(task_vars, "__berth_facts").items()}

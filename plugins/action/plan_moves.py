@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ..module_utils.conductor import moving, placing, quotas, report_moves, sides, what_to_create
+from ..module_utils.conductor import moving, placing, quotas, report_moves, sides, telling, what_to_create
 from ..module_utils.conductor.errors import KvmHostNotFound, SelectionNotExplicit
 from ..module_utils.conductor.locate import check_unlocked_there, locate
 from ..module_utils.conductor.plan import FAILED
@@ -73,7 +73,7 @@ class ActionModule(ControllerAction):
             raise KvmHostNotFound.of("berth_target_host", args["target"], hosts)
         fleet = read_reports(task_vars, hosts)
         views = self._views(task_vars, hosts, fleet)
-        tell_owners(self, task_vars, what_to_create.told(fleet), list(fleet.documents))
+        tell_owners(self, task_vars, telling.whereabouts(fleet), list(fleet.documents))
         action, kind = args["action"], KINDS.get(args["action"], migration.RESIZE)
         given = self.own_variables(task_vars, ["berth_migration"])
         self._migration = MIGRATION.check(given.get("berth_migration", "auto"), "berth_migration")

@@ -7,7 +7,11 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import quotas, report_creation, what_to_create
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
+    quotas,
+    report_creation,
+    what_to_create,
+)
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import (
     DuplicateInstance,
     InstanceMoving,
@@ -172,11 +176,6 @@ def test_group_members_are_those_of_the_same_project():
     instances = what_to_create.sort_out({"a": spec("a", group)}, fleet(h1=held))
     what_to_create.set_group_members(instances, fleet(h1=held))
     assert group["members"] == ["b"]
-
-
-def test_hosts_are_told_who_owns_what():
-    told = what_to_create.told(fleet(h1=[record("a", generation=[1, 7]), record("b", "CLAIM")]))
-    assert told == {"hosts": {"id-h1": "h1"}, "known": {"id-h1": {"a": [1, 7]}}, "gone": {}, "lost": []}
 
 
 @pytest.mark.parametrize(
