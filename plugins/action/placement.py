@@ -10,8 +10,8 @@ import contextlib
 from ansible.errors import AnsibleError
 
 from ..module_utils.conductor import addressing, approval, placing, quotas, take_over, telling, volumes, what_to_create
-from ..module_utils.conductor.build_results import pass_over_unchanged
 from ..module_utils.conductor.plan import CLAIMING, FAILED, MAX_ROUNDS, PLANNED, new_plan, prepare_round
+from ..module_utils.conductor.unchanged import pass_over_unchanged
 from ..module_utils.model import address_clash, catalog_schema, nics
 from ..module_utils.model.errors import BerthError, InvalidInput, of_several
 from ..module_utils.model.identity import project_of, uuid_of

@@ -11,11 +11,10 @@ import secrets
 from ansible.module_utils.parsing.convert_bool import BOOLEANS_FALSE, boolean
 from ansible.plugins.action import ActionBase
 
-from ..module_utils.conductor import build_results
 from ..module_utils.conductor.fleet import read_fleet
 from ..module_utils.conductor.inventory_names import ERROR
 from ..module_utils.conductor.silence import is_there
-from ..module_utils.model import catalog_schema, host_document, host_hints, input_hints
+from ..module_utils.model import berth_state, catalog_schema, host_document, host_hints, input_hints
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.safe_text import visible_all
 from ..module_utils.model.schema import ListOf, Text
@@ -112,7 +111,7 @@ def is_true(values, name):
 
 def power_state(values):
     """The power state that the variables of an instance ask for; None leaves the guest as it is."""
-    return build_results.power_state(values.get("berth_state"), who_locked(values))
+    return berth_state.power_state(values.get("berth_state"), who_locked(values))
 
 
 def raw_vars(task_vars, name):
