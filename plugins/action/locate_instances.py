@@ -7,18 +7,11 @@ from __future__ import annotations
 
 import dataclasses
 
-from ..module_utils.conductor import volume_quotas, volumes
+from ..module_utils.conductor import locks, volume_quotas, volumes
 from ..module_utils.conductor.duplicates import choose
 from ..module_utils.conductor.errors import InstanceMoving, KvmHostNotFound, SelectionNotExplicit
-from ..module_utils.conductor.locate import (
-    check_unlocked,
-    check_unlocked_there,
-    locate,
-    locate_to_delete,
-    locate_to_take_back,
-    locate_to_unlock,
-    lock_of,
-)
+from ..module_utils.conductor.locate import locate, locate_to_delete, locate_to_take_back, locate_to_unlock
+from ..module_utils.conductor.locks import lock_of
 from ..module_utils.conductor.recovery import to_recover
 from ..module_utils.model import data_disks, hints, nics
 from ..module_utils.model.catalog import Catalog, defined_volume
@@ -53,8 +46,6 @@ CHECKED = {"berth_reboot": OneOf("soft", "hard"), "berth_lock_reason": Text(long
 NEEDED = ("console", "keep_one", "lock", "reboot", "recover_record", "start", "unlock", "update_disks")
 # These report differences from the inventory, which they leave as they are.
 TELLING = ("console", "keep_one", "lock", "reboot", "recover", "start", "stop", "unlock", "update_disks")
-# A lock keeps people from changing an instance. After a power cut, a locked instance should run again too.
-LOCKED_TOO = ("console", "lock", "recover", "unlock")
 
 
 class ActionModule(ControllerAction):
@@ -88,9 +79,7 @@ class ActionModule(ControllerAction):
             try:
                 given = variables(task_vars, name, ["berth_project", "berth_locked", "berth_state"])
                 uuid = uuid_of(name, given)
-                if method not in LOCKED_TOO:
-                    check_unlocked(name, who_locked(given))
-                    check_unlocked_there(name, fleet.places.get(uuid, ()))
+                locks.check(method, name, who_locked(given), fleet.places.get(uuid, ()))
                 task = {"uuid": uuid, **self._task_of(method, fleet, name, uuid, run)}
                 disks = _wanted_disks(task_vars, fleet, name, task, given, run) if method == "update_disks" else {}
                 found[name] = {**task, **disks}

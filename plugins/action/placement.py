@@ -9,7 +9,17 @@ import contextlib
 
 from ansible.errors import AnsibleError
 
-from ..module_utils.conductor import addressing, approval, placing, quotas, take_over, telling, volumes, what_to_create
+from ..module_utils.conductor import (
+    addressing,
+    approval,
+    locks,
+    placing,
+    quotas,
+    take_over,
+    telling,
+    volumes,
+    what_to_create,
+)
 from ..module_utils.conductor.plan import CLAIMING, FAILED, MAX_ROUNDS, PLANNED, new_plan, prepare_round
 from ..module_utils.conductor.unchanged import pass_over_unchanged
 from ..module_utils.model import address_clash, catalog_schema, nics
@@ -172,7 +182,7 @@ class ActionModule(ControllerAction):
         instances = what_to_create.sort_out(requests, fleet, self._lost, strict)
         if self._takes_over:
             take_over.mark(instances, fleet, self._lost, given.get("berth_disks_of"))
-        what_to_create.hold_locked(instances, self._locks, fleet)
+        locks.hold_locked(instances, self._locks, fleet)
         for name in self._states.keys() & instances.keys():
             instances[name]["berth_state"] = self._states[name]
         for name in self._mends & instances.keys():

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from ..module_utils.conductor import moving, placing, quotas, report_moves, sides, telling, what_to_create
 from ..module_utils.conductor.errors import KvmHostNotFound, SelectionNotExplicit
-from ..module_utils.conductor.locate import check_unlocked_there, locate
+from ..module_utils.conductor.locate import locate
+from ..module_utils.conductor.locks import check_unlocked_there
 from ..module_utils.conductor.plan import FAILED
 from ..module_utils.model import hints, migration
 from ..module_utils.model.errors import BerthError

@@ -7,15 +7,15 @@ may take back a record that was lost."""
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Collection, Iterable, List, Optional, Tuple
+from typing import Collection, Iterable, List, Optional, Tuple
 
 from ..model import hints, state_hints
-from ..model.errors import InstanceIsLocked
 from ..model.lifecycle import CLAIM, MOVING, OWN
 from . import notes, silence
 from .errors import DomainWithoutRecord, DuplicateInstance, InstanceMoving, InstanceUnknown
 from .fleet import Fleet, Place
 from .found_nowhere import check_absent
+from .locks import lock_of
 
 
 def locate(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[str] = ()) -> List[str]:
@@ -126,24 +126,6 @@ def check_no_stray(fleet: Fleet, name: str, uuid: str) -> None:
             host=first["host"],
             domain=first["name"],
         )
-
-
-def check_unlocked(name: str, locked: Any) -> None:
-    """InstanceIsLocked if the inventory sets ``berth_locked`` (true, or who locked it): Nova's check_instance_lock."""
-    if locked:
-        raise InstanceIsLocked("Instance %s is locked" % name, locked_by=str(locked))
-
-
-def check_unlocked_there(name: str, places: Iterable[Place]) -> None:
-    """Raise InstanceIsLocked if somebody locked the instance on the host that has it, from any controller."""
-    who = lock_of(places)
-    if who:
-        raise InstanceIsLocked("Instance %s is locked by %s" % (name, who), hint=hints.unlock(name), locked_by=who)
-
-
-def lock_of(places: Iterable[Place]) -> Optional[str]:
-    """Who locked it. Only its owner counts: a host with a claim, or one that lies, has no say."""
-    return next((place["locked"] for place in places if place["role"] == OWN and place["locked"]), None)
 
 
 def locate_to_unlock(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[str] = ()) -> List[str]:

@@ -21,7 +21,7 @@ from ..model.quota import Amounts
 from . import groups, sequences
 from .commit import Scan
 from .errors import HostUnknown
-from .locate import check_unlocked
+from .locks import check_unlocked
 from .plan import Alternate, Instance, addresses, host_of
 from .quotas import after_the_claims
 from .sides import Sides

@@ -7,15 +7,14 @@ whether it adopts a claim that an ended run left: compute/record/claim.py.
 
 from __future__ import annotations
 
-from typing import Any, Collection, Dict, Iterable, List, Mapping
+from typing import Collection, Dict, Iterable, List, Mapping
 
 from ..model import counting
-from ..model.errors import BerthError, InstanceIsLocked
-from ..model.lifecycle import DELETING
+from ..model.errors import BerthError
 from ..model.messages import Document
 from . import drift
 from .fleet import Fleet, Place
-from .locate import check_no_stray, check_none_silent, generation_of, holders, lock_of, unconfirmed
+from .locate import check_no_stray, check_none_silent, generation_of, holders, unconfirmed
 from .notes import Notes
 from .plan import CLAIMING, EXISTING, UNCONFIRMED, Instance, fail
 
@@ -95,19 +94,6 @@ def _differs(instance: Instance, place: Place) -> List[str]:
 def _set_found(instance: Instance, fleet: Fleet, host: str, state: str) -> None:
     instance["host"], instance["host_uuid"] = host, fleet.documents[host]["uuid"]
     instance["state"], instance["existing"] = state, state != CLAIMING
-
-
-def hold_locked(instances: Dict[str, Instance], locks: Mapping[str, Any], fleet: Fleet) -> None:
-    """Mark the instances that are locked, in the inventory (``locks``: inventory name -> who locked it) or on their
-    hosts. Create does not finish a delete of a locked instance."""
-    for name, instance in instances.items():
-        places = fleet.places.get(instance["uuid"], ())
-        who = locks.get(name) or lock_of(places)
-        if not who or not places:
-            continue
-        instance["locked"] = str(who)
-        if any(place["phase"] == DELETING for place in places):
-            fail(instance, InstanceIsLocked("Instance %s is locked" % name, locked_by=str(who)))
 
 
 def set_group_members(instances: Dict[str, Instance], fleet: Fleet) -> None:
