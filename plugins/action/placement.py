@@ -12,6 +12,7 @@ from ansible.errors import AnsibleError
 from ..module_utils.conductor import (
     addressing,
     approval,
+    groups,
     locks,
     placing,
     quotas,
@@ -145,7 +146,7 @@ class ActionModule(ControllerAction):
         )
         self._takes_over = args["take_over"]
         instances = self._sorted_out(requests, fleet, given)
-        what_to_create.set_group_members(instances, fleet)
+        groups.set_members(instances, fleet)
         volumes.settle(instances, fleet, self._lost)
         quotas.before_placement(instances, fleet, catalog.quotas)
         self._give_addresses(instances, fleet, catalogs)

@@ -5,7 +5,18 @@
 
 from __future__ import annotations
 
-from ..module_utils.conductor import moving, placing, quotas, report_moves, sides, telling, what_to_create
+from ..module_utils.conductor import (
+    commit_move,
+    groups,
+    moving,
+    placing,
+    quotas,
+    report_moves,
+    sides,
+    telling,
+    unconfirmed,
+    what_to_create,
+)
 from ..module_utils.conductor.errors import KvmHostNotFound, SelectionNotExplicit
 from ..module_utils.conductor.locate import locate
 from ..module_utils.conductor.locks import check_unlocked_there
@@ -104,7 +115,7 @@ class ActionModule(ControllerAction):
             for name in [name for name, move in moves.items() if move["settles"]]:
                 errors[name] = moving.busy(moves.pop(name)).to_dict()
         for move in moves.values():
-            move["look"] = sorted(fleet.documents) if moving.needs_a_look(move, catalog.quotas) else []
+            move["look"] = sorted(fleet.documents) if commit_move.needs_a_look(move, catalog.quotas) else []
         facts = self._facts(moves, errors, fleet, action)
         inventory = InventoryDifferences(task_vars, names, hosts, self._loader)
         facts["differs"] = {}
@@ -151,10 +162,10 @@ class ActionModule(ControllerAction):
     @staticmethod
     def _due(moves):
         """The moves to confirm now. For the others that wait, show until when."""
-        due = {name: dict(move, when_due=True) for name, move in moves.items() if moving.is_due(move)}
+        due = {name: dict(move, when_due=True) for name, move in moves.items() if unconfirmed.is_due(move)}
         for name, move in sorted(moves.items()):
-            if name not in due and moving.is_unconfirmed(move):
-                say("%s: not due, it %s" % (name, moving.unconfirmed(move["confirm_in"])))
+            if name not in due and unconfirmed.is_unconfirmed(move):
+                say("%s: not due, it %s" % (name, unconfirmed.told(move["confirm_in"])))
         return due
 
     @staticmethod
@@ -182,7 +193,7 @@ class ActionModule(ControllerAction):
         if not waiting:
             return
         instances = what_to_create.unplaced(waiting)
-        what_to_create.set_group_members(instances, fleet)
+        groups.set_members(instances, fleet)
         for instance in instances.values():
             group = instance["spec"].get("group")
             if group:

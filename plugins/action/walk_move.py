@@ -8,9 +8,8 @@ from __future__ import annotations
 import functools
 import time
 
-from ..module_utils.conductor import time_away
+from ..module_utils.conductor import time_away, unconfirmed
 from ..module_utils.conductor.errors import HostUnknown
-from ..module_utils.conductor.moving import unconfirmed
 from ..module_utils.conductor.sequences import FLEET
 from ..module_utils.conductor.walk import Move, Walk
 from ..module_utils.model.errors import together
@@ -90,6 +89,6 @@ def _told(walk, only_prepare, settings):
         told["says"] = "%s is on %s and %s" % (
             walk.move.name,
             walk.destination(),
-            unconfirmed(walk.last.get("confirm_in")),
+            unconfirmed.told(walk.last.get("confirm_in")),
         )
     return told

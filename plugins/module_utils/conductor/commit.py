@@ -18,22 +18,12 @@ from ..model.errors import BerthError, InstanceExists
 from ..model.lifecycle import CLAIM, OWN
 from ..model.messages import ClaimResult, Note, ScannedRecord, ScannedVolume
 from . import addressing, groups, volumes
+from .addressing import addresses
 from .errors import ClaimConflict, InstanceMoving
 from .found_nowhere import check_absent
 from .next_host import attempt_failed, said_by
 from .notes import Answers, Notes, called, put_together
-from .plan import (
-    BUILDING,
-    CLAIMING,
-    EXISTING,
-    Instance,
-    Plan,
-    PlannedInstance,
-    addresses,
-    fail,
-    host_of,
-    withdraw_claim,
-)
+from .plan import BUILDING, CLAIMING, EXISTING, Instance, Plan, PlannedInstance, fail, host_of, withdraw_claim
 from .quotas import OverQuota
 from .who_gives_way import give_way
 

@@ -1,17 +1,17 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where the instances of a run are: on a host, nowhere, in a move, or unknown because a host is silent. And which host
-may take back a record that was lost."""
+"""Where the instances of a run are: on a host, nowhere, in a move, on two hosts, in libvirt without a record, or unknown
+because a host is silent. And which host may take back a record that was lost."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Collection, Iterable, List, Optional, Tuple
+from typing import Collection, Iterable, List, Tuple
 
 from ..model import hints, state_hints
 from ..model.lifecycle import CLAIM, MOVING, OWN
-from . import notes, silence
+from . import notes, silence, unconfirmed
 from .errors import DomainWithoutRecord, DuplicateInstance, InstanceMoving, InstanceUnknown
 from .fleet import Fleet, Place
 from .found_nowhere import check_absent
@@ -139,17 +139,6 @@ def is_moving(place: Place) -> bool:
     return place["role"] not in (OWN, CLAIM) or place["phase"] in MOVING
 
 
-def unconfirmed(places: Iterable[Place]) -> Optional[Place]:
-    """The place of an instance that was resized and waits for confirmation (VERIFY_RESIZE), or None."""
-    owners = [place for place in places if place["role"] == OWN]
-    # With a second owner, it is the copy of a host that was given up as lost.
-    return owners[0] if len(owners) == 1 and is_unconfirmed(owners[0]) else None
-
-
-def is_unconfirmed(place: Place) -> bool:
-    return place["vm_state"] == "resized" and not place["task_state"]
-
-
 def _moving(name: str, uuid: str, places: List[Place]) -> InstanceMoving:
     """In Nova's words: the attribute that is in the way, and its state."""
     moving = [place for place in places if is_moving(place)]
@@ -166,7 +155,7 @@ def _moving(name: str, uuid: str, places: List[Place]) -> InstanceMoving:
     state = place["task_state"] or place["vm_state"]
     return InstanceMoving(
         "Instance %s is in %s %s (%s)" % (name, attr, state, hosts),
-        hint=hints.confirm_or_revert(name) if is_unconfirmed(place) else hints.finish_move(name),
+        hint=hints.confirm_or_revert(name) if unconfirmed.is_at(place) else hints.finish_move(name),
         uuid=uuid,
         attr=attr,
         state=state,

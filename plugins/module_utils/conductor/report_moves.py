@@ -11,9 +11,8 @@ from typing import Any, Dict, Optional, Tuple
 from ..model import lifecycle
 from ..model import migration as migrations
 from ..model.safe_text import clean_all
-from . import time_away
+from . import time_away, unconfirmed
 from .fleet import Place
-from .moving import unconfirmed
 from .report import FAILED, Outcome, address_of, failure, first_word
 
 # Operation -> the state shown afterwards.
@@ -140,7 +139,7 @@ def _why(operation: str, line: Outcome, before: Where, after: Where, last: Dict[
     was = " ".join(part for part, now in zip(other, (line.host, line.flavor)) if part and part != now)
     said = ["was %s" % was] if was else []
     if last.get("phase") == lifecycle.RESIZED:
-        said.append(unconfirmed(last.get("confirm_in")))
+        said.append(unconfirmed.told(last.get("confirm_in")))
     return "; ".join(said)
 
 

@@ -12,9 +12,9 @@ from typing import Collection, Dict, Iterable, List, Mapping
 from ..model import counting
 from ..model.errors import BerthError
 from ..model.messages import Document
-from . import drift
+from . import drift, unconfirmed
 from .fleet import Fleet, Place
-from .locate import check_no_stray, check_none_silent, generation_of, holders, unconfirmed
+from .locate import check_no_stray, check_none_silent, generation_of, holders
 from .notes import Notes
 from .plan import CLAIMING, EXISTING, UNCONFIRMED, Instance, fail
 
@@ -50,7 +50,7 @@ def sort_out(
 
 def _find(instance: Instance, fleet: Fleet, lost_hosts: Collection[str], strict: bool) -> None:
     places = {place["host"]: place for place in fleet.places.get(instance["uuid"], ())}
-    resized = unconfirmed(places.values())
+    resized = unconfirmed.place_among(places.values())
     if resized:
         _set_found(instance, fleet, resized["host"], UNCONFIRMED)
         instance["result"] = {"flavor": resized["flavor"]}
@@ -94,11 +94,3 @@ def _differs(instance: Instance, place: Place) -> List[str]:
 def _set_found(instance: Instance, fleet: Fleet, host: str, state: str) -> None:
     instance["host"], instance["host_uuid"] = host, fleet.documents[host]["uuid"]
     instance["state"], instance["existing"] = state, state != CLAIMING
-
-
-def set_group_members(instances: Dict[str, Instance], fleet: Fleet) -> None:
-    """Give each request the members of its server group, as the hosts report them."""
-    for instance in instances.values():
-        group = instance["spec"].get("group")
-        if group:
-            group["members"] = fleet.members(group, instance["project"])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
+    groups,
     quotas,
     report_creation,
     what_to_create,
@@ -174,7 +175,7 @@ def test_group_members_are_those_of_the_same_project():
     group = {"name": "g", "uuid": "g-id", "members": []}
     held = [record("b", group="g"), record("c", group="g", project="other"), record("d", group="h")]
     instances = what_to_create.sort_out({"a": spec("a", group)}, fleet(h1=held))
-    what_to_create.set_group_members(instances, fleet(h1=held))
+    groups.set_members(instances, fleet(h1=held))
     assert group["members"] == ["b"]
 
 
