@@ -8,8 +8,8 @@ from __future__ import annotations
 import dataclasses
 
 from ..module_utils.conductor import locks, volume_quotas, volumes
-from ..module_utils.conductor.duplicates import choose
 from ..module_utils.conductor.errors import InstanceMoving, KvmHostNotFound, SelectionNotExplicit
+from ..module_utils.conductor.keep_one import choose
 from ..module_utils.conductor.locate import locate, locate_to_delete, locate_to_take_back, locate_to_unlock
 from ..module_utils.conductor.locks import lock_of
 from ..module_utils.conductor.recovery import to_recover

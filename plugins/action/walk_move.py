@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import time
 
-from ..module_utils.conductor import time_away, unconfirmed
+from ..module_utils.conductor import downtime, unconfirmed
 from ..module_utils.conductor.errors import HostUnknown
 from ..module_utils.conductor.sequences import FLEET
 from ..module_utils.conductor.walk import Move, Walk
@@ -64,8 +64,8 @@ def _take(walk, answer):
         walk.stands()
     else:
         view, took = plain(answer["move"]), plain(answer.get("took") or {})
-        known = time_away.after(walk.away, walk.turn().leg.steps, took, time.monotonic())
-        walk.away = time_away.measured(view) or known
+        known = downtime.after(walk.away, walk.turn().leg.steps, took, time.monotonic())
+        walk.away = downtime.measured(view) or known
         walk.answered(view, plain(answer["token"]))
 
 
@@ -81,7 +81,7 @@ def _told(walk, only_prepare, settings):
         "failure": None if turn else walk.failure,
         "attempts": [] if turn else walk.attempts,
         "destination": None if turn else walk.destination(),
-        "away": None if turn else walk.away.get(time_away.SECONDS),
+        "away": None if turn else walk.away.get(downtime.SECONDS),
         "move": None if walk.turn() or walk.failure else walk.last,
         "says": None,
     }

@@ -15,7 +15,7 @@ from typing import Any, Callable, Collection, Dict, Iterator, List, Optional, Se
 from ..model import host_hints, state_hints
 from ..model.errors import BerthError
 from ..model.messages import Document, Note
-from . import doubles, silence
+from . import host_identity, silence
 from .notes import Answers, Notes, called, put_together
 
 # The fields of an instance in the host's document that a place copies.
@@ -193,16 +193,16 @@ def read_fleet(reports: Dict[str, Report], check: Callable[[Any], Document]) -> 
             document["service"] = {**document["service"], "disabled": True, "disabled_reason": not_prepared(name)}
         documents[name] = document
         notes[document["uuid"]] = report.get("notes") or {}
-    for uuid, names in list(doubles.twice(documents)):
+    for uuid, names in list(host_identity.twice(documents)):
         notes.pop(uuid, None)
         for name in names:
             del documents[name]
-            verdicts[name] = doubles.verdict(uuid, names)
-    alone = doubles.of_silent(documents, verdicts, notes)
+            verdicts[name] = host_identity.verdict(uuid, names)
+    alone = host_identity.of_silent(documents, verdicts, notes)
     for uuid, (name, silent) in alone.items():
         notes.pop(uuid, None)
         del documents[name]
-        verdicts[name] = doubles.verdict_alone(name, silent)
+        verdicts[name] = host_identity.verdict_alone(name, silent)
     return Fleet(documents, verdicts, notes, strays, faults, {uuid: name for uuid, (name, _silent) in alone.items()})
 
 

@@ -11,7 +11,7 @@ from typing import Any, Dict, Optional, Tuple
 from ..model import lifecycle
 from ..model import migration as migrations
 from ..model.safe_text import clean_all
-from . import time_away, unconfirmed
+from . import downtime, unconfirmed
 from .fleet import Place
 from .report import FAILED, Outcome, address_of, failure, first_word
 
@@ -75,7 +75,7 @@ def outcome(operation: str, name: str, moves: Dict[str, Any], done: Dict[str, An
                 len(attempts) + 1,
                 ", ".join("%s on %s" % (entry["code"], entry["host"]) for entry in attempts),
             )
-        away = time_away.said(walked)
+        away = downtime.said(walked)
         line.why = "; ".join(filter(None, [line.why, away, *differs]))
     return line
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Collection, Mapping, Sequence
 
 from ..model import fleet_hints, hints, host_hints
-from . import doubles
+from . import host_identity
 from .errors import HostNotLost
 
 NO_ANSWER, HUNG, UNPREPARED = "UNREACHABLE", "LibvirtTimeout", "HostNotPrepared"
@@ -43,7 +43,7 @@ def hint(hosts: Sequence[str], reasons: Mapping[str, str]) -> str:
 
 def _is_listed_twice(reason: str) -> bool:
     """Both answer, so nothing on them is out of order: the inventory is."""
-    return reason.startswith(doubles.TWICE) and doubles.ALL_SAY in reason
+    return reason.startswith(host_identity.TWICE) and host_identity.ALL_SAY in reason
 
 
 def check_lost(lost: Collection[str], reasons: Mapping[str, str]) -> None:

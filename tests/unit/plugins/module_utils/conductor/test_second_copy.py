@@ -15,8 +15,8 @@ from records import plant
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import state_directory, whereabouts
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
-    duplicates,
     errors,
+    keep_one,
     locate,
     sides,
     telling,
@@ -136,10 +136,10 @@ def test_the_copy_that_stays_does_not_count_on_from_another_that_miscounts(fleet
     assert fleet.run() is None
     plant(fleet.hosts["h2"].store, fleet.hosts["h1"].record().replace(generation=[1 << 40, 0]))
     with pytest.raises(counting.EpochImplausible, match="h2") as caught:
-        duplicates.choose(fleet.read(), "web1", WEB, "h1", True, ())
+        keep_one.choose(fleet.read(), "web1", WEB, "h1", True, ())
     assert caught.value.hint == counting_hints.take_out_miscounting("h2")
     del fleet.inventory["h2"]
-    assert duplicates.choose(fleet.read(), "web1", WEB, "h1", True, ()).others == []
+    assert keep_one.choose(fleet.read(), "web1", WEB, "h1", True, ()).others == []
 
 
 def says_of_itself(fleet, liar, part, epoch):
