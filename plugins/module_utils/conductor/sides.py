@@ -189,7 +189,7 @@ def _unanswered(side: Side, silent: Mapping[str, str], lost: Collection[str], na
 
 def _check_no_hung_libvirt(name: str, silent: Mapping[str, str]) -> None:
     """A host that answers but whose libvirt hangs may be the one with the instance."""
-    hung = sorted(host for host, reason in silent.items() if reason.startswith(silence.HUNG))
+    hung = sorted(host for host, reason in silent.items() if silence.has_code(reason, silence.HUNG))
     if hung:
         raise HostLibvirtTimeout(
             "libvirt on %s does not answer, so it is not known whether %s is there" % (", ".join(hung), name),
