@@ -29,6 +29,7 @@ from ..module_utils.model.identity import project_of, uuid_of
 from ..module_utils.placement.options import oldest_facts
 from ..module_utils.placement.request import build_request
 from ..plugin_utils import acting, failed_requests, receipts
+from ..plugin_utils.berth_name import check_counts
 from ..plugin_utils.controller import (
     INSTANCE,
     ControllerAction,
@@ -44,15 +45,7 @@ from ..plugin_utils.controller import (
 )
 from ..plugin_utils.plain import plain
 from ..plugin_utils.screen import say, verbosity, warn
-from ..plugin_utils.selection import (
-    check_counts,
-    check_hosts,
-    check_own_name,
-    in_inventory,
-    known_hosts,
-    selected,
-    warn_of_lost,
-)
+from ..plugin_utils.selection import check_hosts, check_own_name, in_inventory, known_hosts, selected, warn_of_lost
 from ..plugin_utils.telling_owners import tell_owners
 from ..plugin_utils.whose_variables import Catalogs
 

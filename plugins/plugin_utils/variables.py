@@ -22,6 +22,7 @@ from ..module_utils.model.suggest import meant, nearest
 from . import limits, receipts
 from .controller import CATALOG, INSTANCE, is_true, raw_vars, variables
 from .misplaced import ROLE, listed, warn_of_misplaced
+from .patterns import PATTERNS, check_patterns
 from .plain import number
 from .whose_variables import value_of
 
@@ -140,6 +141,7 @@ def check_variables(action: Any, task_vars: Dict[str, Any], kvm_hosts: Iterable[
     """Raise UnknownVariable for all unknown ones: of every host of the inventory, selected or not, of -e and of the
     play, and InvalidInput for a value that CHECKED refuses. Warn of settings of KVM hosts that are set on an
     instance."""
+    check_patterns(task_vars.get("ansible_limit"), action.own_variables(task_vars, PATTERNS))
     given = load_extra_vars(action._loader)
     if LEFT_OVER in given:
         raise InvalidInput("-e", given[LEFT_OVER], "name=value", hint=input_hints.quote_value())
