@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from ..plugin_utils import known_cryptography, run_report, trust
-from ..plugin_utils.controller import ControllerAction, kvm_hosts
+from ..plugin_utils.controller import ControllerAction
+from ..plugin_utils.inventory_variables import kvm_hosts
 from ..plugin_utils.selection import check_hosts_selected
 from ..plugin_utils.variables import check_variables
 

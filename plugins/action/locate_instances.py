@@ -22,16 +22,10 @@ from ..module_utils.model.identity import project_of, uuid_of
 from ..module_utils.model.lifecycle import OWN
 from ..module_utils.model.schema import OneOf, Text
 from ..module_utils.model.volumes import volume_uuid
-from ..plugin_utils.controller import (
-    ControllerAction,
-    is_true,
-    kvm_hosts,
-    lost_hosts,
-    read_reports,
-    variables,
-    who_locked,
-)
+from ..plugin_utils.answers_of_hosts import read_reports
+from ..plugin_utils.controller import ControllerAction
 from ..plugin_utils.inventory_differences import InventoryDifferences, by_hand
+from ..plugin_utils.inventory_variables import is_true, kvm_hosts, lost_hosts, variables, who_locked
 from ..plugin_utils.screen import say
 from ..plugin_utils.selection import in_inventory, known_hosts, not_found, selected, warn_of_lost
 

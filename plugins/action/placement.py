@@ -29,20 +29,10 @@ from ..module_utils.model.identity import project_of, uuid_of
 from ..module_utils.placement.options import oldest_facts
 from ..module_utils.placement.request import build_request
 from ..plugin_utils import acting, failed_requests, receipts
+from ..plugin_utils.answers_of_hosts import read_reports, replies
 from ..plugin_utils.berth_name import check_counts
-from ..plugin_utils.controller import (
-    INSTANCE,
-    ControllerAction,
-    is_true,
-    kvm_hosts,
-    lost_hosts,
-    new_token,
-    plan_result,
-    read_reports,
-    replies,
-    variables,
-    who_locked,
-)
+from ..plugin_utils.controller import ControllerAction, new_token, plan_result
+from ..plugin_utils.inventory_variables import INSTANCE, is_true, kvm_hosts, lost_hosts, variables, who_locked
 from ..plugin_utils.plain import plain
 from ..plugin_utils.screen import say, verbosity, warn
 from ..plugin_utils.selection import check_hosts, check_own_name, in_inventory, known_hosts, selected, warn_of_lost

@@ -27,18 +27,10 @@ from ..module_utils.model.identity import uuid_of
 from ..module_utils.model.schema import OneOf
 from ..module_utils.placement.request import resize_request
 from ..plugin_utils import receipts
-from ..plugin_utils.controller import (
-    ControllerAction,
-    kvm_hosts,
-    lost_hosts,
-    new_token,
-    raw_vars,
-    read_reports,
-    replies,
-    variables,
-    who_locked,
-)
+from ..plugin_utils.answers_of_hosts import read_reports, replies
+from ..plugin_utils.controller import ControllerAction, new_token
 from ..plugin_utils.inventory_differences import InventoryDifferences, owner
+from ..plugin_utils.inventory_variables import kvm_hosts, lost_hosts, raw_vars, variables, who_locked
 from ..plugin_utils.plain import plain
 from ..plugin_utils.screen import say, verbosity
 from ..plugin_utils.selection import InstanceNotFound, known_hosts, not_found, selected, warn_of_lost

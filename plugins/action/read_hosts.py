@@ -11,17 +11,11 @@ from ..module_utils.conductor.errors import NoHostAnswered
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import uuid_of
 from ..plugin_utils import run_report
+from ..plugin_utils.answers_of_hosts import reason_of
 from ..plugin_utils.asking import answers, ask, warnings
 from ..plugin_utils.berth_name import COUNTS, check_counts, check_name
-from ..plugin_utils.controller import (
-    ControllerAction,
-    described,
-    instances_among,
-    kvm_hosts,
-    raw_vars,
-    reason_of,
-    variables,
-)
+from ..plugin_utils.controller import ControllerAction
+from ..plugin_utils.inventory_variables import described, instances_among, kvm_hosts, raw_vars, variables
 from ..plugin_utils.selection import no_kvm_hosts
 from ..plugin_utils.variables import check_variables
 

@@ -11,19 +11,11 @@ from ..module_utils.conductor.locate import locate
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import uuid_of
 from ..plugin_utils import failed_requests
+from ..plugin_utils.answers_of_hosts import read_reports, reason_of
 from ..plugin_utils.asking import answers, ask
-from ..plugin_utils.controller import (
-    ControllerAction,
-    instances_among,
-    kvm_hosts,
-    lost_hosts,
-    outcomes_reported,
-    read_reports,
-    reason_of,
-    results_fact,
-    variables,
-)
+from ..plugin_utils.controller import ControllerAction, outcomes_reported, results_fact
 from ..plugin_utils.inventory_differences import InventoryDifferences
+from ..plugin_utils.inventory_variables import instances_among, kvm_hosts, lost_hosts, variables
 from ..plugin_utils.screen import events_shown, say
 from ..plugin_utils.selection import in_inventory, not_found
 

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""berth_name, an instance that no inventory has to describe: one name, and how many instances it stands for (berth_count)."""
+"""berth_name, an instance that no inventory has to describe: one name, which may stand for several (berth_count)."""
 
 from __future__ import annotations
 

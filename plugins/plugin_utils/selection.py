@@ -19,7 +19,7 @@ from ..module_utils.model.errors import InvalidInput, joined, together
 from ..module_utils.model.identity import RESERVED
 from ..module_utils.model.messages import hosts_named
 from ..module_utils.model.suggest import did_you_mean, nearest
-from .controller import instances_among, kvm_hosts, raw_vars, with_variable
+from .inventory_variables import instances_among, kvm_hosts, raw_vars, with_variable
 from .screen import warn
 
 

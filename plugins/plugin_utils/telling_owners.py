@@ -10,8 +10,8 @@ from typing import Any, Dict, Iterable
 
 from ..module_utils.conductor.telling import lacking
 from ..module_utils.model.messages import Document
+from .answers_of_hosts import replies
 from .asking import ask
-from .controller import replies
 
 
 def tell_owners(action: Any, task_vars: Dict[str, Any], told: Document, hosts: Iterable[str]) -> None:

@@ -20,7 +20,7 @@ from ..module_utils.model.errors import BerthError, InvalidInput, joined
 from ..module_utils.model.schema import ListOf, Text, Whole
 from ..module_utils.model.suggest import meant, nearest
 from . import limits, receipts
-from .controller import CATALOG, INSTANCE, is_true, raw_vars, variables
+from .inventory_variables import CATALOG, INSTANCE, is_true, raw_vars, variables
 from .misplaced import ROLE, listed, warn_of_misplaced
 from .patterns import PATTERNS, check_patterns
 from .plain import number
