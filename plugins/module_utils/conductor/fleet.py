@@ -1,7 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the hosts reported, checked: the documents that placement may use, and for each other host why it has none.
+"""What the hosts reported, checked: the documents that placement may use, and for each other host why it has none. A host
+that was never prepared counts with what it holds, and gets nothing new.
 
 A host is known here by its inventory name, never by a name that it sends.
 """

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The course of a create: what is claimed where, what is built, what is tried next.
+"""The course of a create: what is claimed where, what is built, what is tried next, and what hosts note at its end.
 
 A plan is plain data and is passed from play to play. Each function takes a plan and updates it with what the hosts
 answered; nothing here talks to a host. The rounds are: claims -> (hosts claim, then all are read again) -> commit.py ->
