@@ -128,13 +128,7 @@ class ActionModule(ControllerAction):
             names, task_vars, catalogs, known_hosts(task_vars, hosts), acting.RUN if given.get("berth_count") else None
         )
         self._takes_over = args["take_over"]
-        instances = self._sorted_out(requests, fleet, given)
-        groups.set_members(instances, fleet)
-        volumes.settle(instances, fleet, self._lost)
-        quotas.before_placement(instances, fleet, catalog.quotas)
-        self._give_addresses(instances, fleet, catalogs)
-        if given.get("berth_count"):
-            _hold_to_count(instances, int(given.get("berth_min_count") or given["berth_count"]))
+        instances = self._to_place(requests, fleet, catalogs, given)
         decision = placing.place(
             instances,
             fleet,
@@ -159,6 +153,17 @@ class ActionModule(ControllerAction):
         if result["failures"] and not args["plan"]:
             result.update(no_place(result["failures"]))
         return result
+
+    def _to_place(self, requests, fleet, catalogs, given):
+        """The instances with all that placement needs to know of them; those that fail before it have their error."""
+        instances = self._sorted_out(requests, fleet, given)
+        groups.set_members(instances, fleet)
+        volumes.settle(instances, fleet, self._lost)
+        quotas.before_placement(instances, fleet, catalogs.shared.quotas)
+        self._give_addresses(instances, fleet, catalogs)
+        if given.get("berth_count"):
+            _hold_to_count(instances, int(given.get("berth_min_count") or given["berth_count"]))
+        return instances
 
     def _sorted_out(self, requests, fleet, given):
         """The instances of the plan: those that exist, those that cannot be created, and those to place."""

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Any, Dict, List, NamedTuple
+
 from ..module_utils.conductor import (
     commit_move,
     groups,
@@ -17,7 +19,8 @@ from ..module_utils.conductor import (
     unconfirmed,
     what_to_create,
 )
-from ..module_utils.conductor.errors import KvmHostNotFound, SelectionNotExplicit
+from ..module_utils.conductor.errors import KvmHostNotFound
+from ..module_utils.conductor.fleet import Fleet
 from ..module_utils.conductor.locate import locate
 from ..module_utils.conductor.locks import check_unlocked_there
 from ..module_utils.conductor.plan import FAILED
@@ -33,12 +36,22 @@ from ..plugin_utils.inventory_differences import InventoryDifferences, owner
 from ..plugin_utils.inventory_variables import kvm_hosts, lost_hosts, raw_vars, variables, who_locked
 from ..plugin_utils.plain import plain
 from ..plugin_utils.screen import say, verbosity
-from ..plugin_utils.selection import InstanceNotFound, known_hosts, not_found, selected, warn_of_lost
+from ..plugin_utils.selection import InstanceNotFound, check_explicit, known_hosts, not_found, selected, warn_of_lost
 from ..plugin_utils.telling_owners import tell_owners
 from ..plugin_utils.whose_variables import Catalogs
 
 KINDS = {"resize": migration.RESIZE, "cold_migrate": migration.COLD, "live_migrate": migration.LIVE, "migrate": None}
 MIGRATION = OneOf("auto", "cold", "live")
+
+
+class _Run(NamedTuple):
+    """What all moves of the run are planned from. ``views``: host -> {instance uuid: the host's view of its move}."""
+
+    task_vars: Dict[str, Any]
+    catalogs: Catalogs
+    fleet: Fleet
+    views: Dict[str, Dict[str, Any]]
+    lost: List[str]
 
 
 class ActionModule(ControllerAction):
@@ -82,24 +95,14 @@ class ActionModule(ControllerAction):
         given = self.own_variables(task_vars, ["berth_migration"])
         self._migration = MIGRATION.check(given.get("berth_migration", "auto"), "berth_migration")
         names = selected(task_vars, args["instances"], hosts)
-        if names and not args["selected"]:
-            raise SelectionNotExplicit(
-                "without a selection %s is about all %d instances of the inventory" % (action, len(names)),
-                hint=hints.select_instances(),
-                instances=names,
-            )
+        check_explicit(names, args["selected"], action, hints.select_instances())
         catalogs = Catalogs(task_vars, names, hosts, self._loader)
         catalog = catalogs.shared
         lost = lost_hosts(catalogs.run)
         warn_of_lost(lost, known_hosts(task_vars, hosts), fleet)
-        moves, errors = {}, {}
-        for name in names:
-            try:
-                moves[name] = self._plan(name, action, kind, task_vars, catalogs, fleet, views, args["target"], lost)
-            except InstanceNotFound as error:
-                errors[name] = (error if fleet.verdicts else not_found(task_vars, fleet, name)).to_dict()
-            except BerthError as error:
-                errors[name] = error.to_dict()
+        moves, errors = self._plan_all(
+            _Run(task_vars, catalogs, fleet, views, lost), names, action, kind, args["target"]
+        )
         if action == "confirm_due":
             moves, errors = self._due(moves), {}
         self._place(moves, errors, args, catalog, fleet, task_vars)
@@ -125,7 +128,21 @@ class ActionModule(ControllerAction):
                 found[host] = {view["uuid"]: view for view in plain(reply["moves"])}
         return found
 
-    def _plan(self, name, action, kind, task_vars, catalogs, fleet, views, target, lost):
+    def _plan_all(self, run, names, action, kind, target):
+        """({name: move}, {name: error})."""
+        moves, errors = {}, {}
+        for name in names:
+            try:
+                moves[name] = self._plan(run, name, action, kind, target)
+            except InstanceNotFound as error:
+                nowhere = error if run.fleet.verdicts else not_found(run.task_vars, run.fleet, name)
+                errors[name] = nowhere.to_dict()
+            except BerthError as error:
+                errors[name] = error.to_dict()
+        return moves, errors
+
+    def _plan(self, run, name, action, kind, target):
+        task_vars, catalogs, fleet, views, lost = run
         values = variables(task_vars, name, ("berth_flavor", "berth_locked", "berth_project"))
         uuid = uuid_of(name, values)
         check_unlocked_there(name, fleet.places.get(uuid, ()))

@@ -1,9 +1,9 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Checks of what is an instance and what a KVM host: that playbooks/vars/run.yml selected instances, that none is a KVM
-host, that no KVM host has a flavor (berth_flavor), that the hosts that a request names are KVM hosts; and the error for
-a name that is no instance, with what was probably meant.
+"""Checks of what is an instance and what a KVM host: that playbooks/vars/run.yml selected instances, and a person named
+them where the whole inventory is no default; that none is a KVM host, that no KVM host has a flavor (berth_flavor), that
+the hosts that a request names are KVM hosts; and the error for a name that is no instance, with what was probably meant.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 from typing import Any, Dict, Iterable, List
 
-from ..module_utils.conductor.errors import KvmHostNotFound, NoHostAnswered
+from ..module_utils.conductor.errors import KvmHostNotFound, NoHostAnswered, SelectionNotExplicit
 from ..module_utils.conductor.fleet import Fleet
 from ..module_utils.conductor.sides import InstanceNotFound
 from ..module_utils.model import hints, input_hints
@@ -32,6 +32,16 @@ def selected(task_vars: Dict[str, Any], names: List[str], hosts: List[str]) -> L
         _check_nothing_selected(task_vars)
         warn("No instance is selected: no host of the inventory in question has the variable berth_flavor")
     return found
+
+
+def check_explicit(names: List[str], explicit: bool, operation: str, hint: str) -> None:
+    """Raise SelectionNotExplicit if an operation that needs a selection is about the whole inventory without one."""
+    if names and not explicit:
+        raise SelectionNotExplicit(
+            "without a selection %s is about all %d instances of the inventory" % (operation, len(names)),
+            hint=hint,
+            instances=names,
+        )
 
 
 def _check_nothing_selected(task_vars: Dict[str, Any]) -> None:

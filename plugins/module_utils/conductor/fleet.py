@@ -166,45 +166,51 @@ class Fleet:
 def read_fleet(reports: Dict[str, Report], check: Callable[[Any], Document]) -> Fleet:
     """``reports`` are by inventory name. A document that breaks the schema becomes a verdict, not an error; so does a
     state directory whose host itself says that its records do not count."""
-    documents: Dict[str, Document] = {}
-    verdicts: Dict[str, str] = {}
-    notes: Dict[str, Dict[str, Note]] = {}
-    strays: Dict[str, List[Stray]] = {}
-    faults: Dict[str, str] = {}
+    fleet = Fleet({}, {})
     for name, report in reports.items():
-        if "document" not in report:
-            verdicts[name] = report.get("reason") or "gave no facts"
-            continue
-        try:
-            document = check(report["document"])
-        except BerthError as error:
-            verdicts[name] = "%s: %s" % (error.code, error)
-            continue
-        document["host"] = document["node"] = name
-        if report.get("cell"):
-            document["cell"] = report["cell"]
-        for uuid, stray in _strays(name, document):
-            strays.setdefault(uuid, []).append(stray)
-        fault = (document.get("state") or {}).get("fault")
-        if fault:
-            verdicts[name] = "StateDirectoryChanged: %s. %s" % (fault, state_hints.mount_state_directory("it"))
-            faults[document["uuid"]] = fault
-            continue
-        if not document.get("prepared", True):
-            document["service"] = {**document["service"], "disabled": True, "disabled_reason": not_prepared(name)}
-        documents[name] = document
-        notes[document["uuid"]] = report.get("notes") or {}
-    for uuid, names in list(host_identity.twice(documents)):
-        notes.pop(uuid, None)
+        if "document" in report:
+            _read_document(fleet, name, report, check)
+        else:
+            fleet.verdicts[name] = report.get("reason") or "gave no facts"
+    _leave_out_doubles(fleet)
+    return fleet
+
+
+def _read_document(fleet: Fleet, name: str, report: Report, check: Callable[[Any], Document]) -> None:
+    try:
+        document = check(report["document"])
+    except BerthError as error:
+        fleet.verdicts[name] = "%s: %s" % (error.code, error)
+        return
+    document["host"] = document["node"] = name
+    if report.get("cell"):
+        document["cell"] = report["cell"]
+    for uuid, stray in _strays(name, document):
+        fleet.strays.setdefault(uuid, []).append(stray)
+    fault = (document.get("state") or {}).get("fault")
+    if fault:
+        fleet.verdicts[name] = "StateDirectoryChanged: %s. %s" % (fault, state_hints.mount_state_directory("it"))
+        fleet.faults[document["uuid"]] = fault
+        return
+    if not document.get("prepared", True):
+        document["service"] = {**document["service"], "disabled": True, "disabled_reason": not_prepared(name)}
+    fleet.documents[name] = document
+    fleet.notes[document["uuid"]] = report.get("notes") or {}
+
+
+def _leave_out_doubles(fleet: Fleet) -> None:
+    """Hosts that answer with one uuid, and one that answers with that of a silent host, do not count."""
+    for uuid, names in list(host_identity.twice(fleet.documents)):
+        del fleet.notes[uuid]
         for name in names:
-            del documents[name]
-            verdicts[name] = host_identity.verdict(uuid, names)
-    alone = host_identity.of_silent(documents, verdicts, notes)
+            del fleet.documents[name]
+            fleet.verdicts[name] = host_identity.verdict(uuid, names)
+    alone = host_identity.of_silent(fleet.documents, fleet.verdicts, fleet.notes)
     for uuid, (name, silent) in alone.items():
-        notes.pop(uuid, None)
-        del documents[name]
-        verdicts[name] = host_identity.verdict_alone(name, silent)
-    return Fleet(documents, verdicts, notes, strays, faults, {uuid: name for uuid, (name, _silent) in alone.items()})
+        del fleet.notes[uuid]
+        del fleet.documents[name]
+        fleet.verdicts[name] = host_identity.verdict_alone(name, silent)
+        fleet.doubles[uuid] = name
 
 
 def not_prepared(host: str) -> str:

@@ -88,19 +88,7 @@ def plan(
         return _sweep(action, uuid, name, sides)
     owner = here if here["role"] == "OWN" else there if there["role"] == "OWN" or not here["role"] else here
     migration = owner.get("migration")
-    move: PlannedMove = {
-        "uuid": uuid,
-        "name": name,
-        "source": source,
-        "destination": destination,
-        "sequence": None,
-        "settles": False,
-        "kind": migration["type"] if migration else kind,
-        "token": {"op": owner.get("op"), "attempt": max(here.get("attempt") or 0, there.get("attempt") or 0)},
-        "views": {"source": here, "destination": there},
-        "why": None,
-        "place": False,
-    }
+    move = _not_planned(uuid, name, sides, migration["type"] if migration else kind, owner.get("op"))
     if destination is None:
         return _from_rest(move, action, kind, here, wanted)
     if action == sequences.MOVE and not (migration and is_wanted(migration, kind, wanted, destination, target)):
@@ -116,6 +104,24 @@ def plan(
     move["why"] = _why(move, reaches, lost)
     move["confirm_in"] = owner.get("confirm_in")
     return move
+
+
+def _not_planned(uuid: str, name: str, sides: Sides, kind: str, op: Optional[str]) -> PlannedMove:
+    """The move before it is known what to do."""
+    source, here, destination, there = sides
+    return {
+        "uuid": uuid,
+        "name": name,
+        "source": source,
+        "destination": destination,
+        "sequence": None,
+        "settles": False,
+        "kind": kind,
+        "token": {"op": op, "attempt": max(here.get("attempt") or 0, there.get("attempt") or 0)},
+        "views": {"source": here, "destination": there},
+        "why": None,
+        "place": False,
+    }
 
 
 def _why(move: PlannedMove, reaches: bool, lost: Optional[str]) -> str:

@@ -13,7 +13,7 @@ from ..model.messages import Document
 from .plan import ACTIVE, EXISTING, Instance, Plan, host_of
 
 
-class Look(TypedDict):
+class SettledInstance(TypedDict):
     """What a host reports about an instance that is as its record says, see compute/guest/settled.py."""
 
     uuid: str
@@ -23,7 +23,7 @@ class Look(TypedDict):
     instance: Document
 
 
-def pass_over_unchanged(plan: Plan, looks: Mapping[str, Iterable[Look]]) -> None:
+def pass_over_unchanged(plan: Plan, looks: Mapping[str, Iterable[SettledInstance]]) -> None:
     """Remove from the builds the instances that are already as requested, judging by ``looks`` (host -> its reports).
     Any other instance gets a call of its own, also one that its host did not report."""
     found = {host: {look["uuid"]: look for look in told} for host, told in looks.items()}
@@ -37,7 +37,7 @@ def pass_over_unchanged(plan: Plan, looks: Mapping[str, Iterable[Look]]) -> None
             plan["build"].remove(name)
 
 
-def _is_as_wanted(instance: Instance, look: Look) -> bool:
+def _is_as_wanted(instance: Instance, look: SettledInstance) -> bool:
     """Whether the module instance would change nothing and report nothing new."""
     power, shown = berth_state.power_state(instance.get("berth_state"), instance.get("locked")), look["instance"]
     if power and not shown.get("locked") and not (look["converged"] and shown.get("power_state") == power):
