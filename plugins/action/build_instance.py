@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ..module_utils.conductor.builds import to_upload
+from ..module_utils.conductor.builds_of_hosts import to_upload
 from ..module_utils.conductor.errors import KvmHostNotFound
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.safe_text import visible_all

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ansible.errors import AnsibleError
 from ansible.module_utils.common.validation import check_type_int
 
-from ..module_utils.conductor.builds import builds_of_hosts
+from ..module_utils.conductor.builds_of_hosts import builds_of_hosts
 from ..module_utils.model.errors import BerthError
 from ..plugin_utils import builds
 from ..plugin_utils.asking import answers, ask, warnings

@@ -12,6 +12,7 @@ from ..module_utils.conductor.errors import InstanceMoving, KvmHostNotFound
 from ..module_utils.conductor.keep_one import choose
 from ..module_utils.conductor.locate import locate, locate_to_delete, locate_to_take_back, locate_to_unlock
 from ..module_utils.conductor.locks import lock_of
+from ..module_utils.conductor.operations import NEED_ONE, OPERATIONS, TELL_DIFFERENCES
 from ..module_utils.conductor.recovery import to_recover
 from ..module_utils.model import data_disks, hints, nics
 from ..module_utils.model.errors import BerthError, InvalidInput
@@ -27,17 +28,9 @@ from ..plugin_utils.screen import say
 from ..plugin_utils.selection import check_explicit, in_inventory, known_hosts, not_found, selected, warn_of_lost
 from ..plugin_utils.wanted_disks import wanted_disks
 
-METHODS = (
-    "console", "delete", "keep_one", "lock", "reboot", "recover", "recover_record", "remove_set_aside", "start", "stop", "unlock",
-    "update_disks",
-)  # fmt: skip
 FIND = {"delete": locate_to_delete, "recover_record": locate_to_take_back, "unlock": locate_to_unlock}
 RUN = ("berth_keep_on", "berth_keep_on_confirmed", "berth_lost_hosts", "berth_set_aside_on")
 CHECKED = {"berth_reboot": OneOf("soft", "hard"), "berth_lock_reason": Text(longest=200, empty=True)}
-# These need an existing instance. Deleting, stopping or recovering one that does not exist has nothing to do.
-NEEDED = ("console", "keep_one", "lock", "reboot", "recover_record", "start", "unlock", "update_disks")
-# These report differences from the inventory, which they leave as they are.
-TELLING = ("console", "keep_one", "lock", "reboot", "recover", "start", "stop", "unlock", "update_disks")
 
 
 class ActionModule(ControllerAction):
@@ -45,7 +38,7 @@ class ActionModule(ControllerAction):
         "instances": {"type": "list", "elements": "str", "required": True},
         "hosts": {"type": "list", "elements": "str"},
         "selected": {"type": "bool", "default": True},
-        "method": {"type": "str", "required": True, "choices": list(METHODS)},
+        "method": {"type": "str", "required": True, "choices": list(OPERATIONS)},
     }
 
     def reported(self, result):
@@ -72,10 +65,12 @@ class ActionModule(ControllerAction):
                 disks = wanted_disks(task_vars, fleet, name, task, given, run) if method == "update_disks" else {}
                 found[name] = {**task, **disks}
                 if not found[name]["hosts"] and not fleet.places.get(uuid):
-                    if method in NEEDED or not in_inventory(task_vars, name):
+                    if method in NEED_ONE or not in_inventory(task_vars, name):
                         raise not_found(task_vars, fleet, name)
                 said = note(method, given.get("berth_state"), who_locked(given), fleet.places.get(uuid, ()))
-                differs = inventory.differences(name, _as_left(fleet, found[name])) if method in TELLING else ()
+                differs = (
+                    inventory.differences(name, _as_left(fleet, found[name])) if method in TELL_DIFFERENCES else ()
+                )
                 notes[name] = joined(said, *differs)
             except BerthError as error:
                 if isinstance(error, InstanceMoving) and method == "delete":
@@ -89,7 +84,7 @@ class ActionModule(ControllerAction):
             "skipped": self._skipped,
             "shown": {name: _shown(fleet, task["uuid"], task.get("stays")) for name, task in found.items()},
             "notes": notes,
-            "by_hand": _by_hand(fleet, found if method in TELLING else {}),
+            "by_hand": _by_hand(fleet, found if method in TELL_DIFFERENCES else {}),
             "instances": found,
             "found": [name for name in found if found[name]["hosts"]],
             "moving": moving,
