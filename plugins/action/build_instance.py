@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-from ..module_utils.conductor.build_results import to_upload
+from ..module_utils.conductor.builds_of_hosts import to_upload
 from ..module_utils.conductor.errors import KvmHostNotFound
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.safe_text import visible_all
 from ..plugin_utils import builds, uploads
-from ..plugin_utils.controller import kvm_hosts, power_state, variables
 from ..plugin_utils.host_reply import HostAction, answer_of, ask_module, host_of
+from ..plugin_utils.inventory_variables import kvm_hosts, power_state, variables
 
 
 class ActionModule(HostAction):

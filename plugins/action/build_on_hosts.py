@@ -8,12 +8,13 @@ from __future__ import annotations
 from ansible.errors import AnsibleError
 from ansible.module_utils.common.validation import check_type_int
 
-from ..module_utils.conductor.build_results import builds_of_hosts
+from ..module_utils.conductor.builds_of_hosts import builds_of_hosts
 from ..module_utils.model.errors import BerthError
 from ..plugin_utils import builds
 from ..plugin_utils.asking import answers, ask, warnings
-from ..plugin_utils.controller import ControllerAction, current_plan, variables
+from ..plugin_utils.controller import ControllerAction, current_plan
 from ..plugin_utils.host_reply import answer_of
+from ..plugin_utils.inventory_variables import variables
 
 NOTHING_SAID = {"changed": False, "reason": "its answer says nothing of this instance"}
 

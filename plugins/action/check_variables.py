@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 from ..plugin_utils import known_cryptography, run_report, trust
-from ..plugin_utils.controller import ControllerAction, kvm_hosts
-from ..plugin_utils.selection import PATTERNS, check_hosts_selected, check_patterns
+from ..plugin_utils.controller import ControllerAction
+from ..plugin_utils.inventory_variables import kvm_hosts
+from ..plugin_utils.selection import check_hosts_selected
 from ..plugin_utils.variables import check_variables
 
 
@@ -16,7 +17,6 @@ class ActionModule(ControllerAction):
 
     def act(self, args, task_vars):
         run_report.begin(self, task_vars)
-        check_patterns(task_vars.get("ansible_limit"), self.own_variables(task_vars, PATTERNS))
         check_variables(self, task_vars, kvm_hosts(task_vars, args["hosts"]))
         if args["hosts"] is not None:
             check_hosts_selected(task_vars, args["hosts"])

@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-from ..module_utils.conductor.moving import check_claim
+from ..module_utils.conductor.commit_move import check_claim
 from ..module_utils.model.catalog import Catalog
-from ..plugin_utils.controller import CATALOG, ControllerAction
+from ..plugin_utils.controller import ControllerAction
+from ..plugin_utils.inventory_variables import CATALOG
 from ..plugin_utils.plain import plain
 
 

@@ -10,7 +10,8 @@ from ..module_utils.model import aggregate
 from ..module_utils.model.catalog import Catalog
 from ..module_utils.model.errors import BerthError
 from ..module_utils.placement.explain import fleet_lines
-from ..plugin_utils.controller import ControllerAction, read_reports, replies
+from ..plugin_utils.answers_of_hosts import read_reports, replies
+from ..plugin_utils.controller import ControllerAction
 from ..plugin_utils.documents import write_document
 from ..plugin_utils.plain import plain
 from ..plugin_utils.screen import say

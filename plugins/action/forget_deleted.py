@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 from ..plugin_utils import group_members
+from ..plugin_utils.answers_of_hosts import replies
 from ..plugin_utils.asking import ask
-from ..plugin_utils.controller import ControllerAction, controller_fact, raw_vars, replies
+from ..plugin_utils.controller import ControllerAction, controller_fact
+from ..plugin_utils.inventory_variables import raw_vars
 
 
 class ActionModule(ControllerAction):

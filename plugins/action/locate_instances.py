@@ -7,54 +7,30 @@ from __future__ import annotations
 
 import dataclasses
 
-from ..module_utils.conductor import volume_quotas, volumes
-from ..module_utils.conductor.duplicates import choose
-from ..module_utils.conductor.errors import InstanceMoving, KvmHostNotFound, SelectionNotExplicit
-from ..module_utils.conductor.locate import (
-    check_unlocked,
-    check_unlocked_there,
-    locate,
-    locate_to_delete,
-    locate_to_take_back,
-    locate_to_unlock,
-    lock_of,
-)
+from ..module_utils.conductor import locks, volume_quotas
+from ..module_utils.conductor.errors import InstanceMoving, KvmHostNotFound
+from ..module_utils.conductor.keep_one import choose
+from ..module_utils.conductor.locate import locate, locate_to_delete, locate_to_take_back, locate_to_unlock
+from ..module_utils.conductor.locks import lock_of
+from ..module_utils.conductor.operations import NEED_ONE, OPERATIONS, TELL_DIFFERENCES
 from ..module_utils.conductor.recovery import to_recover
 from ..module_utils.model import data_disks, hints, nics
-from ..module_utils.model.catalog import Catalog, defined_volume
-from ..module_utils.model.catalog_schema import INSTANCE, VOLUMES
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.guest_address import guest_address
-from ..module_utils.model.identity import project_of, uuid_of
+from ..module_utils.model.identity import uuid_of
 from ..module_utils.model.lifecycle import OWN
 from ..module_utils.model.schema import OneOf, Text
-from ..module_utils.model.volumes import volume_uuid
-from ..plugin_utils.controller import (
-    ControllerAction,
-    is_true,
-    kvm_hosts,
-    lost_hosts,
-    read_reports,
-    variables,
-    who_locked,
-)
+from ..plugin_utils.answers_of_hosts import read_reports
+from ..plugin_utils.controller import ControllerAction
 from ..plugin_utils.inventory_differences import InventoryDifferences, by_hand
+from ..plugin_utils.inventory_variables import is_true, kvm_hosts, lost_hosts, variables, who_locked
 from ..plugin_utils.screen import say
-from ..plugin_utils.selection import in_inventory, known_hosts, not_found, selected, warn_of_lost
+from ..plugin_utils.selection import check_explicit, in_inventory, known_hosts, not_found, selected, warn_of_lost
+from ..plugin_utils.wanted_disks import wanted_disks
 
-METHODS = (
-    "console", "delete", "keep_one", "lock", "reboot", "recover", "recover_record", "remove_set_aside", "start", "stop", "unlock",
-    "update_disks",
-)  # fmt: skip
 FIND = {"delete": locate_to_delete, "recover_record": locate_to_take_back, "unlock": locate_to_unlock}
 RUN = ("berth_keep_on", "berth_keep_on_confirmed", "berth_lost_hosts", "berth_set_aside_on")
 CHECKED = {"berth_reboot": OneOf("soft", "hard"), "berth_lock_reason": Text(longest=200, empty=True)}
-# These need an existing instance. Deleting, stopping or recovering one that does not exist has nothing to do.
-NEEDED = ("console", "keep_one", "lock", "reboot", "recover_record", "start", "unlock", "update_disks")
-# These report differences from the inventory, which they leave as they are.
-TELLING = ("console", "keep_one", "lock", "reboot", "recover", "start", "stop", "unlock", "update_disks")
-# A lock keeps people from changing an instance. After a power cut, a locked instance should run again too.
-LOCKED_TOO = ("console", "lock", "recover", "unlock")
 
 
 class ActionModule(ControllerAction):
@@ -62,7 +38,7 @@ class ActionModule(ControllerAction):
         "instances": {"type": "list", "elements": "str", "required": True},
         "hosts": {"type": "list", "elements": "str"},
         "selected": {"type": "bool", "default": True},
-        "method": {"type": "str", "required": True, "choices": list(METHODS)},
+        "method": {"type": "str", "required": True, "choices": list(OPERATIONS)},
     }
 
     def reported(self, result):
@@ -72,12 +48,8 @@ class ActionModule(ControllerAction):
     def act(self, args, task_vars):
         hosts, method = kvm_hosts(task_vars, args["hosts"]), args["method"]
         names = selected(task_vars, args["instances"], hosts)
-        if names and not args["selected"]:
-            raise SelectionNotExplicit(
-                "without a selection %s is about all %d instances of the inventory" % (method, len(names)),
-                hint=hints.select_instances_to_delete() if method == "delete" else hints.select_instances(),
-                instances=names,
-            )
+        hint = hints.select_instances_to_delete() if method == "delete" else hints.select_instances()
+        check_explicit(names, args["selected"], method, hint)
         fleet, run = read_reports(task_vars, hosts), self.own_variables(task_vars, (*RUN, *CHECKED))
         warn_of_lost(lost_hosts(run), known_hosts(task_vars, hosts), fleet)
         for field in [field for field in CHECKED if field in run]:
@@ -88,17 +60,17 @@ class ActionModule(ControllerAction):
             try:
                 given = variables(task_vars, name, ["berth_project", "berth_locked", "berth_state"])
                 uuid = uuid_of(name, given)
-                if method not in LOCKED_TOO:
-                    check_unlocked(name, who_locked(given))
-                    check_unlocked_there(name, fleet.places.get(uuid, ()))
+                locks.check(method, name, who_locked(given), fleet.places.get(uuid, ()))
                 task = {"uuid": uuid, **self._task_of(method, fleet, name, uuid, run)}
-                disks = _wanted_disks(task_vars, fleet, name, task, given, run) if method == "update_disks" else {}
+                disks = wanted_disks(task_vars, fleet, name, task, given, run) if method == "update_disks" else {}
                 found[name] = {**task, **disks}
                 if not found[name]["hosts"] and not fleet.places.get(uuid):
-                    if method in NEEDED or not in_inventory(task_vars, name):
+                    if method in NEED_ONE or not in_inventory(task_vars, name):
                         raise not_found(task_vars, fleet, name)
                 said = note(method, given.get("berth_state"), who_locked(given), fleet.places.get(uuid, ()))
-                differs = inventory.differences(name, _as_left(fleet, found[name])) if method in TELLING else ()
+                differs = (
+                    inventory.differences(name, _as_left(fleet, found[name])) if method in TELL_DIFFERENCES else ()
+                )
                 notes[name] = joined(said, *differs)
             except BerthError as error:
                 if isinstance(error, InstanceMoving) and method == "delete":
@@ -112,7 +84,7 @@ class ActionModule(ControllerAction):
             "skipped": self._skipped,
             "shown": {name: _shown(fleet, task["uuid"], task.get("stays")) for name, task in found.items()},
             "notes": notes,
-            "by_hand": _by_hand(fleet, found if method in TELLING else {}),
+            "by_hand": _by_hand(fleet, found if method in TELL_DIFFERENCES else {}),
             "instances": found,
             "found": [name for name in found if found[name]["hosts"]],
             "moving": moving,
@@ -154,65 +126,6 @@ def _over_quota(found, fleet, inventory):
     for name in over:
         del found[name]
     return {name: str(error.to_result()["msg"]) for name, error in over.items()}
-
-
-def _wanted_disks(task_vars, fleet, name, found, given, run):
-    """{disks, project, volumes, new_volumes, grown_volumes} that the inventory gives the instance; no volumes if it does not
-    mention any."""
-    project, disks = project_of(given), _disks(task_vars, name)
-    wanted = _volumes(task_vars, name, project)
-    if wanted is None:
-        return {"disks": disks, "project": project}
-    host = found["hosts"][-1] if found["hosts"] else None
-    new = volumes.to_have(fleet, name, found["uuid"], host, wanted, lost_hosts(run))
-    boots = [entry["name"] for entry in wanted if entry["uuid"] in new and entry["boot_index"] == 0]
-    if boots:
-        rule = "set when the instance is created: an existing instance boots from what it was created with"
-        raise InvalidInput("berth_volumes.%s.boot_index" % boots[0], 0, rule)
-    place = fleet.place_on(found["uuid"], host)
-    pool = place["pool"] if place else None
-    parts = ("name", "size_gb", "delete_on_termination", "boot_index")
-    return {
-        "disks": disks,
-        "project": project,
-        "volumes": [{part: entry[part] for part in parts if entry[part] is not None} for entry in wanted],
-        "new_volumes": [
-            _new_volume(task_vars, name, project, {**entry, "pool": entry["pool"] or pool}, found["uuid"])
-            for entry in wanted
-            if entry["uuid"] in new
-        ],
-        "grown_volumes": [
-            {**{part: entry[part] for part in ("uuid", "name", "size_gb")}, "from_gb": has, "instance": found["uuid"]}
-            for entry in wanted
-            if (has := volumes.grows_from(fleet, entry)) is not None
-        ],
-    }
-
-
-def _new_volume(task_vars, name, project, entry, uuid):
-    catalog = Catalog.from_variables(variables(task_vars, name, ["berth_images", "berth_volumes_defined"]))
-    parts = {part: entry[part] for part in ("uuid", "name", "size_gb", "pool")}
-    return {**parts, "image": catalog.volume_image(entry["name"], project), "instance": uuid}
-
-
-def _disks(task_vars, name):
-    """The data disks that the inventory gives the instance, checked."""
-    given = variables(task_vars, name, ["berth_disks"]).get("berth_disks") or []
-    disks = INSTANCE["berth_disks"].check(given, "berth_disks")
-    return [{part: value for part, value in disk.items() if value is not None} for disk in disks]
-
-
-def _volumes(task_vars, name, project):
-    """The volumes that the inventory gives the instance, checked; None if it does not mention any."""
-    given = variables(task_vars, name, ["berth_volumes", "berth_volumes_defined"])
-    if given.get("berth_volumes") is None:
-        return None
-    wanted = INSTANCE["berth_volumes"].check(given["berth_volumes"], "berth_volumes")
-    defined = VOLUMES.check(given.get("berth_volumes_defined") or {}, "berth_volumes_defined")
-    return [
-        {**entry, **defined_volume(entry["name"], defined), "uuid": volume_uuid(project, entry["name"])}
-        for entry in wanted
-    ]
 
 
 def _answering(fleet, field, host):

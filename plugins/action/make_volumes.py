@@ -6,15 +6,10 @@
 from __future__ import annotations
 
 from ..module_utils.conductor import new_volumes, volume_quotas
+from ..plugin_utils.answers_of_hosts import reason_of
 from ..plugin_utils.asking import answers, ask
-from ..plugin_utils.controller import (
-    ControllerAction,
-    controller_fact,
-    kvm_hosts,
-    lost_hosts,
-    new_token,
-    reason_of,
-)
+from ..plugin_utils.controller import ControllerAction, controller_fact, new_token
+from ..plugin_utils.inventory_variables import kvm_hosts, lost_hosts
 from ..plugin_utils.plain import plain
 from ..plugin_utils.whose_variables import Catalogs
 

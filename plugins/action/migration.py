@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 
-from ..module_utils.conductor import moving, progress
+from ..module_utils.conductor import progress, unconfirmed
 from ..plugin_utils.host_reply import HostAction
 from ..plugin_utils.screen import say
 from ..plugin_utils.watch_progress import watching
@@ -38,5 +38,5 @@ class ActionModule(HostAction):
         """Show people what a confirmation knows about the guest."""
         health = (reply.get("move") or {}).get("health")
         if health:
-            say(moving.known_of_guest(task_vars["inventory_hostname"], health))
+            say(unconfirmed.told_of_guest(task_vars["inventory_hostname"], health))
         return reply

@@ -9,39 +9,33 @@ import contextlib
 
 from ansible.errors import AnsibleError
 
-from ..module_utils.conductor import addressing, approval, placing, quotas, take_over, volumes, what_to_create
-from ..module_utils.conductor.build_results import pass_over_unchanged
+from ..module_utils.conductor import (
+    addressing,
+    approval,
+    groups,
+    locks,
+    placing,
+    quotas,
+    take_over,
+    telling,
+    volumes,
+    what_to_create,
+)
 from ..module_utils.conductor.plan import CLAIMING, FAILED, MAX_ROUNDS, PLANNED, new_plan, prepare_round
+from ..module_utils.conductor.unchanged import pass_over_unchanged
 from ..module_utils.model import address_clash, catalog_schema, nics
 from ..module_utils.model.errors import BerthError, InvalidInput, of_several
 from ..module_utils.model.identity import project_of, uuid_of
 from ..module_utils.placement.options import oldest_facts
 from ..module_utils.placement.request import build_request
 from ..plugin_utils import acting, failed_requests, receipts
-from ..plugin_utils.controller import (
-    INSTANCE,
-    ControllerAction,
-    is_true,
-    kvm_hosts,
-    lost_hosts,
-    new_token,
-    plan_result,
-    read_reports,
-    replies,
-    variables,
-    who_locked,
-)
+from ..plugin_utils.answers_of_hosts import read_reports, replies
+from ..plugin_utils.berth_name import check_counts
+from ..plugin_utils.controller import ControllerAction, new_token, plan_result
+from ..plugin_utils.inventory_variables import INSTANCE, is_true, kvm_hosts, lost_hosts, variables, who_locked
 from ..plugin_utils.plain import plain
 from ..plugin_utils.screen import say, verbosity, warn
-from ..plugin_utils.selection import (
-    check_counts,
-    check_hosts,
-    check_own_name,
-    in_inventory,
-    known_hosts,
-    selected,
-    warn_of_lost,
-)
+from ..plugin_utils.selection import check_hosts, check_own_name, in_inventory, known_hosts, selected, warn_of_lost
 from ..plugin_utils.telling_owners import tell_owners
 from ..plugin_utils.whose_variables import Catalogs
 
@@ -134,13 +128,7 @@ class ActionModule(ControllerAction):
             names, task_vars, catalogs, known_hosts(task_vars, hosts), acting.RUN if given.get("berth_count") else None
         )
         self._takes_over = args["take_over"]
-        instances = self._sorted_out(requests, fleet, given)
-        what_to_create.set_group_members(instances, fleet)
-        volumes.settle(instances, fleet, self._lost)
-        quotas.before_placement(instances, fleet, catalog.quotas)
-        self._give_addresses(instances, fleet, catalogs)
-        if given.get("berth_count"):
-            _hold_to_count(instances, int(given.get("berth_min_count") or given["berth_count"]))
+        instances = self._to_place(requests, fleet, catalogs, given)
         decision = placing.place(
             instances,
             fleet,
@@ -166,13 +154,24 @@ class ActionModule(ControllerAction):
             result.update(no_place(result["failures"]))
         return result
 
+    def _to_place(self, requests, fleet, catalogs, given):
+        """The instances with all that placement needs to know of them; those that fail before it have their error."""
+        instances = self._sorted_out(requests, fleet, given)
+        groups.set_members(instances, fleet)
+        volumes.settle(instances, fleet, self._lost)
+        quotas.before_placement(instances, fleet, catalogs.shared.quotas)
+        self._give_addresses(instances, fleet, catalogs)
+        if given.get("berth_count"):
+            _hold_to_count(instances, int(given.get("berth_min_count") or given["berth_count"]))
+        return instances
+
     def _sorted_out(self, requests, fleet, given):
         """The instances of the plan: those that exist, those that cannot be created, and those to place."""
         strict = is_true(given, "berth_strict_uniqueness")
         instances = what_to_create.sort_out(requests, fleet, self._lost, strict)
         if self._takes_over:
             take_over.mark(instances, fleet, self._lost, given.get("berth_disks_of"))
-        what_to_create.hold_locked(instances, self._locks, fleet)
+        locks.hold_locked(instances, self._locks, fleet)
         for name in self._states.keys() & instances.keys():
             instances[name]["berth_state"] = self._states[name]
         for name in self._mends & instances.keys():
@@ -259,7 +258,7 @@ class ActionModule(ControllerAction):
         hosts.update({name: {"reason": reason} for name, reason in fleet.verdicts.items()})
         # What a lost host had stays known until another host has it: after a killed run, the next one must find it again.
         lost = () if self._takes_over else self._lost
-        plan = new_plan(acting.RUN, instances, hosts, max_attempts, what_to_create.told(fleet, lost))
+        plan = new_plan(acting.RUN, instances, hosts, max_attempts, telling.whereabouts(fleet, lost))
         plan["unprepared"] = fleet.unprepared()
         prepare_round(plan, new_token)
         looks = {host: plain(said.get("looks", ())) for host, said in replies(task_vars, "__berth_facts").items()}

@@ -5,9 +5,24 @@
 
 from __future__ import annotations
 
-from ..module_utils.conductor import moving, placing, quotas, report_moves, sides, what_to_create
-from ..module_utils.conductor.errors import KvmHostNotFound, SelectionNotExplicit
-from ..module_utils.conductor.locate import check_unlocked_there, locate
+from typing import Any, Dict, List, NamedTuple
+
+from ..module_utils.conductor import (
+    commit_move,
+    groups,
+    moving,
+    placing,
+    quotas,
+    report_moves,
+    sides,
+    telling,
+    unconfirmed,
+    what_to_create,
+)
+from ..module_utils.conductor.errors import KvmHostNotFound
+from ..module_utils.conductor.fleet import Fleet
+from ..module_utils.conductor.locate import locate
+from ..module_utils.conductor.locks import check_unlocked_there
 from ..module_utils.conductor.plan import FAILED
 from ..module_utils.model import hints, migration
 from ..module_utils.model.errors import BerthError
@@ -15,26 +30,28 @@ from ..module_utils.model.identity import uuid_of
 from ..module_utils.model.schema import OneOf
 from ..module_utils.placement.request import resize_request
 from ..plugin_utils import receipts
-from ..plugin_utils.controller import (
-    ControllerAction,
-    kvm_hosts,
-    lost_hosts,
-    new_token,
-    raw_vars,
-    read_reports,
-    replies,
-    variables,
-    who_locked,
-)
+from ..plugin_utils.answers_of_hosts import read_reports, replies
+from ..plugin_utils.controller import ControllerAction, new_token
 from ..plugin_utils.inventory_differences import InventoryDifferences, owner
+from ..plugin_utils.inventory_variables import kvm_hosts, lost_hosts, raw_vars, variables, who_locked
 from ..plugin_utils.plain import plain
 from ..plugin_utils.screen import say, verbosity
-from ..plugin_utils.selection import InstanceNotFound, known_hosts, not_found, selected, warn_of_lost
+from ..plugin_utils.selection import InstanceNotFound, check_explicit, known_hosts, not_found, selected, warn_of_lost
 from ..plugin_utils.telling_owners import tell_owners
 from ..plugin_utils.whose_variables import Catalogs
 
 KINDS = {"resize": migration.RESIZE, "cold_migrate": migration.COLD, "live_migrate": migration.LIVE, "migrate": None}
 MIGRATION = OneOf("auto", "cold", "live")
+
+
+class _Run(NamedTuple):
+    """What all moves of the run are planned from. ``views``: host -> {instance uuid: the host's view of its move}."""
+
+    task_vars: Dict[str, Any]
+    catalogs: Catalogs
+    fleet: Fleet
+    views: Dict[str, Dict[str, Any]]
+    lost: List[str]
 
 
 class ActionModule(ControllerAction):
@@ -73,29 +90,19 @@ class ActionModule(ControllerAction):
             raise KvmHostNotFound.of("berth_target_host", args["target"], hosts)
         fleet = read_reports(task_vars, hosts)
         views = self._views(task_vars, hosts, fleet)
-        tell_owners(self, task_vars, what_to_create.told(fleet), list(fleet.documents))
+        tell_owners(self, task_vars, telling.whereabouts(fleet), list(fleet.documents))
         action, kind = args["action"], KINDS.get(args["action"], migration.RESIZE)
         given = self.own_variables(task_vars, ["berth_migration"])
         self._migration = MIGRATION.check(given.get("berth_migration", "auto"), "berth_migration")
         names = selected(task_vars, args["instances"], hosts)
-        if names and not args["selected"]:
-            raise SelectionNotExplicit(
-                "without a selection %s is about all %d instances of the inventory" % (action, len(names)),
-                hint=hints.select_instances(),
-                instances=names,
-            )
+        check_explicit(names, args["selected"], action, hints.select_instances())
         catalogs = Catalogs(task_vars, names, hosts, self._loader)
         catalog = catalogs.shared
         lost = lost_hosts(catalogs.run)
         warn_of_lost(lost, known_hosts(task_vars, hosts), fleet)
-        moves, errors = {}, {}
-        for name in names:
-            try:
-                moves[name] = self._plan(name, action, kind, task_vars, catalogs, fleet, views, args["target"], lost)
-            except InstanceNotFound as error:
-                errors[name] = (error if fleet.verdicts else not_found(task_vars, fleet, name)).to_dict()
-            except BerthError as error:
-                errors[name] = error.to_dict()
+        moves, errors = self._plan_all(
+            _Run(task_vars, catalogs, fleet, views, lost), names, action, kind, args["target"]
+        )
         if action == "confirm_due":
             moves, errors = self._due(moves), {}
         self._place(moves, errors, args, catalog, fleet, task_vars)
@@ -103,7 +110,7 @@ class ActionModule(ControllerAction):
             for name in [name for name, move in moves.items() if move["settles"]]:
                 errors[name] = moving.busy(moves.pop(name)).to_dict()
         for move in moves.values():
-            move["look"] = sorted(fleet.documents) if moving.needs_a_look(move, catalog.quotas) else []
+            move["look"] = sorted(fleet.documents) if commit_move.needs_a_look(move, catalog.quotas) else []
         facts = self._facts(moves, errors, fleet, action)
         inventory = InventoryDifferences(task_vars, names, hosts, self._loader)
         facts["differs"] = {}
@@ -121,7 +128,21 @@ class ActionModule(ControllerAction):
                 found[host] = {view["uuid"]: view for view in plain(reply["moves"])}
         return found
 
-    def _plan(self, name, action, kind, task_vars, catalogs, fleet, views, target, lost):
+    def _plan_all(self, run, names, action, kind, target):
+        """({name: move}, {name: error})."""
+        moves, errors = {}, {}
+        for name in names:
+            try:
+                moves[name] = self._plan(run, name, action, kind, target)
+            except InstanceNotFound as error:
+                nowhere = error if run.fleet.verdicts else not_found(run.task_vars, run.fleet, name)
+                errors[name] = nowhere.to_dict()
+            except BerthError as error:
+                errors[name] = error.to_dict()
+        return moves, errors
+
+    def _plan(self, run, name, action, kind, target):
+        task_vars, catalogs, fleet, views, lost = run
         values = variables(task_vars, name, ("berth_flavor", "berth_locked", "berth_project"))
         uuid = uuid_of(name, values)
         check_unlocked_there(name, fleet.places.get(uuid, ()))
@@ -150,10 +171,10 @@ class ActionModule(ControllerAction):
     @staticmethod
     def _due(moves):
         """The moves to confirm now. For the others that wait, show until when."""
-        due = {name: dict(move, when_due=True) for name, move in moves.items() if moving.is_due(move)}
+        due = {name: dict(move, when_due=True) for name, move in moves.items() if unconfirmed.is_due(move)}
         for name, move in sorted(moves.items()):
-            if name not in due and moving.is_unconfirmed(move):
-                say("%s: not due, it %s" % (name, moving.unconfirmed(move["confirm_in"])))
+            if name not in due and unconfirmed.is_unconfirmed(move):
+                say("%s: not due, it %s" % (name, unconfirmed.told(move["confirm_in"])))
         return due
 
     @staticmethod
@@ -181,7 +202,7 @@ class ActionModule(ControllerAction):
         if not waiting:
             return
         instances = what_to_create.unplaced(waiting)
-        what_to_create.set_group_members(instances, fleet)
+        groups.set_members(instances, fleet)
         for instance in instances.values():
             group = instance["spec"].get("group")
             if group:

@@ -11,17 +11,12 @@ from ..module_utils.conductor.errors import NoHostAnswered
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import uuid_of
 from ..plugin_utils import run_report
+from ..plugin_utils.answers_of_hosts import reason_of
 from ..plugin_utils.asking import answers, ask, warnings
-from ..plugin_utils.controller import (
-    ControllerAction,
-    described,
-    instances_among,
-    kvm_hosts,
-    raw_vars,
-    reason_of,
-    variables,
-)
-from ..plugin_utils.selection import COUNTS, PATTERNS, check_counts, check_name, check_patterns, no_kvm_hosts
+from ..plugin_utils.berth_name import COUNTS, check_counts, check_name
+from ..plugin_utils.controller import ControllerAction
+from ..plugin_utils.inventory_variables import described, instances_among, kvm_hosts, raw_vars, variables
+from ..plugin_utils.selection import no_kvm_hosts
 from ..plugin_utils.variables import check_variables
 
 
@@ -41,7 +36,6 @@ class ActionModule(ControllerAction):
 
     def act(self, args, task_vars):
         hosts = kvm_hosts(task_vars, args["hosts"])
-        check_patterns(task_vars.get("ansible_limit"), self.own_variables(task_vars, PATTERNS))
         check_variables(self, task_vars, hosts)
         check_name(self.own_variables(task_vars, ["berth_name"]))
         check_counts(self.own_variables(task_vars, COUNTS))

@@ -9,17 +9,17 @@ from ..module_utils.conductor import report_creation
 from ..module_utils.conductor.build_results import settle
 from ..module_utils.conductor.plan import FAILED, prepare_round
 from ..plugin_utils import failed_requests, group_members
+from ..plugin_utils.answers_of_hosts import answer
 from ..plugin_utils.asking import ask
 from ..plugin_utils.controller import (
     ControllerAction,
-    answer,
     current_plan,
     new_token,
     outcomes_reported,
     plan_result,
-    raw_vars,
     results_fact,
 )
+from ..plugin_utils.inventory_variables import raw_vars
 from ..plugin_utils.plain import plain
 from ..plugin_utils.screen import say
 

@@ -10,8 +10,10 @@ from ..module_utils.conductor.removal import check_removable
 from ..module_utils.model import fleet_hints, input_hints
 from ..module_utils.model.errors import InvalidInput
 from ..plugin_utils import cleaning, trust
+from ..plugin_utils.answers_of_hosts import read_reports
 from ..plugin_utils.authority import KINDS, Authority
-from ..plugin_utils.controller import ControllerAction, kvm_hosts, lost_hosts, read_reports
+from ..plugin_utils.controller import ControllerAction
+from ..plugin_utils.inventory_variables import kvm_hosts, lost_hosts
 from ..plugin_utils.revoked import Signed
 from ..plugin_utils.screen import say
 

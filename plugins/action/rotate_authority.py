@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from ..plugin_utils import trust
-from ..plugin_utils.controller import ControllerAction, kvm_hosts
+from ..plugin_utils.controller import ControllerAction
+from ..plugin_utils.inventory_variables import kvm_hosts
 from ..plugin_utils.screen import say
 from ..plugin_utils.selection import known_hosts
 

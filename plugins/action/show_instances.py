@@ -11,19 +11,11 @@ from ..module_utils.conductor.locate import locate
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import uuid_of
 from ..plugin_utils import failed_requests
+from ..plugin_utils.answers_of_hosts import read_reports, reason_of
 from ..plugin_utils.asking import answers, ask
-from ..plugin_utils.controller import (
-    ControllerAction,
-    instances_among,
-    kvm_hosts,
-    lost_hosts,
-    outcomes_reported,
-    read_reports,
-    reason_of,
-    results_fact,
-    variables,
-)
+from ..plugin_utils.controller import ControllerAction, outcomes_reported, results_fact
 from ..plugin_utils.inventory_differences import InventoryDifferences
+from ..plugin_utils.inventory_variables import instances_among, kvm_hosts, lost_hosts, variables
 from ..plugin_utils.screen import events_shown, say
 from ..plugin_utils.selection import in_inventory, not_found
 
@@ -52,31 +44,20 @@ class ActionModule(ControllerAction):
         inventory = InventoryDifferences(task_vars, names, hosts, self._loader)
         for name, uuid in uuids.items():
             held = told.get(uuid) or []
-            holders = _holders(fleet, uuid)
-            problem = _problem(fleet, name, uuid, lost) or _not_told(name, holders, silent)
-            if held and all(found.get("vm_state") == report_instance.DELETED for _host, found in held):
+            problem = _problem(fleet, name, uuid, lost) or _not_told(name, _holders(fleet, uuid), silent)
+            if held:
                 shown[name] = [dict(found, host=host) for host, found in held]
+            if held and all(found.get("vm_state") == report_instance.DELETED for _host, found in held):
                 say("", *report_instance.lines_of_deleted(name, held, events_shown()))
                 held = []
             if held:
-                shown[name] = [dict(found, host=host) for host, found in held]
-                said, differs = (
-                    report_instance.outcome(name, held),
-                    inventory.all_differences(name, fleet.places.get(uuid, ())),
-                )
-                said.why = "; ".join(part for part in (said.why, *differs) if part)
-                outcomes.append(said)
+                differs = inventory.all_differences(name, fleet.places.get(uuid, ()))
+                outcomes.append(_of_held(name, held, differs))
                 say("", *report_instance.lines(name, held, problem and str(problem), events_shown()))
             elif problem:
                 outcomes.append(_failed(name, problem))
-            elif uuid in failed:
-                said = failed[uuid]
-                outcomes.append(report.Outcome(name, "error", why="%(code)s: %(message)s" % said))
-            elif in_inventory(task_vars, name) or _removed_by(fleet, uuid):
-                by = ", ".join(_removed_by(fleet, uuid))
-                outcomes.append(report.Outcome(name, "absent", why="deleted from %s" % by if by else "is on no host"))
             else:
-                outcomes.append(_failed(name, not_found(task_vars, fleet, name)))
+                outcomes.append(_of_none(task_vars, fleet, name, uuid, failed.get(uuid)))
             if uuid in failed:
                 say("", "%s: %s" % (name, failed_requests.line(failed[uuid])))
         free = [] if _some_are_asked_for(task_vars) else free_volumes.of(fleet)
@@ -98,6 +79,23 @@ class ActionModule(ControllerAction):
             for instance in reply.get("instances") or ():
                 found.setdefault(instance["uuid"], []).append((host, instance))
         return found, silent
+
+
+def _of_held(name, held, differs):
+    """The line of an instance that a host holds, with its differences from the inventory."""
+    line = report_instance.outcome(name, held)
+    line.why = "; ".join(part for part in (line.why, *differs) if part)
+    return line
+
+
+def _of_none(task_vars, fleet, name, uuid, failed):
+    """The line of an instance that no host holds: its request ``failed``, it was deleted, or it does not exist."""
+    if failed:
+        return report.Outcome(name, "error", why="%(code)s: %(message)s" % failed)
+    by = _removed_by(fleet, uuid)
+    if in_inventory(task_vars, name) or by:
+        return report.Outcome(name, "absent", why="deleted from %s" % ", ".join(by) if by else "is on no host")
+    return _failed(name, not_found(task_vars, fleet, name))
 
 
 def _some_are_asked_for(task_vars):

@@ -8,14 +8,8 @@ from __future__ import annotations
 from ..module_utils.conductor import report, report_moves, report_power
 from ..module_utils.model.identity import instance_uuid, project_of
 from ..plugin_utils import failed_requests
-from ..plugin_utils.controller import (
-    ControllerAction,
-    controller_facts,
-    outcomes_reported,
-    raw_vars,
-    results_fact,
-    variables,
-)
+from ..plugin_utils.controller import ControllerAction, controller_facts, outcomes_reported, results_fact
+from ..plugin_utils.inventory_variables import raw_vars, variables
 from ..plugin_utils.plain import plain
 from ..plugin_utils.screen import say
 

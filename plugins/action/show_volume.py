@@ -9,8 +9,10 @@ from ..module_utils.conductor import report, report_volume, volumes
 from ..module_utils.conductor.errors import HostUnknown
 from ..module_utils.model import hints
 from ..module_utils.model.catalog_schema import PROJECT, VOLUMES
+from ..plugin_utils.answers_of_hosts import read_reports, reason_of
 from ..plugin_utils.asking import answers, ask
-from ..plugin_utils.controller import ControllerAction, kvm_hosts, lost_hosts, read_reports, reason_of, results_fact
+from ..plugin_utils.controller import ControllerAction, results_fact
+from ..plugin_utils.inventory_variables import kvm_hosts, lost_hosts
 from ..plugin_utils.screen import events_shown, say
 
 

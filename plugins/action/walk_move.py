@@ -8,9 +8,8 @@ from __future__ import annotations
 import functools
 import time
 
-from ..module_utils.conductor import time_away
+from ..module_utils.conductor import downtime, unconfirmed
 from ..module_utils.conductor.errors import HostUnknown
-from ..module_utils.conductor.moving import unconfirmed
 from ..module_utils.conductor.sequences import FLEET
 from ..module_utils.conductor.walk import Move, Walk
 from ..module_utils.model.errors import together
@@ -65,8 +64,8 @@ def _take(walk, answer):
         walk.stands()
     else:
         view, took = plain(answer["move"]), plain(answer.get("took") or {})
-        known = time_away.after(walk.away, walk.turn().leg.steps, took, time.monotonic())
-        walk.away = time_away.measured(view) or known
+        known = downtime.after(walk.away, walk.turn().leg.steps, took, time.monotonic())
+        walk.away = downtime.measured(view) or known
         walk.answered(view, plain(answer["token"]))
 
 
@@ -82,7 +81,7 @@ def _told(walk, only_prepare, settings):
         "failure": None if turn else walk.failure,
         "attempts": [] if turn else walk.attempts,
         "destination": None if turn else walk.destination(),
-        "away": None if turn else walk.away.get(time_away.SECONDS),
+        "away": None if turn else walk.away.get(downtime.SECONDS),
         "move": None if walk.turn() or walk.failure else walk.last,
         "says": None,
     }
@@ -90,6 +89,6 @@ def _told(walk, only_prepare, settings):
         told["says"] = "%s is on %s and %s" % (
             walk.move.name,
             walk.destination(),
-            unconfirmed(walk.last.get("confirm_in")),
+            unconfirmed.told(walk.last.get("confirm_in")),
         )
     return told

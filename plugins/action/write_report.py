@@ -17,8 +17,10 @@ from ..module_utils.model.errors import BerthError
 from ..module_utils.model.safe_text import clean_all
 from ..plugin_utils import receipts, recent_decisions
 from ..plugin_utils.acting import WHO
-from ..plugin_utils.controller import ControllerAction, kvm_hosts, replies
+from ..plugin_utils.answers_of_hosts import replies
+from ..plugin_utils.controller import ControllerAction
 from ..plugin_utils.examination import case_of, counted
+from ..plugin_utils.inventory_variables import kvm_hosts
 from ..plugin_utils.plain import plain
 from ..plugin_utils.report_files import ABOUT, data_path, page_path, write_report
 from ..plugin_utils.report_page import render

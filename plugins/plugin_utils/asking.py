@@ -14,7 +14,7 @@ from typing import Any, Dict, Iterable, List, Optional
 from ansible.plugins.action import ActionBase
 
 from . import code_digest, known_ansible
-from .controller import answer
+from .answers_of_hosts import answer
 from .host_reply import answer_of
 from .limits import task_seconds
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from ..module_utils.model.catalog import Catalog
 from ..module_utils.placement.request import build_request
 from ..module_utils.placement.request_nics import network_config
-from .controller import CATALOG, INSTANCE, is_true, power_state, replies, variables
+from .answers_of_hosts import replies
+from .inventory_variables import CATALOG, INSTANCE, is_true, power_state, variables
 
 BUILT = "__berth_built"  # what build_on_hosts registers
 TIMEOUT = 600  # seconds

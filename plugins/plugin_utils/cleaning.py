@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from ..module_utils.conductor.errors import HostInUse, HostNotCleaned
-from ..module_utils.conductor.removal import remembered_on
+from ..module_utils.conductor.telling import remembered_by
 from ..module_utils.model import fleet_hints, hints
 from .asking import answers, ask
 
@@ -14,7 +14,7 @@ from .asking import answers, ask
 def clean(action, task_vars, fleet, host, authorities):
     """Return {changed, removed, left}. Raise HostInUse if the host got something since it was read."""
     others = [other for other in fleet.documents if other != host]
-    ask(action, task_vars, others, "rescan", {"told": remembered_on(fleet, host)})
+    ask(action, task_vars, others, "rescan", {"told": remembered_by(fleet, host)})
     asked = {"authorities": authorities}
     done = _done(action, task_vars, host, "host_clean", asked)
     if done["restart"]:

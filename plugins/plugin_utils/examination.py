@@ -10,8 +10,9 @@ from typing import Any, Dict, List, Sequence
 from ..module_utils.conductor.doctor import SEVERITIES, Case, Finding
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import uuid_of
-from .controller import kvm_hosts, read_reports, replies, variables, with_variable
+from .answers_of_hosts import read_reports, replies
 from .inventory_differences import InventoryDifferences
+from .inventory_variables import kvm_hosts, variables, with_variable
 from .plain import plain
 from .selection import known_hosts
 

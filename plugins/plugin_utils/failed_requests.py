@@ -20,8 +20,9 @@ from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import instance_uuid
 from ..module_utils.model.safe_text import clean, clean_all
 from . import acting, receipts, state_directory
-from .controller import kvm_hosts, replies
+from .answers_of_hosts import replies
 from .documents import read_whole
+from .inventory_variables import kvm_hosts
 from .screen import warn
 
 FOLDER = "failed"

@@ -17,7 +17,7 @@ from ..module_utils.model import catalog_schema
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import project_of, uuid_of
 from .asking import answers, ask
-from .controller import kvm_hosts, lost_hosts, raw_vars, variables
+from .inventory_variables import kvm_hosts, lost_hosts, raw_vars, variables
 from .plain import plain
 from .screen import warn
 from .whose_variables import Catalogs, is_rendered

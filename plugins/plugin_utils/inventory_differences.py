@@ -14,7 +14,7 @@ from ..module_utils.model.errors import BerthError
 from ..module_utils.model.lifecycle import OWN
 from ..module_utils.model.messages import Document
 from ..module_utils.placement.request import build_request
-from .controller import INSTANCE, variables
+from .inventory_variables import INSTANCE, variables
 from .selection import in_inventory
 from .whose_variables import Catalogs
 

@@ -1,20 +1,17 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Checks of what is an instance and what a KVM host: that playbooks/vars/run.yml selected instances, that none is a KVM
-host, that no KVM host has a flavor (berth_flavor), that no --limit and no pattern is blank; and the error for a name
-that is no instance, with what was probably meant.
+"""Checks of what is an instance and what a KVM host: that playbooks/vars/run.yml selected instances, and a person named
+them where the whole inventory is no default; that none is a KVM host, that no KVM host has a flavor (berth_flavor), that
+the hosts that a request names are KVM hosts; and the error for a name that is no instance, with what was probably meant.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import re
-from pathlib import Path
-from typing import Any, Dict, Iterable, List, Mapping, Optional
+from typing import Any, Dict, Iterable, List
 
-from ..module_utils.conductor.errors import KvmHostNotFound, NoHostAnswered
+from ..module_utils.conductor.errors import KvmHostNotFound, NoHostAnswered, SelectionNotExplicit
 from ..module_utils.conductor.fleet import Fleet
 from ..module_utils.conductor.sides import InstanceNotFound
 from ..module_utils.model import hints, input_hints
@@ -22,55 +19,8 @@ from ..module_utils.model.errors import InvalidInput, joined, together
 from ..module_utils.model.identity import RESERVED
 from ..module_utils.model.messages import hosts_named
 from ..module_utils.model.suggest import did_you_mean, nearest
-from .controller import instances_among, kvm_hosts, raw_vars, with_variable
+from .inventory_variables import instances_among, kvm_hosts, raw_vars, with_variable
 from .screen import warn
-
-PATTERNS = ("berth_instances", "berth_kvm_hosts")
-COUNTS = ("berth_count", "berth_min_count")
-NAMES_HOSTS = (
-    "a pattern that names something; an empty one would stand for everything. Where everything is meant, leave it out"
-)
-MOST_AT_ONCE = 1000
-PATTERN = re.compile(r"[\s,:;!&*?\[\]{}]")  # characters in no name; playbooks/read_requested.yml has it too
-
-
-def check_patterns(limit: Optional[str], given: Mapping[str, Any]) -> None:
-    """Ansible takes a pattern in which no host is named, as a shell variable that is not set leaves it, for all hosts."""
-    if limit is not None and _is_blank(_lines(limit) if limit.startswith("@") else limit):
-        raise InvalidInput("--limit", limit, NAMES_HOSTS)
-    for variable in PATTERNS:
-        if variable in given and _is_blank(given[variable]):
-            raise InvalidInput(variable, given[variable], NAMES_HOSTS)
-
-
-def _is_blank(pattern: Any) -> bool:
-    if isinstance(pattern, list):
-        return all(map(_is_blank, pattern))
-    return pattern is None or not str(pattern).strip(",: \t\r\n")
-
-
-def _lines(limit: str) -> str:
-    """What is in the file of --limit @FILE."""
-    with contextlib.suppress(OSError, UnicodeDecodeError):  # Ansible has read it, or said what is wrong with it
-        return Path(limit[1:]).read_text("utf-8")
-    return limit
-
-
-def check_counts(given: Dict[str, Any]) -> None:
-    """Check how many instances berth_name stands for."""
-    count = given.get("berth_count", 1)
-    if not re.fullmatch("[0-9]{1,4}", str(count)) or not 1 <= int(count) <= MOST_AT_ONCE:
-        raise InvalidInput("berth_count", count, "a whole number from 1 to %d" % MOST_AT_ONCE)
-    least = count if given.get("berth_min_count") in (None, "") else given["berth_min_count"]
-    if not re.fullmatch("[0-9]{1,4}", str(least)) or not 1 <= int(least) <= int(count):
-        raise InvalidInput("berth_min_count", least, "a whole number from 1 to berth_count, %s" % count)
-
-
-def check_name(given: Dict[str, Any]) -> None:
-    """Check that berth_name is one name: Ansible would take a pattern or list for other hosts, or fail on it."""
-    name = given.get("berth_name", "")
-    if PATTERN.search(str(name)):
-        raise InvalidInput("berth_name", name, "the name of one instance", hint=input_hints.select_several())
 
 
 def selected(task_vars: Dict[str, Any], names: List[str], hosts: List[str]) -> List[str]:
@@ -82,6 +32,16 @@ def selected(task_vars: Dict[str, Any], names: List[str], hosts: List[str]) -> L
         _check_nothing_selected(task_vars)
         warn("No instance is selected: no host of the inventory in question has the variable berth_flavor")
     return found
+
+
+def check_explicit(names: List[str], explicit: bool, operation: str, hint: str) -> None:
+    """Raise SelectionNotExplicit if an operation that needs a selection is about the whole inventory without one."""
+    if names and not explicit:
+        raise SelectionNotExplicit(
+            "without a selection %s is about all %d instances of the inventory" % (operation, len(names)),
+            hint=hint,
+            instances=names,
+        )
 
 
 def _check_nothing_selected(task_vars: Dict[str, Any]) -> None:

@@ -10,12 +10,12 @@ from typing import Any, Dict, Iterable
 
 from ..module_utils.conductor.telling import lacking
 from ..module_utils.model.messages import Document
+from .answers_of_hosts import replies
 from .asking import ask
-from .controller import replies
 
 
 def tell_owners(action: Any, task_vars: Dict[str, Any], told: Document, hosts: Iterable[str]) -> None:
-    """``told``: see conductor/what_to_create.told. A host that does not answer is told by a later run."""
+    """``told``: see conductor/telling.whereabouts. A host that does not answer is told by a later run."""
     known = replies(task_vars, "__berth_facts")
     missed = lacking(told, {host: known.get(host, {}).get("digests") for host in hosts})
     if not action._task.check_mode:

@@ -18,8 +18,8 @@ import os
 from ..module_utils.conductor.errors import AuthorityStillNeeded, AuthorityUnsafe
 from ..module_utils.model import fleet_hints, input_hints
 from . import authority as ca
-from .controller import is_true, variables
 from .documents import write_file
+from .inventory_variables import is_true, variables
 from .revoked import Signed
 
 FILE = "rotation.json"

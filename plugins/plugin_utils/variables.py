@@ -20,8 +20,9 @@ from ..module_utils.model.errors import BerthError, InvalidInput, joined
 from ..module_utils.model.schema import ListOf, Text, Whole
 from ..module_utils.model.suggest import meant, nearest
 from . import limits, receipts
-from .controller import CATALOG, INSTANCE, is_true, raw_vars, variables
+from .inventory_variables import CATALOG, INSTANCE, is_true, raw_vars, variables
 from .misplaced import ROLE, listed, warn_of_misplaced
+from .patterns import PATTERNS, check_patterns
 from .plain import number
 from .whose_variables import value_of
 
@@ -140,40 +141,50 @@ def check_variables(action: Any, task_vars: Dict[str, Any], kvm_hosts: Iterable[
     """Raise UnknownVariable for all unknown ones: of every host of the inventory, selected or not, of -e and of the
     play, and InvalidInput for a value that CHECKED refuses. Warn of settings of KVM hosts that are set on an
     instance."""
+    check_patterns(task_vars.get("ansible_limit"), action.own_variables(task_vars, PATTERNS))
     given = load_extra_vars(action._loader)
     if LEFT_OVER in given:
         raise InvalidInput("-e", given[LEFT_OVER], "name=value", hint=input_hints.quote_value())
     hosts, of_kvm = [str(name) for name in task_vars["groups"]["all"]], frozenset(kvm_hosts)
-    found: Dict[str, List[str]] = {}
-    wrong: Dict[Tuple[str, str], List[str]] = {}
-    settings: Dict[str, Dict[str, Any]] = {}
-    for host in hosts:
-        values = raw_vars(task_vars, host)
-        for variable in _unknown_of(task_vars, host, values):
-            found.setdefault(variable, []).append(host)
-        for fault in _wrong_of(task_vars, host, values):
-            wrong.setdefault(fault, []).append(host)
-        if host in of_kvm or "berth_flavor" in values:
-            settings[host] = {name: values[name] for name in OF_HOSTS if name in values}
-    for variable in _unknown(task_vars) - _names(action.own_variables(task_vars, [OWN]).get(OWN)):
-        found.setdefault(variable, [])
-
-    def where(variable: str, names: List[str]) -> str:
-        return "-e" if variable in given else _where(names, hosts)
-
-    errors: List[BerthError] = [_error(variable, where(variable, names)) for variable, names in sorted(found.items())]
-    if errors:
-        errors[-1].hint = " ".join(filter(None, [errors[-1].hint, input_hints.list_own_variables(OWN)]))
-    errors += [
-        InvalidInput("%s: %s" % (where(variable, names), variable), json.loads(value), CHECKED[variable].rule)
-        for (variable, value), names in sorted(wrong.items())
-    ]
+    values = {host: raw_vars(task_vars, host) for host in hosts}
+    own = _names(action.own_variables(task_vars, [OWN]).get(OWN))
+    errors = _errors(task_vars, values, _unknown(task_vars) - own, given)
     if errors:
         raise joined(errors)
+    settings = {
+        host: {name: values[host][name] for name in OF_HOSTS if name in values[host]}
+        for host in hosts
+        if host in of_kvm or "berth_flavor" in values[host]
+    }
     instances = {host: own for host, own in settings.items() if own and host not in of_kvm}
     if instances:
         others = [settings[host] for host in of_kvm if host in settings] + [raw_vars(task_vars, "localhost")]
         warn_of_misplaced(instances, others)
+
+
+def _errors(
+    task_vars: Dict[str, Any], values: Mapping[str, Mapping[str, Any]], of_play: Set[str], given: Mapping[str, Any]
+) -> List[BerthError]:
+    """An error for each unknown variable of any host, of the play (``of_play``) or of -e (``given``), then for each value
+    that CHECKED refuses."""
+    found: Dict[str, List[str]] = {variable: [] for variable in of_play}
+    wrong: Dict[Tuple[str, str], List[str]] = {}
+    for host, its in values.items():
+        for variable in _unknown_of(task_vars, host, its):
+            found.setdefault(variable, []).append(host)
+        for fault in _wrong_of(task_vars, host, its):
+            wrong.setdefault(fault, []).append(host)
+
+    def where(variable: str, names: List[str]) -> str:
+        return "-e" if variable in given else _where(names, list(values))
+
+    errors: List[BerthError] = [_error(variable, where(variable, names)) for variable, names in sorted(found.items())]
+    if errors:
+        errors[-1].hint = " ".join(filter(None, [errors[-1].hint, input_hints.list_own_variables(OWN)]))
+    return errors + [
+        InvalidInput("%s: %s" % (where(variable, names), variable), json.loads(value), CHECKED[variable].rule)
+        for (variable, value), names in sorted(wrong.items())
+    ]
 
 
 def _unknown(values: Mapping[str, Any]) -> Set[str]:

@@ -13,7 +13,7 @@ from ansible.utils.vars import load_extra_vars
 
 from ..module_utils.conductor.errors import SharedVariableDiffers
 from ..module_utils.model.catalog import Catalog
-from .controller import INSTANCE, raw_vars, variables
+from .inventory_variables import INSTANCE, raw_vars, variables
 from .plain import plain
 
 OWN = (

@@ -19,7 +19,7 @@ import pytest
 import yaml
 from ansible.cli.playbook import PlaybookCLI
 
-from ansible_collections.berth.kvm.plugins.plugin_utils.controller import CATALOG, INSTANCE
+from ansible_collections.berth.kvm.plugins.plugin_utils.inventory_variables import CATALOG, INSTANCE
 from ansible_collections.berth.kvm.plugins.plugin_utils.variables import HOST, KNOWN, RUN
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -1,7 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Paths of images, disks, volumes and console logs. They are made of uuids and checksums; no part comes from a user."""
+"""Paths of images, disks, volumes and console logs, made of uuids and checksums, no part from a user; and how directories
+of disks are made, checked (whose they are, whether the storage is mounted), removed, and kept through a power cut."""
 
 from __future__ import annotations
 

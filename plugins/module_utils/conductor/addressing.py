@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Choose addresses from the pools of networks for the instances that a run creates.
+"""Who has which address on all hosts, and the choice of addresses from the pools of networks for new instances.
 
 An address is taken if any host reports it for any instance, or if the inventory gives it as a fixed address. Only a
 silent host knows the addresses of its own instances, so none is given out while a host is silent. Two runs at once may
@@ -17,7 +17,7 @@ from ..model import address_clash, address_pool, nics
 from ..model.errors import BerthError
 from . import silence
 from .errors import AddressesUnknown, AddressPoolExhausted
-from .plan import CLAIMING, Instance, addresses, fail
+from .plan import CLAIMING, Instance, fail
 
 MOST_CHOICES = 10  # per instance, in case other runs keep taking the address that was chosen
 Index = address_clash.Index
@@ -158,3 +158,16 @@ def _hold(instance: Instance, held: Index) -> None:
 
 def _and(parts: Iterable[str]) -> str:
     return " and on ".join(parts)
+
+
+def addresses(held: Mapping[str, Iterable[Mapping[str, Any]]]) -> address_clash.Index:
+    """Who has which address on any host. ``held``: host -> its records. An instance's own addresses take precedence
+    over those that filters let in for it."""
+    found: address_clash.Index = {}
+    records_of = {host: list(records) for host, records in held.items()}
+    for host, records in records_of.items():
+        for nic, names in address_clash.index(records, " on %s" % host).items():
+            found.setdefault(nic, {}).update(names)
+    for host, records in records_of.items():
+        address_clash.add_let_in(found, records, " on %s" % host)
+    return found

@@ -18,22 +18,12 @@ from ..model.errors import BerthError, InstanceExists
 from ..model.lifecycle import CLAIM, OWN
 from ..model.messages import ClaimResult, Note, ScannedRecord, ScannedVolume
 from . import addressing, groups, volumes
+from .addressing import addresses
 from .errors import ClaimConflict, InstanceMoving
 from .found_nowhere import check_absent
 from .next_host import attempt_failed, said_by
 from .notes import Answers, Notes, called, put_together
-from .plan import (
-    BUILDING,
-    CLAIMING,
-    EXISTING,
-    Instance,
-    Plan,
-    PlannedInstance,
-    addresses,
-    fail,
-    host_of,
-    withdraw_claim,
-)
+from .plan import BUILDING, CLAIMING, EXISTING, Instance, Plan, PlannedInstance, fail, host_of, withdraw_claim
 from .quotas import OverQuota
 from .who_gives_way import give_way
 
@@ -58,7 +48,7 @@ class Scan(TypedDict, total=False):
 
 
 @dataclasses.dataclass(frozen=True)
-class Look:
+class AfterClaims:
     """All hosts after the claims. ``records``: host -> instance uuid -> record, of the hosts that answered."""
 
     scans: Dict[str, Scan]
@@ -111,17 +101,17 @@ def commit(
         if "instances" not in scan and "uuid" in plan["hosts"][host]:
             plan["hosts"][host] = {"reason": _why(scan, "did not answer")}
     records = {host: {record["uuid"]: record for record in scan["instances"]} for host, scan in seen.items()}
-    look = Look(seen, records, set(lost_hosts))
+    after = AfterClaims(seen, records, set(lost_hosts))
     for instance in plan["instances"].values():
         if instance["state"] == CLAIMING:
-            nothing = _came_to_nothing(plan, instance, look)
+            nothing = _came_to_nothing(plan, instance, after)
             plan["ended"] += [entry for entry in nothing if entry not in plan["ended"]]
-            _commit_claim(plan, instance, claims.get(host_of(instance), {}), look)
-    volumes.check_claims(plan, seen, look.silent(plan), look.lost)
-    _check_addresses(plan, look)
-    _check_groups(plan, look)
+            _commit_claim(plan, instance, claims.get(host_of(instance), {}), after)
+    volumes.check_claims(plan, seen, after.silent(plan), after.lost)
+    _check_addresses(plan, after)
+    _check_groups(plan, after)
     if over_quota:
-        _check_quota(plan, look, over_quota)
+        _check_quota(plan, after, over_quota)
     plan["claims"] = {}
     plan["build"] = [name for name, instance in plan["instances"].items() if instance["state"] in (BUILDING, EXISTING)]
 
@@ -132,7 +122,7 @@ def _why(reply: Union[Scan, Claimed], silent: str) -> str:
     return "%s: %s" % (error["code"], error["message"]) if error else reply.get("reason", silent)
 
 
-def _commit_claim(plan: Plan, instance: Instance, reply: Claimed, look: Look) -> None:
+def _commit_claim(plan: Plan, instance: Instance, reply: Claimed, after: AfterClaims) -> None:
     host, uuid, name = host_of(instance), instance["uuid"], instance["name"]
     result = next((entry for entry in reply.get("results", ()) if entry.get("uuid") == uuid), None)
     if result is None:
@@ -140,21 +130,21 @@ def _commit_claim(plan: Plan, instance: Instance, reply: Claimed, look: Look) ->
     elif not result.get("claimed"):
         error = result.get("error") or {}
         code, message = error.get("code", "ClaimFailed"), said_by(error, "the claim was refused")
-        if code == address_clash.AddressTaken.__name__ and addressing.choose_again(instance, look.addresses()):
+        if code == address_clash.AddressTaken.__name__ and addressing.choose_again(instance, after.addresses()):
             instance["token"] = None
             return
         attempt_failed(plan, instance, code, message, error.get("retryable", True))
-    elif host not in look.scans:
+    elif host not in after.scans:
         attempt_failed(plan, instance, "HostUnreachable", "did not answer after the claim", retryable=True)
-    elif uuid not in look.records[host] or look.records[host][uuid]["token"] != instance["token"]:
+    elif uuid not in after.records[host] or after.records[host][uuid]["token"] != instance["token"]:
         fail(instance, ClaimConflict("another run has taken over the claim of %s on %s" % (name, host)))
     else:
-        _check_the_only_claim(plan, instance, look)
+        _check_the_only_claim(plan, instance, after)
 
 
-def _check_the_only_claim(plan: Plan, instance: Instance, look: Look) -> None:
+def _check_the_only_claim(plan: Plan, instance: Instance, after: AfterClaims) -> None:
     """The claim stands. Build the instance unless another host has it, or may have it."""
-    name, others = instance["name"], look.elsewhere(instance)
+    name, others = instance["name"], after.elsewhere(instance)
     owner = next((host for host, record in others if record["role"] == OWN), None)
     moving = next((host for host, record in others if record["role"] not in (OWN, CLAIM)), None)
     if others and not (owner or moving):
@@ -165,22 +155,22 @@ def _check_the_only_claim(plan: Plan, instance: Instance, look: Look) -> None:
             raise InstanceExists("%s was created on %s meanwhile" % (name, owner), hint=hints.create_again())
         if moving:
             raise InstanceMoving("%s is in the middle of a move on %s" % (name, moving), hint=hints.finish_move(name))
-        check_absent(name, look.notes_on(instance), look.answers(), plan["run"])
+        check_absent(name, after.notes_on(instance), after.answers(), plan["run"])
         instance["state"] = BUILDING
     except BerthError as error:
         withdraw_claim(plan, instance)
         fail(instance, error)
 
 
-def _came_to_nothing(plan: Plan, instance: Instance, look: Look) -> List[PlannedInstance]:
+def _came_to_nothing(plan: Plan, instance: Instance, after: AfterClaims) -> List[PlannedInstance]:
     """The plans of earlier runs that created nothing: this run knew of them before it read the planned host, and the
     instance was not there. A plan that was written only since proves nothing: its claim may have come after that
     host was read."""
-    names, uuid = look.answers().names, instance["uuid"]
+    names, uuid = after.answers().names, instance["uuid"]
     return [
         {"uuid": uuid, "host_uuid": note.host_uuid, "run": note.run}
         for note in put_together(instance.get("notes") or {}).planned
-        if note.host_uuid in names and note.run != plan["run"] and uuid not in look.records[names[note.host_uuid]]
+        if note.host_uuid in names and note.run != plan["run"] and uuid not in after.records[names[note.host_uuid]]
     ]
 
 
@@ -188,10 +178,10 @@ def _building(plan: Plan) -> List[Instance]:
     return [instance for instance in plan["instances"].values() if instance["state"] == BUILDING]
 
 
-def _check_addresses(plan: Plan, look: Look) -> None:
+def _check_addresses(plan: Plan, after: AfterClaims) -> None:
     """If two instances would get the same address, at least one of the runs that claimed for them sees it here."""
-    held = look.addresses()
-    silent = look.silent(plan)
+    held = after.addresses()
+    silent = after.silent(plan)
     for instance in _building(plan):
         try:
             addressing.check_seen(instance, silent)
@@ -208,9 +198,9 @@ def _check_addresses(plan: Plan, look: Look) -> None:
                 fail(instance, clash)
 
 
-def _check_groups(plan: Plan, look: Look) -> None:
+def _check_groups(plan: Plan, after: AfterClaims) -> None:
     """Affinity spans hosts, so it is checked here; each host checks anti-affinity itself, under its lock."""
-    held = {host: list(found.values()) for host, found in look.records.items()}
+    held = {host: list(found.values()) for host, found in after.records.items()}
     for instance in _building(plan):
         elsewhere = groups.elsewhere(instance["spec"], host_of(instance), held)
         error = groups.violation(instance["spec"], elsewhere)
@@ -223,9 +213,9 @@ def _check_groups(plan: Plan, look: Look) -> None:
             attempt_failed(plan, instance, error.code, str(error), retryable=True)
 
 
-def _check_quota(plan: Plan, look: Look, over_quota: OverQuota) -> None:
+def _check_quota(plan: Plan, after: AfterClaims, over_quota: OverQuota) -> None:
     """Count again now that all claims are visible; the last instances of this run give way first."""
-    over = over_quota(_building(plan), list(look.scans.values()))
+    over = over_quota(_building(plan), list(after.scans.values()))
     for instance in _building(plan):
         if instance["uuid"] in over:
             withdraw_claim(plan, instance)

@@ -19,9 +19,9 @@ from ..model.lifecycle import ACTIVE, DELETING, OWN, SETTING_ASIDE
 from ..model.messages import Document
 from ..model.nova_states import POWERING_OFF, SPAWNING
 from ..placement.text import table
-from . import drift, filter_drift, free_volumes, silence, volumes
+from . import drift, filter_drift, free_volumes, silence, unconfirmed, volumes
 from .fleet import Fleet, Place
-from .locate import is_moving, unconfirmed
+from .locate import is_moving
 
 ERROR, WARNING, NOTE = "error", "warning", "note"
 SEVERITIES = (ERROR, WARNING, NOTE)
@@ -256,7 +256,7 @@ def _instances(case: Case) -> Iterator[Finding]:
             continue
         changing = [place for place in places if place["task_state"]]
         # in a move that waits for confirmation, the other side keeps the task_state in which it let go
-        waits = unconfirmed(places)
+        waits = unconfirmed.place_among(places)
         if changing and not waits:
             place = changing[0]
             said = "it is in task_state %s" % place["task_state"]

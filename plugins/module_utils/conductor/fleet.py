@@ -1,7 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the hosts reported, checked: the documents that placement may use, and for each other host why it has none.
+"""What the hosts reported, checked: the documents that placement may use, and for each other host why it has none. A host
+that was never prepared counts with what it holds, and gets nothing new.
 
 A host is known here by its inventory name, never by a name that it sends.
 """
@@ -15,7 +16,7 @@ from typing import Any, Callable, Collection, Dict, Iterator, List, Optional, Se
 from ..model import host_hints, state_hints
 from ..model.errors import BerthError
 from ..model.messages import Document, Note
-from . import doubles, silence
+from . import host_identity, silence
 from .notes import Answers, Notes, called, put_together
 
 # The fields of an instance in the host's document that a place copies.
@@ -165,45 +166,51 @@ class Fleet:
 def read_fleet(reports: Dict[str, Report], check: Callable[[Any], Document]) -> Fleet:
     """``reports`` are by inventory name. A document that breaks the schema becomes a verdict, not an error; so does a
     state directory whose host itself says that its records do not count."""
-    documents: Dict[str, Document] = {}
-    verdicts: Dict[str, str] = {}
-    notes: Dict[str, Dict[str, Note]] = {}
-    strays: Dict[str, List[Stray]] = {}
-    faults: Dict[str, str] = {}
+    fleet = Fleet({}, {})
     for name, report in reports.items():
-        if "document" not in report:
-            verdicts[name] = report.get("reason") or "gave no facts"
-            continue
-        try:
-            document = check(report["document"])
-        except BerthError as error:
-            verdicts[name] = "%s: %s" % (error.code, error)
-            continue
-        document["host"] = document["node"] = name
-        if report.get("cell"):
-            document["cell"] = report["cell"]
-        for uuid, stray in _strays(name, document):
-            strays.setdefault(uuid, []).append(stray)
-        fault = (document.get("state") or {}).get("fault")
-        if fault:
-            verdicts[name] = "StateDirectoryChanged: %s. %s" % (fault, state_hints.mount_state_directory("it"))
-            faults[document["uuid"]] = fault
-            continue
-        if not document.get("prepared", True):
-            document["service"] = {**document["service"], "disabled": True, "disabled_reason": not_prepared(name)}
-        documents[name] = document
-        notes[document["uuid"]] = report.get("notes") or {}
-    for uuid, names in list(doubles.twice(documents)):
-        notes.pop(uuid, None)
+        if "document" in report:
+            _read_document(fleet, name, report, check)
+        else:
+            fleet.verdicts[name] = report.get("reason") or "gave no facts"
+    _leave_out_doubles(fleet)
+    return fleet
+
+
+def _read_document(fleet: Fleet, name: str, report: Report, check: Callable[[Any], Document]) -> None:
+    try:
+        document = check(report["document"])
+    except BerthError as error:
+        fleet.verdicts[name] = "%s: %s" % (error.code, error)
+        return
+    document["host"] = document["node"] = name
+    if report.get("cell"):
+        document["cell"] = report["cell"]
+    for uuid, stray in _strays(name, document):
+        fleet.strays.setdefault(uuid, []).append(stray)
+    fault = (document.get("state") or {}).get("fault")
+    if fault:
+        fleet.verdicts[name] = "StateDirectoryChanged: %s. %s" % (fault, state_hints.mount_state_directory("it"))
+        fleet.faults[document["uuid"]] = fault
+        return
+    if not document.get("prepared", True):
+        document["service"] = {**document["service"], "disabled": True, "disabled_reason": not_prepared(name)}
+    fleet.documents[name] = document
+    fleet.notes[document["uuid"]] = report.get("notes") or {}
+
+
+def _leave_out_doubles(fleet: Fleet) -> None:
+    """Hosts that answer with one uuid, and one that answers with that of a silent host, do not count."""
+    for uuid, names in list(host_identity.twice(fleet.documents)):
+        del fleet.notes[uuid]
         for name in names:
-            del documents[name]
-            verdicts[name] = doubles.verdict(uuid, names)
-    alone = doubles.of_silent(documents, verdicts, notes)
+            del fleet.documents[name]
+            fleet.verdicts[name] = host_identity.verdict(uuid, names)
+    alone = host_identity.of_silent(fleet.documents, fleet.verdicts, fleet.notes)
     for uuid, (name, silent) in alone.items():
-        notes.pop(uuid, None)
-        del documents[name]
-        verdicts[name] = doubles.verdict_alone(name, silent)
-    return Fleet(documents, verdicts, notes, strays, faults, {uuid: name for uuid, (name, _silent) in alone.items()})
+        del fleet.notes[uuid]
+        del fleet.documents[name]
+        fleet.verdicts[name] = host_identity.verdict_alone(name, silent)
+        fleet.doubles[uuid] = name
 
 
 def not_prepared(host: str) -> str:

@@ -9,11 +9,13 @@ Each host checks anti-affinity under its own lock, so only affinity is checked h
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Iterable, List, Mapping, Optional
+from typing import Any, Dict, Iterable, List, Mapping, Optional
 
 from ..model.messages import Document
 from ..model.server_group import ServerGroup
 from .errors import GroupPolicyViolation
+from .fleet import Fleet
+from .plan import Instance
 
 AFFINITY, ANTI_AFFINITY = "affinity", "anti-affinity"
 
@@ -58,3 +60,11 @@ def broken_by(group: Document, members: Iterable[Mapping[str, Any]]) -> str:
     most = ServerGroup(group).max_server_per_host
     full = ["%d on %s" % (number, host) for host, number in sorted(held.items()) if number > most]
     return "%s, not %d" % (", ".join(full), most) if group["policy"] == ANTI_AFFINITY and full else ""
+
+
+def set_members(instances: Dict[str, Instance], fleet: Fleet) -> None:
+    """Give each request the members of its server group, as the hosts report them."""
+    for instance in instances.values():
+        group = instance["spec"].get("group")
+        if group:
+            group["members"] = fleet.members(group, instance["project"])

@@ -1,21 +1,21 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where the instances of a run are: on a host, nowhere, in a move, or unknown because a host is silent. And which host
-may take back a record that was lost."""
+"""Where the instances of a run are: on a host, nowhere, in a move, on two hosts, in libvirt without a record, or unknown
+because a host is silent. And which host may take back a record that was lost."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Collection, Iterable, List, Optional, Tuple
+from typing import Collection, Iterable, List, Tuple
 
 from ..model import hints, state_hints
-from ..model.errors import InstanceIsLocked
 from ..model.lifecycle import CLAIM, MOVING, OWN
-from . import notes, silence
+from . import notes, silence, unconfirmed
 from .errors import DomainWithoutRecord, DuplicateInstance, InstanceMoving, InstanceUnknown
 from .fleet import Fleet, Place
 from .found_nowhere import check_absent
+from .locks import lock_of
 
 
 def locate(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[str] = ()) -> List[str]:
@@ -128,24 +128,6 @@ def check_no_stray(fleet: Fleet, name: str, uuid: str) -> None:
         )
 
 
-def check_unlocked(name: str, locked: Any) -> None:
-    """InstanceIsLocked if the inventory sets ``berth_locked`` (true, or who locked it): Nova's check_instance_lock."""
-    if locked:
-        raise InstanceIsLocked("Instance %s is locked" % name, locked_by=str(locked))
-
-
-def check_unlocked_there(name: str, places: Iterable[Place]) -> None:
-    """Raise InstanceIsLocked if somebody locked the instance on the host that has it, from any controller."""
-    who = lock_of(places)
-    if who:
-        raise InstanceIsLocked("Instance %s is locked by %s" % (name, who), hint=hints.unlock(name), locked_by=who)
-
-
-def lock_of(places: Iterable[Place]) -> Optional[str]:
-    """Who locked it. Only its owner counts: a host with a claim, or one that lies, has no say."""
-    return next((place["locked"] for place in places if place["role"] == OWN and place["locked"]), None)
-
-
 def locate_to_unlock(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[str] = ()) -> List[str]:
     """The hosts where it is locked: both if two own it, since a lock would block keep_one. Otherwise as ``locate``."""
     locked = [place["host"] for place in fleet.places.get(uuid, ()) if lock_of([place])]
@@ -155,17 +137,6 @@ def locate_to_unlock(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[
 def is_moving(place: Place) -> bool:
     """Whether the instance is in a move there: from its start until it is confirmed, reverted or given up."""
     return place["role"] not in (OWN, CLAIM) or place["phase"] in MOVING
-
-
-def unconfirmed(places: Iterable[Place]) -> Optional[Place]:
-    """The place of an instance that was resized and waits for confirmation (VERIFY_RESIZE), or None."""
-    owners = [place for place in places if place["role"] == OWN]
-    # With a second owner, it is the copy of a host that was given up as lost.
-    return owners[0] if len(owners) == 1 and is_unconfirmed(owners[0]) else None
-
-
-def is_unconfirmed(place: Place) -> bool:
-    return place["vm_state"] == "resized" and not place["task_state"]
 
 
 def _moving(name: str, uuid: str, places: List[Place]) -> InstanceMoving:
@@ -184,7 +155,7 @@ def _moving(name: str, uuid: str, places: List[Place]) -> InstanceMoving:
     state = place["task_state"] or place["vm_state"]
     return InstanceMoving(
         "Instance %s is in %s %s (%s)" % (name, attr, state, hosts),
-        hint=hints.confirm_or_revert(name) if is_unconfirmed(place) else hints.finish_move(name),
+        hint=hints.confirm_or_revert(name) if unconfirmed.is_at(place) else hints.finish_move(name),
         uuid=uuid,
         attr=attr,
         state=state,

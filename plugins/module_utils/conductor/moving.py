@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The plan for each instance to be moved: between which hosts, with which request, whether it may move at
+"""The plan for each instance to be moved: between which hosts, live or cold, with which request, whether it may move at
 all, and which hosts are left out.
 
 Pure: takes the fleet's documents and the hosts' views, returns a move for each instance.
@@ -9,21 +9,17 @@ Pure: takes the fleet's documents and the hosts' views, returns a move for each 
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable, List, Mapping, Optional, TypedDict
+from typing import Any, Callable, Iterable, List, Optional, TypedDict
 
-from ..model import address_clash, hints, lifecycle
+from ..model import hints, lifecycle
 from ..model import migration as names
 from ..model.errors import BerthError
 from ..model.messages import Document, FencingToken, Migration, Side, View
 from ..model.move_errors import InstanceInvalidState, InstanceNotResized, MigrationEnded
 from ..model.move_guards import check_grow_only, check_tied_to_host
-from ..model.quota import Amounts
-from . import groups, sequences
-from .commit import Scan
-from .errors import HostUnknown
-from .locate import check_unlocked
-from .plan import Alternate, Instance, addresses, host_of
-from .quotas import after_the_claims
+from . import sequences
+from .locks import check_unlocked
+from .plan import Alternate, Instance, host_of
 from .sides import Sides
 
 PLAYBOOKS = {
@@ -31,8 +27,6 @@ PLAYBOOKS = {
     names.COLD: "berth.kvm.cold_migrate",
     names.LIVE: "berth.kvm.live_migrate",
 }
-# The sequences that claim room.
-CLAIMING = ("resize", "live_migrate", "resize_here")
 # Two flavors are the same if they agree in these fields.
 SIZES = ("name", "vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap", "extra_specs")
 
@@ -94,19 +88,7 @@ def plan(
         return _sweep(action, uuid, name, sides)
     owner = here if here["role"] == "OWN" else there if there["role"] == "OWN" or not here["role"] else here
     migration = owner.get("migration")
-    move: PlannedMove = {
-        "uuid": uuid,
-        "name": name,
-        "source": source,
-        "destination": destination,
-        "sequence": None,
-        "settles": False,
-        "kind": migration["type"] if migration else kind,
-        "token": {"op": owner.get("op"), "attempt": max(here.get("attempt") or 0, there.get("attempt") or 0)},
-        "views": {"source": here, "destination": there},
-        "why": None,
-        "place": False,
-    }
+    move = _not_planned(uuid, name, sides, migration["type"] if migration else kind, owner.get("op"))
     if destination is None:
         return _from_rest(move, action, kind, here, wanted)
     if action == sequences.MOVE and not (migration and is_wanted(migration, kind, wanted, destination, target)):
@@ -122,6 +104,24 @@ def plan(
     move["why"] = _why(move, reaches, lost)
     move["confirm_in"] = owner.get("confirm_in")
     return move
+
+
+def _not_planned(uuid: str, name: str, sides: Sides, kind: str, op: Optional[str]) -> PlannedMove:
+    """The move before it is known what to do."""
+    source, here, destination, there = sides
+    return {
+        "uuid": uuid,
+        "name": name,
+        "source": source,
+        "destination": destination,
+        "sequence": None,
+        "settles": False,
+        "kind": kind,
+        "token": {"op": op, "attempt": max(here.get("attempt") or 0, there.get("attempt") or 0)},
+        "views": {"source": here, "destination": there},
+        "why": None,
+        "place": False,
+    }
 
 
 def _why(move: PlannedMove, reaches: bool, lost: Optional[str]) -> str:
@@ -168,31 +168,6 @@ def kind_to_migrate(wanted: str, sides: Sides) -> str:
         return begun["type"]
     owner = there if there["role"] == "OWN" else here
     return names.LIVE if owner.get("running") else names.COLD
-
-
-def is_due(move: PlannedMove) -> bool:
-    """Whether ``confirm_due`` confirms the move: its host says that the window is over, or a confirm was begun."""
-    phase = _owner(move).get("phase")
-    return phase == lifecycle.CONFIRMING or (phase == lifecycle.RESIZED and move.get("confirm_in") == 0)
-
-
-def is_unconfirmed(move: PlannedMove) -> bool:
-    return _owner(move).get("phase") == lifecycle.RESIZED
-
-
-def _owner(move: PlannedMove) -> View:
-    return move["views"]["destination"] if move["views"]["destination"]["role"] else move["views"]["source"]
-
-
-def unconfirmed(confirm_in: Optional[int]) -> str:
-    """The message about an instance in VERIFY_RESIZE. ``confirm_in`` is in seconds; None means never."""
-    waits = "waits for confirm_resize or revert_resize"
-    return waits if confirm_in is None else "%s; confirm_due confirms it in %d s" % (waits, confirm_in)
-
-
-def known_of_guest(name: str, health: Mapping[str, str]) -> str:
-    """The message about a guest whose move is confirmed, see compute/guest/health.py."""
-    return "%s: its guest: %s (%s)" % (name, health["state"], health["seen"])
 
 
 # Abort and revert are one action: how far the move has come decides which of them happens.
@@ -335,32 +310,3 @@ def claimed_spec(move: PlannedMove) -> Document:
     if spec is None:
         raise ValueError("room is claimed for %s, and nobody has its request" % move["name"])
     return spec
-
-
-def needs_a_look(move: PlannedMove, quotas: Mapping[str, Amounts]) -> bool:
-    """Whether all hosts must be read again after the claim, for what no host can decide alone. The claim itself has
-    checked capacity, limits and anti-affinity; a migration does not change what a quota counts."""
-    if move["sequence"] not in CLAIMING:
-        return False
-    return groups.spans_hosts(claimed_spec(move)) or (move["kind"] == names.RESIZE and bool(quotas))
-
-
-def check_claim(move: PlannedMove, host: str, scans: Mapping[str, Scan], quotas: Mapping[str, Amounts]) -> None:
-    """Raise what forbids the claim on ``host`` now that all hosts were read after it, as in a create.
-
-    ``scans``: host -> {instances: [record]}, without ``instances`` if the host did not answer. Of two runs that claim
-    and then read, at least one sees the other, and a run that sees another gives way.
-    """
-    held = {name: scan["instances"] for name, scan in scans.items() if "instances" in scan}
-    if host not in held:
-        raise HostUnknown("%s did not answer after the claim of %s" % (host, move["name"]), hint=hints.run_again())
-    spec = claimed_spec(move)
-    error: Optional[BerthError] = address_clash.clash(spec, addresses(held)) or groups.violation(
-        spec, groups.elsewhere(spec, host, held)
-    )
-    if not error and move["kind"] == names.RESIZE and quotas:
-        instance: Instance = {"uuid": move["uuid"], "project": spec["project_id"], "spec": spec}
-        replies = [scan for scan in scans.values() if "instances" in scan]
-        error = after_the_claims(quotas, more=0)([instance], replies).get(move["uuid"])
-    if error:
-        raise error

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+from typing import Any, List, Mapping
 
 from ..model.errors import worded
 from ..placement.errors import MaxRetriesExceeded
@@ -24,38 +24,38 @@ def attempt_failed(plan: Plan, instance: Instance, code: str, message: str, retr
         instance["state"] = FAILED
         instance["error"] = {"code": code, "message": message, "retryable": False}
         return
-    tried = {attempt["host"] for attempt in instance["attempts"]}
-    left = [
-        alternate
-        for alternate in instance["alternates"]
-        if alternate["host"] not in tried and "uuid" in plan["hosts"][alternate["host"]]
-    ]
+    left = _alternates_left(plan, instance)
     if plan["max_attempts"] == 1:
         instance["state"] = FAILED
         instance["error"] = {"code": code, "message": message, "retryable": True}
     elif len(instance["attempts"]) >= plan["max_attempts"]:
         fail(
-            instance,
-            MaxRetriesExceeded(
-                "Exceeded maximum number of retries: %d attempts for instance %s. Last cause: %s"
-                % (len(instance["attempts"]), instance["name"], message),
-                attempts=instance["attempts"],
-            ),
+            instance, _given_up("Exceeded maximum number of retries: %d attempts" % len(instance["attempts"]), instance)
         )
     elif not left:
-        fail(
-            instance,
-            MaxRetriesExceeded(
-                "Exhausted all hosts available for retrying build failures for instance %s. Last cause: %s"
-                % (instance["name"], message),
-                attempts=instance["attempts"],
-            ),
-        )
+        fail(instance, _given_up("Exhausted all hosts available for retrying build failures", instance))
     else:
         instance["given_up"] = False
         instance["state"] = CLAIMING
         instance["alternates"] = left[1:]
         set_host(instance, left[0])
+
+
+def _alternates_left(plan: Plan, instance: Instance) -> List[Alternate]:
+    """The alternates that were not tried yet, on hosts that answer."""
+    tried = {attempt["host"] for attempt in instance["attempts"]}
+    return [
+        alternate
+        for alternate in instance["alternates"]
+        if alternate["host"] not in tried and "uuid" in plan["hosts"][alternate["host"]]
+    ]
+
+
+def _given_up(why: str, instance: Instance) -> MaxRetriesExceeded:
+    attempts = instance["attempts"]
+    return MaxRetriesExceeded(
+        "%s for instance %s. Last cause: %s" % (why, instance["name"], attempts[-1]["cause"]), attempts=attempts
+    )
 
 
 def said_by(error: Mapping[str, Any], otherwise: str) -> str:

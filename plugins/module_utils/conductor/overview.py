@@ -17,10 +17,9 @@ from ..model.host_state import HostState
 from ..model.lifecycle import OWN, RESIZED
 from ..model.messages import Document, View
 from ..placement.capacity import limit_of
+from . import unconfirmed
 from .fleet import Fleet, Place
 from .groups import broken_by
-from .locate import is_unconfirmed
-from .moving import unconfirmed
 from .report_instance import utc
 from .silence import is_there
 
@@ -145,7 +144,7 @@ def _held(answers: Answers, uuid: str, places: List[Place]) -> Document:
     others = ["%s (%s)" % (place["host"], place["role"]) for place in places if place is not owner]
     why = [
         owner["task_state"],
-        unconfirmed(None) if is_unconfirmed(owner) else None,
+        unconfirmed.told(None) if unconfirmed.is_at(owner) else None,
         "locked" if owner["locked"] else None,
         "also on %s" % ", ".join(others) if others else None,
     ]

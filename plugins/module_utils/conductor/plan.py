@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The course of a create: what is claimed where, what is built, what is tried next.
+"""The course of a create: what is claimed where, what is built, what is tried next, and what hosts note at its end.
 
 A plan is plain data and is passed from play to play. Each function takes a plan and updates it with what the hosts
 answered; nothing here talks to a host. The rounds are: claims -> (hosts claim, then all are read again) -> commit.py ->
@@ -13,9 +13,9 @@ exists, resized: nothing is done until that is confirmed or reverted), planned (
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, TypedDict
+from typing import Callable, Dict, List, Optional, TypedDict
 
-from ..model import address_clash, counting
+from ..model import counting
 from ..model.errors import BerthError
 from ..model.messages import Claim, Document, ErrorReply, Note
 
@@ -260,16 +260,3 @@ def withdraw(plan: Plan, host: str, uuid: str, token: str) -> None:
 def withdraw_claim(plan: Plan, instance: Instance) -> None:
     """Have the instance's host drop the claim of this run."""
     withdraw(plan, host_of(instance), instance["uuid"], instance["token"] or "")
-
-
-def addresses(held: Mapping[str, Iterable[Mapping[str, Any]]]) -> address_clash.Index:
-    """Who has which address on any host. ``held``: host -> its records. An instance's own addresses take precedence
-    over those that filters let in for it."""
-    found: address_clash.Index = {}
-    records_of = {host: list(records) for host, records in held.items()}
-    for host, records in records_of.items():
-        for nic, names in address_clash.index(records, " on %s" % host).items():
-            found.setdefault(nic, {}).update(names)
-    for host, records in records_of.items():
-        address_clash.add_let_in(found, records, " on %s" % host)
-    return found

@@ -1,7 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Quotas during a create or a resize: counted from the facts before placement, and again when all claims are visible."""
+"""Quotas during a create or a resize: counted from the facts before placement, and again when all claims are visible; and
+how many instances of a batch are left (berth_count, berth_min_count)."""
 
 from __future__ import annotations
 

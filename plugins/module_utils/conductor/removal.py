@@ -5,16 +5,14 @@
 
 from __future__ import annotations
 
-from typing import Collection, Dict, List
+from typing import Collection, List
 
 from ..model import fleet_hints, hints
-from ..model.counting import are_plausible
 from ..model.errors import shortened
 from ..model.messages import Document
 from . import silence
 from .errors import HostInUse, HostNotLost
 from .fleet import Fleet
-from .notes import vouched_for
 
 
 def check_removable(fleet: Fleet, host: str, lost: Collection[str]) -> None:
@@ -66,23 +64,3 @@ def last_seen_on(fleet: Fleet, host: str) -> List[str]:
         and (last.host_uuid == own if own else last.host == host and last.host_uuid not in there)
         and not any(place["role"] == "OWN" for place in fleet.places.get(uuid, ()))
     )
-
-
-def remembered_on(fleet: Fleet, host: str) -> Document:
-    """What only this host may remember about instances, in the form sent to other hosts: see
-    compute/record/whereabouts.py. What it miscounts is left out: the others would say it from then on."""
-    own = fleet.uuids()[host]
-    names: Dict[str, str] = {}
-    known: Dict[str, Dict[str, List[int]]] = {}
-    gone: Dict[str, List[int]] = {}
-    after: Dict[str, int] = {}
-    for uuid, note in fleet.notes.get(own, {}).items():
-        last, removed, epoch = note.get("known"), note.get("gone"), note.get("after", 0)
-        if epoch and are_plausible(epoch):
-            after[uuid] = epoch
-        if last and are_plausible(*last["generation"]):
-            names[last["host_uuid"]] = last["host"]
-            known.setdefault(last["host_uuid"], {})[uuid] = list(last["generation"])
-        if removed and are_plausible(*removed) and own in vouched_for(fleet.told_of(uuid)):
-            gone[uuid] = list(removed)
-    return {"hosts": names, "known": known, "gone": {own: gone} if gone else {}, "after": after}

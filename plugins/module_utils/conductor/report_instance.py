@@ -11,7 +11,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 from ..model.lifecycle import ACTIVE, OWN
 from ..model.messages import Document
 from ..placement.text import table
-from .moving import unconfirmed
+from . import unconfirmed
 from .report import Outcome, left_off
 
 Held = Sequence[Tuple[str, Document]]  # (host, what its module instance_info reports about the instance)
@@ -30,7 +30,7 @@ def outcome(name: str, held: Held) -> Outcome:
     if at_rest and found.get("state") != "running":
         why += [left_off(name, found.get("state"))]
     why += ["locked"] if found.get("locked") else []
-    why += [unconfirmed(None)] if (found.get("vm_state"), found.get("task_state")) == ("resized", None) else []
+    why += [unconfirmed.told(None)] if (found.get("vm_state"), found.get("task_state")) == ("resized", None) else []
     addresses = [nic["address"] for nic in found.get("networks") or () if nic.get("address")]
     address = str(addresses[0]).partition("/")[0] if addresses else ""
     return Outcome(name, state, host, found.get("flavor") or "", address, "; ".join(map(str, why)))

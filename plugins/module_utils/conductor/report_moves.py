@@ -11,9 +11,8 @@ from typing import Any, Dict, Optional, Tuple
 from ..model import lifecycle
 from ..model import migration as migrations
 from ..model.safe_text import clean_all
-from . import time_away
+from . import downtime, unconfirmed
 from .fleet import Place
-from .moving import unconfirmed
 from .report import FAILED, Outcome, address_of, failure, first_word
 
 # Operation -> the state shown afterwards.
@@ -76,7 +75,7 @@ def outcome(operation: str, name: str, moves: Dict[str, Any], done: Dict[str, An
                 len(attempts) + 1,
                 ", ".join("%s on %s" % (entry["code"], entry["host"]) for entry in attempts),
             )
-        away = time_away.said(walked)
+        away = downtime.said(walked)
         line.why = "; ".join(filter(None, [line.why, away, *differs]))
     return line
 
@@ -140,7 +139,7 @@ def _why(operation: str, line: Outcome, before: Where, after: Where, last: Dict[
     was = " ".join(part for part, now in zip(other, (line.host, line.flavor)) if part and part != now)
     said = ["was %s" % was] if was else []
     if last.get("phase") == lifecycle.RESIZED:
-        said.append(unconfirmed(last.get("confirm_in")))
+        said.append(unconfirmed.told(last.get("confirm_in")))
     return "; ".join(said)
 
 

@@ -9,7 +9,7 @@ If a host does not answer, its state is unknown, and nothing is done. Only a per
 
 from __future__ import annotations
 
-from typing import Collection, Iterable, List, Mapping, Optional, Set, Tuple
+from typing import Collection, Iterable, List, Mapping, NamedTuple, Optional, Set, Tuple
 
 from ..model import fleet_hints, hints, state_hints
 from ..model.lifecycle import CLAIM, OWN
@@ -49,14 +49,7 @@ def find(
     lost, ``left`` if it is of a move that the owner, here the source, has ended without that host.
     """
     found = {host: seen[uuid] for host, seen in views.items() if uuid in seen and seen[uuid]["role"] != CLAIM}
-    ended = {host: _ended_by(host, found) for host in sorted(found)}
-    left = {host: enders for host, enders in ended.items() if enders}
-    for host, enders in left.items():
-        if host not in lost and (found[host]["role"] == OWN or not enders & _parties(found[host], host_names)):
-            raise InstanceSuperseded(
-                "%s holds an old copy of %s, from a move that ended without that host" % (host, name),
-                hint=hints.superseded_copy(host, " and ".join(sorted(enders))),
-            )
+    left = _left_of_ended_moves(name, found, host_names, lost)
     current = {host: view for host, view in found.items() if host not in left}
     owners = [host for host, view in current.items() if view["role"] == OWN]
     if len(owners) > 1:
@@ -64,7 +57,7 @@ def find(
             "%s is owned by %s" % (name, " and ".join(sorted(owners))), hint=hints.find_the_right_copy()
         )
     if owners and left and not current[owners[0]].get("migration"):
-        first = next(iter(left))
+        first = left[0]
         return owners[0], current[owners[0]], first, {**found[first], "left": True}
     _check_of_one_move(name, current, owners, host_names)
     ordered = [current[host] for host in owners] + list(current.values())
@@ -75,10 +68,11 @@ def find(
             where = " on the hosts that answered (silent: %s)" % ", ".join(sorted(silent)) if silent else ""
             raise InstanceNotFound("Instance %s could not be found%s" % (name, where))
         return owners[0], current[owners[0]], None, NOTHING
-    source, here = _side(move["source"], current, host_names, silent, lost, name)
+    known = _Known(name, current, host_names, silent, lost)
+    source, here = _side(move["source"], known)
     if move["source"]["uuid"] == move["destination"]["uuid"]:
         return source, here, source, NOTHING
-    destination, there = _side(move["destination"], current, host_names, silent, lost, name)
+    destination, there = _side(move["destination"], known)
     if not owners and None in (here["role"], there["role"]):
         _check_no_third(name, silent, lost)
     return source, here, destination, there
@@ -115,6 +109,22 @@ def _check_lost_sides(name: str, views: Iterable[View], answers: notes.Answers) 
                 )
 
 
+def _left_of_ended_moves(
+    name: str, found: Mapping[str, View], host_names: Mapping[str, str], lost: Collection[str]
+) -> List[str]:
+    """The hosts that hold a part of a move that ended without them. Raise InstanceSuperseded if one of them, that nobody
+    named as lost, may run the instance."""
+    ended = {host: _ended_by(host, found) for host in sorted(found)}
+    left = {host: enders for host, enders in ended.items() if enders}
+    for host, enders in left.items():
+        if host not in lost and (found[host]["role"] == OWN or not enders & _parties(found[host], host_names)):
+            raise InstanceSuperseded(
+                "%s holds an old copy of %s, from a move that ended without that host" % (host, name),
+                hint=hints.superseded_copy(host, " and ".join(sorted(enders))),
+            )
+    return list(left)
+
+
 def _ended_by(host: str, found: Mapping[str, View]) -> Set[str]:
     """The hosts that say that they, or an earlier owner of the instance, ended this host's move without it."""
     op, generation = found[host].get("op"), found[host].get("generation") or []
@@ -148,36 +158,40 @@ def _parties(view: View, host_names: Mapping[str, str]) -> Set[Optional[str]]:
     return {host_names.get(side["uuid"]) for side in (move["source"], move["destination"])} if move else set()
 
 
-def _side(
-    side: Side,
-    current: Mapping[str, View],
-    host_names: Mapping[str, str],
-    silent: Mapping[str, str],
-    lost: Collection[str],
-    name: str,
-) -> Tuple[str, View]:
+class _Known(NamedTuple):
+    """What is known of the instance ``name``: ``current``: host -> its view; the others as in ``find``."""
+
+    name: str
+    current: Mapping[str, View]
+    host_names: Mapping[str, str]
+    silent: Mapping[str, str]
+    lost: Collection[str]
+
+
+def _side(side: Side, known: _Known) -> Tuple[str, View]:
     """Return (inventory name, view) of one side of a move."""
-    host = host_names.get(side["uuid"])
+    host = known.host_names.get(side["uuid"])
     if host is None:
-        return side["name"], _unanswered(side, silent, lost, name, set(host_names.values()))
-    if host in lost and host not in current:
+        return side["name"], _unanswered(side, known)
+    if host in known.lost and host not in known.current:
         return host, LOST
-    if host in lost:
+    if host in known.lost:
         raise HostNotLost(
-            "%s answers, and has the role %s in the move of %s" % (host, current[host]["role"], name),
+            "%s answers, and has the role %s in the move of %s" % (host, known.current[host]["role"], known.name),
             hint=hints.not_lost(host),
         )
-    return host, current.get(host, NOTHING)
+    return host, known.current.get(host, NOTHING)
 
 
-def _unanswered(side: Side, silent: Mapping[str, str], lost: Collection[str], name: str, answering: Set[str]) -> View:
-    if side["name"] not in lost and side["name"] in answering:
+def _unanswered(side: Side, known: _Known) -> View:
+    name, silent = known.name, known.silent
+    if side["name"] not in known.lost and side["name"] in known.host_names.values():
         # One host says that another is gone, and a host of that name answers: nobody should give that one up as lost.
         raise HostUnknown(
             "%s is in a move from or to %s with the host uuid %s, but %s now answers with another uuid"
             % (name, side["name"], side["uuid"], side["name"])
         )
-    if side["name"] not in lost:
+    if side["name"] not in known.lost:
         raise HostUnknown(
             "%s is in a move from or to the host with uuid %s: %s"
             % (name, side["uuid"], silence.describe(side["name"], silent)),
@@ -189,7 +203,7 @@ def _unanswered(side: Side, silent: Mapping[str, str], lost: Collection[str], na
 
 def _check_no_hung_libvirt(name: str, silent: Mapping[str, str]) -> None:
     """A host that answers but whose libvirt hangs may be the one with the instance."""
-    hung = sorted(host for host, reason in silent.items() if reason.startswith(silence.HUNG))
+    hung = sorted(host for host, reason in silent.items() if silence.has_code(reason, silence.HUNG))
     if hung:
         raise HostLibvirtTimeout(
             "libvirt on %s does not answer, so it is not known whether %s is there" % (", ".join(hung), name),

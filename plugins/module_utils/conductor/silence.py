@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Collection, Mapping, Sequence
 
 from ..model import fleet_hints, hints, host_hints
-from . import doubles
+from . import host_identity
 from .errors import HostNotLost
 
 NO_ANSWER, HUNG, UNPREPARED = "UNREACHABLE", "LibvirtTimeout", "HostNotPrepared"
@@ -20,6 +20,11 @@ NO_ANSWER, HUNG, UNPREPARED = "UNREACHABLE", "LibvirtTimeout", "HostNotPrepared"
 def is_there(reason: str) -> bool:
     """Whether the host answers. ``reason``: why it is left out of the run."""
     return not reason.startswith(NO_ANSWER)
+
+
+def has_code(reason: str, code: str) -> bool:
+    """Whether the reason is the error of this code: it begins with it."""
+    return reason.partition(":")[0] == code
 
 
 def describe(host: str, reasons: Mapping[str, str]) -> str:
@@ -32,18 +37,14 @@ def hint(hosts: Sequence[str], reasons: Mapping[str, str]) -> str:
     there = [host for host in hosts if is_there(reasons.get(host, NO_ANSWER))]
     if not there:
         return hints.bring_back_or_lost(hosts)
-    if all(reasons[host].startswith(HUNG) for host in there):
+    if all(has_code(reasons[host], HUNG) for host in there):
         return hints.restart_hung_libvirt()
-    if all(reasons[host].startswith(UNPREPARED) for host in there):
+    if all(has_code(reasons[host], UNPREPARED) for host in there):
         return host_hints.prepare_host(",".join(there))
-    if all(_is_listed_twice(reasons[host]) for host in there):
+    if all(has_code(reasons[host], host_identity.CONFLICT) for host in there):
+        # All answer, so nothing on them is out of order: the inventory is.
         return fleet_hints.listed_twice(", ".join(there))
     return hints.mend_lost_host(", ".join(there))
-
-
-def _is_listed_twice(reason: str) -> bool:
-    """Both answer, so nothing on them is out of order: the inventory is."""
-    return reason.startswith(doubles.TWICE) and doubles.ALL_SAY in reason
 
 
 def check_lost(lost: Collection[str], reasons: Mapping[str, str]) -> None:

@@ -61,30 +61,32 @@ def mark(instances: Dict[str, Instance], fleet: Fleet, lost: Collection[str], di
             continue
         known = fleet.notes_on(instance["uuid"]).known
         source = disks_of or (known.host_uuid if known and not answers.counts(known) else None)
-        without = [nic["name"] for nic in instance["spec"]["networks"] if nic.get("pool")]
-        left = [entry["name"] for entry in volumes.of(instance["spec"])]
         if source is None:
-            fail(
-                instance,
-                DisksOwnerUnknown(
-                    "no host remembers that %s was on %s" % (instance["name"], " or ".join(sorted(lost))),
-                    hint=take_over_hints.name_owner_of_disks(instance["uuid"]),
-                ),
-            )
-        elif left:
-            rule = "no volumes: only the records of the lost host say what is on %s" % ", ".join(left)
-            boot = volumes.boots_from(instance["spec"])
-            hint = (
-                take_over_hints.bring_boot_volume_back(instance["name"], boot)
-                if boot
-                else take_over_hints.take_over_without_volumes(instance["name"])
-            )
-            fail(instance, InvalidInput("berth_volumes", None, rule, hint=hint))
-        elif without:
-            rule = "the addresses that it has on %s, which only the lost host knew" % ", ".join(without)
-            fail(
-                instance,
-                InvalidInput("berth_networks", None, rule, hint=take_over_hints.find_its_address(instance["uuid"])),
-            )
+            told = "no host remembers that %s was on %s" % (instance["name"], " or ".join(sorted(lost)))
+            fail(instance, DisksOwnerUnknown(told, hint=take_over_hints.name_owner_of_disks(instance["uuid"])))
+            continue
+        unknown = _what_only_the_lost_host_knew(instance)
+        if unknown:
+            fail(instance, unknown)
         else:
             instance["take_over"] = source
+
+
+def _what_only_the_lost_host_knew(instance: Instance) -> Optional[InvalidInput]:
+    """The error for an instance with volumes, or with addresses from a pool; None if it can be taken over."""
+    name, spec = instance["name"], instance["spec"]
+    left = [entry["name"] for entry in volumes.of(spec)]
+    if left:
+        rule = "no volumes: only the records of the lost host say what is on %s" % ", ".join(left)
+        boot = volumes.boots_from(spec)
+        hint = (
+            take_over_hints.bring_boot_volume_back(name, boot)
+            if boot
+            else take_over_hints.take_over_without_volumes(name)
+        )
+        return InvalidInput("berth_volumes", None, rule, hint=hint)
+    pooled = [nic["name"] for nic in spec["networks"] if nic.get("pool")]
+    if pooled:
+        rule = "the addresses that it has on %s, which only the lost host knew" % ", ".join(pooled)
+        return InvalidInput("berth_networks", None, rule, hint=take_over_hints.find_its_address(instance["uuid"]))
+    return None

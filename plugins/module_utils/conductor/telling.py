@@ -1,19 +1,73 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which whereabouts of instances each host is sent: those that the run has read and the host does not remember.
-Afterwards it remembers the same as if it had been sent everything: if its digest of a part of the instances equals
-the run's, it has every entry of that part.
+"""What hosts are told about where instances are, and remember (compute/record/whereabouts.py): what a run has read from
+all hosts, and what only a host that leaves the fleet remembers. A host is sent what it lacks. Afterwards it remembers the
+same as if it had been sent everything: if its digest of a part of the instances equals the run's, it has every entry of
+that part. What a create made is added at its end, in plan.py.
 """
 
 from __future__ import annotations
 
-from typing import Dict, List, Mapping, Optional
+from typing import Collection, Dict, List, Mapping, Optional, Set
 
-from ..model.messages import Document
+from ..model import counting
+from ..model.lifecycle import CLAIM, OWN
+from ..model.messages import Document, hosts_named
 from ..model.whereabouts_digest import digests, part_of
+from .fleet import Fleet
+from .locate import generation_of
+from .notes import vouched_for
 
 MOST_PARTS = 64  # if more parts than this differ, the host is sent everything
+
+
+def whereabouts(fleet: Fleet, lost_hosts: Collection[str] = ()) -> Document:
+    """What every host should know about the others: who owns each instance, or has it during a move, which
+    instances are gone, and which hosts are lost."""
+    known: Dict[str, Dict[str, List[int]]] = {}
+    gone: Dict[str, Dict[str, List[int]]] = {}
+    lost: Set[str] = set()
+    there = {*fleet.uuids().values(), *fleet.doubles}
+    answers = fleet.all_answers(lost_hosts)
+    for uuid, places in fleet.places.items():
+        held = [place for place in places if place["role"] != CLAIM and generation_of([place])[0] < counting.MOST]
+        if held:
+            place = max(held, key=lambda place: (place["role"] == OWN, generation_of([place])))
+            epoch, n = generation_of([place])
+            owned = known.setdefault(fleet.documents[place["host"]]["uuid"], {})
+            # during a move both sides use one epoch, and each counts its own writes
+            owned[uuid] = [epoch, n if place["role"] == OWN else 0]
+    for holder, notes in fleet.notes.items():
+        for uuid, note in notes.items():
+            removed = note.get("gone")
+            if removed and counting.are_plausible(*removed) and holder in vouched_for(fleet.told_of(uuid)):
+                gone.setdefault(holder, {})[uuid] = removed
+            for host in hosts_named(note):
+                if host["host_uuid"] not in there and answers.gives_up(host["host"], host["host_uuid"]):
+                    lost.add(host["host_uuid"])
+    names = {uuid: name for name, uuid in fleet.uuids().items()}
+    return {"hosts": names, "known": known, "gone": gone, "lost": sorted(lost)}
+
+
+def remembered_by(fleet: Fleet, host: str) -> Document:
+    """What only this host may remember about instances, in the form sent to other hosts: see
+    compute/record/whereabouts.py. What it miscounts is left out: the others would say it from then on."""
+    own = fleet.uuids()[host]
+    names: Dict[str, str] = {}
+    known: Dict[str, Dict[str, List[int]]] = {}
+    gone: Dict[str, List[int]] = {}
+    after: Dict[str, int] = {}
+    for uuid, note in fleet.notes.get(own, {}).items():
+        last, removed, epoch = note.get("known"), note.get("gone"), note.get("after", 0)
+        if epoch and counting.are_plausible(epoch):
+            after[uuid] = epoch
+        if last and counting.are_plausible(*last["generation"]):
+            names[last["host_uuid"]] = last["host"]
+            known.setdefault(last["host_uuid"], {})[uuid] = list(last["generation"])
+        if removed and counting.are_plausible(*removed) and own in vouched_for(fleet.told_of(uuid)):
+            gone[uuid] = list(removed)
+    return {"hosts": names, "known": known, "gone": {own: gone} if gone else {}, "after": after}
 
 
 def lacking(told: Document, remembered: Mapping[str, Optional[Mapping[str, str]]]) -> Dict[str, Document]:
@@ -24,7 +78,7 @@ def lacking(told: Document, remembered: Mapping[str, Optional[Mapping[str, str]]
 
 
 class Telling:
-    """``told``: what all hosts together should know, see compute/record/whereabouts.remember."""
+    """``told``: what all hosts together should know, as ``whereabouts`` returns it."""
 
     def __init__(self, told: Document) -> None:
         self._told = told

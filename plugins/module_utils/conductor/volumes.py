@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where the volumes of instances are: an instance goes to the host that has them, missing ones are created with it, and
-a volume that no instance has may be deleted.
+"""Where the volumes of instances are: an instance goes to the host that has them, missing ones are created with it, those
+that are too small grow, and a volume that no instance has may be deleted.
 
 A volume that no host reports may be on a silent host, so none is created then. Two runs at once may both create one:
 each reads all hosts after its claim, and a run that sees the volume on another host gives way.

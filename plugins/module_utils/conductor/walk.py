@@ -104,7 +104,7 @@ class Turn:
 @dataclass
 class Walk:
     """How far a move has come in this run. ``said``: the last view of each side; ``failure``: why the move is given up;
-    ``attempts``: the hosts that were tried without success; ``away``: see time_away.py."""
+    ``attempts``: the hosts that were tried without success; ``away``: see downtime.py."""
 
     move: Move
     sequence: str = ""

@@ -7,16 +7,15 @@ whether it adopts a claim that an ended run left: compute/record/claim.py.
 
 from __future__ import annotations
 
-from typing import Any, Collection, Dict, Iterable, List, Mapping, Set
+from typing import Collection, Dict, Iterable, List, Mapping
 
 from ..model import counting
-from ..model.errors import BerthError, InstanceIsLocked
-from ..model.lifecycle import CLAIM, DELETING, OWN
-from ..model.messages import Document, hosts_named
-from . import drift
+from ..model.errors import BerthError
+from ..model.messages import Document
+from . import drift, unconfirmed
 from .fleet import Fleet, Place
-from .locate import check_no_stray, check_none_silent, generation_of, holders, lock_of, unconfirmed
-from .notes import Notes, vouched_for
+from .locate import check_no_stray, check_none_silent, generation_of, holders
+from .notes import Notes
 from .plan import CLAIMING, EXISTING, UNCONFIRMED, Instance, fail
 
 
@@ -51,7 +50,7 @@ def sort_out(
 
 def _find(instance: Instance, fleet: Fleet, lost_hosts: Collection[str], strict: bool) -> None:
     places = {place["host"]: place for place in fleet.places.get(instance["uuid"], ())}
-    resized = unconfirmed(places.values())
+    resized = unconfirmed.place_among(places.values())
     if resized:
         _set_found(instance, fleet, resized["host"], UNCONFIRMED)
         instance["result"] = {"flavor": resized["flavor"]}
@@ -95,52 +94,3 @@ def _differs(instance: Instance, place: Place) -> List[str]:
 def _set_found(instance: Instance, fleet: Fleet, host: str, state: str) -> None:
     instance["host"], instance["host_uuid"] = host, fleet.documents[host]["uuid"]
     instance["state"], instance["existing"] = state, state != CLAIMING
-
-
-def hold_locked(instances: Dict[str, Instance], locks: Mapping[str, Any], fleet: Fleet) -> None:
-    """Mark the instances that are locked, in the inventory (``locks``: inventory name -> who locked it) or on their
-    hosts. Create does not finish a delete of a locked instance."""
-    for name, instance in instances.items():
-        places = fleet.places.get(instance["uuid"], ())
-        who = locks.get(name) or lock_of(places)
-        if not who or not places:
-            continue
-        instance["locked"] = str(who)
-        if any(place["phase"] == DELETING for place in places):
-            fail(instance, InstanceIsLocked("Instance %s is locked" % name, locked_by=str(who)))
-
-
-def set_group_members(instances: Dict[str, Instance], fleet: Fleet) -> None:
-    """Give each request the members of its server group, as the hosts report them."""
-    for instance in instances.values():
-        group = instance["spec"].get("group")
-        if group:
-            group["members"] = fleet.members(group, instance["project"])
-
-
-def told(fleet: Fleet, lost_hosts: Collection[str] = ()) -> Document:
-    """What every host is sent about the others, for compute/record/whereabouts.remember: who owns each instance, or has
-    it during a move, which instances are gone, and which hosts are lost."""
-    known: Dict[str, Dict[str, List[int]]] = {}
-    gone: Dict[str, Dict[str, List[int]]] = {}
-    lost: Set[str] = set()
-    there = {*fleet.uuids().values(), *fleet.doubles}
-    answers = fleet.all_answers(lost_hosts)
-    for uuid, places in fleet.places.items():
-        held = [place for place in places if place["role"] != CLAIM and generation_of([place])[0] < counting.MOST]
-        if held:
-            place = max(held, key=lambda place: (place["role"] == OWN, generation_of([place])))
-            epoch, n = generation_of([place])
-            owned = known.setdefault(fleet.documents[place["host"]]["uuid"], {})
-            # during a move both sides use one epoch, and each counts its own writes
-            owned[uuid] = [epoch, n if place["role"] == OWN else 0]
-    for holder, notes in fleet.notes.items():
-        for uuid, note in notes.items():
-            removed = note.get("gone")
-            if removed and counting.are_plausible(*removed) and holder in vouched_for(fleet.told_of(uuid)):
-                gone.setdefault(holder, {})[uuid] = removed
-            for host in hosts_named(note):
-                if host["host_uuid"] not in there and answers.gives_up(host["host"], host["host_uuid"]):
-                    lost.add(host["host_uuid"])
-    names = {uuid: name for name, uuid in fleet.uuids().items()}
-    return {"hosts": names, "known": known, "gone": gone, "lost": sorted(lost)}

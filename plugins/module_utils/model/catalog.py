@@ -1,7 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The catalog: flavors, images, networks, groups and the rest as the user's variables define them.
+"""The catalog: flavors, images, networks, groups and the rest as the user's variables define them; and whether an image
+fits a flavor or a volume (min_disk, min_ram).
 
 ``Catalog.from_variables(variables)`` checks every catalog variable. Input and output are plain data. Faults are raised
 together, as an InvalidInput or a similar error that names the field, its value, the rule and what was probably meant.

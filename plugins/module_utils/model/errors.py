@@ -1,7 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The base of every error of the collection: a stable code, and whether another host should be tried."""
+"""The base of every error of the collection: a stable code, and whether another host should be tried; several errors as
+one; and the shortening of long lists of names."""
 
 from __future__ import annotations
 

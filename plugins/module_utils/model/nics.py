@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The NICs of a request: the addresses that they take, in a comparable form, and their PCI requests."""
+"""The NICs of a request: their addresses in a comparable form, which have or ask for a packet filter, and PCI requests."""
 
 from __future__ import annotations
 
@@ -9,9 +9,6 @@ import ipaddress
 from typing import Any, Dict, Iterable, List, Mapping, Optional
 
 Nic = Mapping[str, Any]
-
-# What a bridge lacks that cannot keep VLANs apart.
-VLANS = "VLANs on bridge %s (vlan_filtering, and libvirt 11.0 or newer)"
 
 
 def taken(networks: Optional[Iterable[Nic]]) -> List[str]:

@@ -107,19 +107,6 @@ class AllowedAddress:
         return _ALLOWED.check({"address": value} if isinstance(value, str) else value, field)
 
 
-def needed(nic: Mapping[str, Any]) -> List[str]:
-    """Return what a host must be able to filter for a NIC, as its facts call it."""
-    found = nic.get("security")
-    return [] if not found else ["addresses"] if found.get("rules") is None else ["addresses", "ports"]
-
-
-def describe(what: str) -> str:
-    """Return what a host lacks that cannot filter ``what``."""
-    if what == "ports":
-        return "packet filter for security groups (br_netfilter with bridge-nf-call-iptables and -ip6tables 1)"
-    return "packet filter (libvirt's nwfilter driver)"
-
-
 def security(
     groups: Iterable[Mapping[str, Any]], allowed: Iterable[Mapping[str, Any]], filtered: Optional[bool]
 ) -> Optional[Document]:

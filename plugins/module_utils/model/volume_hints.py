@@ -65,6 +65,15 @@ def grow_record(name: str, volume: str, size_gb: int) -> str:
     )
 
 
+def claim_growth(name: str, volume: str, size_gb: int) -> str:
+    """The record of a volume is from before it grew, and the inventory does not name the volume."""
+    return (
+        "The record of volume %s is older than that of %s. Name %s in berth_volumes of %s, with size_gb %d in "
+        "berth_volumes_defined, and run berth.kvm.update_disks --limit %s again"
+        % (volume, name, volume, name, size_gb, name)
+    )
+
+
 def unmount(name: str, volume: str) -> str:
     """A running guest does not release a volume."""
     return "Unmount %s in %s and run berth.kvm.update_disks --limit %s again, or stop it first" % (volume, name, name)

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which hosts pass: the hosts that a request names, then the filters in their order.
+"""Which hosts pass: the hosts that a request names, then the filters in their order; no filter runs on forced hosts.
 
 Source: HostManager.get_filtered_hosts and BaseFilterHandler.get_filtered_objects of Nova.
 """
@@ -23,14 +23,18 @@ def filtered(filters, spec, hosts, number, record=None):
     hosts = named_by_request(spec, hosts, record)
     if record is not None:
         record["hosts"] = [host_state.key for host_state in hosts]
-    if (spec.force_hosts or spec.force_nodes) and not spec.scheduler_hints.get("_nova_check_type"):
-        # As in Nova, filters do not run on forced hosts.
+    if skips_filters(spec):
         return hosts
     for filter_ in filters:
         hosts = _passing(filter_, spec, hosts, number, record)
         if not hosts:
             break
     return hosts
+
+
+def skips_filters(spec):
+    """Whether no filter runs: as in Nova, none does on forced hosts."""
+    return bool(spec.force_hosts or spec.force_nodes) and not spec.scheduler_hints.get("_nova_check_type")
 
 
 def named_by_request(spec, hosts, record=None):

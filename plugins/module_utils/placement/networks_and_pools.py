@@ -8,10 +8,9 @@ Reads the host's document. A host that does not report what it has passes; its c
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-from ..model import nics, security_group
+from ..model import nic_needs
 from ..model.disk_class import DIRECTORIES, DISK, disk_class
 from ..model.request_spec import RequestSpec
 
@@ -21,7 +20,7 @@ class NetworksAndPool:
 
     def __init__(self, spec: RequestSpec) -> None:
         self.pool = spec.pool
-        self.wanted = tuple(dict.fromkeys(site for nic in spec.networks for site in _of_nic(nic)))
+        self.wanted = tuple(dict.fromkeys(need for nic in spec.networks for need in nic_needs.of_nic(nic)))
 
     def rules(self) -> list[list]:
         """Return [[rule, numbers]] for a host that passes."""
@@ -46,24 +45,6 @@ class NetworksAndPool:
             if reason:
                 found["pool"] = reason
         return found
-
-
-def _of_nic(nic: dict[str, Any]) -> Iterator[tuple[str, Any, str]]:
-    """Yield (key of the document, name, text) of what a NIC needs on its host."""
-    if nic.get("virtualport"):
-        yield "ovs_bridges", nic.get("source"), "Open vSwitch bridge %s" % nic.get("source")
-    elif nic.get("type") == "direct":
-        pass  # one of the host's PCI devices, which the claim counts
-    elif nic.get("type") == "bridge":
-        yield "bridges", nic.get("source"), "bridge %s" % nic.get("source")
-        if nic.get("vlan"):
-            yield "vlan_bridges", nic.get("source"), nics.VLANS % nic.get("source")
-    else:
-        yield "networks", nic.get("source"), "active libvirt network %s" % nic.get("source")
-    if nic.get("nwfilter"):
-        yield "network_filters", nic["nwfilter"], "network filter %s" % nic["nwfilter"]
-    for what in security_group.needed(nic):
-        yield "packet_filters", what, security_group.describe(what)
 
 
 def _lacks_pool(pools: dict[str, Any], name: str) -> str | None:

@@ -20,12 +20,14 @@ import pytest
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
     build_results,
     fleet,
+    groups,
     moving,
     placing,
     plan,
     quotas,
     report_creation,
     sides,
+    unconfirmed,
     what_to_create,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
@@ -177,7 +179,7 @@ def place(result, kind):
     }
     found = fleet.read_fleet(reports, host_document.check)
     instances = what_to_create.sort_out({"new-3": good.spec("new-3")}, found)
-    what_to_create.set_group_members(instances, found)
+    groups.set_members(instances, found)
     quotas.before_placement(instances, found, {"*": {"cores": 1000}})
     placing.place(instances, found, {})
     fleet_text(list(found.documents.values()), found.verdicts)
@@ -191,7 +193,7 @@ def place(result, kind):
                 sides_of = sides.find(uuid, name, views, names, found.verdicts)
                 sides.check(found, uuid, name, sides_of)
                 move = moving.plan(wish, "resize", uuid, name, sides_of, good.spec(name, "big"))
-                moving.is_due(move)
+                unconfirmed.is_due(move)
                 moves[name, wish] = move["sequence"] or move["place"]
                 if move["place"]:
                     moving.request(move["views"]["source"], good.spec(name, "big"), "resize", ["h1"])

@@ -17,7 +17,7 @@ import pytest
 from cryptography import x509
 from fake_fleet import ROOT, play
 
-from ansible_collections.berth.kvm.plugins.plugin_utils.controller import CATALOG, INSTANCE
+from ansible_collections.berth.kvm.plugins.plugin_utils.inventory_variables import CATALOG, INSTANCE
 
 OF_ANSIBLE = (
     "ansible_become", "ansible_connection", "ansible_forks", "ansible_host", "ansible_limit", "ansible_play_hosts",

@@ -1,15 +1,14 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Checks that the networks that a guest asks for are on this host, before anything is built."""
+"""The bridges, networks and filters that this host has for NICs: for its facts, and checked again before a build or a move."""
 
 from __future__ import annotations
 
 import os
 import shutil
 
-from ...model import security_group
-from ...model.nics import VLANS
+from ...model import nic_needs
 from ...model.safe_text import is_safe
 from ...model.unknown_names import NetworkNotFound
 from ..connection import require_libvirt
@@ -83,34 +82,26 @@ def _ovs_bridges():
 
 
 def check(connection, nics, sys_net=SYS_NET):
-    """Raise NetworkNotFound naming all missing bridges, active libvirt networks and network filters."""
-    library = require_libvirt()
-    lacking = []
-    for nic in nics or []:
-        if nic.get("virtualport"):
-            if nic["source"] not in _ovs_bridges():
-                lacking.append("Open vSwitch bridge %s" % nic["source"])
-        elif nic["type"] == "bridge":
-            if not _is_bridge(nic["source"], sys_net):
-                lacking.append("bridge %s" % nic["source"])
-            elif nic.get("vlan") and not _keeps_vlans_apart(connection, nic["source"], sys_net):
-                lacking.append(VLANS % nic["source"])
-        elif nic["type"] != "direct":
-            try:
-                if not connection.networkLookupByName(nic["source"]).isActive():
-                    lacking.append("libvirt network %s (not active)" % nic["source"])
-            except library.libvirtError:
-                lacking.append("libvirt network %s" % nic["source"])
-        if nic.get("nwfilter"):
-            try:
-                connection.nwfilterLookupByName(nic["nwfilter"])
-            except library.libvirtError:
-                lacking.append("network filter %s" % nic["nwfilter"])
-    wanted = {what for nic in nics or [] for what in security_group.needed(nic)}
-    if wanted:
-        can = packet_filter.possible(connection)
-        lacking += [security_group.describe(what) for what in sorted(wanted) if what not in can]
+    """Raise NetworkNotFound naming all that the NICs need and this host lacks."""
+    has = {
+        "bridges": lambda name: _is_bridge(name, sys_net),
+        "ovs_bridges": lambda name: name in _ovs_bridges(),
+        "vlan_bridges": lambda name: _is_bridge(name, sys_net) and _keeps_vlans_apart(connection, name, sys_net),
+        "networks": lambda name: _is_there(lambda: connection.networkLookupByName(name).isActive()),
+        "network_filters": lambda name: _is_there(lambda: connection.nwfilterLookupByName(name)),
+        "packet_filters": lambda name: name in packet_filter.possible(connection),
+    }
+    needs = dict.fromkeys(need for nic in nics or [] for need in nic_needs.of_nic(nic))
+    lacking = [text for key, name, text in needs if not has[key](name)]
     if lacking:
         raise NetworkNotFound(
             "this host has no %s" % ", no ".join(lacking), retryable=True, field="networks", missing=lacking
         )
+
+
+def _is_there(look_up):
+    """What ``look_up`` returns, or False if libvirt does not know such an object."""
+    try:
+        return look_up()
+    except require_libvirt().libvirtError:
+        return False

@@ -97,7 +97,7 @@ def claim(instance, record, changed, wanted):
     with instance.store.host_lock():
         volume_claim.check_claim(instance.host, new.spec)
         _check_files(instance, new)
-        _check_sizes(instance, new)
+        _check_sizes(instance, new, named=wanted is not None)
         if planned != (record.spec.get("volumes") or []):
             instance.observe("volumes record")
             event = journal.noted(new, "update_volumes", volumes=volumes.shown(new.spec))
@@ -114,8 +114,9 @@ def _check_files(instance, record):
         raise volume_files.not_there(*lacking[0])
 
 
-def _check_sizes(instance, record):
-    """Raise unless each volume has its size by its own record: the room of one that grows was claimed before."""
+def _check_sizes(instance, record, named):
+    """Raise unless each volume has its size by its own record: the room of one that grows was claimed before, if the
+    inventory has ``named`` the volumes."""
     own = volume_store.VolumeStore.beside(instance.store)
     for entry in volumes.of(record.spec):
         has_gb = volume_store.confirmed_gb(own.read(entry["uuid"]))
@@ -125,5 +126,7 @@ def _check_sizes(instance, record):
             raise VolumeConflict(
                 "volume %s has %d GiB, and a growth to %d GiB was not claimed"
                 % (entry["name"], has_gb, entry["size_gb"]),
-                hint=hints.run_again(),
+                hint=hints.run_again()
+                if named
+                else volume_hints.claim_growth(record.name, entry["name"], entry["size_gb"]),
             )

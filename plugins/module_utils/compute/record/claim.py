@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Claims: the host's final check of a placement, under its lock and with the scheduler's arithmetic; and whether the
-claim of an ended run is adopted, or dropped and decided again. The room of volumes is claimed by volume_claim.py.
+claim of an ended run is adopted, or dropped and decided again; and with which epoch a new owner begins. The room of
+volumes is claimed by volume_claim.py.
 
 A claim is a record in role CLAIM. It holds room on the host for its instance until it is built or withdrawn. The token
 identifies the run: the same token is the same claim again, another token adopts the claim of an ended run.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import heapq
 
 from .. import prefilters
-from ..filtering import NAMED_HOSTS, judge
+from ..filtering import NAMED_HOSTS, judge, skips_filters
 from ..networks_and_pools import NetworksAndPool
 from .view import FIRST
 
@@ -55,8 +55,7 @@ class Kind:
         self.terms = terms
         self.query, _limit = prefilters.query_for(spec, options, aggregates, _Named(hosts, spec))
         self.amounts = self.query.ask.amounts
-        # As in Nova, filters do not run on forced hosts.
-        self.filters = () if spec.force_hosts or spec.force_nodes else filters
+        self.filters = () if skips_filters(spec) else filters
         self.limiting = [filter_ for filter_ in self.filters if filter_.sets_limits]
         self.each_time = [filter_ for filter_ in self.filters if not filter_.run_filter_once_per_request]
         # Hosts that the request names: those of its destination, and those that are kept or refused.

@@ -12,7 +12,7 @@ import pytest
 from placement_case import VM, controller, facts
 
 from ansible_collections.berth.kvm.plugins.plugin_utils import kept_facts
-from ansible_collections.berth.kvm.plugins.plugin_utils.controller import read_reports
+from ansible_collections.berth.kvm.plugins.plugin_utils.answers_of_hosts import read_reports
 
 CACHING = {"berth_placement": {"driver": "caching"}}
 STATE = {"id": "a" * 32, "serial": 4, "fault": None}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from plan_moves_case import plan, vm
 
-from ansible_collections.berth.kvm.plugins.plugin_utils.controller import who_locked
+from ansible_collections.berth.kvm.plugins.plugin_utils.inventory_variables import who_locked
 
 
 def test_a_resize_is_refused_where_a_quota_depends_on_who_is_selected():

@@ -10,7 +10,7 @@ from placement_case import CATALOG, VM, controller, place
 
 from ansible_collections.berth.kvm.plugins.module_utils.model import input_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
-from ansible_collections.berth.kvm.plugins.plugin_utils import selection
+from ansible_collections.berth.kvm.plugins.plugin_utils import patterns, selection
 
 ACTIONS = [
     ("placement", {}), ("plan_moves", {"action": "cold_migrate"}), ("plan_moves", {"action": "confirm"}),
@@ -75,7 +75,7 @@ def test_a_pattern_that_names_nothing_is_refused_and_not_taken_for_everything(ac
 @pytest.mark.parametrize("pattern", ["", " ,", [], [" "], None])
 def test_a_blank_pattern_is_none(pattern):
     with pytest.raises(InvalidInput):
-        selection.check_patterns(None, {"berth_instances": pattern})
+        patterns.check_patterns(None, {"berth_instances": pattern})
 
 
 def test_the_limit_in_a_file_that_names_something_is_one(tmp_path):

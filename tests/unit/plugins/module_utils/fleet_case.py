@@ -15,7 +15,7 @@ import shutil
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import state_directory, whereabouts
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import Store
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import build_results, locate, what_to_create
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import build_results, locate, telling, what_to_create
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import plan as rounds
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.commit import commit
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
@@ -160,7 +160,7 @@ class Fleet:
         hosts = {name: {"uuid": uuid} for name, uuid in fleet.uuids().items()}
         hosts.update({name: {"reason": reason} for name, reason in fleet.verdicts.items()})
         digests = {name: report.get("digests") for name, report in reports.items()}
-        plan = rounds.new_plan(run, instances, hosts, 3, what_to_create.told(fleet, lost))
+        plan = rounds.new_plan(run, instances, hosts, 3, telling.whereabouts(fleet, lost))
         tokens = ("%s-%04d" % (run, number) for number in itertools.count())
         if instance["state"] != rounds.CLAIMING:
             for name, told in lacking(plan["told"], digests).items():

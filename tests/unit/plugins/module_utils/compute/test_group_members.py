@@ -18,7 +18,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gro
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import locking, network, packet_filter
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import addressing
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import group_members as in_conductor
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.plan import addresses
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.addressing import addresses
 from ansible_collections.berth.kvm.plugins.module_utils.model import address_clash, group_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid

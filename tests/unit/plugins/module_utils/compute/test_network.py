@@ -36,6 +36,7 @@ class Libvirt:
     def nwfilterLookupByName(self, name):  # noqa: N802
         if name not in self.filters:
             raise fake_libvirt.libvirtError(62, "no filter")
+        return types.SimpleNamespace()
 
     def listAllNetworks(self, _flags):  # noqa: N802
         return [types.SimpleNamespace(name=lambda name=name: name) for name in self.networks if self.networks[name]]
@@ -79,8 +80,8 @@ def test_what_is_there_is_accepted(libvirt, sys_net, nics):
     [
         (bridge("br9"), "bridge br9"),
         (bridge("eth0"), "bridge eth0"),
-        (on_network("wan"), "libvirt network wan"),
-        (on_network("idle"), "libvirt network idle (not active)"),
+        (on_network("wan"), "active libvirt network wan"),
+        (on_network("idle"), "active libvirt network idle"),
         (on_network("lan", nwfilter="typo"), "network filter typo"),
     ],
     ids=["no such bridge", "an interface that is no bridge", "no such network", "a network that is off", "no filter"],
@@ -94,7 +95,7 @@ def test_what_is_missing_is_named_before_anything_is_built(libvirt, sys_net, nic
 def test_all_that_is_missing_is_told_at_once(libvirt, sys_net):
     with pytest.raises(NetworkNotFound) as refused:
         network.check(libvirt, [bridge("br9"), on_network("wan", nwfilter="typo")], sys_net)
-    assert refused.value.details["missing"] == ["bridge br9", "libvirt network wan", "network filter typo"]
+    assert refused.value.details["missing"] == ["bridge br9", "active libvirt network wan", "network filter typo"]
 
 
 def test_a_host_tells_what_nics_can_be_on(libvirt, sys_net):

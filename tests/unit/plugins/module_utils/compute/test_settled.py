@@ -13,7 +13,7 @@ from instance_case import Case, Killed
 from ansible_collections.berth.kvm.plugins.module_utils.compute.connection import LibvirtTimeout
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import mend, network, settled
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import build_results
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import unchanged
 from ansible_collections.berth.kvm.plugins.modules import instance as module
 
 NIC = {"network": "lan", "type": "bridge", "source": "br0", "mac": "02:00:00:00:00:01", "address": None}
@@ -41,7 +41,7 @@ def passed_over(case, power_state=None, spec=None, mends=False):
     state = {"running": "active", "shutdown": "stopped"}.get(power_state)
     wanted = {"uuid": case.uuid, "name": "web1", "host": "h1", "state": "existing", "spec": spec or case.spec}
     plan = {"build": ["web1"], "instances": {"web1": {**wanted, "berth_state": state, "mend": mends}}}
-    build_results.pass_over_unchanged(plan, told)
+    unchanged.pass_over_unchanged(plan, told)
     assert (plan["instances"]["web1"]["state"] == "active") is not bool(plan["build"])
     return not plan["build"]
 

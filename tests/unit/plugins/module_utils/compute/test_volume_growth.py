@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
 import pytest
 from instance_case import Killed
@@ -15,7 +16,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import virt
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.update_disks import update_disks
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.volume_store import confirmed_gb, grows, size_gb
-from ansible_collections.berth.kvm.plugins.module_utils.model import hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints, volume_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import CannotResizeDisk
 from ansible_collections.berth.kvm.plugins.module_utils.model.volume_errors import (
@@ -169,6 +170,24 @@ def test_a_run_killed_before_any_write_is_finished_by_the_next_one(house, web, m
     assert web.domain.resized == {}
     assert run("t3") is True and sizes(house) == (5, 5)
     assert web.domain.resized == {str(house.file()): 5 << 30}
+
+
+@pytest.mark.follows("claim_growth")
+def test_a_record_from_before_the_volume_grew_is_mended_by_a_growth_and_not_by_the_same_run_again(house, web):
+    web.update()
+    record = Path(house.host.store.state_dir) / "volumes" / DB / "record.json"
+    old = record.read_bytes()
+    claim(house, web)
+    volume_growth.confirm(house.host, DB, "t2")
+    grow_file(web)
+    record.write_bytes(old)
+    for _run in range(2):
+        with pytest.raises(VolumeConflict) as caught:
+            update_disks(web.instance(), [], None)
+        assert caught.value.hint == volume_hints.claim_growth("web1", "db", 5)
+    claim(house, web, token="t3")
+    volume_growth.confirm(house.host, DB, "t3")
+    assert grow_file(web) is True and sizes(house) == (5, 5) and house.has()[1] == "web1"
 
 
 def test_hosts_tell_of_a_growth_until_it_is_confirmed(house, web):

@@ -144,7 +144,7 @@ class Host(runs_of_create.Host):
 
 def run(name, hosts, tokens):
     """A run that creates one instance; it reads the hosts first, as the others go on."""
-    known = rounds.addresses({host: list(found.records.values()) for host, found in hosts.items()})
+    known = addressing.addresses({host: list(found.records.values()) for host, found in hosts.items()})
     yield
     vm = instance(name, host=random.Random(name).choice(HOSTS))
     addressing.give({name: vm}, known, {})

@@ -10,7 +10,7 @@ import itertools
 import pytest
 from moved_instance import BIG, UUID
 
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import moving
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import commit_move
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import GroupPolicyViolation, HostUnknown
 from ansible_collections.berth.kvm.plugins.module_utils.model.quota import QuotaExceeded
 
@@ -48,17 +48,17 @@ QUOTAS = {"p": {"cores": 3}}
     ],
 )
 def test_all_hosts_are_read_after_a_claim_where_no_host_alone_can_decide(move, quotas, looks):
-    assert moving.needs_a_look(move, quotas) is looks
+    assert commit_move.needs_a_look(move, quotas) is looks
 
 
 def test_a_claim_that_the_quota_does_not_allow_any_more_is_given_up():
     """I7: another run has claimed meanwhile."""
     scans = {"kvm1": {"instances": [told(UUID)]}, "kvm2": {"instances": [told(UUID, "IN", vcpus=2)]}}
-    moving.check_claim(claimed_move(), "kvm2", scans, QUOTAS)
+    commit_move.check_claim(claimed_move(), "kvm2", scans, QUOTAS)
     scans["kvm3"] = {"instances": [told("other", "IN")]}
     with pytest.raises(QuotaExceeded):
-        moving.check_claim(claimed_move(), "kvm2", scans, QUOTAS)
-    moving.check_claim(claimed_move(kind="migration"), "kvm2", scans, QUOTAS)
+        commit_move.check_claim(claimed_move(), "kvm2", scans, QUOTAS)
+    commit_move.check_claim(claimed_move(kind="migration"), "kvm2", scans, QUOTAS)
 
 
 @pytest.mark.parametrize("role", ["OWN", "IN", "CLAIM"])
@@ -68,21 +68,21 @@ def test_a_claim_away_from_the_members_of_an_affinity_group_is_given_up(role):
         "kvm1": {"instances": [told(UUID, group="web")]},
         "kvm2": {"instances": [told(UUID, "IN", "web"), told("friend", group="web")]},
     }
-    moving.check_claim(claimed_move("affinity"), "kvm2", scans, {})
+    commit_move.check_claim(claimed_move("affinity"), "kvm2", scans, {})
     scans["kvm3"] = {"instances": [told("other", role, "web")]}
     with pytest.raises(GroupPolicyViolation, match="kvm3"):
-        moving.check_claim(claimed_move("affinity"), "kvm2", scans, {})
+        commit_move.check_claim(claimed_move("affinity"), "kvm2", scans, {})
     scans["kvm3"]["instances"][0]["project_id"] = "another"
-    moving.check_claim(claimed_move("affinity"), "kvm2", scans, {})
+    commit_move.check_claim(claimed_move("affinity"), "kvm2", scans, {})
 
 
 @pytest.mark.follows("run_again")
 def test_a_claim_on_a_host_that_fell_silent_is_given_up_and_stands_when_it_is_back():
     scans = {"kvm1": {"instances": [told(UUID)]}, "kvm2": {"reason": "UNREACHABLE"}}
     with pytest.raises(HostUnknown, match="kvm2.*Run the same again"):
-        moving.check_claim(claimed_move("affinity"), "kvm2", scans, {})
+        commit_move.check_claim(claimed_move("affinity"), "kvm2", scans, {})
     scans["kvm2"] = {"instances": [told(UUID, "IN")]}
-    moving.check_claim(claimed_move("affinity"), "kvm2", scans, {})
+    commit_move.check_claim(claimed_move("affinity"), "kvm2", scans, {})
 
 
 def test_two_resizes_that_claim_and_then_look_never_exceed_the_quota():
@@ -97,7 +97,7 @@ def test_two_resizes_that_claim_and_then_look_never_exceed_the_quota():
                 move = dict(claimed_move(), uuid=name, spec=dict(claimed_move()["spec"], uuid=name))
                 scans = {host: {"instances": list(records)} for host, records in held.items()}
                 try:
-                    moving.check_claim(move, to[name], scans, {"p": {"cores": 5}})
+                    commit_move.check_claim(move, to[name], scans, {"p": {"cores": 5}})
                     stands.append(name)
                 except QuotaExceeded:
                     held[to[name]] = []

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from moved_instance import BIG, MOVE, NAMES, SMALL, UUID, at_rest, find, plan, returned, view
 
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import moving, sides
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import moving, sides, unconfirmed
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import (
     DuplicateInstance,
     HostLibvirtTimeout,
@@ -166,7 +166,7 @@ def test_due_is_what_its_own_host_says_is_due_and_a_confirm_that_was_begun(phase
     owner = dict(view("OWN", phase, MOVE), confirm_in=confirm_in)
     lying = dict(view("OUT", "keep", MOVE), confirm_in=0)
     sides = find({"kvm1": {UUID: lying}, "kvm2": {UUID: owner}})
-    assert moving.is_due(plan("confirm", sides)) is due
+    assert unconfirmed.is_due(plan("confirm", sides)) is due
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_due_is_what_its_own_host_says_is_due_and_a_confirm_that_was_begun(phase
 )
 def test_what_waits_says_for_what_and_how_long(confirm_in, said):
     """R02, R05."""
-    assert moving.unconfirmed(confirm_in).endswith(said)
+    assert unconfirmed.told(confirm_in).endswith(said)
 
 
 @pytest.mark.parametrize("kind, begins", [("resize", "resize"), ("live-migration", "live_migrate")])

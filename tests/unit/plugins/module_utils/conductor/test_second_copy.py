@@ -15,12 +15,11 @@ from records import plant
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import state_directory, whereabouts
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
-    duplicates,
     errors,
+    keep_one,
     locate,
-    removal,
     sides,
-    what_to_create,
+    telling,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.model import (
     counting,
@@ -69,7 +68,7 @@ def test_that_an_instance_is_gone_is_believed_of_no_host_that_nobody_knows_to_ha
     says_that_it_is_gone(fleet, "h1")
     assert fleet.run(prefer=("h3", "h1")) == "InstanceUnknown"
     assert fleet.owners() == ["h2"]
-    assert what_to_create.told(fleet.read())["gone"] == {}, "nor is it spread"
+    assert telling.whereabouts(fleet.read())["gone"] == {}, "nor is it spread"
 
 
 @pytest.mark.follows("take_out_miscounting")
@@ -100,12 +99,12 @@ def test_an_owner_that_miscounts_is_not_told_to_the_others(fleet):
     assert fleet.run() is None
     home = fleet.hosts["h1"]
     home.store.compare_and_swap(home.record(), home.record().replace(generation=[1 << 40, 0]))
-    assert what_to_create.told(fleet.read())["known"] == {}
+    assert telling.whereabouts(fleet.read())["known"] == {}
 
 
 @pytest.mark.follows("take_out_miscounting")
 @pytest.mark.parametrize(
-    "tell", [what_to_create.told, lambda seen: removal.remembered_on(seen, "h1")], ids=["told", "removed"]
+    "tell", [telling.whereabouts, lambda seen: telling.remembered_by(seen, "h1")], ids=["told", "removed"]
 )
 def test_a_host_that_miscounts_ends_nothing_that_others_remember(fleet, tell):
     """It was to get the instance once, so its word counts; with that word passed on, a second copy would be made."""
@@ -124,7 +123,7 @@ def test_a_host_that_miscounts_ends_nothing_that_others_remember(fleet, tell):
 def test_of_what_a_host_that_is_removed_miscounts_the_others_are_told_nothing(fleet, lie):
     """They would all say it from then on, and nobody could make the instance again."""
     says_of_itself(fleet, "h1", lie, 1 << 40)
-    told = removal.remembered_on(fleet.read(), "h1")
+    told = telling.remembered_by(fleet.read(), "h1")
     for host in ("h2", "h3"):
         fleet.hosts[host].rescan((), told)
     del fleet.inventory["h1"]
@@ -137,10 +136,10 @@ def test_the_copy_that_stays_does_not_count_on_from_another_that_miscounts(fleet
     assert fleet.run() is None
     plant(fleet.hosts["h2"].store, fleet.hosts["h1"].record().replace(generation=[1 << 40, 0]))
     with pytest.raises(counting.EpochImplausible, match="h2") as caught:
-        duplicates.choose(fleet.read(), "web1", WEB, "h1", True, ())
+        keep_one.choose(fleet.read(), "web1", WEB, "h1", True, ())
     assert caught.value.hint == counting_hints.take_out_miscounting("h2")
     del fleet.inventory["h2"]
-    assert duplicates.choose(fleet.read(), "web1", WEB, "h1", True, ()).others == []
+    assert keep_one.choose(fleet.read(), "web1", WEB, "h1", True, ()).others == []
 
 
 def says_of_itself(fleet, liar, part, epoch):

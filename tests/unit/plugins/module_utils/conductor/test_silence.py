@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import silence
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import host_identity, silence
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
 from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints, host_hints
 
@@ -32,3 +32,15 @@ def test_two_names_of_one_machine_are_a_fault_of_the_inventory_and_nothing_is_to
     assert silence.hint(["h1"], refused) == fleet_hints.listed_twice("h1")
     del reports["h2"]
     assert read_fleet(reports, dict).verdicts == {}
+
+
+def test_a_host_with_the_uuid_of_a_silent_one_is_no_fault_of_the_inventory_and_has_a_code_of_its_own():
+    note = {"known": {"host": "h2", "host_uuid": "same", "generation": [1, 0]}}
+    reports = {
+        "h1": {"document": {"uuid": "same", "instances": []}},
+        "h2": {"reason": "UNREACHABLE: no route"},
+        "h3": {"document": {"uuid": "other", "instances": []}, "notes": {"web": note}},
+    }
+    refused = read_fleet(reports, dict).verdicts
+    assert silence.has_code(refused["h1"], host_identity.TAKEN)
+    assert silence.hint(["h1"], refused) == hints.mend_lost_host("h1")

@@ -14,6 +14,7 @@ from hypothesis import strategies as some
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.whereabouts import Notes
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import telling
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.telling import Telling
 
 HOSTS = ["host-%d" % number for number in range(4)]
@@ -166,3 +167,14 @@ def test_what_failed_on_the_host_is_told_again():
     failed = next(iter(told["known"]["host-0"]))
     own = Telling(told).to(notes.digests(but=[failed]))
     assert failed in own["known"]["host-0"]
+
+
+def test_hosts_are_told_who_owns_what_and_no_claims():
+    parts = {"foreign": False, "phase": "active", "group": None, "project_id": "default"}
+    held = [
+        {"uuid": "a", "name": "a", "role": "OWN", "generation": [1, 7], **parts},
+        {"uuid": "b", "name": "b", "role": "CLAIM", **parts},
+    ]
+    fleet = read_fleet({"h1": {"document": {"uuid": "id-h1", "instances": held}}}, dict)
+    told = telling.whereabouts(fleet)
+    assert told == {"hosts": {"id-h1": "h1"}, "known": {"id-h1": {"a": [1, 7]}}, "gone": {}, "lost": []}

@@ -7,14 +7,19 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import quotas, report_creation, what_to_create
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
+    groups,
+    quotas,
+    report_creation,
+    what_to_create,
+)
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import (
     DuplicateInstance,
     InstanceMoving,
     InstanceUnknown,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.locate import check_unlocked_there, locate
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.locate import locate
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
 
 
@@ -170,13 +175,8 @@ def test_group_members_are_those_of_the_same_project():
     group = {"name": "g", "uuid": "g-id", "members": []}
     held = [record("b", group="g"), record("c", group="g", project="other"), record("d", group="h")]
     instances = what_to_create.sort_out({"a": spec("a", group)}, fleet(h1=held))
-    what_to_create.set_group_members(instances, fleet(h1=held))
+    groups.set_members(instances, fleet(h1=held))
     assert group["members"] == ["b"]
-
-
-def test_hosts_are_told_who_owns_what():
-    told = what_to_create.told(fleet(h1=[record("a", generation=[1, 7]), record("b", "CLAIM")]))
-    assert told == {"hosts": {"id-h1": "h1"}, "known": {"id-h1": {"a": [1, 7]}}, "gone": {}, "lost": []}
 
 
 @pytest.mark.parametrize(
@@ -217,35 +217,6 @@ def test_report_names_the_attempts_of_a_failure():
     assert "a: MaxRetriesExceeded: m" in lines
     assert any(line.split() == ["1", "h1", "ClaimFailed", "full"] for line in lines)
     assert lines[-1] == "host h9 left out: UNREACHABLE"
-
-
-def test_create_ends_no_delete_of_a_locked_instance():
-    here = fleet(h1=[record("a", phase="deleting"), record("b"), record("c", phase="deleting")])
-    instances = what_to_create.sort_out({name: spec(name) for name in "abcd"}, here)
-    what_to_create.hold_locked(instances, {"a": "ann", "b": True, "c": None, "d": True}, here)
-    assert {name: instance.get("state") for name, instance in instances.items()} == {
-        "a": "failed",
-        "b": "existing",
-        "c": "existing",
-        "d": None,
-    }
-    assert instances["a"]["error"]["code"] == "InstanceIsLocked"
-    assert {name for name, instance in instances.items() if instance.get("locked")} == {"a", "b"}
-
-
-def test_an_instance_that_is_locked_on_its_host_is_locked_for_create():
-    here = fleet(h1=[record("a", locked="ann@ctl"), record("b")])
-    instances = what_to_create.sort_out({name: spec(name) for name in "ab"}, here)
-    what_to_create.hold_locked(instances, {}, here)
-    assert [instances[name].get("locked") for name in "ab"] == ["ann@ctl", None]
-
-
-def test_a_host_that_only_has_a_claim_locks_nobody_elses_instance():
-    here = fleet(h1=[record("a", "CLAIM", locked="mallory")], h2=[record("a")])
-    instances = what_to_create.sort_out({"a": spec("a")}, here)
-    what_to_create.hold_locked(instances, {}, here)
-    assert instances["a"].get("locked") is None
-    check_unlocked_there("a", here.places["a"])
 
 
 def test_a_host_that_is_not_prepared_gets_no_new_instances_and_keeps_what_it_holds():

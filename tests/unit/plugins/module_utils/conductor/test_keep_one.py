@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import duplicates
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import keep_one
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import (
     DuplicateRuns,
     InstanceMoving,
@@ -36,7 +36,7 @@ def fleet(verdicts=None, **copies):
 
 
 def choose(copies, stays="h1", confirmed=False, verdicts=None, lost=()):
-    return duplicates.choose(fleet(verdicts, **copies), "web1", WEB, stays, confirmed, lost)
+    return keep_one.choose(fleet(verdicts, **copies), "web1", WEB, stays, confirmed, lost)
 
 
 def test_the_copy_that_stays_passes_the_highest_of_all_others():
@@ -68,7 +68,7 @@ def test_a_host_that_does_not_own_it_is_not_where_it_stays():
 
 def test_what_is_no_owner_is_not_set_aside():
     copies = {"h1": {"generation": [1, 1]}, "h2": {"generation": [0, 1], "role": "CLAIM", "phase": "claimed"}}
-    assert choose(copies) == duplicates.Choice("h1", [], [])
+    assert choose(copies) == keep_one.Choice("h1", [], [])
 
 
 @pytest.mark.parametrize("reason", ["UNREACHABLE: no answer", "LibvirtUnavailable: libvirtd is off"])

@@ -14,7 +14,8 @@ from typing import Dict, Iterator, List, Mapping, Tuple
 from ..model import fleet_hints
 from ..model.messages import Document, Note, hosts_named
 
-TWICE, ALL_SAY = "HostIdentityConflict", "all answer with the host uuid"
+# The codes of the verdicts: several hosts answer with one uuid, or one with that of a silent host.
+CONFLICT, TAKEN = "HostIdentityConflict", "HostIdentityTaken"
 
 Told = Mapping[str, Mapping[str, Note]]  # host uuid -> {instance uuid: what that host remembers}
 
@@ -41,9 +42,9 @@ def of_silent(documents: Mapping[str, Document], silent: Mapping[str, str], told
 
 
 def verdict(uuid: str, names: List[str]) -> str:
-    return "%s: %s %s %s" % (TWICE, ", ".join(names), ALL_SAY, uuid)
+    return "%s: %s all answer with the host uuid %s" % (CONFLICT, ", ".join(names), uuid)
 
 
 def verdict_alone(name: str, silent: str) -> str:
     hint = fleet_hints.renamed_or_copied(name, silent)
-    return "HostIdentityConflict: it answers with the uuid of %s, which does not answer. %s" % (silent, hint)
+    return "%s: it answers with the uuid of %s, which does not answer. %s" % (TAKEN, silent, hint)

@@ -1,0 +1,50 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Instances whose resize or cold migration waits for confirm_resize or revert_resize (Nova's VERIFY_RESIZE): which wait,
+which of them confirm_due confirms, and what people are told."""
+
+from __future__ import annotations
+
+from typing import Any, Iterable, Mapping, Optional
+
+from ..model import lifecycle
+from ..model.lifecycle import OWN
+from ..model.messages import View
+from .fleet import Place
+
+
+def place_among(places: Iterable[Place]) -> Optional[Place]:
+    """The place of an instance that was resized and waits for confirmation (VERIFY_RESIZE), or None."""
+    owners = [place for place in places if place["role"] == OWN]
+    # With a second owner, it is the copy of a host that was given up as lost.
+    return owners[0] if len(owners) == 1 and is_at(owners[0]) else None
+
+
+def is_at(place: Place) -> bool:
+    return place["vm_state"] == "resized" and not place["task_state"]
+
+
+def is_due(move: Mapping[str, Any]) -> bool:
+    """Whether ``confirm_due`` confirms the move: its host says that the window is over, or a confirm was begun."""
+    phase = _owner(move).get("phase")
+    return phase == lifecycle.CONFIRMING or (phase == lifecycle.RESIZED and move.get("confirm_in") == 0)
+
+
+def is_unconfirmed(move: Mapping[str, Any]) -> bool:
+    return _owner(move).get("phase") == lifecycle.RESIZED
+
+
+def _owner(move: Mapping[str, Any]) -> View:
+    return move["views"]["destination"] if move["views"]["destination"]["role"] else move["views"]["source"]
+
+
+def told(confirm_in: Optional[int]) -> str:
+    """The message about an instance in VERIFY_RESIZE. ``confirm_in`` is in seconds; None means never."""
+    waits = "waits for confirm_resize or revert_resize"
+    return waits if confirm_in is None else "%s; confirm_due confirms it in %d s" % (waits, confirm_in)
+
+
+def told_of_guest(name: str, health: Mapping[str, str]) -> str:
+    """The message about a guest whose move is confirmed, see compute/guest/health.py."""
+    return "%s: its guest: %s (%s)" % (name, health["state"], health["seen"])

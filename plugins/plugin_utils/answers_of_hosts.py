@@ -1,0 +1,73 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The answers of the hosts in this run, and the fleet that they make; of a host that was not asked, the facts that
+Ansible has kept."""
+
+from __future__ import annotations
+
+from ..module_utils.conductor.fleet import read_fleet
+from ..module_utils.model import catalog_schema, host_document, host_hints
+from . import kept_facts
+from .inventory_variables import kvm_hosts, raw_vars, variables
+from .plain import plain
+
+CELL = "berth_host_cell"
+
+
+def replies(task_vars, variable):
+    """What read_hosts registered for the deciding host: inventory name of the asked host -> its answer."""
+    for decider in (task_vars["inventory_hostname"], "localhost"):
+        registered = raw_vars(task_vars, decider).get(variable)
+        if registered:
+            return registered.get("answers") or {}
+    return {}
+
+
+def answer(result):
+    """A host's answer in a registered result, without what Ansible adds, such as warnings, which is not plain data."""
+    return {key: value for key, value in result.items() if key not in ("warnings", "deprecations", "exception")}
+
+
+def read_reports(task_vars, hosts=None, oldest=None):
+    """The fleet as the hosts reported it: what read_hosts got in this run, otherwise the facts that Ansible has of a
+    host. Those do not count if they are older than ``oldest`` seconds, and replace an answer only if the host's own
+    counters are higher."""
+    hosts = kvm_hosts(task_vars, hosts)
+    known = {name: raw_vars(task_vars, name) for name in hosts}
+    found = replies(task_vars, "__berth_facts")
+    reports = {}
+    for name in hosts:
+        reply = found.get(name)
+        kept = known[name].get("ansible_facts") or {}
+        facts = (reply.get("ansible_facts") or {}) if reply else kept
+        old = (
+            None
+            if reply or kept_facts.FACT not in kept
+            else kept_facts.too_old(plain(kept.get(kept_facts.READ)), oldest)
+        )
+        if old:
+            reports[name] = {"reason": old}
+        elif kept_facts.FACT in facts:
+            cell = variables(task_vars, name, [CELL]).get(CELL) if CELL in known[name] else None
+            reports[name] = {
+                "document": kept_facts.newer(*(plain(_read_facts(source)) for source in (facts, kept))),
+                "notes": plain((reply or {}).get("notes") or {}),
+                "cell": None if cell is None else catalog_schema.CELL.check(cell, "%s of %s" % (CELL, name)),
+            }
+        else:
+            reports[name] = {"reason": reason_of(reply or {})}
+    return read_fleet(reports, host_document.check)
+
+
+def _read_facts(facts):
+    """What module host_facts reported, and when."""
+    return {name: facts[name] for name in (kept_facts.FACT, kept_facts.READ) if name in facts}
+
+
+def reason_of(reply):
+    """Why a host's answer has no facts."""
+    if "error" in reply:
+        text = "%s: %s" % (reply["error"].get("code"), reply["error"].get("message"))
+        return "%s. %s" % (text, reply["error"]["hint"]) if reply["error"].get("hint") else text
+    return str(reply.get("reason") or "has no facts: %s" % host_hints.read_facts_first())

@@ -1,0 +1,91 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the variables of the inventory say, as plain data: which names are instances and KVM hosts, and values that -e
+and surveys give as text (lost hosts, locks, yes and no, berth_state)."""
+
+from __future__ import annotations
+
+from ansible.module_utils.parsing.convert_bool import BOOLEANS_FALSE, boolean
+
+from ..module_utils.conductor.inventory_names import ERROR
+from ..module_utils.model import berth_state, catalog_schema
+from ..module_utils.model.errors import InvalidInput
+from ..module_utils.model.schema import ListOf, Text
+from .plain import plain
+
+CATALOG = (
+    "berth_aggregates",
+    "berth_flavors",
+    "berth_images",
+    "berth_keypairs_defined",
+    "berth_networks_defined",
+    "berth_pci_aliases",
+    "berth_placement",
+    "berth_quotas",
+    "berth_security_groups_defined",
+    "berth_server_groups",
+    "berth_volumes_defined",
+)
+MARKS = frozenset(("berth_flavor", "berth_present_flavor", ERROR))
+INSTANCE = (*catalog_schema.INSTANCE, "berth_user_data")
+
+
+def lost_hosts(given):
+    """berth_lost_hosts as a list; with -e it is text, names separated by commas."""
+    value = given.get("berth_lost_hosts") or []
+    if isinstance(value, str):
+        return [name.strip() for name in value.split(",")]
+    return ListOf(Text()).check(value, "berth_lost_hosts")
+
+
+def who_locked(values):
+    """berth_locked: true or who locked it, None for false; a survey sends false as text."""
+    locked = values.get("berth_locked")
+    return None if locked is None or str(locked).strip().lower() in ("", *map(str, BOOLEANS_FALSE)) else locked
+
+
+def is_true(values, name):
+    """Whether the variable is true, also as text from -e or a survey; InvalidInput if it is neither yes nor no."""
+    try:
+        return boolean(values.get(name) or False)
+    except TypeError:
+        raise InvalidInput(name, values[name], "true or false")
+
+
+def power_state(values):
+    """The power state that the variables of an instance ask for; None leaves the guest as it is."""
+    return berth_state.power_state(values.get("berth_state"), who_locked(values))
+
+
+def raw_vars(task_vars, name):
+    """All variables of a host without rendering: what a host sent is never a template."""
+    return task_vars["hostvars"].raw_get(name)
+
+
+def variables(task_vars, host, names):
+    """The rendered variables ``names`` of an inventory host, as plain data; absent ones are left out."""
+    found = task_vars["hostvars"][host]
+    return plain({name: found[name] for name in names if name in found})
+
+
+def with_variable(task_vars, names, variable):
+    """The hosts that have the variable."""
+    return [str(name) for name in names if variable in raw_vars(task_vars, name)]
+
+
+def instances_among(task_vars, names):
+    """The names that the inventory describes as instances, or its plugin found; with berth_name all names."""
+    if "berth_name" in task_vars:
+        return [str(name) for name in names]
+    return described(task_vars, names)
+
+
+def described(task_vars, names):
+    """The names that the inventory describes as instances."""
+    return [str(name) for name in names if not MARKS.isdisjoint(raw_vars(task_vars, name))]
+
+
+def kvm_hosts(task_vars, hosts=None):
+    """The inventory names of the KVM hosts."""
+    return [str(name) for name in (task_vars["groups"].get("kvm_hosts", []) if hosts is None else hosts)]
