@@ -107,7 +107,7 @@ def test_roles_of_moves_that_copy_make_the_key_which_some_of_their_legs_need():
     assert copying == {"resize", "live_migrate"}  # cold_migrate walks the sequence of a resize
     for role in ("resize", "cold_migrate", "live_migrate"):
         tasks = yaml.safe_load((TASKS.parents[1] / role / "tasks" / "main.yml").read_text())
-        assert tasks[0]["ansible.builtin.import_role"]["tasks_from"] == "with_key"
+        assert tasks[0]["ansible.builtin.include_role"]["tasks_from"] == "with_key"
 
 
 def test_each_answer_brings_the_leg_after_it_up_to_the_end(host):
