@@ -93,7 +93,7 @@ def _fetch(image, path, root_gb, settings):
                 % (image.get("name"), image_source.shown(image["url"])),
                 field="checksum",
                 value=image["checksum"],
-                rule="the one that the publisher of the file states; a file that was replaced has a new one",
+                rule="the one that its publisher states; a replaced file has a new one",
             )
         _inspect(temporary, image, root_gb)
         paths.publish(temporary, path)
