@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from ..module_utils.conductor import report, report_moves, report_power
 from ..module_utils.model.identity import instance_uuid, project_of
-from ..plugin_utils import failed_requests
+from ..plugin_utils import failed_requests, walking
 from ..plugin_utils.controller import ControllerAction, controller_facts, outcomes_reported, results_fact
 from ..plugin_utils.inventory_variables import raw_vars, variables
 from ..plugin_utils.plain import plain
 from ..plugin_utils.screen import say
 
 PLACED = ("resize", "cold_migrate", "live_migrate", "migrate")
-DONE = ("__berth_done", "__delete_done", "__berth_failure", "move_walk")
+DONE = ("__berth_done", "__delete_done", "__berth_failure")
 
 
 class ActionModule(ControllerAction):
@@ -63,6 +63,7 @@ class ActionModule(ControllerAction):
     def _outcome(self, operation, name, located, moves, task_vars):
         values = raw_vars(task_vars, name)
         done = {key: registered(values[key]) for key in DONE if key in values}
+        done["move_walk"] = registered(walking.of_plan(values, moves.get("moves", {}).get(name)))
         done["gone"] = name in task_vars["ansible_play_hosts_all"] and name not in task_vars["ansible_play_hosts"]
         given = variables(task_vars, name, ["berth_networks", "berth_project"])
         if not located or name in located["moving"]:

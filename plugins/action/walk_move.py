@@ -6,15 +6,12 @@
 from __future__ import annotations
 
 import functools
-import time
 
-from ..module_utils.conductor import downtime, unconfirmed
-from ..module_utils.conductor.errors import HostUnknown
-from ..module_utils.conductor.sequences import FLEET
-from ..module_utils.conductor.walk import Move, Walk
 from ..module_utils.model.errors import together
 from ..module_utils.model.schema import OneOf, Whole
+from ..plugin_utils import walking
 from ..plugin_utils.controller import ControllerAction
+from ..plugin_utils.inventory_variables import is_true
 from ..plugin_utils.plain import number, plain
 
 DAY = 86400  # seconds
@@ -25,70 +22,31 @@ SETTINGS = {
     "timeout": Whole(0, 7 * DAY, "seconds"),
     "timeout_action": OneOf("abort", "force_complete"),
 }
+SWITCHES = ("changed_disks", "copy_while_running", "crashed", "revert_volumes", "tls")
 
 
 class ActionModule(ControllerAction):
     argument_spec = {
         "move": {"type": "dict", "required": True},
-        "walk": {"type": "dict", "default": {}},
+        "at": {"type": "dict", "default": {}},
         "answer": {"type": "dict", "default": {}},
         "only_prepare": {"type": "bool", "default": False},
         "settings": {"type": "dict", "default": {}},
     }
 
     def act(self, args, task_vars):
-        move, state, answer = Move.from_plan(plain(args["move"])), plain(args["walk"]), args["answer"]
-        settings = plain(args["settings"])
-        if not answer:
-            _check(settings)
-        # A walk of another plan is from an earlier play of this run.
-        walk = Walk.restore(move, state) if state.get("plan") == move.id else Walk.begin(move)
+        at, answer = plain(args["at"]), args["answer"]
+        walk = walking.restored(plain(args["move"]), at)
         if answer:
-            _take(walk, answer)
-        return _told(walk, args["only_prepare"], settings)
+            walking.take(walk, answer)
+            return walking.fact(walk, at["number"] + 1, at["only_prepare"], at["settings"])
+        settings = plain(args["settings"])
+        _check(settings)
+        return walking.fact(walk, 1, args["only_prepare"], settings)
 
 
 def _check(settings):
     """Check the settings before the first leg: a host would refuse one only after others have changed something."""
     given = [name for name in SETTINGS if name in settings]
-    together(functools.partial(SETTINGS[name].check, number(settings[name]), name) for name in given)
-
-
-def _take(walk, answer):
-    """Take the registered result of the leg, without what Ansible adds, which is not plain data."""
-    if answer.get("failed"):
-        walk.failed(
-            str(answer.get("msg") or "no reason was given"), silent=answer.get("error_code") == HostUnknown.__name__
-        )
-    elif walk.turn().leg.side == FLEET:
-        walk.stands()
-    else:
-        view, took = plain(answer["move"]), plain(answer.get("took") or {})
-        known = downtime.after(walk.away, walk.turn().leg.steps, took, time.monotonic())
-        walk.away = downtime.measured(view) or known
-        walk.answered(view, plain(answer["token"]))
-
-
-def _told(walk, only_prepare, settings):
-    turn = None if only_prepare and walk.is_prepared() else walk.turn()
-    told = {
-        "walk": walk.state(),
-        "labels": [turn.leg.label] if turn else [],
-        "tasks": "look.yml" if turn and turn.leg.side == FLEET else "leg.yml",
-        "host": turn and turn.host,
-        "leg": turn and turn.arguments(settings),
-        "needs_key": bool(turn) and "key" in turn.leg.needs,
-        "failure": None if turn else walk.failure,
-        "attempts": [] if turn else walk.attempts,
-        "destination": None if turn else walk.destination(),
-        "away": None if turn else walk.away.get(downtime.SECONDS),
-        "move": None if walk.turn() or walk.failure else walk.last,
-        "says": None,
-    }
-    if walk.waits_for_confirm():
-        told["says"] = "%s is on %s and %s" % (
-            walk.move.name,
-            walk.destination(),
-            unconfirmed.told(walk.last.get("confirm_in")),
-        )
-    return told
+    checks = [functools.partial(SETTINGS[name].check, number(settings[name]), name) for name in given]
+    together([*checks, *(functools.partial(is_true, settings, name) for name in SWITCHES)])

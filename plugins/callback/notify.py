@@ -56,7 +56,7 @@ UPDATES = {
     "instance": "instance",
     "build_instance": "instance",
     "instance_copy": "instance_copy",
-    "migration": "move",
+    "run_leg": "move",
 }
 # Actions whose result has the outcome for all instances of the run.
 ENDS = ("record_builds", "show_results")

@@ -49,7 +49,7 @@ class HostAction(ActionBase):
             result = known_ansible.delegates().apart(self, host, task_vars, lambda: self.on_host(task_vars))
         except BerthError as error:
             return {"failed": True, "changed": False, **error.to_result()}
-        return _failed(result, host) if host != task_vars["inventory_hostname"] else result
+        return failed_if_silent(result, host) if host != task_vars["inventory_hostname"] else result
 
     def on_host(self, task_vars):
         """Runs in the process that asks."""
@@ -61,7 +61,7 @@ class HostAction(ActionBase):
         return self.sending.made(make, self._task.check_mode) if module_name.startswith(COLLECTION) else make()
 
 
-def _failed(result, host):
+def failed_if_silent(result, host):
     """A silent delegate as a failure: Ansible drops an unreachable one's instance, and no rescue or table says why."""
     if not result.get("unreachable"):
         return result

@@ -2,6 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Receipts on the controller: each decision on a host is kept for a while, with everything that it was made from.
+state_directory.py deletes the oldest.
 
 They are in the controller's directory, or in berth_receipt_dir. Variables: berth_receipts_mb, berth_receipts_days.
 """

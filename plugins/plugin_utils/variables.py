@@ -52,6 +52,7 @@ RUN = (
     OWN,
     "berth_reboot",
     "berth_remove_host",
+    "berth_receipt",
     *receipts.VARIABLES,
     "berth_report",
     "berth_report_page",

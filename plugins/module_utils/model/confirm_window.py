@@ -1,7 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The confirm window: the time after which a resize is confirmed automatically. A reboot of the host restarts it."""
+"""The confirm window: the time after which confirm_due confirms a resize, by the host's uptime and no wall clock. A
+reboot of the host restarts it."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ description: For the kill sweep.
 """
 
 
-LEG = "berth.kvm.migration"
+LEG = "berth.kvm.run_leg"
 ACT = "berth.kvm.instance"  # what no move is: one leg with one step
 
 

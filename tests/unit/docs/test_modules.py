@@ -37,6 +37,7 @@ INTERNAL = {
     "report_failure",
     "report_host",
     "rescan",
+    "run_leg",
     "show_results",
     "walk_move",
     "write_report",

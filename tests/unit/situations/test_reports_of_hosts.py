@@ -97,5 +97,5 @@ def test_why_tells_each_instance_of_which_nothing_is_known(told):
 
 
 def test_a_replay_that_fails_tells_why(told):
-    found = told("replay", "-e", "receipt=/nowhere")
+    found = told("replay", "-e", "berth_receipt=/nowhere")
     assert (found["finished"], found["error"]["code"]) == (True, "ReceiptInvalid")

@@ -89,10 +89,11 @@ def _fetch(image, path, root_gb, settings):
         if digest != paths.digest(image["checksum"]):
             # The message does not say what the file is: its path may be a guess at somebody else's file.
             raise ImageInvalid(
-                "image %s: the file at its url has another checksum" % image.get("name"),
+                "image %s: what %s gives has another checksum than the catalog says"
+                % (image.get("name"), image_source.shown(image["url"])),
                 field="checksum",
                 value=image["checksum"],
-                rule="the checksum of what %s gives" % image_source.shown(image["url"]),
+                rule="the one that its publisher states; a replaced file has a new one",
             )
         _inspect(temporary, image, root_gb)
         paths.publish(temporary, path)

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The power of an instance as the inventory names it, and its reboot."""
+"""The power of an instance as the inventory names it (a locked one keeps its power), and its reboot."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether a stopped guest may start from its existing disks, and whether a new guest may be made."""
+"""Whether a stopped guest may start from its existing disks (not if another host took them over on shared storage), and
+whether a new guest may be made."""
 
 from __future__ import annotations
 

@@ -136,6 +136,6 @@ def test_who_asks_why_of_no_instance_is_told_how_to_name_it(own_state):
     assert why("web1")["decision"]
 
 
-@pytest.mark.parametrize("action, variable", [("replay_receipt", "receipt"), ("show_decision", "berth_name")])
+@pytest.mark.parametrize("action, variable", [("replay_receipt", "berth_receipt"), ("show_decision", "berth_name")])
 def test_what_the_playbook_was_not_given_is_named(action, variable):
     assert run(action, {})["msg"].startswith("InvalidInput: %s: nothing is given" % variable)

@@ -76,7 +76,7 @@ def test_the_recap_tells_a_silent_host_from_one_that_failed(show):
 def test_a_run_that_resized_before_does_not_change_what_is_said_of_a_stop(show):
     """Playbooks may be imported one after the other: the facts of the first are still there."""
     old = {"moves": {"web1": {}}, "act": ["web1"], "errors": {}, "left_out": {}, "settle": []}
-    registered = {"web1": {"__berth_done": {"changed": True}, "move_walk": {"move": {}}}}
+    registered = {"web1": {"__berth_done": {"changed": True}}}
     assert states(show("stop", registered, berth_located=located(), berth_moves=old))["web1"] == "stopped"
 
 

@@ -58,7 +58,7 @@ def test_an_instance_is_told_with_the_host_that_was_asked(notify):
 
 def test_the_legs_of_a_move_are_told_of_the_host_that_they_ran_on(notify):
     for phase, host in (("resizing", "kvm1"), ("incoming", "kvm2"), ("frozen", "kvm1")):
-        found = notify("berth.kvm.migration", {"changed": True, "move": {"phase": phase, "host": {"name": host}}})
+        found = notify("berth.kvm.run_leg", {"changed": True, "move": {"phase": phase, "host": {"name": host}}})
     assert [(event["phase"], event["host"]) for event in found] == [
         ("resizing", "kvm1"), ("incoming", "kvm2"), ("frozen", "kvm1"),
     ]  # fmt: skip

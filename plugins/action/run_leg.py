@@ -1,0 +1,37 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action run_leg: see plugins/modules/run_leg.py for its documentation."""
+
+from __future__ import annotations
+
+from ..plugin_utils import walking
+from ..plugin_utils.asking import ask
+from ..plugin_utils.controller import ControllerAction
+from ..plugin_utils.host_reply import failed_if_silent
+from ..plugin_utils.plain import plain
+
+MODULE = "migration"
+
+
+class ActionModule(ControllerAction):
+    argument_spec = {
+        "move": {"type": "dict", "required": True},
+        "at": {"type": "dict", "required": True},
+        "key": {"type": "str", "no_log": True},
+    }
+
+    def act(self, args, task_vars):
+        at = plain(args["at"])
+        walk = walking.restored(plain(args["move"]), at)
+        turn = walk.turn()
+        arguments = turn.arguments(at["settings"])
+        if "key" in turn.leg.needs:
+            arguments["key"] = args["key"]
+        result = ask(self, task_vars, [turn.host], MODULE, arguments)[turn.host]
+        result = failed_if_silent(result, turn.host)
+        told = {name: value for name, value in result.items() if not name.startswith("_ansible_")}
+        if told.get("failed"):
+            return told
+        walking.take(walk, told)
+        return {**told, **walking.fact(walk, at["number"] + 1, at["only_prepare"], at["settings"])}
