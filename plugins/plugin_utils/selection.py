@@ -18,11 +18,11 @@ from ..module_utils.conductor.errors import KvmHostNotFound, NoHostAnswered
 from ..module_utils.conductor.fleet import Fleet
 from ..module_utils.conductor.sides import InstanceNotFound
 from ..module_utils.model import hints, input_hints
-from ..module_utils.model.errors import InvalidInput, joined, together
-from ..module_utils.model.identity import RESERVED
+from ..module_utils.model.errors import BerthError, InvalidInput, joined, together
+from ..module_utils.model.identity import RESERVED, uuid_of
 from ..module_utils.model.messages import hosts_named
 from ..module_utils.model.suggest import did_you_mean, nearest
-from .controller import instances_among, kvm_hosts, raw_vars, with_variable
+from .controller import instances_among, kvm_hosts, raw_vars, variables, with_variable
 from .screen import warn
 
 PATTERNS = ("berth_instances", "berth_kvm_hosts")
@@ -94,7 +94,8 @@ def _check_nothing_selected(task_vars: Dict[str, Any]) -> None:
         )
     if words:
         known = with_variable(task_vars, task_vars["groups"]["all"], "berth_flavor")
-        hint = did_you_mean(task_vars[given[0]], known, "instance")
+        hosts = set(kvm_hosts(task_vars))
+        hint = did_you_mean(task_vars[given[0]], [name for name in known if name not in hosts], "instance")
         raise InstanceNotFound("%s selects no instance" % words[0], hint=hint)
 
 
@@ -192,3 +193,17 @@ def not_found(task_vars: Dict[str, Any], fleet: Fleet, name: str) -> InstanceNot
     known = {*described, *held} - {name}
     hint = did_you_mean(name, known, "instance")
     return InstanceNotFound("%s is in no inventory and on no host" % name, hint=hint)
+
+
+def names_by_uuid(task_vars: Dict[str, Any]) -> Dict[str, str]:
+    """uuid -> name of the instances that the inventory describes."""
+    found = {}
+    hosts = set(kvm_hosts(task_vars))
+    for name in with_variable(task_vars, task_vars["groups"]["all"], "berth_flavor"):
+        if name in hosts or name == "localhost":
+            continue
+        try:
+            found[uuid_of(name, variables(task_vars, name, ["berth_project"]))] = name
+        except BerthError:
+            continue  # create reports what is wrong with its name
+    return found

@@ -18,7 +18,7 @@ from test_architecture import PLUGINS, SOURCES, imports  # noqa: E402
 
 # Our own part of what is sent for a module, in units of 1,000 bytes. Ansible's own part, about 169 of them, comes to it.
 MOST = {
-    "build_instances": 279,
+    "build_instances": 280,
     "cached_image": 113,
     "claim": 290,
     "group_members": 115,
@@ -28,7 +28,7 @@ MOST = {
     "host_prepare": 151,
     "host_system": 3,
     "instance": 379,
-    "instance_copy": 275,
+    "instance_copy": 276,
     "instance_info": 158,
     "migration": 450,
     "rescan": 107,
