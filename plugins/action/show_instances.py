@@ -64,7 +64,8 @@ class ActionModule(ControllerAction):
                     report_instance.outcome(name, held),
                     inventory.all_differences(name, fleet.places.get(uuid, ())),
                 )
-                said.why = "; ".join(part for part in (said.why, *differs) if part)
+                why = problem.code if problem else said.why  # a start is refused, too
+                said.why = "; ".join(part for part in (why, *differs) if part)
                 outcomes.append(said)
                 say("", *report_instance.lines(name, held, problem and str(problem), events_shown()))
             elif problem:
