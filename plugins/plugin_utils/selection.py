@@ -93,9 +93,7 @@ def _check_nothing_selected(task_vars: Dict[str, Any]) -> None:
             "no instance is in both %s" % " and ".join(words), hint=input_hints.select_in_one_place()
         )
     if words:
-        known = with_variable(task_vars, task_vars["groups"]["all"], "berth_flavor")
-        hosts = set(kvm_hosts(task_vars))
-        hint = did_you_mean(task_vars[given[0]], [name for name in known if name not in hosts], "instance")
+        hint = did_you_mean(task_vars[given[0]], names_by_uuid(task_vars).values(), "instance")
         raise InstanceNotFound("%s selects no instance" % words[0], hint=hint)
 
 
