@@ -25,7 +25,7 @@ from ..module_utils.conductor.locate import locate
 from ..module_utils.conductor.locks import check_unlocked_there
 from ..module_utils.conductor.plan import FAILED
 from ..module_utils.model import hints, migration
-from ..module_utils.model.errors import BerthError
+from ..module_utils.model.errors import BerthError, InstanceIsLocked
 from ..module_utils.model.identity import uuid_of
 from ..module_utils.model.schema import OneOf
 from ..module_utils.placement.request import resize_request
@@ -100,11 +100,12 @@ class ActionModule(ControllerAction):
         catalog = catalogs.shared
         lost = lost_hosts(catalogs.run)
         warn_of_lost(lost, known_hosts(task_vars, hosts), fleet)
+        self._uuids = {}
         moves, errors = self._plan_all(
             _Run(task_vars, catalogs, fleet, views, lost), names, action, kind, args["target"]
         )
         if action == "confirm_due":
-            moves, errors = self._due(moves), {}
+            moves, errors = self._due(moves), self._due_but_refused(errors, views)
         self._place(moves, errors, args, catalog, fleet, task_vars)
         if args["again"]:
             for name in [name for name, move in moves.items() if move["settles"]]:
@@ -144,7 +145,7 @@ class ActionModule(ControllerAction):
     def _plan(self, run, name, action, kind, target):
         task_vars, catalogs, fleet, views, lost = run
         values = variables(task_vars, name, ("berth_flavor", "berth_locked", "berth_project"))
-        uuid = uuid_of(name, values)
+        uuid = self._uuids[name] = uuid_of(name, values)
         check_unlocked_there(name, fleet.places.get(uuid, ()))
         host_names = {document_uuid: host for host, document_uuid in fleet.uuids().items() if host in views}
         silent = {**dict.fromkeys(set(fleet.documents) - set(views), "did not tell its records"), **fleet.verdicts}
@@ -176,6 +177,19 @@ class ActionModule(ControllerAction):
             if name not in due and unconfirmed.is_unconfirmed(move):
                 say("%s: not due, it %s" % (name, unconfirmed.told(move["confirm_in"])))
         return due
+
+    def _due_but_refused(self, errors, views):
+        """The errors of confirms that are due. A lock is meant, so a timer's run tells it and does not fail."""
+        failed = {}
+        for name, error in sorted(errors.items()):
+            records = [seen[self._uuids.get(name)] for seen in views.values() if self._uuids.get(name) in seen]
+            if not any(map(unconfirmed.view_is_due, records)):
+                continue
+            if error["code"] == InstanceIsLocked.__name__:
+                say("%s: due, but not confirmed: %s" % (name, _told(error)))
+            else:
+                failed[name] = error
+        return failed
 
     @staticmethod
     def _waiting(moves, errors, args, fleet):

@@ -16,6 +16,7 @@ from ..plugin_utils.controller import ControllerAction
 from ..plugin_utils.inventory_variables import kvm_hosts, lost_hosts
 from ..plugin_utils.revoked import Signed
 from ..plugin_utils.screen import say
+from ..plugin_utils.selection import names_by_uuid
 
 NOT_CLEANED = {"changed": False, "removed": [], "left": []}
 
@@ -40,7 +41,7 @@ class ActionModule(ControllerAction):
         if host not in hosts and not (host in lost and any(host in book.hosts for book in books)):
             raise KvmHostNotFound.of("berth_remove_host", host, hosts)
         fleet = read_reports(task_vars, hosts)
-        check_removable(fleet, host, lost)
+        check_removable(fleet, host, lost, names_by_uuid(task_vars))
         asked = host in fleet.documents
         cleaned = cleaning.clean(self, task_vars, fleet, host, _texts(directory)) if asked else NOT_CLEANED
         known = {book.authority.kind for book in books if host in book.hosts}

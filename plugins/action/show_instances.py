@@ -52,7 +52,7 @@ class ActionModule(ControllerAction):
                 held = []
             if held:
                 differs = inventory.all_differences(name, fleet.places.get(uuid, ()))
-                outcomes.append(_of_held(name, held, differs))
+                outcomes.append(_of_held(name, held, problem, differs))
                 say("", *report_instance.lines(name, held, problem and str(problem), events_shown()))
             elif problem:
                 outcomes.append(_failed(name, problem))
@@ -81,10 +81,11 @@ class ActionModule(ControllerAction):
         return found, silent
 
 
-def _of_held(name, held, differs):
+def _of_held(name, held, problem, differs):
     """The line of an instance that a host holds, with its differences from the inventory."""
     line = report_instance.outcome(name, held)
-    line.why = "; ".join(part for part in (line.why, *differs) if part)
+    why = problem.code if problem else line.why  # a start is refused, too
+    line.why = "; ".join(part for part in (why, *differs) if part)
     return line
 
 

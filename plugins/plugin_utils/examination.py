@@ -8,13 +8,10 @@ from __future__ import annotations
 from typing import Any, Dict, List, Sequence
 
 from ..module_utils.conductor.doctor import SEVERITIES, Case, Finding
-from ..module_utils.model.errors import BerthError
-from ..module_utils.model.identity import uuid_of
 from .answers_of_hosts import read_reports, replies
 from .inventory_differences import InventoryDifferences
-from .inventory_variables import kvm_hosts, variables, with_variable
 from .plain import plain
-from .selection import known_hosts
+from .selection import known_hosts, names_by_uuid
 
 
 def case_of(task_vars: Dict[str, Any], hosts: List[str], asked: Sequence[float], loader: Any) -> Case:
@@ -23,7 +20,7 @@ def case_of(task_vars: Dict[str, Any], hosts: List[str], asked: Sequence[float],
     answers = plain(replies(task_vars, "__berth_facts"))
     checkups = {host: answers[host]["checkup"] for host in fleet.documents if "checkup" in answers.get(host, {})}
     fleet.notes = {fleet.documents[host]["uuid"]: checkup["notes"] for host, checkup in checkups.items()}
-    named = _in_inventory(task_vars)
+    named = names_by_uuid(task_vars)
     inventory = InventoryDifferences(task_vars, list(named.values()), hosts, loader)
     wished = {
         uuid: (inventory.request(name) or {}).get("networks") or ()
@@ -38,17 +35,3 @@ def counted(findings: Sequence[Finding]) -> Dict[str, int]:
     return {
         severity: sum(found.severity == severity and not found.fixed for found in findings) for severity in SEVERITIES
     }
-
-
-def _in_inventory(task_vars: Dict[str, Any]) -> Dict[str, str]:
-    """uuid -> name of the instances that the inventory describes."""
-    found = {}
-    hosts = set(kvm_hosts(task_vars))
-    for name in with_variable(task_vars, task_vars["groups"]["all"], "berth_flavor"):
-        if name in hosts or name == "localhost":
-            continue
-        try:
-            found[uuid_of(name, variables(task_vars, name, ["berth_project"]))] = name
-        except BerthError:
-            continue  # create reports what is wrong with its name
-    return found

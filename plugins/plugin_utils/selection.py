@@ -15,11 +15,11 @@ from ..module_utils.conductor.errors import KvmHostNotFound, NoHostAnswered, Sel
 from ..module_utils.conductor.fleet import Fleet
 from ..module_utils.conductor.sides import InstanceNotFound
 from ..module_utils.model import hints, input_hints
-from ..module_utils.model.errors import InvalidInput, joined, together
-from ..module_utils.model.identity import RESERVED
+from ..module_utils.model.errors import BerthError, InvalidInput, joined, together
+from ..module_utils.model.identity import RESERVED, uuid_of
 from ..module_utils.model.messages import hosts_named
 from ..module_utils.model.suggest import did_you_mean, nearest
-from .inventory_variables import instances_among, kvm_hosts, raw_vars, with_variable
+from .inventory_variables import instances_among, kvm_hosts, raw_vars, variables, with_variable
 from .screen import warn
 
 
@@ -53,8 +53,7 @@ def _check_nothing_selected(task_vars: Dict[str, Any]) -> None:
             "no instance is in both %s" % " and ".join(words), hint=input_hints.select_in_one_place()
         )
     if words:
-        known = with_variable(task_vars, task_vars["groups"]["all"], "berth_flavor")
-        hint = did_you_mean(task_vars[given[0]], known, "instance")
+        hint = did_you_mean(task_vars[given[0]], names_by_uuid(task_vars).values(), "instance")
         raise InstanceNotFound("%s selects no instance" % words[0], hint=hint)
 
 
@@ -152,3 +151,17 @@ def not_found(task_vars: Dict[str, Any], fleet: Fleet, name: str) -> InstanceNot
     known = {*described, *held} - {name}
     hint = did_you_mean(name, known, "instance")
     return InstanceNotFound("%s is in no inventory and on no host" % name, hint=hint)
+
+
+def names_by_uuid(task_vars: Dict[str, Any]) -> Dict[str, str]:
+    """uuid -> name of the instances that the inventory describes."""
+    found = {}
+    hosts = set(kvm_hosts(task_vars))
+    for name in with_variable(task_vars, task_vars["groups"]["all"], "berth_flavor"):
+        if name in hosts or name == "localhost":
+            continue
+        try:
+            found[uuid_of(name, variables(task_vars, name, ["berth_project"]))] = name
+        except BerthError:
+            continue  # create reports what is wrong with its name
+    return found

@@ -269,7 +269,10 @@ def _instances(case: Case) -> Iterator[Finding]:
     for host, document in case.fleet.documents.items():
         for uuid in document.get("failed_instances", ()):
             name = case.name(uuid)
-            yield Finding("BuildFailed", WARNING, host, "it could not be built", hints.create_or_delete(name), name)
+            todo = (
+                hints.create_or_delete(name) if uuid in case.in_inventory else fleet_hints.forget_unlisted_build(host)
+            )
+            yield Finding("BuildFailed", WARNING, host, "it could not be built", todo, name)
 
 
 def _by_hand(places: Sequence[Place], name: str) -> Iterator[Finding]:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Collection, List
+from typing import Collection, List, Mapping
 
 from ..model import fleet_hints, hints
 from ..model.errors import shortened
@@ -15,15 +15,16 @@ from .errors import HostInUse, HostNotLost
 from .fleet import Fleet
 
 
-def check_removable(fleet: Fleet, host: str, lost: Collection[str]) -> None:
-    """Raise HostInUse if something is, or may be, on the host; HostNotLost if it was named as lost and answers."""
+def check_removable(fleet: Fleet, host: str, lost: Collection[str], names: Mapping[str, str]) -> None:
+    """Raise HostInUse if something is, or may be, on the host; HostNotLost if it was named as lost and answers. ``names``:
+    uuid -> name of the inventory's instances, since who remembers an instance knows no name."""
     if host in fleet.documents:
         if host in lost:
             raise HostNotLost("%s was declared lost, but it answers" % host, hint=hints.not_lost(host))
         held = holdings(fleet.documents[host])
         if held:
             raise HostInUse("%s holds %s" % (host, shortened(held)), hint=fleet_hints.empty_host(host))
-        missing = last_seen_on(fleet, host)
+        missing = last_seen_on(fleet, host, names)
         if missing:
             told = "%s has no record of %s, which other hosts last saw there" % (host, shortened(missing))
             raise HostInUse(told, hint=fleet_hints.find_records(host))
@@ -32,7 +33,7 @@ def check_removable(fleet: Fleet, host: str, lost: Collection[str]) -> None:
     if host not in lost:
         told = silence.describe(host, fleet.verdicts)
         raise HostInUse("it is not known what is on %s" % told, hint=silence.hint([host], fleet.verdicts))
-    left = last_seen_on(fleet, host)
+    left = last_seen_on(fleet, host, names)
     if left:
         raise HostInUse(
             "other hosts last saw %s on %s" % (shortened(left), host), hint=fleet_hints.give_up_instances(host)
@@ -51,14 +52,14 @@ def holdings(document: Document) -> List[str]:
     return sorted(found) + sorted("volume %s" % volume["name"] for volume in document.get("volumes") or ())
 
 
-def last_seen_on(fleet: Fleet, host: str) -> List[str]:
+def last_seen_on(fleet: Fleet, host: str, names: Mapping[str, str]) -> List[str]:
     """The instances whose last owner was that host, as far as other hosts remember. If it answers, its uuid decides,
     whatever its name was then; otherwise its name, unless a host that answers is that machine."""
     own, there = fleet.uuids().get(host), set(fleet.uuids().values())
     remembered = {uuid for notes in fleet.notes.values() for uuid in notes}
     known = {uuid: fleet.notes_on(uuid).known for uuid in remembered}
     return sorted(
-        "instance %s" % uuid
+        "instance %s" % names.get(uuid, uuid)
         for uuid, last in known.items()
         if last
         and (last.host_uuid == own if own else last.host == host and last.host_uuid not in there)

@@ -86,7 +86,8 @@ def named(text: str, uuid: str, name: str) -> str:
     """The text with the instance's name instead of the uuid by which hosts know it. Paths and virsh commands keep the
     uuid, since people copy them."""
     pattern = r"(virsh [a-z-]+ )?(?<![\w/-])%s(?![\w/-])" % re.escape(uuid)
-    return re.sub(pattern, lambda found: found[0] if found[1] else name, text)
+    said = text.replace("%s (%s)" % (name, uuid), name)
+    return re.sub(pattern, lambda found: found[0] if found[1] else name, said)
 
 
 def tried(name: str, attempts: Sequence[Mapping[str, Any]]) -> List[str]:

@@ -60,7 +60,8 @@ def outcome(operation: str, name: str, moves: Dict[str, Any], done: Dict[str, An
     line = Outcome(name, "unchanged", address=address_of((move["views"]["source"].get("spec") or {}).get("networks")))
     acted = name in moves["act"] and not error
     differs = moves.get("differs", {}).get(name, ())
-    where = after if acted and operation != "revert" or not acted and operation == "confirm" else before
+    confirms = operation in ("confirm", "confirm_due")
+    where = after if acted and operation != "revert" or not acted and confirms else before
     line.host, line.flavor = where
     if error:
         line.state, line.why, line.error = FAILED, first_word(error), error

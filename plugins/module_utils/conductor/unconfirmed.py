@@ -27,8 +27,13 @@ def is_at(place: Place) -> bool:
 
 def is_due(move: Mapping[str, Any]) -> bool:
     """Whether ``confirm_due`` confirms the move: its host says that the window is over, or a confirm was begun."""
-    phase = _owner(move).get("phase")
-    return phase == lifecycle.CONFIRMING or (phase == lifecycle.RESIZED and move.get("confirm_in") == 0)
+    return view_is_due({**_owner(move), "confirm_in": move.get("confirm_in")})
+
+
+def view_is_due(view: View) -> bool:
+    """The same by what one host holds, where no move could be planned."""
+    phase = view.get("phase")
+    return phase == lifecycle.CONFIRMING or (phase == lifecycle.RESIZED and view.get("confirm_in") == 0)
 
 
 def is_unconfirmed(move: Mapping[str, Any]) -> bool:

@@ -120,6 +120,14 @@ def recover_or_start(name: str) -> str:
     )
 
 
+def forget_unlisted_build(host: str) -> str:
+    """An instance could not be built on ``host``, and the inventory has it no longer: only that host knows its name."""
+    return (
+        "If nobody needs it, read its name in /var/lib/berth/failures.json on %s, and run berth.kvm.delete -e berth_name=NAME, "
+        "with -e berth_project=PROJECT if its project_id is not default" % host
+    )
+
+
 def listed_twice(hosts: str) -> str:
     """Hosts of the inventory answer with one uuid."""
     return (

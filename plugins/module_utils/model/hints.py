@@ -266,6 +266,11 @@ def find_the_right_copy() -> str:
     )
 
 
+def keep_copy_with_disks() -> str:
+    """On shared storage two copies of an instance have the same disks, which belong to the host of the other copy."""
+    return "Run berth.kvm.keep_one with -e berth_keep_on=HOST, the host with that uuid: only its copy can stay"
+
+
 def keep_one_confirmed(name: str, host: str, others: Sequence[str]) -> str:
     """Both copies of an instance run, and one was named as the copy that stays."""
     return (

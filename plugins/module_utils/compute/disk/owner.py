@@ -36,20 +36,20 @@ def is_another(pool_path, uuid, host_uuid, of=paths.instance):
     return read(pool_path, uuid, of) not in (None, host_uuid)
 
 
-def check(pool_path, uuid, host_uuid):
+def check(pool_path, uuid, host_uuid, hint=None):
     """Raise DisksOfAnotherHost if another host owns the disks."""
     if is_another(pool_path, uuid, host_uuid):
-        refuse(pool_path, uuid)
+        refuse(pool_path, uuid, hint)
 
 
-def refuse(pool_path, uuid):
+def refuse(pool_path, uuid, hint=None):
     raise DisksOfAnotherHost(
         "the disks of %s in %s belong to the host %s, which shares this storage. They were not touched"
         % (uuid, paths.instance(pool_path, uuid), clean(read(pool_path, uuid) or "that nobody knows", 60)),
         field="pool",
         value=pool_path,
         rule="only the owner of the instance removes its disks or makes them again",
-        hint=hints.disks_of_another_host(),
+        hint=hint or hints.disks_of_another_host(),
     )
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import os
 
-from ...model import saved_hints
+from ...model import hints, saved_hints
 from ...model.lifecycle import ACTIVE, DELETING, OWN, SETTING_ASIDE
 from ...model.move_errors import InstanceInvalidState, InstanceNotFound
 from ...model.record import Record
@@ -49,7 +49,8 @@ def would_keep(instance, above):
     record = _read(instance)
     if record.phase != ACTIVE:
         raise _not_now(record, "keep")
-    owner.check(instance.host.pool_of(record), instance.uuid, instance.host.identify())
+    hint = hints.keep_copy_with_disks()
+    owner.check(instance.host.pool_of(record), instance.uuid, instance.host.identify(), hint)
     return record.generation[0] <= above[0]  # a later epoch, since the other copy is still written to
 
 

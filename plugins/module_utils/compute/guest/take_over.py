@@ -81,7 +81,10 @@ def _check(host, record, source):
     pool_path = host.pool_of(record)
     directory = paths.instance(pool_path, record.uuid)
     if not disk.is_there(pool_path, record.uuid):
-        raise DisksNotHere("%s is not there: this host does not see the storage of %s" % (directory, record.name))
+        raise DisksNotHere(
+            "%s is not there: this host does not see the storage of %s" % (directory, record.name),
+            hint=take_over_hints.mount_or_give_up(record.name),
+        )
     if owner.read(pool_path, record.uuid) != source:
         owner.refuse(pool_path, record.uuid)
     moving = sorted(name for name in os.listdir(directory) if move_files.is_kept_or_incoming(name))

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import pytest
-from plan_moves_case import plan, vm
+from plan_moves_case import host_uuid, plan, vm
 
 from ansible_collections.berth.kvm.plugins.plugin_utils.inventory_variables import who_locked
 
@@ -98,3 +98,34 @@ def test_what_means_no_does_not_lock(value):
 @pytest.mark.parametrize("value", [True, "true", "yes", "the backup team"])
 def test_what_else_locks_and_may_say_who(value):
     assert who_locked({"berth_locked": value}) == value
+
+
+MOVING = {
+    "type": "migration",
+    "source": {"uuid": host_uuid("h2"), "name": "h2"},
+    "destination": {"uuid": host_uuid("h1"), "name": "h1"},
+}
+
+
+def due(phase="resized", confirm_in=0, **more):
+    return plan("confirm_due", views={"a": {"phase": phase, "migration": MOVING, "confirm_in": confirm_in}}, **more)
+
+
+@pytest.mark.parametrize("phase", ["resized", "confirming"])
+def test_a_confirm_that_is_due_and_refused_fails_by_its_code(phase):
+    """A timer that ends well and says nothing would leave both copies for ever."""
+    found = due(phase, silent=["h2"])
+    assert found["errors"]["a"].startswith("HostUnknown:") and not found["act"], found["errors"]
+
+
+@pytest.mark.parametrize("confirm_in", [None, 60])
+def test_a_confirm_that_is_not_due_yet_is_no_failure_whatever_would_refuse_it(confirm_in):
+    assert due(confirm_in=confirm_in, silent=["h2"])["errors"] == {}
+    assert plan("confirm_due", instances={"a": vm(), "b": vm(locked=True)})["errors"] == {}
+
+
+def test_a_locked_instance_whose_confirm_is_due_is_left_alone_and_told(capsys):
+    """A lock is meant: the timer's run does not fail for it, time and again."""
+    found = due(instances={"a": vm(locked=True)})
+    assert (found["errors"], found["moves"]) == ({}, {})
+    assert "a: due, but not confirmed: InstanceIsLocked: Instance a is locked" in capsys.readouterr().out

@@ -92,12 +92,13 @@ class Fleet:
         arguments = {"held": dict.fromkeys(ca.KINDS, known), "names": [host], "directory": self.directory}
         return controller.run("sign_certificates", arguments, values)
 
-    def remove(self, name="kvm3", check_mode=False, lost="", **answers):
-        """``answers``: of hosts, all up and empty unless said."""
+    def remove(self, name="kvm3", check_mode=False, lost="", instances=(), **answers):
+        """``answers``: of hosts, all up and empty unless said; ``instances`` of the inventory."""
         answers = {**{host: up(host) for host in UUIDS}, **answers}
         answers = {host: answer for host, answer in answers.items() if answer}
         run = {"berth_lost_hosts": lost, "kvm_host_ca_directory": self.directory}
-        controller = Controller({"kvm_hosts": list(answers)}, {"all": run})
+        listed = {name: {"berth_flavor": "small"} for name in instances}
+        controller = Controller({"kvm_hosts": list(answers), "vms": list(instances)}, {"all": run, **listed})
         controller.register("localhost", __berth_facts={"answers": answers})
         return controller.run("remove_host", {"name": name} if name else {}, check_mode=check_mode)
 
@@ -190,6 +191,13 @@ def test_a_lost_host_stays_while_others_remember_instances_there_that_are_nowher
     assert refused["msg"].endswith(fleet_hints.give_up_instances("kvm3"))
     made_anew = up("kvm2", held(generation=[2, 0]), seen=None)
     assert fleet.remove(kvm1=up("kvm1", seen="kvm3"), kvm2=made_anew, kvm3=SILENT, lost="kvm3")["revoked"] == 2
+
+
+@pytest.mark.parametrize("lost", ["", "kvm3"])
+def test_instances_that_others_saw_there_are_called_by_the_names_that_the_hint_wants_in_limit(fleet, lost):
+    kvm3 = SILENT if lost else up("kvm3")
+    refused = fleet.remove(kvm1=up("kvm1", seen="kvm3"), kvm3=kvm3, lost=lost, instances=["web1"])
+    assert "instance web1" in refused["msg"] and WEB not in refused["msg"]
 
 
 @pytest.mark.follows("find_records")

@@ -39,6 +39,13 @@ def test_who_names_instances_and_gets_none_is_told(action, args, variables, said
     assert result["failed"] and result["error_code"] == "InstanceNotFound" and said in result["msg"]
 
 
+def test_a_kvm_host_that_inherits_a_flavor_is_not_suggested_as_an_instance():
+    it = controller({"a": VM}, {"berth_flavor": "tiny"})
+    with pytest.raises(selection.InstanceNotFound) as refused:
+        selection.selected({**it.task_vars(), "ansible_limit": "h1"}, [], ["h1"])
+    assert refused.value.hint == "Known: a"
+
+
 @pytest.mark.follows("select_in_one_place")
 @pytest.mark.parametrize("action, args", ACTIONS)
 def test_a_limit_that_leaves_nothing_of_the_names_is_told_and_without_it_they_are_found(action, args):

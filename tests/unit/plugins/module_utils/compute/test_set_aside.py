@@ -176,6 +176,7 @@ def test_only_the_command_of_its_own_removes_what_was_set_aside(copies, killed_a
     assert set_aside.remove(other.instance()) == [] and not path.exists()
 
 
+@pytest.mark.follows("keep_copy_with_disks")
 def test_on_one_storage_the_disks_stay_with_the_copy_that_owns_them(make_host, wanted):
     stays = Case(make_host("kvm1"), wanted("web1"))
     other = Case(make_host("kvm2", OTHER, pool=stays.host.pool), wanted("web1"))
@@ -185,8 +186,9 @@ def test_on_one_storage_the_disks_stay_with_the_copy_that_owns_them(make_host, w
     for phase in ("building", "active"):
         other.host.store.compare_and_swap(other.record, other.record.next(role="OWN", phase=phase))
     before = files(stays.root.parent)
-    with pytest.raises(DisksOfAnotherHost):
+    with pytest.raises(DisksOfAnotherHost, match=stays.host.identify()) as refused:
         set_aside.keep(other.instance(), [9, 9])
+    assert refused.value.hint == hints.keep_copy_with_disks()
     assert set_aside.keep(stays.instance(), list(record.generation)) is True
     path = set_aside.set_aside(other.instance(), 1)
     assert stays.root.exists()

@@ -244,12 +244,19 @@ def test_disks_of_a_third_host_or_of_nobody_are_not_taken(lost, living):
     refused(living, DisksOfAnotherHost)
 
 
-def test_a_host_that_does_not_see_the_storage_says_that_another_may(lost, make_host, wanted):
+@pytest.mark.follows("mount_or_give_up")
+@pytest.mark.parametrize("follow", ["mount", "create"])
+def test_a_host_that_does_not_see_the_storage_says_that_another_may(lost, living, make_host, wanted, follow):
     other = Case(make_host("kvm3", LIVING), wanted("web1"))
     other.claim()
     with pytest.raises(DisksNotHere) as told:
         run(other)
     assert told.value.retryable and other.record is None
+    assert told.value.hint == take_over_hints.mount_or_give_up("web1")
+    if follow == "mount":
+        assert run(living) is True and living.state() == ON
+    else:
+        assert other.make() is True and other.state() == ON
 
 
 def test_without_the_claim_of_the_run_nothing_is_taken(lost, living):

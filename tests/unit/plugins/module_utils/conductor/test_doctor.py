@@ -122,6 +122,14 @@ def test_what_shows_in_the_answers_is_found(case, expected):
     assert shown(examine(case)) == [expected]
 
 
+def test_a_failed_build_of_an_instance_that_the_inventory_has_no_longer_says_where_its_name_is():
+    """Its uuid is no name that berth.kvm.delete knows."""
+    (found,) = examine(fleet(WELL, kvm2={"failed_instances": [DB]}))
+    assert found.todo == fleet_hints.forget_unlisted_build("kvm2") and DB not in found.todo
+    listed = examine(fleet({}, kvm2={"failed_instances": [WEB]}))
+    assert hints.create_or_delete("web1") in [one.todo for one in listed]
+
+
 def test_a_nic_without_the_packet_filter_that_the_inventory_asks_for_is_found_with_what_gives_it_one():
     case = fleet({"kvm1": [place(unfiltered=["02:00:00:00:00:01"])]})
     wish = {"mac": "02:00:00:00:00:01", "security": {"groups": [], "rules": None, "allowed": []}}
