@@ -26,7 +26,7 @@ class ActionModule(ControllerAction):
     def act(self, args, task_vars):
         path = args["path"]
         if path is None:
-            raise InvalidInput("berth_receipt", None, "the path of a receipt: -e berth_receipt=FILE")
+            raise InvalidInput("berth_receipt", None, "the path of a receipt, TIME-RUN-OPERATION.receipt.gz")
         head, receipt, documents = receipts.read(path)
         say("", receipts.headline(path, head))
         try:
