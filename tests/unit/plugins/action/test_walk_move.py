@@ -39,13 +39,13 @@ def found(result):
     return result["ansible_facts"][walking.FACT]
 
 
-def begun(plan=PLAN, **more):
-    return controller().run("walk_move", {"move": plan, **more})
+def begun(plan=None, **more):
+    return controller().run("walk_move", {"move": plan or PLAN, **more})
 
 
-def walk(at, answer, plan=PLAN):
+def walk(at, answer, plan=None):
     """What follows a leg that failed, or that asked all hosts."""
-    return found(controller().run("walk_move", {"move": plan, "at": at, "answer": answer}))
+    return found(controller().run("walk_move", {"move": plan or PLAN, "at": at, "answer": answer}))
 
 
 @pytest.fixture
@@ -59,11 +59,11 @@ def host(monkeypatch):
             self.asked = [*self.asked, *((name, module, given[name]) for name in hosts)]
             return {name: self.says for name in hosts}
 
-        def leg(self, at, says=SAID, plan=PLAN):
-            self.says = says
-            return controller().run("run_leg", {"move": plan, "at": at, "key": KEY})
+        def leg(self, at, says=None, plan=None):
+            self.says = SAID if says is None else says
+            return controller().run("run_leg", {"move": plan or PLAN, "at": at, "key": KEY})
 
-        def after(self, legs, plan=PLAN, **more):
+        def after(self, legs, plan=None, **more):
             at = found(begun(plan, **more))
             for _leg in range(legs):
                 at = found(self.leg(at, plan=plan))
