@@ -39,7 +39,8 @@ def take(walk: Walk, answer: Mapping[str, Any]) -> None:
         walk.failed(reason, silent=answer.get("error_code") == HostUnknown.__name__)
         return
     turn = walk.turn()
-    assert turn is not None  # somebody ran it
+    if turn is None:
+        raise ValueError("an answer came, and no leg of the move was to be run")
     if turn.leg.side == FLEET:
         walk.stands()
     else:
