@@ -14,7 +14,6 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Dict, List, Mapping, Optional, Tuple, cast
 
 from ..model import hints
-from ..model.lifecycle import RESIZED
 from ..model.messages import View
 from ..model.migration import SAID
 from .plan import Attempt, in_zone
@@ -191,10 +190,6 @@ class Walk:
             self.at = len(self._sequence().legs)
             return
         self.gives_up, self.sequence, self.at = True, abandoned, 0
-
-    def waits_for_confirm(self) -> bool:
-        """Whether the walk has reached its end and somebody has to confirm or revert."""
-        return self._is_over() and not self.failure and self.last.get("phase") == RESIZED
 
     def _is_over(self) -> bool:
         return self.at >= len(self._sequence().legs)

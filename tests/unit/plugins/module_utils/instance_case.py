@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import network
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.instance import Instance
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim
 
@@ -69,3 +70,13 @@ class Case:
 
 
 OTHER = "22222222-3c6e-5d59-9d0b-3a1c9d7f1e2a"
+
+
+def made_with_nic(host, request, monkeypatch, nic, machine="pc-q35-7.2"):
+    """An instance with that NIC, made; the host has all that it needs, and libvirt gives the guest this ``machine``."""
+    monkeypatch.setattr(network, "check", lambda *_: None)
+    host.connection.complete_as(machine, 3)
+    case = Case(host, request)
+    case.spec["networks"] = [nic]
+    case.make()
+    return case

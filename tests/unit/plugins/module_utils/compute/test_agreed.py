@@ -10,11 +10,11 @@ import os
 from pathlib import Path
 
 import pytest
-from instance_case import Case
+from instance_case import made_with_nic
 from mend_case import EDITS, MACHINE, NIC, edit, told
 from recorded_libvirt import Libvirt
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import live_differences, network
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import live_differences
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts, settings
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import agreed
 
@@ -33,12 +33,7 @@ SPOILED = {
 
 @pytest.fixture
 def web(prepared, wanted, monkeypatch):
-    monkeypatch.setattr(network, "check", lambda *_: None)
-    prepared.connection.complete_as(MACHINE, 3)
-    case = Case(prepared, wanted("web1"))
-    case.spec["networks"] = [NIC]
-    case.make()
-    return case
+    return made_with_nic(prepared, wanted("web1"), monkeypatch, NIC, MACHINE)
 
 
 def kept(web):

@@ -10,10 +10,10 @@ import json
 from xml.etree import ElementTree
 
 import pytest
-from instance_case import Case
+from instance_case import made_with_nic
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import GuestNotSupported
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import definition, domain, hardware, network
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import definition, domain, hardware
 from ansible_collections.berth.kvm.plugins.module_utils.model.request_shape import request
 from ansible_collections.berth.kvm.plugins.module_utils.model.shape import Fault
 
@@ -24,12 +24,7 @@ OLD, NEW = "pc-q35-7.2", "pc-q35-9.0"
 @pytest.fixture
 def web(prepared, wanted, monkeypatch):
     """web1, made by a libvirt of before."""
-    monkeypatch.setattr(network, "check", lambda *_: None)
-    prepared.connection.complete_as(OLD, 3)
-    case = Case(prepared, wanted("web1"))
-    case.spec["networks"] = [NIC]
-    case.make()
-    return case
+    return made_with_nic(prepared, wanted("web1"), monkeypatch, NIC, OLD)
 
 
 def seen(case):

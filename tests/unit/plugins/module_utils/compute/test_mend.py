@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import fake_libvirt
 import pytest
-from instance_case import Case
+from instance_case import made_with_nic
 from mend_case import EDITS, MACHINE, NIC, attach, detach, edit, told
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.connection import LibvirtTimeout, LibvirtUnavailable
@@ -23,7 +23,6 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import (
     hardware,
     live_differences,
     mend,
-    network,
     outcome,
     packet_filter,
     power,
@@ -39,12 +38,7 @@ MEND = " or with " + hints.mend("web1")
 
 @pytest.fixture
 def web(prepared, wanted, monkeypatch):
-    monkeypatch.setattr(network, "check", lambda *_: None)
-    prepared.connection.complete_as(MACHINE, 3)
-    case = Case(prepared, wanted("web1"))
-    case.spec["networks"] = [NIC]
-    case.make()
-    return case
+    return made_with_nic(prepared, wanted("web1"), monkeypatch, NIC, MACHINE)
 
 
 def differs_after(case, state, bring, dry=False):

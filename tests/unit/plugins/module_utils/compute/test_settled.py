@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 
 import pytest
-from instance_case import Case, Killed
+from instance_case import Case, Killed, made_with_nic
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.connection import LibvirtTimeout
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import mend, network, settled
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import mend, settled
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import unchanged
 from ansible_collections.berth.kvm.plugins.modules import instance as module
 
@@ -21,12 +21,8 @@ NIC = {"network": "lan", "type": "bridge", "source": "br0", "mac": "02:00:00:00:
 
 @pytest.fixture
 def web(prepared, wanted, monkeypatch):
-    monkeypatch.setattr(network, "check", lambda *_: None)
-    prepared.connection.complete_as("pc-q35-7.2", 3)
-    case = Case(prepared, wanted("web1"))
-    case.spec["networks"] = [{**NIC, "security": {"groups": [], "rules": None, "allowed": []}}]
-    case.make()
-    return case
+    nic = {**NIC, "security": {"groups": [], "rules": None, "allowed": []}}
+    return made_with_nic(prepared, wanted("web1"), monkeypatch, nic)
 
 
 def looks(*cases):
