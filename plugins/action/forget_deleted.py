@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ..plugin_utils import group_members
+from ..plugin_utils import fleet_filters
 from ..plugin_utils.answers_of_hosts import replies
 from ..plugin_utils.asking import ask
 from ..plugin_utils.controller import ControllerAction, controller_fact
@@ -23,5 +23,5 @@ class ActionModule(ControllerAction):
         if gone:
             hosts = list(replies(task_vars, "__berth_facts"))
             ask(self, task_vars, hosts, "rescan", {"told": {"gone": gone}})
-            group_members.follow(self, task_vars, hosts)
+            fleet_filters.follow(self, task_vars, hosts)
         return {}

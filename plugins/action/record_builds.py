@@ -8,7 +8,7 @@ from __future__ import annotations
 from ..module_utils.conductor import report_creation
 from ..module_utils.conductor.build_results import settle
 from ..module_utils.conductor.plan import FAILED, prepare_round
-from ..plugin_utils import failed_requests, group_members
+from ..plugin_utils import failed_requests, fleet_filters
 from ..plugin_utils.answers_of_hosts import answer
 from ..plugin_utils.asking import ask
 from ..plugin_utils.controller import (
@@ -36,7 +36,7 @@ class ActionModule(ControllerAction):
         if plan["claims"]:
             return plan_result(plan)
         self._withdraw_and_tell(plan, task_vars)
-        group_members.follow(self, task_vars, plan["reachable"])
+        fleet_filters.follow(self, task_vars, plan["reachable"])
         self._keep(plan, task_vars)
         say("", *report_creation.creation(plan), "")
         results = results_fact(report_creation.outcomes(plan), report_creation.left_out(plan))

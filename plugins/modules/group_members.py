@@ -56,7 +56,7 @@ waiting:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute.errors import FAILURES, result_of
-from ..module_utils.compute.guest import group_members
+from ..module_utils.compute.guest import update_filters
 from ..module_utils.compute.host.host import Host
 from ..module_utils.compute.record import journal, state_directory
 
@@ -72,7 +72,7 @@ def main():
     try:
         host = Host.here("group_members")
         state_directory.check(host.store)
-        changed, waiting = group_members.follow(
+        changed, waiting = update_filters.follow(
             host, set(module.params["instances"]), module.params["groups"], dry=module.check_mode
         )
     except FAILURES as error:

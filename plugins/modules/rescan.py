@@ -99,7 +99,7 @@ from ..module_utils.compute.host.settings import load, no_member
 from ..module_utils.compute.record import failed_instances, whereabouts
 from ..module_utils.compute.record.store import Store, check_uuid
 from ..module_utils.compute.record.volume_store import VolumeStore, size_gb
-from ..module_utils.model import group_members, nics
+from ..module_utils.model import admitted_members, nics
 
 
 def summary(record):
@@ -141,7 +141,7 @@ def main():
             check_uuid(uuid)
         notes = whereabouts.recall(store, module.params["about"])
         records = store.records()
-        lets_in = group_members.told((record.uuid, record.spec) for record in records)
+        lets_in = admitted_members.told((record.uuid, record.spec) for record in records)
         instances = [{**summary(record), **lets_in[record.uuid]} for record in records]
         volumes = [
             {"uuid": record.uuid, "project_id": record.project_id, "size_gb": size_gb(record)}

@@ -160,7 +160,7 @@ domain_differs = object_of(
     dict.fromkeys(("now", "next_start"), list_of(_difference, 20)), optional=("now", "next_start")
 )
 
-lets_in = map_of(uuid, list_of(text(), 1000), 10000)  # as model/group_members.py reports it
+lets_in = map_of(uuid, list_of(text(), 1000), 10000)  # as model/admitted_members.py reports it
 
 _INSTANCE = object_of(
     {

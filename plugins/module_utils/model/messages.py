@@ -118,7 +118,7 @@ class ClaimResult(TypedDict):
 class _ScannedMore(TypedDict, total=False):
     lets_in: Dict[
         str, List[str]
-    ]  # uuid of a member -> its addresses, which packet filters let in: see group_members.py
+    ]  # uuid of a member -> its addresses, which packet filters let in: see admitted_members.py
 
 
 class ScannedRecord(_ScannedMore):

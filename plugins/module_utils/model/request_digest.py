@@ -13,7 +13,7 @@ import hashlib
 import json
 from typing import Any, Dict, Iterable, Mapping, Optional
 
-from . import group_members
+from . import admitted_members
 
 LENGTH = 12
 # What a NIC is connected to. Addresses are compared in plain text; the model may come from the flavor.
@@ -42,20 +42,20 @@ def _policy(group: Optional[Mapping[str, Any]]) -> Any:
 
 def _security(nic: Mapping[str, Any]) -> Any:
     """Return the filter without members, which follow from other instances; None if it has no group or address."""
-    security = group_members.without(nic.get("security") or {})
+    security = admitted_members.without(nic.get("security") or {})
     return security if security.get("groups") or security.get("allowed") else None
 
 
 def filters(nics: Optional[Iterable[Mapping[str, Any]]]) -> Dict[str, str]:
     """Return {MAC address: digest of the NIC's packet filter without the members of groups}, for NICs with a filter."""
-    return {nic["mac"]: of(group_members.without(nic["security"])) for nic in nics or () if nic.get("security")}
+    return {nic["mac"]: of(admitted_members.without(nic["security"])) for nic in nics or () if nic.get("security")}
 
 
 def follows_filters(has: Mapping[str, str], nics: Optional[Iterable[Mapping[str, Any]]]) -> bool:
     """Whether filters with the digests ``has`` do what the request's ``nics`` ask for, see
     packet_filter.with_rules_of."""
     wanted = filters(
-        {**nic, "security": nic["security"] or group_members.OPEN} for nic in nics or () if "security" in nic
+        {**nic, "security": nic["security"] or admitted_members.OPEN} for nic in nics or () if "security" in nic
     )
     return all(wanted.get(mac, digest) == digest for mac, digest in has.items())
 

@@ -16,7 +16,7 @@ import re
 import uuid as uuids
 from xml.etree import ElementTree
 
-from ...model import group_members, hints
+from ...model import admitted_members, hints
 from ...model.nics import asking_filters, unfiltered
 from ..connection import Deadline, LibvirtUnavailable, require_libvirt
 from ..errors import BuildFailed, PacketFilterForeign
@@ -83,7 +83,7 @@ def render(record):
             if not nic["security"].get("open"):
                 _addresses(root, nic)
             if nic["security"].get("rules") is not None:
-                _rules(root, nic["security"]["rules"], group_members.of_nic(nic))
+                _rules(root, nic["security"]["rules"], admitted_members.of_nic(nic))
             found[name(record.uuid, at)] = ElementTree.tostring(root, encoding="unicode")
     return found
 
@@ -150,7 +150,7 @@ def _rules(root, rules, members):
 def _remotes(rule, members):
     """Return [(4 or 6, the network or None for any)], nothing for a group without members."""
     if rule.get("remote_group"):
-        blocks = [ipaddress.ip_network(text) for text in group_members.blocks(members, rule["remote_group"])]
+        blocks = [ipaddress.ip_network(text) for text in admitted_members.blocks(members, rule["remote_group"])]
         return [(block.version, block) for block in blocks]
     blocks = [ipaddress.ip_network(text) for text in rule["remote"]]
     return [(block.version, block if block.prefixlen else None) for block in blocks] or [(4, None), (6, None)]
@@ -272,7 +272,7 @@ def let_in(connection, record, members, swap=None):
     nics = [dict(nic) for nic in record.spec.get("networks") or []]
     for nic in nics:
         if nic.get("security"):
-            nic["security"] = group_members.with_members(nic["security"], members)
+            nic["security"] = admitted_members.with_members(nic["security"], members)
     return bring(connection, record, {**record.spec, "networks": nics}, "members of security groups", swap)
 
 
@@ -294,12 +294,12 @@ def bring(connection, record, spec, event, swap=None):
 
 def _of_both(old, new):
     """Return the request ``new`` with the members of ``old`` added to its own."""
-    if not any(map(group_members.of_nic, old.get("networks") or [])):
+    if not any(map(admitted_members.of_nic, old.get("networks") or [])):
         return new
     nics = [dict(nic) for nic in new["networks"]]
     for nic, before in zip(nics, old["networks"]):
-        if group_members.of_nic(before):
-            members = group_members.merged(group_members.of_nic(before), group_members.of_nic(nic))
+        if admitted_members.of_nic(before):
+            members = admitted_members.merged(admitted_members.of_nic(before), admitted_members.of_nic(nic))
             nic["security"] = {**nic["security"], "members": members}
     return {**new, "networks": nics}
 
@@ -311,8 +311,8 @@ def with_rules_of(spec, wanted):
     nics = [dict(nic) for nic in spec.get("networks") or []]
     for nic, new in zip(nics, wanted.get("networks") or []):
         if nic.get("security") and nic["mac"] == new["mac"] and "security" in new:
-            rules = new["security"] or group_members.OPEN
-            nic["security"] = group_members.with_members(rules, group_members.of_nic(nic))
+            rules = new["security"] or admitted_members.OPEN
+            nic["security"] = admitted_members.with_members(rules, admitted_members.of_nic(nic))
     return {**spec, "networks": nics} if nics else spec
 
 
@@ -323,7 +323,7 @@ def with_asked_filters(spec, wanted):
     asked = asking_filters(wanted.get("networks"))
     given = [nic for nic in found if nic["mac"] in lacking and asked.get(nic["mac"])]
     for nic in given:
-        nic["security"] = group_members.without(asked[nic["mac"]])
+        nic["security"] = admitted_members.without(asked[nic["mac"]])
     return {**spec, "networks": found} if given else spec, [nic["mac"] for nic in given]
 
 

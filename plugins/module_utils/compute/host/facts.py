@@ -12,7 +12,7 @@ import hashlib
 import json
 from xml.etree import ElementTree
 
-from ...model import data_disks, group_members, nics, request_digest
+from ...model import admitted_members, data_disks, nics, request_digest
 from ...model.collection_version import COLLECTION_VERSION
 from ...model.lifecycle import BUSY
 from ...model.nova_states import SPAWNING
@@ -135,7 +135,7 @@ def _collect(connection, settings, records, state_dir, deadline, save_generation
 
 def _instances(connection, records, found, state_dir, save):
     differing = by_hand.told(records, found, domains.undefined(connection), state_dir, save)
-    lets_in = group_members.told((record.uuid, record.spec) for record in records)
+    lets_in = admitted_members.told((record.uuid, record.spec) for record in records)
     return [{**_own(record, found), **differing[record.uuid], **lets_in[record.uuid]} for record in records]
 
 

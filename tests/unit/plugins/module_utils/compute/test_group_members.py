@@ -14,17 +14,17 @@ from xml.etree import ElementTree
 import pytest
 from instance_case import Case, Killed
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import group_members as on_host
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import locking, network, packet_filter
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import update_filters as on_host
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import addressing
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import group_members as in_conductor
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import group_membership as in_conductor
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.addressing import addresses
 from ansible_collections.berth.kvm.plugins.module_utils.model import address_clash, group_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.placement import request_nics
 from ansible_collections.berth.kvm.plugins.modules import rescan
-from ansible_collections.berth.kvm.plugins.plugin_utils import delegates, group_members
+from ansible_collections.berth.kvm.plugins.plugin_utils import delegates, fleet_filters
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "action"))
 from controller import Controller  # noqa: E402
@@ -68,7 +68,7 @@ class World:
     def told(self):
         """What the host tells when it is read."""
         records = self.host.store.records()
-        lets_in = rescan.group_members.told((record.uuid, record.spec) for record in records)
+        lets_in = rescan.admitted_members.told((record.uuid, record.spec) for record in records)
         return [{**rescan.summary(record), **lets_in[record.uuid]} for record in records]
 
     def answer(self, module, given):
@@ -93,10 +93,10 @@ class World:
 
         monkeypatch.setattr(delegates, "run_on", run_on)
         self.warned.clear()
-        monkeypatch.setattr(group_members, "warn", self.warned.append)
+        monkeypatch.setattr(fleet_filters, "warn", self.warned.append)
         task = type("Task", (), {"run_once": True, "check_mode": False})()
         action = type("Action", (), {"_task": task, "_loader": controller.loader})()
-        group_members.follow(action, controller.task_vars(), ["kvm1"])
+        fleet_filters.follow(action, controller.task_vars(), ["kvm1"])
 
     def held(self):
         return addresses({"kvm1": self.told()})
@@ -344,7 +344,7 @@ def test_no_more_addresses_than_a_filter_takes_the_same_in_each_run(world, monke
 
 def test_members_on_a_silent_host_take_the_place_of_others_in_a_filter_that_is_full(world, monkeypatch):
     monkeypatch.setattr(in_conductor, "MOST_ADDRESSES", 2)
-    monkeypatch.setattr(on_host.group_members, "MOST_ADDRESSES", 2)
+    monkeypatch.setattr(on_host.admitted_members, "MOST_ADDRESSES", 2)
     db = world.make("db", ["db"], "192.0.2.20")
     webs = [world.make("web%d" % at, ["web"], "192.0.2.%d" % (100 + 2 * at)) for at in range(3)]
     run(world)

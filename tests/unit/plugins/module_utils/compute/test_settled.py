@@ -172,7 +172,7 @@ def test_other_packet_filters_than_it_has_are_brought_by_a_run_of_its_own(web, n
 
 
 def test_the_members_of_a_security_group_are_no_reason_for_a_run_of_its_own(web):
-    """The run that follows them is another, see group_members.py."""
+    """The run that follows them is another, see update_filters.py."""
     rule = {"direction": "in", "protocol": "tcp", "ports": "80-80", "remote_group": "web"}
     security = {"groups": ["web"], "rules": [rule], "allowed": []}
     has = {**NIC, "security": {**security, "members": {"web": {web.uuid: ["address 192.0.2.9 on bridge br0"]}}}}

@@ -1,10 +1,10 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The members of the security groups that rules name as the other end (remote_group), in the packet filter of a NIC.
+"""An address that any packet filter lets in belongs to a member of a security group, so no other instance gets it.
 
-A NIC has them in ``security.members``: {group: {uuid of the member: its addresses, as nics.py writes them}}. An address
-that any filter lets in belongs to that member, so no other instance gets it.
+A NIC has the members that its rules let in (remote_group) in ``security.members``: {group: {uuid of the member: its
+addresses, as nics.py writes them}}.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def of_nic(nic: Mapping[str, Any]) -> Members:
 
 def with_members(security: Document, members: Mapping[str, Addresses]) -> Document:
     """Return ``security`` with the members of the groups in its rules; a group without members lets nobody in."""
-    found = {group: members[group] for group in named(security) if members.get(group)}
-    return {**without(security), "members": found} if found else without(security)
+    admitted = {group: members[group] for group in named(security) if members.get(group)}
+    return {**without(security), "members": admitted} if admitted else without(security)
 
 
 def without(security: Mapping[str, Any]) -> Document:
@@ -43,42 +43,43 @@ def without(security: Mapping[str, Any]) -> Document:
     return {part: value for part, value in security.items() if part != "members"}
 
 
-def merged(some: Mapping[str, Addresses], others: Mapping[str, Addresses]) -> Members:
-    """Return the members in ``some`` and ``others`` together."""
-    found: Members = {}
-    for members in (some, others):
-        for group, addresses in members.items():
-            for uuid, words in addresses.items():
-                kept = found.setdefault(group, {}).setdefault(uuid, [])
-                kept += [word for word in words if word not in kept]
-    return found
+def merged(first: Mapping[str, Addresses], second: Mapping[str, Addresses]) -> Members:
+    """Return the members in both together."""
+    both: Members = {}
+    for members in (first, second):
+        for group, by_uuid in members.items():
+            for uuid, addresses in by_uuid.items():
+                known = both.setdefault(group, {}).setdefault(uuid, [])
+                known += [address for address in addresses if address not in known]
+    return both
 
 
 def blocks(members: Mapping[str, Addresses], group: str) -> List[str]:
     """Return the addresses of a group's members as the fewest networks that hold exactly these."""
-    found = [ipaddress.ip_network(text) for words in (members.get(group) or {}).values() for text in nics.fixed(words)]
-    fours = ipaddress.collapse_addresses(block for block in found if isinstance(block, ipaddress.IPv4Network))
-    sixes = ipaddress.collapse_addresses(block for block in found if isinstance(block, ipaddress.IPv6Network))
+    by_uuid = members.get(group) or {}
+    networks = [ipaddress.ip_network(text) for addresses in by_uuid.values() for text in nics.fixed(addresses)]
+    fours = ipaddress.collapse_addresses(block for block in networks if isinstance(block, ipaddress.IPv4Network))
+    sixes = ipaddress.collapse_addresses(block for block in networks if isinstance(block, ipaddress.IPv6Network))
     return [str(block) for block in (*fours, *sixes)]
 
 
 def told(specs: Iterable[Tuple[str, Mapping[str, Any]]]) -> Dict[str, Document]:
     """Return what a host reports about the filters of its instances: {uuid of the instance: {lets_in: {uuid of a
     member: addresses}}}. An address that several filters let in is reported once."""
-    known, found = set(), {}
+    reported, by_instance = set(), {}
     for uuid, spec in specs:
-        mine: Addresses = {}
+        lets_in: Addresses = {}
         for members in map(of_nic, spec.get("networks") or ()):
-            for member, word in _pairs(members):
-                if (member, word) not in known:
-                    known.add((member, word))
-                    mine.setdefault(member, []).append(word)
-        found[uuid] = {"lets_in": mine} if mine else {}
-    return found
+            for member, address in _pairs(members):
+                if (member, address) not in reported:
+                    reported.add((member, address))
+                    lets_in.setdefault(member, []).append(address)
+        by_instance[uuid] = {"lets_in": lets_in} if lets_in else {}
+    return by_instance
 
 
 def _pairs(members: Mapping[str, Addresses]) -> Iterable[Tuple[str, str]]:
-    for addresses in members.values():
-        for uuid, words in addresses.items():
-            for word in words:
-                yield uuid, word
+    for by_uuid in members.values():
+        for uuid, addresses in by_uuid.items():
+            for address in addresses:
+                yield uuid, address

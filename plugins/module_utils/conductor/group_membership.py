@@ -1,11 +1,11 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The members of the security groups that rules name as their remote side (remote_group), and the members' addresses.
+"""The inventory says who is a member of a security group; an address counts as a member's only if it is on the network
+of its NIC and no other instance has it.
 
-The inventory says who is a member, and by which NIC. The member's host reports its addresses; an address counts only if
-it is on the NIC's network and no other instance has it. While a host is silent, nothing is known about members that may
-be there: their addresses stay as they are.
+The member's host reports the addresses. While a host is silent, nothing is known about members that may be there: their
+addresses stay as they are.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import ipaddress
 from typing import Any, Collection, Dict, Iterable, List, Mapping, Set, Tuple
 
 from ..model import group_hints, nics
-from ..model.group_members import MOST_ADDRESSES
+from ..model.admitted_members import MOST_ADDRESSES
 from ..model.lifecycle import CLAIM, OWN
 from ..model.messages import Document, ScannedRecord
 
@@ -49,14 +49,14 @@ class Membership:
 
 
 def wanted(
-    membership: Membership, told: Mapping[str, List[ScannedRecord]], silent: Collection[str]
+    membership: Membership, scanned: Mapping[str, List[ScannedRecord]], silent: Collection[str]
 ) -> Tuple[Document, List[str]]:
     """What the hosts are sent, project -> group -> {members: uuid -> addresses, unseen: uuids}, and messages.
 
-    ``told``: host -> its records; ``silent``: the hosts that did not answer."""
-    found: Document = {}
-    said: List[str] = []
-    owners, by_uuid = _owners(told), _by_uuid(told)
+    ``scanned``: host -> its records; ``silent``: the hosts that did not answer."""
+    groups: Document = {}
+    messages: List[str] = []
+    owners, by_uuid = _owners(scanned), _by_uuid(scanned)
     for project, group in sorted(membership.remote):
         members: Dict[str, List[str]] = {}
         unseen = list(membership.unknown)
@@ -67,91 +67,90 @@ def wanted(
                 unseen.append(uuid)
             if not (own if silent else records):
                 continue
-            members[uuid] = _words(uuid, networks, own or records, owners)
+            members[uuid] = _addresses(uuid, networks, own or records, owners)
             if not members[uuid]:
-                said.append(_without_address(membership.names[uuid], group))
-        said += _cut(members, group)
-        found.setdefault(project, {})[group] = {"members": {k: v for k, v in members.items() if v}, "unseen": unseen}
-    return found, said
+                messages.append(_without_address(membership.names[uuid], group))
+        messages += _cut(members, group)
+        groups.setdefault(project, {})[group] = {"members": {k: v for k, v in members.items() if v}, "unseen": unseen}
+    return groups, messages
 
 
-def _owners(told: Mapping[str, List[ScannedRecord]]) -> Dict[str, Set[str]]:
+def _owners(scanned: Mapping[str, List[ScannedRecord]]) -> Dict[str, Set[str]]:
     """Address -> the instances that have it, by the hosts' records, including claims."""
-    found: Dict[str, Set[str]] = {}
-    for records in told.values():
+    owners: Dict[str, Set[str]] = {}
+    for records in scanned.values():
         for record in records:
-            for word in record["nics"]:
-                found.setdefault(word, set()).add(record["uuid"])
-    return found
+            for address in record["nics"]:
+                owners.setdefault(address, set()).add(record["uuid"])
+    return owners
 
 
-def _by_uuid(told: Mapping[str, List[ScannedRecord]]) -> Dict[str, List[ScannedRecord]]:
+def _by_uuid(scanned: Mapping[str, List[ScannedRecord]]) -> Dict[str, List[ScannedRecord]]:
     """The records of instances that exist: all but claims."""
-    found: Dict[str, List[ScannedRecord]] = {}
-    for records in told.values():
+    existing: Dict[str, List[ScannedRecord]] = {}
+    for records in scanned.values():
         for record in records:
             if record["role"] != CLAIM:
-                found.setdefault(record["uuid"], []).append(record)
-    return found
+                existing.setdefault(record["uuid"], []).append(record)
+    return existing
 
 
-def _words(
+def _addresses(
     uuid: str, networks: List[Network], records: List[ScannedRecord], owners: Mapping[str, Set[str]]
 ) -> List[str]:
     """The member's addresses on these networks. ``records``: its owner's, or during a move those of both sides. If two
     hosts own the instance, nobody knows which addresses are its own."""
     if len(records) > 1 and all(record["role"] == OWN for record in records):
         return []
-    words = dict.fromkeys(word for record in records for word in record["nics"] if owners[word] == {uuid})
-    return [word for word in words if any(_is_on(word, network) for network in networks)]
+    own = dict.fromkeys(address for record in records for address in record["nics"] if owners[address] == {uuid})
+    return [address for address in own if any(_is_on(address, network) for network in networks)]
 
 
-def _is_on(word: str, network: Network) -> bool:
-    address = nics.address_of(word, network)
+def _is_on(reported: str, network: Network) -> bool:
     try:
-        found = ipaddress.ip_address(address or "")
+        address = ipaddress.ip_address(nics.address_of(reported, network) or "")
     except ValueError:
         return False
-    return not network.get("cidr") or found in ipaddress.ip_network(network["cidr"])
+    return not network.get("cidr") or address in ipaddress.ip_network(network["cidr"])
 
 
 def _cut(members: Dict[str, List[str]], group: str) -> List[str]:
     """Keep no more addresses than a filter takes, in every run the same ones."""
     many, left = sum(map(len, members.values())), MOST_ADDRESSES
-    for uuid, words in members.items():
-        members[uuid] = words[:left]
+    for uuid, addresses in members.items():
+        members[uuid] = addresses[:left]
         left -= len(members[uuid])
     if many <= MOST_ADDRESSES:
         return []
-    told = "rules with remote_group %s let in %d of its %d addresses" % (group, MOST_ADDRESSES, many)
-    return ["%s. %s" % (told, group_hints.divide_group())]
+    what = "rules with remote_group %s let in %d of its %d addresses" % (group, MOST_ADDRESSES, many)
+    return ["%s. %s" % (what, group_hints.divide_group())]
 
 
 def _without_address(name: str, group: str) -> str:
-    told = "%s is in security group %s, but has no address from berth that it alone has" % (name, group)
-    return "%s, so rules with remote_group %s do not let it in. %s" % (told, group, group_hints.address_for_group(name))
+    what = "%s is in security group %s, but has no address from berth that it alone has" % (name, group)
+    return "%s, so rules with remote_group %s do not let it in. %s" % (what, group, group_hints.address_for_group(name))
 
 
 def waits(name: str, why: str) -> str:
     """The message about a filter that was not updated."""
-    told = "the packet filter of %s was not updated to the members of security groups: %s" % (name, why)
+    what = "the packet filter of %s was not updated to the members of security groups: %s" % (name, why)
     return "%s. It lets in the same addresses as before, and no other instance gets these. %s" % (
-        told,
+        what,
         group_hints.bring_filters(),
     )
 
 
 def silent_hosts(hosts: Iterable[str]) -> str:
-    told = (
+    what = (
         "%s did not answer: packet filters there, and what other packet filters let in of instances there, stay as "
         "they are"
     )
-    return "%s. %s" % (told % " and ".join(sorted(hosts)), group_hints.bring_filters())
+    return "%s. %s" % (what % " and ".join(sorted(hosts)), group_hints.bring_filters())
 
 
 def not_followed(why: str) -> str:
-    told = "packet filters were not updated to the members of security groups: %s" % why
-    return "%s. %s" % (told, group_hints.bring_filters())
+    what = "packet filters were not updated to the members of security groups: %s" % why
+    return "%s. %s" % (what, group_hints.bring_filters())
 
 
 def groups_unknown(name: str, why: str) -> str:

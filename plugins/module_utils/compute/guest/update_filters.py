@@ -1,12 +1,12 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which packet filters of this host's instances do not admit the members of the security groups that their rules name.
-packet_filter.py changes them."""
+"""The packet filters of this host's instances let in the members of the security groups that their rules name, as the
+controller knows them: those that it cannot see stay let in."""
 
 from __future__ import annotations
 
-from ...model import group_members
+from ...model import admitted_members
 from ...model.errors import BerthError
 from ...model.lifecycle import ACTIVE, OWN
 from ...model.move_errors import InstanceInvalidState
@@ -18,8 +18,8 @@ LOCK_TIMEOUT = 30  # s: the next run updates an instance that another run holds
 def follow(host, uuids, groups, dry=False):
     """For the instances ``uuids``, return (whether anything was changed, [{uuid, name, why}] of those that failed).
 
-    ``groups``: project -> group -> {members: {uuid: words}, unseen: uuids}. Addresses of unseen members stay as they
-    are.
+    ``groups``: project -> group -> {members: {uuid: addresses}, unseen: uuids}. Addresses of unseen members stay as
+    they are.
     """
     changed, waiting = False, []
     for record in host.store.records():
@@ -33,7 +33,7 @@ def follow(host, uuids, groups, dry=False):
 
 def _names_groups(record):
     nics = record.spec.get("networks") or ()
-    return any(group_members.named(nic.get("security")) or group_members.of_nic(nic) for nic in nics)
+    return any(admitted_members.named(nic.get("security")) or admitted_members.of_nic(nic) for nic in nics)
 
 
 def _follow(host, uuid, groups, dry):
@@ -55,22 +55,22 @@ def _follow(host, uuid, groups, dry):
 
 
 def _wanted(record, groups):
-    """Return {group: {uuid: words}} for the groups that the record's rules name."""
-    had = {}
+    """Return {group: {uuid: addresses}} for the groups that the record's rules name."""
+    admitted = {}
     for nic in record.spec["networks"]:
-        had = group_members.merged(had, group_members.of_nic(nic))
+        admitted = admitted_members.merged(admitted, admitted_members.of_nic(nic))
     wanted = {}
-    for group, told in groups.items():
-        kept = {uuid: words for uuid, words in had.get(group, {}).items() if uuid in told["unseen"]}
-        wanted[group] = _no_more_than_fit({**kept, **told["members"]})
+    for group, sent in groups.items():
+        unseen = {uuid: addresses for uuid, addresses in admitted.get(group, {}).items() if uuid in sent["unseen"]}
+        wanted[group] = _no_more_than_fit({**unseen, **sent["members"]})
     return wanted
 
 
 def _no_more_than_fit(members):
     """Cut the members. The controller cut those it sees; the others come first: nobody can let them in again."""
-    left, found = group_members.MOST_ADDRESSES, {}
-    for uuid, words in members.items():
-        if words[:left]:
-            found[uuid] = words[:left]
-            left -= len(found[uuid])
-    return found
+    left, fitting = admitted_members.MOST_ADDRESSES, {}
+    for uuid, addresses in members.items():
+        if addresses[:left]:
+            fitting[uuid] = addresses[:left]
+            left -= len(fitting[uuid])
+    return fitting

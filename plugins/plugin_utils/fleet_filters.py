@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""After a run that creates or deletes instances, updates the packet filters of all instances of the inventory, selected
-or not, to the members of security groups."""
+"""A run that creates or deletes instances changes who is in a security group, so afterwards the packet filters of all
+instances of the inventory, selected or not, are brought up to date."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any, Dict, List
 from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 
-from ..module_utils.conductor import group_members
-from ..module_utils.conductor.group_members import Membership
+from ..module_utils.conductor import group_membership
+from ..module_utils.conductor.group_membership import Membership
 from ..module_utils.model import catalog_schema
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import project_of, uuid_of
@@ -43,27 +43,27 @@ def follow(action: ActionBase, task_vars: Dict[str, Any], reachable: List[str]) 
             if not _pass_over(action, task_vars, membership, reachable, lost):
                 return
     except (BerthError, AnsibleError) as error:
-        warn(group_members.not_followed(str(error)))
+        warn(group_membership.not_followed(str(error)))
 
 
 def _pass_over(action, task_vars, membership, reachable, lost) -> bool:
     """Update the filters once. Return whether one changed, so that the hosts must be read again."""
     scans = plain(answers(ask(action, task_vars, reachable, "rescan", {})))
-    told = {host: scan["instances"] for host, scan in scans.items() if "instances" in scan}
-    silent = [host for host in kvm_hosts(task_vars) if host not in told and host not in lost]
-    groups, said = group_members.wanted(membership, told, silent)
-    given = {"instances": membership.instances, "groups": groups}
-    found = plain(answers(ask(action, task_vars, told, "group_members", given)))
-    changed = any(answer.get("changed") for answer in found.values()) and not action._task.check_mode
+    scanned = {host: scan["instances"] for host, scan in scans.items() if "instances" in scan}
+    silent = [host for host in kvm_hosts(task_vars) if host not in scanned and host not in lost]
+    groups, messages = group_membership.wanted(membership, scanned, silent)
+    args = {"instances": membership.instances, "groups": groups}
+    replies = plain(answers(ask(action, task_vars, scanned, "group_members", args)))
+    changed = any(reply.get("changed") for reply in replies.values()) and not action._task.check_mode
     if not changed:
-        for host, answer in found.items():
-            if "waiting" not in answer:
+        for host, reply in replies.items():
+            if "waiting" not in reply:
                 silent.append(host)
-            said += [group_members.waits(each["name"], each["why"]) for each in answer.get("waiting", ())]
+            messages += [group_membership.waits(record["name"], record["why"]) for record in reply.get("waiting", ())]
         if silent:
-            said.append(group_members.silent_hosts(silent))
-        for line in dict.fromkeys(said):
-            warn(line)
+            messages.append(group_membership.silent_hosts(silent))
+        for message in dict.fromkeys(messages):
+            warn(message)
     return changed
 
 
@@ -71,28 +71,28 @@ def _membership(task_vars, catalogs) -> Membership:
     """Who is in which group, for all instances of the inventory."""
     membership = Membership()
     for name in catalogs.instances:
-        given = variables(task_vars, name, OF_NICS)
+        values = variables(task_vars, name, OF_NICS)
         try:
-            uuid = uuid_of(name, given)
+            uuid = uuid_of(name, values)
         except BerthError:
             continue  # no instance can have this name
         try:
             catalog = catalogs.of(name)
-            membership.add(uuid, name, project_of(given), _nics(given, catalog), catalog.security_groups)
+            membership.add(uuid, name, project_of(values), _nics(values, catalog), catalog.security_groups)
         except (BerthError, KeyError) as error:
             membership.unknown.append(uuid)
-            warn(group_members.groups_unknown(name, str(error)))
+            warn(group_membership.groups_unknown(name, str(error)))
     return membership
 
 
-def _nics(given, catalog) -> list:
+def _nics(values, catalog) -> list:
     """[(groups, network)] of the NICs of an instance."""
     checks = {part: catalog_schema.INSTANCE[part] for part in ("berth_networks", "berth_security_groups")}
-    found = {part: check.check(given.get(part) or [], part) for part, check in checks.items()}
-    own = found["berth_security_groups"]
+    checked = {part: check.check(values.get(part) or [], part) for part, check in checks.items()}
+    own = checked["berth_security_groups"]
     return [
         (own if nic["security_groups"] is None else nic["security_groups"], catalog.networks[nic["network"]])
-        for nic in found["berth_networks"]
+        for nic in checked["berth_networks"]
     ]
 
 
