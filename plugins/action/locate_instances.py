@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any, Dict, NamedTuple
 
 from ..module_utils.conductor import locks, volume_quotas
 from ..module_utils.conductor.errors import InstanceMoving, KvmHostNotFound
+from ..module_utils.conductor.fleet import Fleet
 from ..module_utils.conductor.keep_one import choose
 from ..module_utils.conductor.locate import locate, locate_to_delete, locate_to_take_back, locate_to_unlock
 from ..module_utils.conductor.locks import lock_of
@@ -33,6 +35,16 @@ RUN = ("berth_keep_on", "berth_keep_on_confirmed", "berth_lost_hosts", "berth_se
 CHECKED = {"berth_reboot": OneOf("soft", "hard"), "berth_lock_reason": Text(longest=200, empty=True)}
 
 
+class _Run(NamedTuple):
+    """What is the same for all instances. ``variables``: those of the run, in RUN and CHECKED."""
+
+    task_vars: Dict[str, Any]
+    method: str
+    fleet: Fleet
+    inventory: InventoryDifferences
+    variables: Dict[str, Any]
+
+
 class ActionModule(ControllerAction):
     argument_spec = {
         "instances": {"type": "list", "elements": "str", "required": True},
@@ -50,38 +62,30 @@ class ActionModule(ControllerAction):
         names = selected(task_vars, args["instances"], hosts)
         hint = hints.select_instances_to_delete() if method == "delete" else hints.select_instances()
         check_explicit(names, args["selected"], method, hint)
-        fleet, run = read_reports(task_vars, hosts), self.own_variables(task_vars, (*RUN, *CHECKED))
-        warn_of_lost(lost_hosts(run), known_hosts(task_vars, hosts), fleet)
-        for field in [field for field in CHECKED if field in run]:
-            CHECKED[field].check(run[field], field)
-        found, moving, errors, notes, self._skipped = {}, [], {}, {}, {}
+        fleet, run_variables = read_reports(task_vars, hosts), self.own_variables(task_vars, (*RUN, *CHECKED))
+        warn_of_lost(lost_hosts(run_variables), known_hosts(task_vars, hosts), fleet)
+        for field in [field for field in CHECKED if field in run_variables]:
+            CHECKED[field].check(run_variables[field], field)
+        found, moving, errors, notes = {}, [], {}, {}
         inventory = InventoryDifferences(task_vars, names, hosts, self._loader)
+        run = _Run(task_vars, method, fleet, inventory, run_variables)
         for name in names:
             try:
-                given = variables(task_vars, name, ["berth_project", "berth_locked", "berth_state"])
-                uuid = uuid_of(name, given)
-                locks.check(method, name, who_locked(given), fleet.places.get(uuid, ()))
-                task = {"uuid": uuid, **self._task_of(method, fleet, name, uuid, run)}
-                disks = wanted_disks(task_vars, fleet, name, task, given, run) if method == "update_disks" else {}
-                found[name] = {**task, **disks}
-                if not found[name]["hosts"] and not fleet.places.get(uuid):
-                    if method in NEED_ONE or not in_inventory(task_vars, name):
-                        raise not_found(task_vars, fleet, name)
-                said = note(method, given.get("berth_state"), who_locked(given), fleet.places.get(uuid, ()))
-                differs = (
-                    inventory.differences(name, _as_left(fleet, found[name])) if method in TELL_DIFFERENCES else ()
-                )
-                notes[name] = joined(said, *differs)
+                values = variables(task_vars, name, ["berth_project", "berth_locked", "berth_state"])
+                found[name] = self._task_of(run, name, values)
+                _check_found(run, name, found[name])
+                notes[name] = _notes(run, name, values, found[name])
             except BerthError as error:
                 if isinstance(error, InstanceMoving) and method == "delete":
                     moving.append(name)
                 else:
                     errors[name] = _told(error, method)
         errors.update(_over_quota(found, fleet, inventory))
+        skipped = {name: task.pop("skipped") for name, task in found.items() if "skipped" in task}
         located = {
             "names": names,
             "left_out": fleet.verdicts,
-            "skipped": self._skipped,
+            "skipped": {name: why for name, why in skipped.items() if why},
             "shown": {name: _shown(fleet, task["uuid"], task.get("stays")) for name, task in found.items()},
             "notes": notes,
             "by_hand": _by_hand(fleet, found if method in TELL_DIFFERENCES else {}),
@@ -92,30 +96,51 @@ class ActionModule(ControllerAction):
         }
         return {"ansible_facts": {"berth_located": located}, "verdicts": fleet.verdicts}
 
-    def _task_of(self, method, fleet, name, uuid, run):
-        """What the playbook should do about one instance: {hosts, ...}; nothing if there are no hosts."""
+    def _task_of(self, run, name, values):
+        """What the playbook should do about one instance: {uuid, hosts, ...}; nothing if there are no hosts."""
+        fleet, uuid = run.fleet, uuid_of(name, values)
+        locks.check(run.method, name, who_locked(values), fleet.places.get(uuid, ()))
+        task = {"uuid": uuid, **self._what_to_do(run.method, fleet, name, uuid, run.variables)}
+        if run.method != "update_disks":
+            return task
+        return {**task, **wanted_disks(run.task_vars, fleet, name, task, values, run.variables)}
+
+    def _what_to_do(self, method, fleet, name, uuid, run_variables):
         if method == "recover":
-            due = to_recover(fleet, name, uuid, lost_hosts(run))
-            if due["skipped"]:
-                self._skipped[name] = due["skipped"]
-            return {"hosts": due["hosts"]}
+            return to_recover(fleet, name, uuid, lost_hosts(run_variables))
         if method == "keep_one":
-            return self._keep_one(fleet, name, uuid, run)
+            return self._keep_one(fleet, name, uuid, run_variables)
         if method == "remove_set_aside":
-            return {"hosts": [_answering(fleet, "berth_set_aside_on", run.get("berth_set_aside_on"))]}
-        hosts, noted = FIND.get(method, locate)(fleet, name, uuid, lost_hosts(run)), fleet.notes_on(uuid)
+            return {"hosts": [_answering(fleet, "berth_set_aside_on", run_variables.get("berth_set_aside_on"))]}
+        hosts, noted = FIND.get(method, locate)(fleet, name, uuid, lost_hosts(run_variables)), fleet.notes_on(uuid)
         if method != "recover_record":
             hosts = fleet.failed_on(uuid) + hosts
         owner = noted.known.host_uuid if noted.known else None
         return {"hosts": hosts, "after": list(noted.latest), "owner": owner}
 
-    def _keep_one(self, fleet, name, uuid, run):
-        stays = _answering(fleet, "berth_keep_on", run.get("berth_keep_on"))
-        choice = choose(fleet, name, uuid, stays, is_true(run, "berth_keep_on_confirmed"), lost_hosts(run))
+    def _keep_one(self, fleet, name, uuid, run_variables):
+        stays = _answering(fleet, "berth_keep_on", run_variables.get("berth_keep_on"))
+        confirmed = is_true(run_variables, "berth_keep_on_confirmed")
+        choice = choose(fleet, name, uuid, stays, confirmed, lost_hosts(run_variables))
         for host in choice.others:
             verb = "would be" if self._task.check_mode else "is"
             say("%s: the copy on %s stays, that on %s %s stopped and set aside" % (name, stays, host, verb))
         return {"hosts": choice.others, **dataclasses.asdict(choice)}
+
+
+def _check_found(run, name, task):
+    """Raise if the instance is nowhere, although the operation needs one or the inventory does not know it either."""
+    if not task["hosts"] and not run.fleet.places.get(task["uuid"]):
+        if run.method in NEED_ONE or not in_inventory(run.task_vars, name):
+            raise not_found(run.task_vars, run.fleet, name)
+
+
+def _notes(run, name, values, task):
+    places = run.fleet.places.get(task["uuid"], ())
+    undone = note(run.method, values.get("berth_state"), who_locked(values), places)
+    if run.method not in TELL_DIFFERENCES:
+        return undone
+    return joined(undone, *run.inventory.differences(name, _as_left(run.fleet, task)))
 
 
 def _over_quota(found, fleet, inventory):

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+from typing import Any, Dict, List, NamedTuple
 
 from ansible.errors import AnsibleError
 
@@ -21,6 +22,7 @@ from ..module_utils.conductor import (
     volumes,
     what_to_create,
 )
+from ..module_utils.conductor.fleet import Fleet
 from ..module_utils.conductor.plan import CLAIMING, FAILED, MAX_ROUNDS, PLANNED, new_plan, prepare_round
 from ..module_utils.conductor.unchanged import pass_over_unchanged
 from ..module_utils.model import address_clash, catalog_schema, nics
@@ -39,7 +41,7 @@ from ..plugin_utils.selection import check_hosts, check_own_name, in_inventory, 
 from ..plugin_utils.telling_owners import tell_owners
 from ..plugin_utils.whose_variables import Catalogs
 
-TOLD = 10  # instances without a place, of which the task's own line tells
+MOST_NAMED = 10  # instances without a place in the task's message
 RUN = (
     "berth_approved",
     "berth_count",
@@ -50,6 +52,37 @@ RUN = (
     "berth_name",
     "berth_strict_uniqueness",
 )
+
+
+class _Run(NamedTuple):
+    """What is the same for all instances. ``variables``: those of the run, in RUN and of the catalog."""
+
+    task_vars: Dict[str, Any]
+    variables: Dict[str, Any]
+    catalogs: Catalogs
+    fleet: Fleet
+    lost: List[str]
+    takes_over: bool
+
+
+class _Request(NamedTuple):
+    """``after_the_build``: what the plan says beside the request, {berth_state, mend}, each only if it is asked for."""
+
+    spec: Dict[str, Any]
+    locked_by: Any  # berth_locked: true, or a name
+    after_the_build: Dict[str, Any]
+
+
+def _request(run, name, values, catalog, hosts):
+    check_own_name(name, run.task_vars)
+    spec, _seed = build_request({**values, "inventory_hostname": name}, catalog)
+    check_hosts(spec, str(values.get("berth_availability_zone") or ""), hosts)
+    # checked before anything is claimed: hosts use it only later
+    after_the_build = {"mend": True} if is_true(values, "berth_mend") else {}
+    if "berth_state" in values:
+        after_the_build["berth_state"] = values["berth_state"]
+    spec["batch_id"] = acting.RUN if run.variables.get("berth_count") else None
+    return _Request(spec, who_locked(values), after_the_build)
 
 
 def _is_wanted(task_vars, name):
@@ -69,25 +102,26 @@ def _refused(faults, task_vars):
 def _kept(keeping, operation, decision):
     """The parts of the task's result about the receipt."""
     path = receipts.keep(keeping, operation, decision)
-    told = {"receipt": decision.receipt()} if keeping.directory and decision.result else {}
-    return {**told, "receipt_file": path} if path else told
+    receipt = {"receipt": decision.receipt()} if keeping.directory and decision.result else {}
+    return {**receipt, "receipt_file": path} if path else receipt
 
 
 def _to_approve(instances):
     """The approval, also in the form of set_stats for the next job of a workflow."""
-    found = approval.approval(instances)
+    approved = approval.approval(instances)
     return {
-        "approval": found,
-        "ansible_stats": {"data": {"berth_approved": found}, "per_host": False, "aggregate": True},
+        "approval": approved,
+        "ansible_stats": {"data": {"berth_approved": approved}, "per_host": False, "aggregate": True},
     }
 
 
 def no_place(failures):
     """The failure of the task if instances have no place."""
     first = next(iter(failures.values()))
-    told = ["%s: %s: %s" % (name, error["code"], error["message"]) for name, error in list(failures.items())[:TOLD]]
-    told += ["and %d more" % (len(failures) - TOLD)] if len(failures) > TOLD else []
-    return {"failed": True, "error": first, "error_code": first["code"], "msg": "; ".join(told)}
+    named = list(failures.items())[:MOST_NAMED]
+    parts = ["%s: %s: %s" % (name, error["code"], error["message"]) for name, error in named]
+    parts += ["and %d more" % (len(failures) - MOST_NAMED)] if len(failures) > MOST_NAMED else []
+    return {"failed": True, "error": first, "error_code": first["code"], "msg": "; ".join(parts)}
 
 
 class ActionModule(ControllerAction):
@@ -111,24 +145,20 @@ class ActionModule(ControllerAction):
         )
 
     def act(self, args, task_vars):
-        given = self.own_variables(task_vars, RUN)
-        check_counts(given)
-        is_true(given, "berth_mend")  # checked before anything is claimed: hosts use it only later
+        run_variables = self.own_variables(task_vars, RUN)
+        check_counts(run_variables)
+        is_true(run_variables, "berth_mend")  # checked before anything is claimed: hosts use it only later
         keeping = receipts.settings(self, task_vars, args["receipt_dir"])
         hosts = kvm_hosts(task_vars, args["hosts"])
         names = [name for name in selected(task_vars, args["instances"], hosts) if _is_wanted(task_vars, name)]
         catalogs = Catalogs(task_vars, names, hosts, self._loader)
-        given.update(catalogs.run)
+        run_variables.update(catalogs.run)
         catalog = catalogs.shared
         options = {**catalog.placement, **plain(args["options"])}
-        fleet = read_reports(task_vars, hosts, oldest_facts(options))
-        self._lost = lost_hosts(given)
-        warn_of_lost(self._lost, known_hosts(task_vars, hosts), fleet)
-        requests = self._requests(
-            names, task_vars, catalogs, known_hosts(task_vars, hosts), acting.RUN if given.get("berth_count") else None
-        )
-        self._takes_over = args["take_over"]
-        instances = self._to_place(requests, fleet, catalogs, given)
+        fleet, lost = read_reports(task_vars, hosts, oldest_facts(options)), lost_hosts(run_variables)
+        warn_of_lost(lost, known_hosts(task_vars, hosts), fleet)
+        run = _Run(task_vars, run_variables, catalogs, fleet, lost, args["take_over"])
+        instances = self._to_place(run, self._requests(run, names, known_hosts(task_vars, hosts)))
         decision = placing.place(
             instances,
             fleet,
@@ -139,73 +169,68 @@ class ActionModule(ControllerAction):
         )
         for line in (*decision.forced(instances), *decision.unread(instances)):
             warn(line)
-        if given.get("berth_approved") is not None:
-            approval.hold_to(instances, approval.APPROVED.check(plain(given["berth_approved"]), "berth_approved"))
-        result = self._result(instances, fleet)
-        if result["failures"] or verbosity() or not args["plan"]:
+        approved = run_variables.get("berth_approved")
+        if approved is not None:
+            approval.hold_to(instances, approval.APPROVED.check(plain(approved), "berth_approved"))
+        return self._result_of(run, args["plan"], instances, decision, keeping)
+
+    def _result_of(self, run, is_plan, instances, decision, keeping):
+        result = self._result(instances, run.fleet)
+        if result["failures"] or verbosity() or not is_plan:
             result["explanation"] = decision.explanation()
-        self._say(result, shown=not args["plan"])
-        result.update(_kept(keeping, "create" if args["plan"] else "place", decision))
-        if args["plan"]:
-            result.update(self._plan(task_vars, instances, fleet, decision.max_attempts))
-        else:
-            result.update(_to_approve(instances))
-        if result["failures"] and not args["plan"]:
+        self._say(result, shown=not is_plan)
+        result.update(_kept(keeping, "create" if is_plan else "place", decision))
+        if is_plan:
+            return {**result, **self._plan(run, instances, decision.max_attempts)}
+        result.update(_to_approve(instances))
+        if result["failures"]:
             result.update(no_place(result["failures"]))
         return result
 
-    def _to_place(self, requests, fleet, catalogs, given):
+    def _to_place(self, run, requests):
         """The instances with all that placement needs to know of them; those that fail before it have their error."""
-        instances = self._sorted_out(requests, fleet, given)
-        groups.set_members(instances, fleet)
-        volumes.settle(instances, fleet, self._lost)
-        quotas.before_placement(instances, fleet, catalogs.shared.quotas)
-        self._give_addresses(instances, fleet, catalogs)
-        if given.get("berth_count"):
-            _hold_to_count(instances, int(given.get("berth_min_count") or given["berth_count"]))
+        instances = self._sorted_out(run, requests)
+        groups.set_members(instances, run.fleet)
+        volumes.settle(instances, run.fleet, run.lost)
+        quotas.before_placement(instances, run.fleet, run.catalogs.shared.quotas)
+        self._give_addresses(run, instances)
+        if run.variables.get("berth_count"):
+            _hold_to_count(instances, int(run.variables.get("berth_min_count") or run.variables["berth_count"]))
         return instances
 
-    def _sorted_out(self, requests, fleet, given):
+    @staticmethod
+    def _sorted_out(run, requests):
         """The instances of the plan: those that exist, those that cannot be created, and those to place."""
-        strict = is_true(given, "berth_strict_uniqueness")
-        instances = what_to_create.sort_out(requests, fleet, self._lost, strict)
-        if self._takes_over:
-            take_over.mark(instances, fleet, self._lost, given.get("berth_disks_of"))
-        locks.hold_locked(instances, self._locks, fleet)
-        for name in self._states.keys() & instances.keys():
-            instances[name]["berth_state"] = self._states[name]
-        for name in self._mends & instances.keys():
-            instances[name]["mend"] = True
+        strict = is_true(run.variables, "berth_strict_uniqueness")
+        specs = {name: request.spec for name, request in requests.items()}
+        instances = what_to_create.sort_out(specs, run.fleet, run.lost, strict)
+        if run.takes_over:
+            take_over.mark(instances, run.fleet, run.lost, run.variables.get("berth_disks_of"))
+        locks.hold_locked(instances, {name: request.locked_by for name, request in requests.items()}, run.fleet)
+        for name in requests.keys() & instances.keys():
+            instances[name].update(requests[name].after_the_build)
         return instances
 
-    def _requests(self, names, task_vars, catalogs, hosts, batch_id):
+    def _requests(self, run, names, hosts):
         """The request of every instance. All errors in the input are reported together, before anything is done."""
         requests, faults, held = {}, [], {}
-        self._locks, self._states, self._mends = {}, {}, set()
         for name in names:
-            catalog, given = catalogs.of(name), variables(task_vars, name, (*INSTANCE, "berth_locked", "berth_mend"))
-            self._locks[name] = who_locked(given)
+            catalog = run.catalogs.of(name)
+            values = variables(run.task_vars, name, (*INSTANCE, "berth_locked", "berth_mend"))
             try:
-                check_own_name(name, task_vars)
-                spec, _seed = build_request({**given, "inventory_hostname": name}, catalog)
-                check_hosts(spec, str(given.get("berth_availability_zone") or ""), hosts)
-                mends = is_true(given, "berth_mend")  # checked before anything is claimed: hosts use it only later
+                request = _request(run, name, values, catalog, hosts)
             except BerthError as error:
                 faults.append((name, error))
                 continue
-            error = address_clash.clash(spec, held)
+            error = address_clash.clash(request.spec, held)
             if error:
                 faults.append((name, error))
                 continue
-            held.update({nic: {spec["uuid"]: name} for nic in nics.taken(spec["networks"])})
-            requests[name] = {**spec, "batch_id": batch_id}
-            if "berth_state" in given:
-                self._states[name] = given["berth_state"]
-            if mends:
-                self._mends.add(name)
-        faults += self._taken_elsewhere(requests, names, catalogs)
+            held.update({nic: {request.spec["uuid"]: name} for nic in nics.taken(request.spec["networks"])})
+            requests[name] = request
+        faults += self._taken_elsewhere(requests, names, run.catalogs)
         if faults and self._task.args.get("plan"):
-            failed_requests.settle(self, task_vars, "create", _refused(faults, task_vars))
+            failed_requests.settle(self, run.task_vars, "create", _refused(faults, run.task_vars))
         if faults:
             raise of_several(faults)
         return requests
@@ -216,55 +241,56 @@ class ActionModule(ControllerAction):
         if "berth_networks" in catalogs.given or not others or not self._fixed(requests, catalogs):
             return []
         held = self._fixed(others, catalogs)
-        errors = ((name, address_clash.clash(spec, held)) for name, spec in requests.items())
+        errors = ((name, address_clash.clash(request.spec, held)) for name, request in requests.items())
         return [(name, error) for name, error in errors if error]
 
     @staticmethod
     def _fixed(names, catalogs):
         """Who has which fixed address and MAC address in the inventory."""
-        found = {}
+        owners = {}
         for name in names:
             try:
-                given = catalogs.value(name, "berth_networks") or []
-                own = catalog_schema.INSTANCE["berth_networks"].check(given, "berth_networks")
+                value = catalogs.value(name, "berth_networks") or []
+                own = catalog_schema.INSTANCE["berth_networks"].check(value, "berth_networks")
                 fixed = addressing.fixed(own, catalogs.of(name).networks, name)
             except (BerthError, AnsibleError):
                 continue  # an instance that is not selected here; a run that selects it reports the error
-            for word, owner in fixed.items():
-                found.setdefault(word, owner)
-        return found
+            for address, owner in fixed.items():
+                owners.setdefault(address, owner)
+        return owners
 
-    def _give_addresses(self, instances, fleet, catalogs):
+    def _give_addresses(self, run, instances):
         """Choose addresses from pools: never one that a host reports or that the inventory gives to an instance."""
         if not any(nic.get("pool") for instance in instances.values() for nic in instance["spec"]["networks"]):
             return
-        told = {host: document["instances"] for host, document in fleet.documents.items()}
-        held = addressing.held_by(instances, told)
-        for word, owner in self._fixed(catalogs.instances, catalogs).items():
-            held.setdefault(word, owner)
-        silent = {host: why for host, why in fleet.verdicts.items() if host not in self._lost}
+        on_hosts = {host: document["instances"] for host, document in run.fleet.documents.items()}
+        held = addressing.held_by(instances, on_hosts)
+        for address, owner in self._fixed(run.catalogs.instances, run.catalogs).items():
+            held.setdefault(address, owner)
+        silent = {host: why for host, why in run.fleet.verdicts.items() if host not in run.lost}
         addressing.give(instances, held, silent)
 
-    def _plan(self, task_vars, instances, fleet, max_attempts):
+    def _plan(self, run, instances, max_attempts):
         if max_attempts > MAX_ROUNDS:
             raise InvalidInput(
                 "berth_placement.max_attempts", max_attempts, "at most %d, the rounds of playbook create" % MAX_ROUNDS
             )
-        hosts = {name: {"uuid": uuid} for name, uuid in fleet.uuids().items()}
+        hosts = {name: {"uuid": uuid} for name, uuid in run.fleet.uuids().items()}
         if self._task.check_mode:
             for instance in instances.values():
                 if instance["state"] == CLAIMING:
                     instance.update(state=PLANNED, token=new_token())
-        hosts.update({name: {"reason": reason} for name, reason in fleet.verdicts.items()})
+        hosts.update({name: {"reason": reason} for name, reason in run.fleet.verdicts.items()})
         # What a lost host had stays known until another host has it: after a killed run, the next one must find it again.
-        lost = () if self._takes_over else self._lost
-        plan = new_plan(acting.RUN, instances, hosts, max_attempts, telling.whereabouts(fleet, lost))
-        plan["unprepared"] = fleet.unprepared()
+        lost = () if run.takes_over else run.lost
+        plan = new_plan(acting.RUN, instances, hosts, max_attempts, telling.whereabouts(run.fleet, lost))
+        plan["unprepared"] = run.fleet.unprepared()
         prepare_round(plan, new_token)
-        looks = {host: plain(said.get("looks", ())) for host, said in replies(task_vars, "__berth_facts").items()}
+        answers = replies(run.task_vars, "__berth_facts")
+        looks = {host: plain(reply.get("looks", ())) for host, reply in answers.items()}
         pass_over_unchanged(plan, looks)
         if not plan["claims"]:  # else all hosts are told after the claims
-            tell_owners(self, task_vars, plan["told"], plan["reachable"])
+            tell_owners(self, run.task_vars, plan["told"], plan["reachable"])
         return plan_result(plan)
 
     def _say(self, result, shown):

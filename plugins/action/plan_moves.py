@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple
+from typing import Any, Dict, List, NamedTuple, Optional
 
 from ..module_utils.conductor import (
     commit_move,
@@ -52,6 +52,9 @@ class _Run(NamedTuple):
     fleet: Fleet
     views: Dict[str, Dict[str, Any]]
     lost: List[str]
+    action: str
+    target: Optional[str]
+    migration: str  # berth_migration
 
 
 class ActionModule(ControllerAction):
@@ -91,21 +94,18 @@ class ActionModule(ControllerAction):
         fleet = read_reports(task_vars, hosts)
         views = self._views(task_vars, hosts, fleet)
         tell_owners(self, task_vars, telling.whereabouts(fleet), list(fleet.documents))
-        action, kind = args["action"], KINDS.get(args["action"], migration.RESIZE)
-        given = self.own_variables(task_vars, ["berth_migration"])
-        self._migration = MIGRATION.check(given.get("berth_migration", "auto"), "berth_migration")
+        action, run_variables = args["action"], self.own_variables(task_vars, ["berth_migration"])
+        wanted = MIGRATION.check(run_variables.get("berth_migration", "auto"), "berth_migration")
         names = selected(task_vars, args["instances"], hosts)
         check_explicit(names, args["selected"], action, hints.select_instances())
         catalogs = Catalogs(task_vars, names, hosts, self._loader)
         catalog = catalogs.shared
         lost = lost_hosts(catalogs.run)
         warn_of_lost(lost, known_hosts(task_vars, hosts), fleet)
-        self._uuids = {}
-        moves, errors = self._plan_all(
-            _Run(task_vars, catalogs, fleet, views, lost), names, action, kind, args["target"]
-        )
+        run = _Run(task_vars, catalogs, fleet, views, lost, action, args["target"], wanted)
+        moves, errors, uuids = self._plan_all(run, names)
         if action == "confirm_due":
-            moves, errors = self._due(moves), self._due_but_refused(errors, views)
+            moves, errors = self._due(moves), self._due_but_refused(errors, uuids, views)
         self._place(moves, errors, args, catalog, fleet, task_vars)
         if args["again"]:
             for name in [name for name, move in moves.items() if move["settles"]]:
@@ -114,60 +114,64 @@ class ActionModule(ControllerAction):
             move["look"] = sorted(fleet.documents) if commit_move.needs_a_look(move, catalog.quotas) else []
         facts = self._facts(moves, errors, fleet, action)
         inventory = InventoryDifferences(task_vars, names, hosts, self._loader)
-        facts["differs"] = {}
-        for name, move in moves.items():
-            left = _as_left(action, move, fleet.places.get(move["uuid"], ()))
-            facts["differs"][name] = inventory.all_differences(name, left)
+        left = {name: _as_left(action, move, fleet.places.get(move["uuid"], ())) for name, move in moves.items()}
+        facts["differs"] = {name: inventory.all_differences(name, places) for name, places in left.items()}
         if args["again"]:
             facts = _both(plain(raw_vars(task_vars, "localhost")["ansible_facts"]["berth_moves"]), facts)
         return {"ansible_facts": {"berth_moves": facts}, "_ansible_verbose_override": True}
 
     def _views(self, task_vars, hosts, fleet):
-        found = {}
-        for host, reply in replies(task_vars, "__berth_facts").items():
-            if host in fleet.documents and "moves" in reply:
-                found[host] = {view["uuid"]: view for view in plain(reply["moves"])}
-        return found
+        return {
+            host: {view["uuid"]: view for view in plain(reply["moves"])}
+            for host, reply in replies(task_vars, "__berth_facts").items()
+            if host in fleet.documents and "moves" in reply
+        }
 
-    def _plan_all(self, run, names, action, kind, target):
-        """({name: move}, {name: error})."""
-        moves, errors = {}, {}
+    def _plan_all(self, run, names):
+        """({name: move}, {name: error}, {name: uuid})."""
+        moves, errors, uuids = {}, {}, {}
         for name in names:
             try:
-                moves[name] = self._plan(run, name, action, kind, target)
+                values = variables(run.task_vars, name, ("berth_flavor", "berth_locked", "berth_project"))
+                uuids[name] = uuid_of(name, values)
+                moves[name] = self._plan(run, name, uuids[name], values)
             except InstanceNotFound as error:
                 nowhere = error if run.fleet.verdicts else not_found(run.task_vars, run.fleet, name)
                 errors[name] = nowhere.to_dict()
             except BerthError as error:
                 errors[name] = error.to_dict()
-        return moves, errors
+        return moves, errors, uuids
 
-    def _plan(self, run, name, action, kind, target):
-        task_vars, catalogs, fleet, views, lost = run
-        values = variables(task_vars, name, ("berth_flavor", "berth_locked", "berth_project"))
-        uuid = self._uuids[name] = uuid_of(name, values)
-        check_unlocked_there(name, fleet.places.get(uuid, ()))
+    def _plan(self, run, name, uuid, values):
+        check_unlocked_there(name, run.fleet.places.get(uuid, ()))
+        found = self._sides(run, name, uuid)
+        request = None
+        if run.action == "resize":
+            spec = found[1].get("spec") or found[3]["spec"]
+            request = resize_request(spec, values, run.catalogs.of(name), allow_disabled=found[2] is not None)
+        kind = KINDS.get(run.action, migration.RESIZE) or moving.kind_to_migrate(run.migration, found)
+        plain_action = "move" if run.action in KINDS else "confirm" if run.action == "confirm_due" else run.action
+        move = moving.plan(plain_action, kind, uuid, name, found, request, who_locked(values), run.target)
+        move["request"] = request
+        if move["place"] and kind != migration.RESIZE and run.target == move["source"]:
+            move.update(place=False, why="is on %s already" % run.target)
+        return move
+
+    @staticmethod
+    def _sides(run, name, uuid):
+        """Source and destination of a move, with what they report. A delete also accepts an instance that is nowhere."""
+        fleet, views, lost = run.fleet, run.views, run.lost
         host_names = {document_uuid: host for host, document_uuid in fleet.uuids().items() if host in views}
         silent = {**dict.fromkeys(set(fleet.documents) - set(views), "did not tell its records"), **fleet.verdicts}
         try:
             found = sides.find(uuid, name, views, host_names, silent, lost)
         except InstanceNotFound:
-            if action != "delete":
+            if run.action != "delete":
                 locate(fleet, name, uuid, lost)  # raises an error with where it may be, and why that host is silent
             raise
-        if action != "delete":
+        if run.action != "delete":
             sides.check(fleet, uuid, name, found, lost)
-        request = None
-        if action == "resize":
-            spec = found[1].get("spec") or found[3]["spec"]
-            request = resize_request(spec, values, catalogs.of(name), allow_disabled=found[2] is not None)
-        kind = kind or moving.kind_to_migrate(self._migration, found)
-        plain_action = "move" if action in KINDS else "confirm" if action == "confirm_due" else action
-        move = moving.plan(plain_action, kind, uuid, name, found, request, who_locked(values), target)
-        move["request"] = request
-        if move["place"] and kind != migration.RESIZE and target == move["source"]:
-            move.update(place=False, why="is on %s already" % target)
-        return move
+        return found
 
     @staticmethod
     def _due(moves):
@@ -178,11 +182,12 @@ class ActionModule(ControllerAction):
                 say("%s: not due, it %s" % (name, unconfirmed.told(move["confirm_in"])))
         return due
 
-    def _due_but_refused(self, errors, views):
+    @staticmethod
+    def _due_but_refused(errors, uuids, views):
         """The errors of confirms that are due. A lock is meant, so a timer's run tells it and does not fail."""
         failed = {}
         for name, error in sorted(errors.items()):
-            records = [seen[self._uuids.get(name)] for seen in views.values() if self._uuids.get(name) in seen]
+            records = [by_uuid[uuids.get(name)] for by_uuid in views.values() if uuids.get(name) in by_uuid]
             if not any(map(unconfirmed.view_is_due, records)):
                 continue
             if error["code"] == InstanceIsLocked.__name__:

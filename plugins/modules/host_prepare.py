@@ -108,13 +108,21 @@ from ..module_utils.compute.host.settings import load
 from ..module_utils.compute.record import failed_builds
 from ..module_utils.compute.record.store import Store
 
+SPEC = {
+    "settings": {"type": "dict", "default": {}},
+    "pool_path": {"type": "path", "default": "/var/lib/libvirt/berth"},
+    "accept_state_directory": {"type": "bool", "default": False},
+    "remove_unused_images": {"type": "bool", "default": False},
+    "forget_failed_builds": {"type": "bool", "default": False},
+}
+
 
 def forget_failed_builds(store, dry):
     """Return how many failed builds counted until now."""
-    found = failed_builds.count(store.state_dir)
+    number = failed_builds.count(store.state_dir)
     if not dry:
         failed_builds.forget(store.state_dir)
-    return found
+    return number
 
 
 def shown(done, removed, forgotten):
@@ -130,16 +138,7 @@ def shown(done, removed, forgotten):
 
 
 def main():
-    module = AnsibleModule(
-        argument_spec={
-            "settings": {"type": "dict", "default": {}},
-            "pool_path": {"type": "path", "default": "/var/lib/libvirt/berth"},
-            "accept_state_directory": {"type": "bool", "default": False},
-            "remove_unused_images": {"type": "bool", "default": False},
-            "forget_failed_builds": {"type": "bool", "default": False},
-        },
-        supports_check_mode=True,
-    )
+    module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
     store = Store(action="host_prepare")
     try:
         connection = connect()

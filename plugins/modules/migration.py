@@ -225,7 +225,7 @@ WAITING = "take_over"
 OPENING = {"receive", "receive_seed"}
 SHOWN = ("role", "phase", "vm_state", "task_state", "power_state")
 # The module's arguments that a step gets, beside OPTIONS.
-GIVEN = (
+ARGUMENTS = (
     "kind", "spec", "limits", "source", "lost", "when_due", "changed_disks", "revert_volumes", "crashed",
     "destination", "confirm_window", "key", "stop_timeout",
 )  # fmt: skip
@@ -243,58 +243,49 @@ def attempt(host, uuid, step, token, peer, **options):
 
 def act(module):
     parameters = module.params
-    uuid, token = parameters["uuid"], parameters["token"]
-    waiter = None
-    if WAITING in parameters["steps"] and not module.check_mode:
-        waiter = Detached(lambda word: run(MovingHost(), uuid, WAITING, word))
-    listening = None
-    if OPENING.intersection(parameters["steps"]) and not module.check_mode:
-        listening = Detached(listener.guard, longest=listener.LONGEST_SECONDS)
+    uuid, token, steps = parameters["uuid"], parameters["token"], [] if module.check_mode else parameters["steps"]
+    waiter = Detached(lambda token: run(MovingHost(), uuid, WAITING, token)) if WAITING in steps else None
+    opens = OPENING.intersection(steps)
+    listening = Detached(listener.guard, longest=listener.LONGEST_SECONDS) if opens else None
     # With a terminal in between, the end of the run is a signal; repair what was begun before ending.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     host = MovingHost()
-    said, changed, took = view(host, uuid), False, {}
-    before = shown(said)
+    move, changed, took = view(host, uuid), False, {}
+    before = shown(move)
     if "migrate_live" in parameters["steps"] and not parameters["tls"]:
         module.warn("TLS is off: memory and disks of %s go over the network for everybody there to read" % uuid)
-    if not module.check_mode:
-        for step in parameters["steps"]:
-            if step == WAITING:
-                waiter.go(token)
-                continue
-            began = time.monotonic()
-            did, now = attempt(
-                host,
-                uuid,
-                step,
-                token,
-                parameters["peer"],
-                sent=said.get("sent"),
-                **{name: parameters[name] for name in GIVEN},
-                options={name: parameters[name] for name in OPTIONS},
-            )
-            changed, took[step] = changed or did, round(time.monotonic() - began, 3)
-            if step in OPENING and now.get("targets"):
-                listening.go(listener.word(uuid, now["targets"], parameters["stop_timeout"]))
-            if step in TAKING:
-                # Only these steps hand out an attempt: after others, a fenced run would follow the one that fenced it.
-                token = {"op": token["op"], "attempt": now["attempt"]}
-            said = dict({name: said[name] for name in SAID if name in said}, **now)
+    for step in steps:
+        if step == WAITING:
+            waiter.go(token)
+            continue
+        began = time.monotonic()
+        did, now = attempt(
+            host, uuid, step, token, parameters["peer"], sent=move.get("sent"), **arguments_of_step(parameters)
+        )
+        changed, took[step] = changed or did, round(time.monotonic() - began, 3)
+        if step in OPENING and now.get("targets"):
+            listening.go(listener.word(uuid, now["targets"], parameters["stop_timeout"]))
+        if step in TAKING:
+            # Only these steps hand out an attempt: after others, a fenced run would follow the one that fenced it.
+            token = {"op": token["op"], "attempt": now["attempt"]}
+        move = dict({name: move[name] for name in SAID if name in move}, **now)
+    diff = {"before": before, "after": shown(move)}
+    return {"changed": changed, "move": move, "token": token, "took": took, "diff": diff}
+
+
+def arguments_of_step(parameters):
     return {
-        "changed": changed,
-        "move": said,
-        "token": token,
-        "took": took,
-        "diff": {"before": before, "after": shown(said)},
+        **{name: parameters[name] for name in ARGUMENTS},
+        "options": {name: parameters[name] for name in OPTIONS},
     }
 
 
-def shown(held):
+def shown(move):
     """Return what a diff shows of a record; empty if there is none."""
-    if not held["role"]:
+    if not move["role"]:
         return ""
-    parts = {name: held[name] for name in SHOWN}
-    parts.update(host=held["host"]["name"], flavor=(held["spec"].get("flavor") or {}).get("name"))
+    parts = {name: move[name] for name in SHOWN}
+    parts.update(host=move["host"]["name"], flavor=(move["spec"].get("flavor") or {}).get("name"))
     return json.dumps(parts, indent=1, sort_keys=True) + "\n"
 
 

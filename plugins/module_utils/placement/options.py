@@ -97,17 +97,7 @@ def read_options(given=None, declared=()):
     metrics = given.pop("metrics", None) or {}
     if not isinstance(metrics, dict):
         raise InvalidInput("berth_placement.metrics", metrics, "a mapping of names to values")
-    unknown = sorted(set(given) - set(known) - WITHOUT_EFFECT) + sorted(
-        "metrics." + name for name in set(metrics) - set(METRICS)
-    )
-    if unknown:
-        names = list(known) + ["metrics." + name for name in METRICS]
-        raise UnknownOption(
-            "berth_placement",
-            unknown,
-            "options of placement",
-            hint=" ".join("%s: %s" % (name, did_you_mean(name, names)) for name in unknown),
-        )
+    _check_names(given, metrics, known)
     options = Options((name, _copy(default)) for name, (default, _low) in known.items())
     options["metrics"] = {name: _copy(default) for name, (default, _low) in METRICS.items()}
     for name, value in given.items():
@@ -115,16 +105,27 @@ def read_options(given=None, declared=()):
             options[name] = _read("berth_placement." + name, value, *known[name])
     for name, value in metrics.items():
         options["metrics"][name] = _read("berth_placement.metrics." + name, value, *METRICS[name])
-    driver = str(options["driver"]).replace("_scheduler", "")
-    if driver not in DRIVERS:
-        raise InvalidInput(
-            "berth_placement.driver",
-            options["driver"],
-            "one of " + ", ".join(DRIVERS),
-            hint=did_you_mean(driver, DRIVERS),
-        )
-    options["driver"] = driver
+    options["driver"] = _driver(options["driver"])
     return options
+
+
+def _check_names(given, metrics, known):
+    unknown = sorted(set(given) - set(known) - WITHOUT_EFFECT) + sorted(
+        "metrics." + name for name in set(metrics) - set(METRICS)
+    )
+    if unknown:
+        names = list(known) + ["metrics." + name for name in METRICS]
+        hint = " ".join("%s: %s" % (name, did_you_mean(name, names)) for name in unknown)
+        raise UnknownOption("berth_placement", unknown, "options of placement", hint=hint)
+
+
+def _driver(given):
+    """Return Nova's name of the driver; older Novas wrote filter_scheduler."""
+    driver = str(given).replace("_scheduler", "")
+    if driver not in DRIVERS:
+        rule = "one of " + ", ".join(DRIVERS)
+        raise InvalidInput("berth_placement.driver", given, rule, hint=did_you_mean(driver, DRIVERS))
+    return driver
 
 
 def oldest_facts(given):
@@ -161,10 +162,10 @@ def _read(field, value, default, low):
 def _read_flag(field, value):
     if isinstance(value, bool):
         return value
-    word = str(value).strip().lower()
-    if word not in ("true", "yes", "1", "on", "false", "no", "0", "off"):
+    text = str(value).strip().lower()
+    if text not in ("true", "yes", "1", "on", "false", "no", "0", "off"):
         raise InvalidInput(field, value, "true or false")
-    return word in ("true", "yes", "1", "on")
+    return text in ("true", "yes", "1", "on")
 
 
 def _read_number(field, value, kind, low):

@@ -40,23 +40,17 @@ def build_request(hostvars, catalog):
     user_data, metadata, cloud_config, network_config} holds everything that may be secret and goes to the build only.
     """
     name = check_name(hostvars.get("inventory_hostname"), "inventory_hostname")
-    given = _given(hostvars, schema.INSTANCE, ("berth_flavor", "berth_image"), name, catalog)
-    project = given.get("berth_project", DEFAULT_PROJECT)
-    flavor = catalog.flavor(given["berth_flavor"], project)
-    image = with_boot_files(
-        catalog.image(given["berth_image"], project), lambda name, field: catalog.image(name, project, field)
-    )
+    values = _checked(hostvars, schema.INSTANCE, ("berth_flavor", "berth_image"), name, catalog)
+    project = values.get("berth_project", DEFAULT_PROJECT)
+    flavor = catalog.flavor(values["berth_flavor"], project)
+    image = _image(values["berth_image"], project, catalog)
     settings = GuestSettings(flavor["extra_specs"], image["properties"])
-    boots = _boot_volume(given, catalog, image, settings)
+    boots = _boot_volume(values, catalog, image, settings)
     check_image_fits(dict(flavor, root_gb=0) if boots else flavor, image)
     check_guest(flavor, image)
     own_uuid = instance_uuid(project, name)
-    seed = _seed(name, given, decode_user_data(hostvars.get("berth_user_data")), image, catalog)
-    groups = given.get("berth_security_groups", [])
-    nics = [
-        request_nics.nic(own_uuid, at, nic, catalog, settings.get("vif_model", "virtio"), groups)
-        for at, nic in enumerate(given.get("berth_networks", []))
-    ]
+    seed = _seed(name, values, decode_user_data(hostvars.get("berth_user_data")), image, catalog)
+    nics = _nics(own_uuid, values, catalog, settings.get("vif_model", "virtio"))
     spec = {
         "schema": SCHEMA,
         "uuid": own_uuid,
@@ -65,17 +59,14 @@ def build_request(hostvars, catalog):
         "flavor": _flavor_snapshot(flavor),
         "image": _image_snapshot(image),
         "networks": nics,
-        **_disks(given, catalog, settings.get("disk_bus", "virtio"), project),
-        "group": _group(given.get("berth_server_group"), project, catalog),
-        "scheduler_hints": _hints(given.get("berth_hints", {}), project),
-        "pool": given.get("berth_pool", DEFAULT_POOL),
-        **_target(given, catalog),
+        **_disks(values, catalog, settings.get("disk_bus", "virtio"), project),
+        **_choice_of_host(values, project, catalog),
         "num_instances": 1,
         "instance_uuids": [own_uuid],
         "numa_topology": None,
         "pci_requests": None,
-        "metadata": given.get("berth_metadata", {}),
-        **{part: given.get("berth_" + part) for part in ACCESS_IPS},
+        "metadata": values.get("berth_metadata", {}),
+        **{part: values.get("berth_" + part) for part in ACCESS_IPS},
         "ssh_keys_digest": request_digest.of(sorted(seed["ssh_keys"])),
         "batch_id": None,
         **({"is_bfv": True} if boots else {}),
@@ -84,9 +75,19 @@ def build_request(hostvars, catalog):
     return spec, {**seed, "network_config": request_nics.network_config(nics)}
 
 
-def _boot_volume(given, catalog, image, settings):
+def _image(name, project, catalog):
+    return with_boot_files(catalog.image(name, project), lambda other, field: catalog.image(other, project, field))
+
+
+def _nics(uuid, values, catalog, model):
+    groups = values.get("berth_security_groups", [])
+    wanted = enumerate(values.get("berth_networks", []))
+    return [request_nics.nic(uuid, at, nic, catalog, model, groups) for at, nic in wanted]
+
+
+def _boot_volume(values, catalog, image, settings):
     """Return the name of the volume that the guest boots from, or None. Its errors are reported together."""
-    name = next((entry["name"] for entry in given.get("berth_volumes", []) if entry["boot_index"] == 0), None)
+    name = next((entry["name"] for entry in values.get("berth_volumes", []) if entry["boot_index"] == 0), None)
     if name is None:
         return None
     defined = defined_volume(name, catalog.volumes)
@@ -110,10 +111,10 @@ def _boot_volume(given, catalog, image, settings):
     return name
 
 
-def _disks(given, catalog, bus, project):
+def _disks(values, catalog, bus, project):
     """Return {disks, volumes}, without volumes if there are none."""
-    disks = data_disks.with_buses(given.get("berth_disks", []), bus)
-    wanted, pool = given.get("berth_volumes", []), given.get("berth_pool", DEFAULT_POOL)
+    disks = data_disks.with_buses(values.get("berth_disks", []), bus)
+    wanted, pool = values.get("berth_volumes", []), values.get("berth_pool", DEFAULT_POOL)
     for entry in wanted:
         name = entry["name"]
         own_pool = defined_volume(name, catalog.volumes)["pool"]
@@ -128,29 +129,32 @@ def _disks(given, catalog, bus, project):
     return {"disks": disks, **own}
 
 
-def _seed(name, given, user_data, image, catalog):
+def _seed(name, values, user_data, image, catalog):
     """Return what goes only to the build, without the network. ``cloud_config`` is one text: Ansible would mask a part
     of it, such as root, wherever the host's output has that word."""
-    config = cloud_config(given, image, user_data)
-    keys = [*catalog.public_keys(given.get("berth_key_names", [])), *given.get("berth_ssh_keys", [])]
+    config = cloud_config(values, image, user_data)
+    keys = [*catalog.public_keys(values.get("berth_key_names", [])), *values.get("berth_ssh_keys", [])]
     return {
         "hostname": short_name(name),
         "fqdn": name if "." in name else None,
         "ssh_keys": list(dict.fromkeys(keys)),
         "user_data": user_data,
-        "metadata": given.get("berth_metadata", {}),
+        "metadata": values.get("berth_metadata", {}),
         "cloud_config": json.dumps(config) if config else None,
     }
 
 
-def _target(given, catalog):
-    """Return the parts that name hosts: {availability_zone, ignore_hosts, force_hosts, force_nodes, ...}."""
-    zone, forced_host, forced_node = _zone(given.get("berth_availability_zone", ""))
-    target = given.get("berth_target_host")
+def _choice_of_host(values, project, catalog):
+    """Return the parts that only placement uses."""
+    zone, forced_host, forced_node = _zone(values.get("berth_availability_zone", ""))
+    target = values.get("berth_target_host")
     return {
+        "group": _group(values.get("berth_server_group"), project, catalog),
+        "scheduler_hints": _hints(values.get("berth_hints", {}), project),
+        "pool": values.get("berth_pool", DEFAULT_POOL),
         "availability_zone": zone,
-        "ignore_hosts": given.get("berth_ignore_hosts", []),
-        "force_hosts": given.get("berth_force_hosts", []) + ([forced_host] if forced_host else []),
+        "ignore_hosts": values.get("berth_ignore_hosts", []),
+        "force_hosts": values.get("berth_force_hosts", []) + ([forced_host] if forced_host else []),
         "force_nodes": [forced_node] if forced_node else [],
         "requested_destination": {"host": target} if target else None,
     }
@@ -161,8 +165,8 @@ def resize_request(spec, hostvars, catalog, allow_disabled=False):
 
     The rest stays as it is, also the image, which the inventory need not define any more.
     """
-    given = _given(hostvars, ("berth_flavor",), ("berth_flavor",), spec["name"])
-    flavor = catalog.flavor(given["berth_flavor"], spec["project_id"], allow_disabled=allow_disabled)
+    values = _checked(hostvars, ("berth_flavor",), ("berth_flavor",), spec["name"])
+    flavor = catalog.flavor(values["berth_flavor"], spec["project_id"], allow_disabled=allow_disabled)
     check_image_fits(dict(flavor, root_gb=0) if volumes.boot(spec) else flavor, spec["image"])
     resized = dict(spec, flavor=_flavor_snapshot(flavor))
     if resized["flavor"] != spec["flavor"] and not allow_disabled:  # a move under way continues as it was begun
@@ -192,13 +196,13 @@ def _check_known(catalog, project, field, value):
             raise AvailabilityZoneNotFound.named(field, zone, catalog.zones)
 
 
-def _given(hostvars, fields, required, name, catalog=None):
+def _checked(hostvars, fields, required, name, catalog=None):
     """Return the checked variables among ``fields``; null and empty text count as not given. Raises all their faults
     together, including names that the ``catalog`` does not have."""
     project = str(hostvars.get("berth_project") or DEFAULT_PROJECT)
     wanted = [field for field in fields if field in required or hostvars.get(field) not in (None, "")]
 
-    def checked(field):
+    def check(field):
         if hostvars.get(field) in (None, ""):
             raise InvalidInput(field, None, "this variable is required", hint=input_hints.set_variable(field, name))
         value = schema.INSTANCE[field].check(hostvars[field], field)
@@ -206,7 +210,7 @@ def _given(hostvars, fields, required, name, catalog=None):
             _check_known(catalog, project, field, value)
         return value
 
-    return dict(zip(wanted, together(functools.partial(checked, field) for field in wanted)))
+    return dict(zip(wanted, together(functools.partial(check, field) for field in wanted)))
 
 
 def _derive(spec, catalog):

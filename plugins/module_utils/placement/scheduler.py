@@ -59,14 +59,9 @@ def select_destinations(
     aggregates = [
         aggregate if isinstance(aggregate, Aggregate) else Aggregate(aggregate) for aggregate in aggregates or ()
     ]
-    specs = [
-        copy.copy(spec) if isinstance(spec, RequestSpec) else RequestSpec.from_dict(spec) for spec in request_specs
-    ]
-    aliases, known = pci.read_aliases(options["pci_alias"]), {}
-    for spec in specs:
-        prepare(spec, aliases, known)
-        if check_policies:
-            check_policy(spec, filters, weighers)
+    specs = _prepared(request_specs, options)
+    for spec in specs if check_policies else ():
+        check_policy(spec, filters, weighers)
     for weigher in weighers:
         weigher.expect(specs)
     rng = random.Random(seed)
@@ -76,6 +71,17 @@ def select_destinations(
     else:
         pipeline = Pipeline(host_states(hosts, aggregates), options, filters, weighers, aggregates, rng)
     return Result(_run(pipeline, Groups(hosts), specs, explain), lambda: pipeline.host_states, seed)
+
+
+def _prepared(request_specs, options):
+    """Return the requests as RequestSpecs with all that filters read. The caller's own stay as they are."""
+    specs = [
+        copy.copy(spec) if isinstance(spec, RequestSpec) else RequestSpec.from_dict(spec) for spec in request_specs
+    ]
+    aliases, known = pci.read_aliases(options["pci_alias"]), {}
+    for spec in specs:
+        prepare(spec, aliases, known)
+    return specs
 
 
 def load(options, plugins=()):

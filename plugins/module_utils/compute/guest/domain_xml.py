@@ -169,7 +169,29 @@ def _clock(root, host):
 
 
 def _devices(devices, record, host, settings):
-    pool, uuid, spec = host.pool_path, record.uuid, record.spec
+    _disks_and_seed(devices, record, host.pool_path, settings)
+    _nics(devices, record, settings)
+    _consoles(devices, paths.console_log(record.uuid))
+    rng = _child(devices, "rng", model="virtio")
+    _child(rng, "backend", "/dev/urandom", model="random")
+    _child(_child(devices, "memballoon", model="virtio"), "stats", period=10)
+    _screen(devices, settings)
+    action = settings.get("watchdog_action", "disabled")
+    if action != "disabled":
+        _child(devices, "watchdog", model="i6300esb", action=action)
+    if settings.tpm_version():
+        _tpm(devices, settings)
+    if settings.viommu_model():
+        _viommu(devices, settings.viommu_model())
+    for device in (record.resources or {}).get("pci_devices") or []:
+        if not nics.is_of_nic(device):
+            _hostdev(devices, device["address"])
+    for vgpu in (record.resources or {}).get("vgpus") or []:
+        _vgpu(devices, vgpu["uuid"])
+
+
+def _disks_and_seed(devices, record, pool, settings):
+    uuid, spec = record.uuid, record.spec
     bus = settings.get("disk_bus", "virtio")
     # libvirt has no read-only disks on these two buses.
     cdrom_bus = settings.get("cdrom_bus") or (bus if bus in ("sata", "ide") else None)
@@ -190,31 +212,21 @@ def _devices(devices, record, host, settings):
     )
     _child(element, "readonly")
     if "scsi" in [*buses, *(disk.bus for disk in data)]:
-        last = max([0] + [FIRST_DATA + index for index, disk in enumerate(data) if disk.bus == "scsi"])
-        for index in range(1 + last // DISKS_ON_SCSI):
-            _child(devices, "controller", type="scsi", index=index, model="virtio-scsi")
-    for at, nic in enumerate(spec.get("networks") or []):
+        _scsi_controllers(devices, data)
+
+
+def _scsi_controllers(devices, data):
+    last = max([0] + [FIRST_DATA + index for index, disk in enumerate(data) if disk.bus == "scsi"])
+    for index in range(1 + last // DISKS_ON_SCSI):
+        _child(devices, "controller", type="scsi", index=index, model="virtio-scsi")
+
+
+def _nics(devices, record, settings):
+    for at, nic in enumerate(record.spec.get("networks") or []):
         if nic["type"] == "direct":
             _card(devices, nic, _device_of(record, at))
         else:
-            _interface(devices, nic, spec["flavor"], settings, packet_filter.filter_of(record, at))
-    _consoles(devices, paths.console_log(uuid))
-    rng = _child(devices, "rng", model="virtio")
-    _child(rng, "backend", "/dev/urandom", model="random")
-    _child(_child(devices, "memballoon", model="virtio"), "stats", period=10)
-    _screen(devices, settings)
-    action = settings.get("watchdog_action", "disabled")
-    if action != "disabled":
-        _child(devices, "watchdog", model="i6300esb", action=action)
-    if settings.tpm_version():
-        _tpm(devices, settings)
-    if settings.viommu_model():
-        _viommu(devices, settings.viommu_model())
-    for device in (record.resources or {}).get("pci_devices") or []:
-        if not nics.is_of_nic(device):
-            _hostdev(devices, device["address"])
-    for vgpu in (record.resources or {}).get("vgpus") or []:
-        _vgpu(devices, vgpu["uuid"])
+            _interface(devices, nic, record.spec["flavor"], settings, packet_filter.filter_of(record, at))
 
 
 def _data_disk(devices, path, disk, index):
@@ -288,8 +300,8 @@ def _disk(devices, path, form, target, bus, device):
 
 def _device_of(record, at):
     """Return the address of the device that the claim gave to a NIC."""
-    given = (record.resources or {}).get("pci_devices") or []
-    return next(device["address"] for device in given if device.get("request_id") == nics.nic_request(at))
+    claimed = (record.resources or {}).get("pci_devices") or []
+    return next(device["address"] for device in claimed if device.get("request_id") == nics.nic_request(at))
 
 
 def _card(devices, nic, address):

@@ -85,12 +85,8 @@ def _collect(connection, settings, records, state_dir, deadline, save_generation
     warnings = []
     host = capabilities.parse_host(connection.getCapabilities())
     settings.check_uuid(host.uuid)
-    guest_types = capabilities.domain_types(connection, settings.domain_type, host.arch)
-    if not guest_types:
-        warnings.append("no guest can run here: libvirt offers nothing for the domain type %s" % settings.domain_type)
-    found = domains.states(connection)
-    for uuid, reason in sorted(domains.hung(found).items()):
-        warnings.append("domain %s (%s) hangs: %s" % (uuid, found[uuid][0].name(), reason))
+    guest_types = _guest_types(connection, settings, host, warnings)
+    found = _domains(connection, warnings)
     foreign = _foreign_domains(found, records)
     disk_uses = {domain.uuid: domains.disk_use(domain, warnings) for domain in foreign}
 
@@ -104,12 +100,7 @@ def _collect(connection, settings, records, state_dir, deadline, save_generation
         **_identity(connection, settings),
         **{name: getattr(settings, name) for name in TOLD_SETTINGS},
         "service": {"disabled": settings.disabled, "disabled_reason": settings.disabled_reason, "up": True},
-        "domain_types": [guest.domain_type for guest in guest_types],
-        "machine_types": list(host.machine_types),
-        "cpu_info": host.cpu_info,
-        "supported_instances": [
-            list(guest) for guest in host.guests if guest[1] in {works.domain_type for works in guest_types}
-        ],
+        **_what_runs_here(host, guest_types),
         "metrics": _metrics(settings, cpus, warnings),
         **failed_builds.told(state_dir),
         "num_io_ops": sum(record.state() in BUSY or record.task_state in BUSY_TASKS for record in records),
@@ -131,6 +122,30 @@ def _collect(connection, settings, records, state_dir, deadline, save_generation
     document["generation"] = state_generation.of(_fingerprint(document, settings, records), save_generation, state_dir)
     document["warnings"] = [clean(warning, WARNING_LENGTH) for warning in warnings[:WARNINGS_LIMIT]]
     return document
+
+
+def _guest_types(connection, settings, host, warnings):
+    guest_types = capabilities.domain_types(connection, settings.domain_type, host.arch)
+    if not guest_types:
+        warnings.append("no guest can run here: libvirt offers nothing for the domain type %s" % settings.domain_type)
+    return guest_types
+
+
+def _domains(connection, warnings):
+    found = domains.states(connection)
+    for uuid, reason in sorted(domains.hung(found).items()):
+        warnings.append("domain %s (%s) hangs: %s" % (uuid, found[uuid][0].name(), reason))
+    return found
+
+
+def _what_runs_here(host, guest_types):
+    domain_types = [guest.domain_type for guest in guest_types]
+    return {
+        "domain_types": domain_types,
+        "machine_types": list(host.machine_types),
+        "cpu_info": host.cpu_info,
+        "supported_instances": [list(guest) for guest in host.guests if guest[1] in domain_types],
+    }
 
 
 def _instances(connection, records, found, state_dir, save):

@@ -37,34 +37,32 @@ def prepare(
     path = _pool_target(pool) if pool else pool_path
     listens_on = _listens_on(connection, wanted)
     accept_state = accept_state or is_new(connection, store, path)
-    changed = ["state"] if state_directory.establish(store, accept_state, dry=True) else []
-    if not before.prepared or before.to_dict() != wanted.to_dict():
-        changed.append("settings")
-    if pool is None or not pool.isActive() or not pool.autostart():
-        changed.append("pool")
-    if not gate.is_in_force():
-        changed.append("gate")
-    if listening.differs(listens_on):
-        changed.append("listening")
+    differs = {
+        "state": state_directory.establish(store, accept_state, dry=True),
+        "settings": not before.prepared or before.to_dict() != wanted.to_dict(),
+        "pool": pool is None or not pool.isActive() or not pool.autostart(),
+        "gate": not gate.is_in_force(),
+        "listening": listening.differs(listens_on),
+    }
     if not dry:
         os.close(durable.open_directory(store.state_dir, create=True))
         paths.make_directory(path)
-        if "pool" in changed:
+        if differs["pool"]:
             _make_pool(connection, pool, wanted.pool, path)
         _make_directories(path)
-        if "settings" in changed:
+        if differs["settings"]:
             _write_settings(settings_path, wanted)
         state_directory.establish(store, accept_state)
         gate.install()
-        if "listening" in changed:
+        if differs["listening"]:
             gate.note_restart()
             listening.settle(listens_on)
     return {
-        "changed": changed,
+        "changed": [part for part, is_other in differs.items() if is_other],
         "uuid": caps.uuid,
         "before": before.to_dict() if before.prepared else {},
         "after": wanted.to_dict(),
-        "restart_libvirtd": bool({"gate", "listening"} & set(changed)) if dry else gate.needs_restart(),
+        "restart_libvirtd": bool(differs["gate"] or differs["listening"]) if dry else gate.needs_restart(),
     }
 
 

@@ -217,33 +217,17 @@ def start(found, record, pool_path, targets, options, there=None):
     """Run the migration and watch it: progress, time limit. Between the check of the guest and libvirt's job somebody
     may detach or attach a disk: libvirt copies only the disks named here, and refuses if one is gone."""
     library = require_libvirt()
-    tls = options.get("tls", True)
-    flags = library.VIR_MIGRATE_LIVE | library.VIR_MIGRATE_PEER2PEER | library.VIR_MIGRATE_PAUSED
-    flags |= library.VIR_MIGRATE_AUTO_CONVERGE
-    if tls:
-        flags |= library.VIR_MIGRATE_TLS
-    parameters = {library.VIR_MIGRATE_PARAM_URI: "tcp://%s" % bracketed(targets["address"])}
-    if targets.get("binds"):
-        parameters[library.VIR_MIGRATE_PARAM_LISTEN_ADDRESS] = targets["address"]  # else QEMU listens on all addresses
     described = found.XMLDesc(library.VIR_DOMAIN_XML_MIGRATABLE | library.VIR_DOMAIN_XML_SECURE)
     problems = disk_problems(described, record, pool_path, targets.get("shared"))
     if problems:
         raise MigrationError("; ".join(problems))
-    if not targets.get("shared"):
-        flags |= library.VIR_MIGRATE_NON_SHARED_DISK
-        parameters[library.VIR_MIGRATE_PARAM_MIGRATE_DISKS] = to_copy(described)
-    changed = described if targets.get("shared") else without_backing_images(described)
-    if cells.of(there):
-        changed = cells.bound(changed, record.spec, cells.of(there))
-    if changed is not described:
-        parameters[library.VIR_MIGRATE_PARAM_DEST_XML] = changed
-    if options.get("bandwidth"):
-        parameters[library.VIR_MIGRATE_PARAM_BANDWIDTH] = options["bandwidth"]
+    uri = remote_uri(targets["address"], options.get("tls", True))
+    flags, parameters = _flags(targets, options), _parameters(described, record, targets, options, there)
     outcome = []
 
     def run():
         try:
-            found.unbounded.migrateToURI3(remote_uri(targets["address"], tls), parameters, flags)
+            found.unbounded.migrateToURI3(uri, parameters, flags)
             outcome.append(None)
         except Exception as error:  # pylint: disable=broad-exception-caught  # such as of a parameter; told as libvirt's own
             outcome.append(error)
@@ -255,6 +239,33 @@ def start(found, record, pool_path, targets, options, there=None):
         with contextlib.suppress(library.libvirtError, LibvirtTimeout):
             go_on(found)
         raise MigrationError("libvirt: %s" % outcome[0])
+
+
+def _flags(targets, options):
+    library = require_libvirt()
+    flags = library.VIR_MIGRATE_LIVE | library.VIR_MIGRATE_PEER2PEER | library.VIR_MIGRATE_PAUSED
+    flags |= library.VIR_MIGRATE_AUTO_CONVERGE
+    if options.get("tls", True):
+        flags |= library.VIR_MIGRATE_TLS
+    return flags if targets.get("shared") else flags | library.VIR_MIGRATE_NON_SHARED_DISK
+
+
+def _parameters(described, record, targets, options, there):
+    """Return what libvirt is given beside the flags. ``described``: the guest's definition on the source."""
+    library = require_libvirt()
+    parameters = {library.VIR_MIGRATE_PARAM_URI: "tcp://%s" % bracketed(targets["address"])}
+    if targets.get("binds"):
+        parameters[library.VIR_MIGRATE_PARAM_LISTEN_ADDRESS] = targets["address"]  # else QEMU listens on all addresses
+    if not targets.get("shared"):
+        parameters[library.VIR_MIGRATE_PARAM_MIGRATE_DISKS] = to_copy(described)
+    definition = described if targets.get("shared") else without_backing_images(described)
+    if cells.of(there):
+        definition = cells.bound(definition, record.spec, cells.of(there))
+    if definition is not described:
+        parameters[library.VIR_MIGRATE_PARAM_DEST_XML] = definition
+    if options.get("bandwidth"):
+        parameters[library.VIR_MIGRATE_PARAM_BANDWIDTH] = options["bandwidth"]
+    return parameters
 
 
 def to_copy(xml):

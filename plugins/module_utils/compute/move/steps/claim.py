@@ -73,6 +73,23 @@ def claim(host, uuid, token, peer=None, spec=None, **decided):
 def claim_room(host, uuid, token, peer, spec, kind=names.RESIZE, source=None, destination=None, limits=None,
                confirm_window=0, **_ignored):  # fmt: skip
     """Decide capacity, limits and group and write the claim under one hold of the host's lock."""
+    _check_decided(host, uuid, spec, source, destination)
+    check_source(peer, spec, source)
+    guards.check_grow_only(peer["migration"]["old_spec"]["flavor"], spec["flavor"])
+    before = _record_on_source(host, token, peer, spec)
+    migration = names.new_migration(token["op"], kind, source, destination, before, spec, host.now(), confirm_window)
+    incoming = before.replace(spec=spec, resources={}, migration=dict(migration, attempt=token["attempt"]))
+    incoming = moved(incoming, shared=host.effects.check_destination(incoming, peer.get("disks")))
+    arriving = spec if incoming.migration["shared"] else volumes.arriving(spec)
+    with host.store.host_lock():
+        resources = claims.without_volumes(host.effects.allocate(arriving, limits), arriving)
+        claimed = put(host, None, incoming.replace(resources=resources), "%s is claimed" % kind)
+        host.effects.expect_volumes(claimed, peer.get("volumes") or ())
+    return True
+
+
+def _check_decided(host, uuid, spec, source, destination):
+    """Raise unless placement decided that this instance comes to this host."""
     if spec is None or source is None or destination is None:
         raise MigrationNotReady(
             "nothing was placed on %s for %s" % (host.identity["name"], uuid), hint=hints.run_again()
@@ -82,11 +99,13 @@ def claim_room(host, uuid, token, peer, spec, kind=names.RESIZE, source=None, de
         raise InvalidInput("spec.uuid", spec["uuid"], "the instance that is moved, %s" % uuid)
     if destination["uuid"] != host.identity["uuid"]:
         raise MigrationConflict("%s goes to %s, this is %s" % (uuid, destination["name"], host.identity["name"]))
-    check_source(peer, spec, source)
+
+
+def _record_on_source(host, token, peer, spec):
+    """Return the record before the move. From the source it has only what the top of this file lists."""
     told = peer["migration"]
-    guards.check_grow_only(told["old_spec"]["flavor"], spec["flavor"])
-    before = Record(
-        uuid=uuid,
+    return Record(
+        uuid=spec["uuid"],
         name=spec["name"],
         project_id=spec["project_id"],
         role=IN,
@@ -100,15 +119,6 @@ def claim_room(host, uuid, token, peer, spec, kind=names.RESIZE, source=None, de
         power_state="running" if peer["power_state"] == "running" else "shutdown",
         lost_moves=[op for op in peer["lost_moves"] if op != token["op"]],
     )
-    migration = names.new_migration(token["op"], kind, source, destination, before, spec, host.now(), confirm_window)
-    incoming = before.replace(spec=spec, resources={}, migration=dict(migration, attempt=token["attempt"]))
-    incoming = moved(incoming, shared=host.effects.check_destination(incoming, peer.get("disks")))
-    arriving = spec if incoming.migration["shared"] else volumes.arriving(spec)
-    with host.store.host_lock():
-        resources = claims.without_volumes(host.effects.allocate(arriving, limits), arriving)
-        claimed = put(host, None, incoming.replace(resources=resources), "%s is claimed" % kind)
-        host.effects.expect_volumes(claimed, peer.get("volumes") or ())
-    return True
 
 
 def check_source(peer, spec, source):

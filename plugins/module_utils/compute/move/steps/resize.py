@@ -49,31 +49,42 @@ def begin(
         return False
     if record.role != OWN:
         raise MigrationConflict("%s is not owned by %s" % (uuid, host.identity["name"]), role=record.role)
-    planned, spec = spec, spec if kind == names.RESIZE else record.spec
     host.effects.check_movable(record)
     host.effects.check_disks(record)
     if record.op is None:
         if host.store.is_buried(op):
             raise has_just_ended(uuid)
-        guards.check_begin(record, kind, spec, host.effects.power_state(uuid))
-        guards.check_same_disks(record, planned or spec)
-        here = dict(host.identity, name=(source or host.identity)["name"])
-        migration = names.new_migration(op, kind, here, destination, record, spec, host.now(), confirm_window)
+        migration = _new_migration(host, op, kind, record, spec, source, destination, confirm_window)
         new = record.replace(op=op, phase=RESIZING, migration=migration)
         with host.store.host_lock():
             if names.same_host(migration):
                 new = claim_beside(host, new, limits)
             put(host, record, new, "%s begins" % kind)
     elif record.op == op and record.phase in (RESIZING, FROZEN):
-        if destination and destination["uuid"] != record.migration["destination"]["uuid"]:
-            raise MigrationConflict("the move of %s goes to %s" % (uuid, record.migration["destination"]["name"]))
-        taken = moved(record, attempt=attempt_of(record) + 1).replace(phase=RESIZING)
-        put(host, record, taken, "%s is taken up again" % record.migration["type"])
+        _take_up_again(host, record, destination)
     else:
         raise InstanceInvalidState(uuid, "task_state", record.task_state or record.phase, kind, op=record.op)
     record = host.store.read(uuid)
-    said = {"disks": host.effects.disks(record), "volumes": host.effects.tell_volumes(record)}
-    return dict(said, guest=host.effects.describe_live(record)) if kind == names.LIVE else said
+    described = {"disks": host.effects.disks(record), "volumes": host.effects.tell_volumes(record)}
+    return dict(described, guest=host.effects.describe_live(record)) if kind == names.LIVE else described
+
+
+def _new_migration(host, op, kind, record, planned, source, destination, confirm_window):
+    """Check that the instance may be moved. A migration keeps the request of the record, whatever was planned."""
+    spec = planned if kind == names.RESIZE else record.spec
+    guards.check_begin(record, kind, spec, host.effects.power_state(record.uuid))
+    guards.check_same_disks(record, planned or spec)
+    here = dict(host.identity, name=(source or host.identity)["name"])
+    return names.new_migration(op, kind, here, destination, record, spec, host.now(), confirm_window)
+
+
+def _take_up_again(host, record, destination):
+    """Begin a new attempt, so that a run which is still at work on the last one is fenced."""
+    decided = record.migration["destination"]
+    if destination and destination["uuid"] != decided["uuid"]:
+        raise MigrationConflict("the move of %s goes to %s" % (record.uuid, decided["name"]))
+    taken = moved(record, attempt=attempt_of(record) + 1).replace(phase=RESIZING)
+    put(host, record, taken, "%s is taken up again" % record.migration["type"])
 
 
 def freeze(host, uuid, token, peer=None, stop_timeout=60, **_ignored):
