@@ -56,12 +56,12 @@ class ActionModule(HostAction):
 
 def _taken_over(args, task_vars):
     """No seed: the guest keeps the one beside its disks."""
-    given = variables(task_vars, task_vars["inventory_hostname"], ("berth_state", "berth_locked"))
+    values = variables(task_vars, task_vars["inventory_hostname"], ("berth_state", "berth_locked"))
     return {
         "state": "taken_over",
         "uuid": args["spec"]["uuid"],
         "token": args["token"],
         "disks_of": args["take_over"],
         "timeout": args["timeout"],
-        **({"power_state": power_state(given)} if power_state(given) else {}),
+        **({"power_state": power_state(values)} if power_state(values) else {}),
     }

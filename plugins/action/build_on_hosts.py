@@ -29,10 +29,10 @@ class ActionModule(ControllerAction):
         wanted = {host: each for host, each in wanted.items() if each}
         results = ask(self, task_vars, wanted, "build_instances", {}, {"builds": wanted})
         found = answers(results)
-        told = {
+        by_host = {
             build["token"]: _answer(found[host], build["uuid"]) for host, asked in wanted.items() for build in asked
         }
-        return {**warnings(results), "build": plan["build"], "answers": told, "_ansible_verbose_override": True}
+        return {**warnings(results), "build": plan["build"], "answers": by_host, "_ansible_verbose_override": True}
 
     @staticmethod
     def _arguments(instances, task_vars):
@@ -40,8 +40,8 @@ class ActionModule(ControllerAction):
         found = []
         for name, instance in instances.items():
             try:
-                given = variables(task_vars, name, ["create_timeout"])
-                timeout = check_type_int(given.get("create_timeout", builds.TIMEOUT))
+                values = variables(task_vars, name, ["create_timeout"])
+                timeout = check_type_int(values.get("create_timeout", builds.TIMEOUT))
                 found.append(builds.arguments(task_vars, name, instance["spec"], instance["token"], timeout))
             except (AnsibleError, BerthError, TypeError):  # the module would refuse all of the host's builds
                 continue

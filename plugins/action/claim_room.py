@@ -22,10 +22,10 @@ class ActionModule(ControllerAction):
     def act(self, args, task_vars):
         plan = current_plan(task_vars)
         # From any instance: placement has checked that they are the same for all.
-        given = variables(task_vars, next(iter(plan["instances"])), ["berth_lost_hosts", *SHARED_CATALOG])
-        over_quota = after_the_claims(Catalog.from_variables(given).quotas) if given.get("berth_quotas") else None
+        values = variables(task_vars, next(iter(plan["instances"])), ["berth_lost_hosts", *SHARED_CATALOG])
+        over_quota = after_the_claims(Catalog.from_variables(values).quotas) if values.get("berth_quotas") else None
         while plan["claims"]:
-            self._claim(plan, task_vars, lost_hosts(given), over_quota)
+            self._claim(plan, task_vars, lost_hosts(values), over_quota)
             if plan["build"]:
                 break
             prepare_round(plan, new_token)
@@ -36,8 +36,8 @@ class ActionModule(ControllerAction):
         hosts = [host for host in plan["hosts"] if host in plan["claims"] or host in plan["withdraw"]]
         own = {"claims": plan["claims"], "withdraw": plan["withdraw"]}
         claims = answers(ask(self, task_vars, hosts, "claim", {}, own))
-        told, known = Telling(plan["rescan"]["told"]), replies(task_vars, "__berth_facts")
-        own = {"told": {host: told.to(known.get(host, {}).get("digests")) for host in plan["reachable"]}}
+        telling, known = Telling(plan["rescan"]["told"]), replies(task_vars, "__berth_facts")
+        own = {"told": {host: telling.to(known.get(host, {}).get("digests")) for host in plan["reachable"]}}
         about = {"about": plan["rescan"]["about"]}
         scans = answers(ask(self, task_vars, plan["reachable"], "rescan", about, own))
         commit(plan, plain(claims), plain(scans), lost, over_quota)

@@ -34,8 +34,8 @@ class ActionModule(ControllerAction):
         name = VOLUMES.name.check(args["name"], "berth_volume")
         uuid = volume_uuid(PROJECT.check(args["project"], "berth_project"), name)
         fleet = read_reports(task_vars, kvm_hosts(task_vars, args["hosts"]))
-        given = self.own_variables(task_vars, ["berth_lost_hosts", "berth_volumes_defined"])
-        host = volumes.to_delete(fleet, name, uuid, given.get("berth_volumes_defined") or {}, lost_hosts(given))
+        values = self.own_variables(task_vars, ["berth_lost_hosts", "berth_volumes_defined"])
+        host = volumes.to_delete(fleet, name, uuid, values.get("berth_volumes_defined") or {}, lost_hosts(values))
         result = {"volume": name, "project": args["project"], "host": host}
         if host is None:
             say("volume %s is on no host: nothing to remove" % name)
@@ -47,8 +47,8 @@ class ActionModule(ControllerAction):
                 hint=hints.run_again(),
             )
         if "error" in reply:
-            said = ". ".join(filter(None, (reply["error"].get("message"), reply["error"].get("hint"))))
-            return {**result, "failed": True, "msg": "%s: %s" % (host, said), "error": reply["error"]}
+            reason = ". ".join(filter(None, (reply["error"].get("message"), reply["error"].get("hint"))))
+            return {**result, "failed": True, "msg": "%s: %s" % (host, reason), "error": reply["error"]}
         verb = "would be" if self._task.check_mode else "is"
         say("volume %s on %s %s removed" % (name, host, verb))
         return {**result, "changed": reply["changed"]}

@@ -46,8 +46,8 @@ class ActionModule(ControllerAction):
         scans = plain(answers(ask(self, task_vars, hosts, "rescan", {})))
         silent = {host: reason_of(scan) for host, scan in scans.items() if "host_uuid" not in scan}
         new_volumes.decide(claimed, scans, silent, lost)
-        told = [scan for scan in scans.values() if "host_uuid" in scan]
-        over = volume_quotas.after_the_claims(located["instances"], claimed, told, quotas)
+        answered = [scan for scan in scans.values() if "host_uuid" in scan]
+        over = volume_quotas.after_the_claims(located["instances"], claimed, answered, quotas)
         over = {name: new_volumes.told(error) for name, error in over.items()}
         refused_of = {**new_volumes.failures(makings), **over}
         for making in claimed:  # all of an instance, or none: one that fails gets nothing
@@ -71,7 +71,7 @@ class ActionModule(ControllerAction):
 
 def refused(making, reply):
     """Why a host refused, its error code first, or that it did not answer."""
-    code, said = "HostUnreachable", reason_of(reply)
+    code, reason = "HostUnreachable", reason_of(reply)
     if "error" in reply:
-        code, _colon, said = said.partition(": ")
-    return "%s: volume %s on %s: %s" % (code, making.volume["name"], making.host, said)
+        code, _colon, reason = reason.partition(": ")
+    return "%s: volume %s on %s: %s" % (code, making.volume["name"], making.host, reason)

@@ -45,15 +45,20 @@ class ActionModule(ControllerAction):
 
     def _keep(self, plan, task_vars):
         """Keep the failures that no host remembers."""
-        told = {fault["uuid"] for faults in plan["faults"].values() for fault in faults}
+        faulty = {fault["uuid"] for faults in plan["faults"].values() for fault in faults}
         instances = plan["instances"].values()
-        failed = [each for each in instances if each["state"] == FAILED and each["uuid"] not in told]
-        errors = [(each, each["error"] or {"code": "Failed", "message": ""}) for each in failed]
+        failed = [instance for instance in instances if instance["state"] == FAILED and instance["uuid"] not in faulty]
+        errors = [(instance, instance["error"] or {"code": "Failed", "message": ""}) for instance in failed]
         failures = [
-            {"name": each["name"], "project": each["project"], "code": error["code"], "message": error["message"]}
-            for each, error in errors
+            {
+                "name": instance["name"],
+                "project": instance["project"],
+                "code": error["code"],
+                "message": error["message"],
+            }
+            for instance, error in errors
         ]
-        done = [each["uuid"] for each in instances if each["state"] != FAILED or each["uuid"] in told]
+        done = [instance["uuid"] for instance in instances if instance["state"] != FAILED or instance["uuid"] in faulty]
         failed_requests.settle(self, task_vars, "create", failures, done)
 
     def _withdraw_and_tell(self, plan, task_vars):

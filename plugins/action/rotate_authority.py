@@ -38,6 +38,6 @@ class ActionModule(ControllerAction):
             else trust.advance(directory, args["phase"], trust.wanted(task_vars, hosts))
         )
         if now.phase != before.phase:
-            told = TOLD[now.phase]
-            say(told % directory if "%s" in told else told)
+            message = TOLD[now.phase]
+            say(message % directory if "%s" in message else message)
         return {"changed": now.phase != before.phase, "phase": now.phase}

@@ -129,8 +129,8 @@ def _problem(fleet, name, uuid, lost):
 def _removed_by(fleet, uuid):
     """The hosts that say that they removed the instance."""
     names = {host_uuid: name for name, host_uuid in fleet.uuids().items()}
-    told = fleet.told_of(uuid)
-    return sorted(names[holder] for holder, note in told.items() if note.get("gone") and holder in names)
+    notes = fleet.told_of(uuid)
+    return sorted(names[holder] for holder, note in notes.items() if note.get("gone") and holder in names)
 
 
 def _failed(name, error):

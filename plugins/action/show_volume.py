@@ -31,19 +31,19 @@ class ActionModule(ControllerAction):
         if project is not None:
             PROJECT.check(project, "berth_project")
         fleet = read_reports(task_vars, kvm_hosts(task_vars, args["hosts"]))
-        given = self.own_variables(task_vars, ["berth_lost_hosts", "berth_volumes_defined"])
+        values = self.own_variables(task_vars, ["berth_lost_hosts", "berth_volumes_defined"])
         found = report_volume.held(fleet, name, project)
         if not found:
-            defined = given.get("berth_volumes_defined") or {}
-            volumes.check_none_silent(name, fleet.verdicts, lost_hosts(given))
+            defined = values.get("berth_volumes_defined") or {}
+            volumes.check_none_silent(name, fleet.verdicts, lost_hosts(values))
             volumes.check_known(fleet, name, defined)
             say("", "volume %s is on no host" % name)
         shown = self._described(task_vars, found)
         for parts in shown:
             say("", *report_volume.lines(parts, events_shown()))
         say("", *report.hosts_left_out(fleet.verdicts), "")
-        told = {name: [dict(part, host=host) for parts in shown for host, part in parts]} if shown else {}
-        return {**results_fact([], fleet.verdicts), "volumes": told}
+        described = {name: [dict(part, host=host) for parts in shown for host, part in parts]} if shown else {}
+        return {**results_fact([], fleet.verdicts), "volumes": described}
 
     def _described(self, task_vars, found):
         """[[(host, volume)]], each volume with its image and history. HostUnknown if a host does not tell them."""
@@ -54,9 +54,10 @@ class ActionModule(ControllerAction):
         replies = answers(ask(self, task_vars, wanted, "volume_info", {}, {"uuids": wanted})) if wanted else {}
         silent = {host: reason_of(reply) for host, reply in replies.items() if "volumes" not in reply}
         if silent:
-            said = ", ".join("%s (%s)" % entry for entry in sorted(silent.items()))
-            raise HostUnknown("the volume is on %s: the host gave no details" % said, hint=hints.run_again())
+            silent_hosts = ", ".join("%s (%s)" % entry for entry in sorted(silent.items()))
+            raise HostUnknown("the volume is on %s: the host gave no details" % silent_hosts, hint=hints.run_again())
         more = {(host, part["uuid"]): part for host, reply in replies.items() for part in reply["volumes"]}
         return [
-            [(host, {**told, **more.get((host, uuid), {})}) for host, told in pairs] for uuid, pairs in found.items()
+            [(host, {**volume, **more.get((host, uuid), {})}) for host, volume in pairs]
+            for uuid, pairs in found.items()
         ]

@@ -55,7 +55,7 @@ class ActionModule(ControllerAction):
 
     def _document(self, case, hosts, task_vars):
         findings = examine(case)
-        zones, groups, said = self._catalog(task_vars, hosts)
+        zones, groups, messages = self._catalog(task_vars, hosts)
         decisions, unread = self._decisions(task_vars)
         answers = plain(replies(task_vars, "__berth_facts"))
         known = {
@@ -67,7 +67,7 @@ class ActionModule(ControllerAction):
             "schema": SCHEMA,
             "by": WHO,
             "version": COLLECTION_VERSION,
-            "said": said + unread,
+            "said": messages + unread,
             **overview(Answers(case.fleet, case.in_inventory, zones, groups, **known, at=case.asked[1])),
             "findings": [found.to_dict() for found in findings],
             "counts": counted(findings),

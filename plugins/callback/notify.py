@@ -83,8 +83,8 @@ class CallbackModule(CallbackBase):
         elif action == "claim_room":
             self._claims(plain((result.result.get("ansible_facts") or {}).get("berth_plan") or {}))
         elif action == "delete_volume" and result.result.get("changed"):
-            told = {key: result.result[key] for key in ("volume", "project", "host")}
-            self._write({"event": "volume.delete", **plain(told)})
+            deleted = {key: result.result[key] for key in ("volume", "project", "host")}
+            self._write({"event": "volume.delete", **plain(deleted)})
         elif action in UPDATES:
             results = result.result.get("results")
             # our loops go over hosts
@@ -118,8 +118,8 @@ class CallbackModule(CallbackBase):
     def _end(self, outcomes):
         for outcome in outcomes:
             if outcome["state"] != "unchanged":
-                told = {key: outcome[key] for key in OUTCOME if outcome.get(key)}
-                self._write({"event": "instance.end", "instance": outcome["instance"], **told})
+                parts = {key: outcome[key] for key in OUTCOME if outcome.get(key)}
+                self._write({"event": "instance.end", "instance": outcome["instance"], **parts})
 
     def _write(self, event):
         at = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")

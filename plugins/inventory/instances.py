@@ -124,12 +124,12 @@ def read_hosts(sources, pattern, become):
     """Return {hosts, verdicts} as berth.kvm.host_facts reports them: it checks and limits every reply."""
     with tempfile.TemporaryDirectory(prefix="berth-") as room:
         report = os.path.join(room, "report.json")
-        given = {"__berth_report_file": report, "berth_kvm_hosts": pattern}
+        extra_vars = {"__berth_report_file": report, "berth_kvm_hosts": pattern}
         if not become:
-            given["ansible_become"] = False
+            extra_vars["ansible_become"] = False
         inventory = [part for source in sources for part in ("-i", source)]
         done = subprocess.run(
-            [playbook_command(), *inventory, "-e", json.dumps(given), "berth.kvm.host_facts"],
+            [playbook_command(), *inventory, "-e", json.dumps(extra_vars), "berth.kvm.host_facts"],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -140,8 +140,8 @@ def read_hosts(sources, pattern, become):
             with open(report, encoding="utf-8") as stream:
                 return json.load(stream)
         except FileNotFoundError:
-            said = " ".join((done.stderr or done.stdout).split())[-500:]
-            raise AnsibleParserError("the hosts of %s could not be read: %s" % (", ".join(sources), said)) from None
+            output = " ".join((done.stderr or done.stdout).split())[-500:]
+            raise AnsibleParserError("the hosts of %s could not be read: %s" % (", ".join(sources), output)) from None
 
 
 def _is_meant(path):
@@ -235,7 +235,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         super().parse(inventory, loader, path, cache)
         self._read_config_data(path)
         folder = os.path.dirname(os.path.abspath(path))
-        sources = [os.path.join(folder, os.path.expanduser(given)) for given in self.get_option("kvm_inventory")]
+        sources = [os.path.join(folder, os.path.expanduser(entry)) for entry in self.get_option("kvm_inventory")]
         for source in sources:
             if not os.path.exists(source):
                 raise AnsibleParserError("kvm_inventory: %s does not exist" % source)

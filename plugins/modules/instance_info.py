@@ -95,17 +95,17 @@ def read(host, uuids, console_lines=0):
             if shown["migration"]:
                 shown["migration"]["progress"] = transfer.read_progress(record.uuid)
             instances.append(shown)
-    mine = {record.uuid for record in records}
+    own = {record.uuid for record in records}
     for uuid, failure in sorted(failed_instances.read(host.store.state_dir).items()):
-        if uuid not in mine and (not uuids or uuid in uuids):
+        if uuid not in own and (not uuids or uuid in uuids):
             instances.append(failed_instances.describe(uuid, failure))
-    told = {instance["uuid"] for instance in instances}
-    known = [deleted.describe(host.store, check_uuid(uuid)) for uuid in uuids if uuid not in told]
+    reported = {instance["uuid"] for instance in instances}
+    known = [deleted.describe(host.store, check_uuid(uuid)) for uuid in uuids if uuid not in reported]
     instances += [instance for instance in known if instance]
     foreign = [
         {"uuid": uuid, "name": guest.name(), "state": state}
         for uuid, (guest, state) in sorted(found.items())
-        if uuid not in mine
+        if uuid not in own
     ]
     return instances, foreign
 

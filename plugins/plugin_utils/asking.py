@@ -36,12 +36,14 @@ def ask(
     """Host -> the raw result of the module there. ``host_arguments``: argument -> host -> value, where they differ."""
     names = list(dict.fromkeys(hosts))
     code_digest.of_files()  # once for all the processes that ask
-    given = {host: arguments_of(host, arguments, host_arguments or {}) for host in names}
+    host_args = {host: arguments_of(host, arguments, host_arguments or {}) for host in names}
     at_a_time = at_once(task_vars, bool(action._task.run_once))
-    seconds = {host: task_seconds(task_vars, host, module, given[host].get("state")) for host in names}
+    seconds = {host: task_seconds(task_vars, host, module, host_args[host].get("state")) for host in names}
 
-    def run_on(some: List[str]) -> Dict[str, Dict[str, Any]]:
-        return known_ansible.delegates().run_on(some, "berth.kvm." + module, given, action._task, at_a_time, seconds)
+    def run_on(several: List[str]) -> Dict[str, Dict[str, Any]]:
+        return known_ansible.delegates().run_on(
+            several, "berth.kvm." + module, host_args, action._task, at_a_time, seconds
+        )
 
     results = run_on(names)
     for _again in range(TRIES - 1 if _only_reads(module, arguments) else 0):

@@ -147,13 +147,13 @@ class Authority:
         keys = [authority.certificate.public_key() for authority in made]
         try:
             theirs = x509.load_pem_x509_certificates(held["authority"].encode())
-            mine = all(certificate.public_key() in keys for certificate in theirs)
-            if mine and held["certificate"]:
+            is_ours = all(certificate.public_key() in keys for certificate in theirs)
+            if is_ours and held["certificate"]:
                 certificate = x509.load_pem_x509_certificate(held["certificate"].encode())
-                mine = any(authority.has_signed(certificate) for authority in made)
+                is_ours = any(authority.has_signed(certificate) for authority in made)
         except (ValueError, TypeError):
-            mine = False
-        if not mine:
+            is_ours = False
+        if not is_ours:
             raise CertificateForeign(
                 "the host has certificates for %s that another authority signed" % self.kind,
                 hint=input_hints.keep_foreign_certificates(),

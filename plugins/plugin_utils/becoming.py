@@ -26,11 +26,11 @@ def explained(become, host, result):
     if result.get("error_code") != "ModuleFailed" or not become:
         return result
     method = become.name.rpartition(".")[2]
-    said = words_of(method, result["error"]["message"])
-    if not said:
+    message = words_of(method, result["error"]["message"])
+    if not message:
         return result
     error = BecomeFailed(
-        "%s: the login user cannot become root with %s: %s" % (host, method, said),
+        "%s: the login user cannot become root with %s: %s" % (host, method, message),
         hint=fleet_hints.allow_become(host, method),
     )
     return {"failed": True, "changed": False, **error.to_result()}

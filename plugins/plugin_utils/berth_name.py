@@ -16,18 +16,18 @@ MOST_AT_ONCE = 1000
 PATTERN = re.compile(r"[\s,:;!&*?\[\]{}]")  # characters in no name; playbooks/read_requested.yml has it too
 
 
-def check_counts(given: Dict[str, Any]) -> None:
+def check_counts(values: Dict[str, Any]) -> None:
     """Check how many instances berth_name stands for."""
-    count = given.get("berth_count", 1)
+    count = values.get("berth_count", 1)
     if not re.fullmatch("[0-9]{1,4}", str(count)) or not 1 <= int(count) <= MOST_AT_ONCE:
         raise InvalidInput("berth_count", count, "a whole number from 1 to %d" % MOST_AT_ONCE)
-    least = count if given.get("berth_min_count") in (None, "") else given["berth_min_count"]
+    least = count if values.get("berth_min_count") in (None, "") else values["berth_min_count"]
     if not re.fullmatch("[0-9]{1,4}", str(least)) or not 1 <= int(least) <= int(count):
         raise InvalidInput("berth_min_count", least, "a whole number from 1 to berth_count, %s" % count)
 
 
-def check_name(given: Dict[str, Any]) -> None:
+def check_name(values: Dict[str, Any]) -> None:
     """Check that berth_name is one name: Ansible would take a pattern or list for other hosts, or fail on it."""
-    name = given.get("berth_name", "")
+    name = values.get("berth_name", "")
     if PATTERN.search(str(name)):
         raise InvalidInput("berth_name", name, "the name of one instance", hint=input_hints.select_several())

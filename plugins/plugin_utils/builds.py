@@ -18,17 +18,17 @@ TIMEOUT = 600  # seconds
 def arguments(task_vars, name, spec, token, timeout=TIMEOUT):
     """``name`` is the inventory name. The seed is made here, so that no secret is in the plan or in a task's arguments.
     BerthError if the instance's variables are wrong."""
-    given = variables(task_vars, name, (*CATALOG, *INSTANCE, "berth_locked", "berth_mend", "berth_shutdown_timeout"))
-    _spec, seed = build_request({**given, "inventory_hostname": name}, Catalog.from_variables(given))
-    mends = is_true(given, "berth_mend")
+    values = variables(task_vars, name, (*CATALOG, *INSTANCE, "berth_locked", "berth_mend", "berth_shutdown_timeout"))
+    _spec, seed = build_request({**values, "inventory_hostname": name}, Catalog.from_variables(values))
+    mends = is_true(values, "berth_mend")
     seed["network_config"] = network_config(spec["networks"])  # with the addresses from pools
     wanted = {"state": "present", "uuid": spec["uuid"], "spec": spec, "seed": seed, "timeout": timeout}
     if mends:
         wanted["mend"] = True
-    if power_state(given):
-        wanted["power_state"] = power_state(given)
-    if "berth_shutdown_timeout" in given:
-        wanted["shutdown_timeout"] = given["berth_shutdown_timeout"]
+    if power_state(values):
+        wanted["power_state"] = power_state(values)
+    if "berth_shutdown_timeout" in values:
+        wanted["shutdown_timeout"] = values["berth_shutdown_timeout"]
     if token:
         wanted["token"] = token
     return wanted

@@ -39,11 +39,11 @@ class ControllerAction(ActionBase):
             return self._failed(error, task_vars)
 
     def _report(self, task_vars, result):
-        told, each_ends = self.reported(result), host_ends.PART in task_vars
+        report, each_ends = self.reported(result), host_ends.PART in task_vars
         if each_ends:
             host_ends.note(self, task_vars, result)
-        if told is not None:
-            (host_ends if each_ends else run_report).end(self, task_vars, told)
+        if report is not None:
+            (host_ends if each_ends else run_report).end(self, task_vars, report)
 
     def _failed(self, error, task_vars):
         result = {"failed": True, **visible_all(error.to_result())}

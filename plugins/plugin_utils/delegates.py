@@ -227,17 +227,17 @@ class _Asked:
     def hear(self):
         """Receive one message; return false if no more will come."""
         try:
-            kind, said = self.receiver.recv()
+            kind, content = self.receiver.recv()
         except (EOFError, OSError):
             return False
         if kind == "result":
-            self.result = said
+            self.result = content
         elif kind == "begun":
             self.begun = True
         elif self._messages < MAX_MESSAGES:
             self._messages += 1
             with contextlib.suppress(OSError):  # the controller was killed, and this process will end by itself
-                self._queue.send_display(kind, *said[0], **said[1])
+                self._queue.send_display(kind, *content[0], **content[1])
         return True
 
     def has_answered(self):
@@ -306,14 +306,18 @@ class _Results:
         """Up to 2.20 the argument is a result that contains its task and host; since 2.21 host, task and result."""
         result = sent[-1]._return_data if len(sent) == 1 else sent[-1].as_result_dict(for_round_trip=True)
         # Ansible shows these unchanged, and they contain the host's words: what ssh said, which Python was found.
-        told = {key: value for key, value in result.items() if key not in ("exception", "deprecations", "invocation")}
-        if "msg" in told:
-            told["msg"] = shown(told["msg"]).removeprefix("Task failed: ")  # every failure of a task begins so
-        if "warnings" in told:
-            told["warnings"] = [shown(warning) for warning in told["warnings"]]
-        self._sender.send(("result", told))
+        forwarded = {
+            key: value for key, value in result.items() if key not in ("exception", "deprecations", "invocation")
+        }
+        if "msg" in forwarded:
+            forwarded["msg"] = shown(forwarded["msg"]).removeprefix(
+                "Task failed: "
+            )  # every failure of a task begins so
+        if "warnings" in forwarded:
+            forwarded["warnings"] = [shown(warning) for warning in forwarded["warnings"]]
+        self._sender.send(("result", forwarded))
 
 
-def shown(said):
+def shown(message):
     """One visible line of a text, which for a warning is in an object."""
-    return visible(" ".join(str(said.event.msg if hasattr(said, "event") else said).split()))
+    return visible(" ".join(str(message.event.msg if hasattr(message, "event") else message).split()))

@@ -50,9 +50,9 @@ def settle(
     try:
         for failure in failures:
             uuid = instance_uuid(failure["project"], failure["name"])
-            said = {**about, **failure, "uuid": uuid, "message": clean(failure["message"], LONGEST)}
+            document = {**about, **failure, "uuid": uuid, "message": clean(failure["message"], LONGEST)}
             with state_directory.opened(FOLDER, make=True) as folder:
-                data = json.dumps(said).encode("ascii")
+                data = json.dumps(document).encode("ascii")
                 state_directory.write_bounded(folder, uuid + ".json", data, OURS, ALL_BYTES, DAYS)
     except BerthError as error:
         warn("The failure of this request is not remembered: %s" % error)
@@ -71,18 +71,22 @@ def known(hosts: Collection[str]) -> Dict[str, Dict[str, Any]]:
     with contextlib.suppress(BerthError), state_directory.opened(FOLDER) as folder:
         for name in filter(OURS.fullmatch, os.listdir(folder) if folder is not None else ()):
             with contextlib.suppress(OSError, ValueError, RecursionError):
-                said = clean_all(json.loads(read_whole(folder, name)))
-                if _is_whole(said) and said["uuid"] + ".json" == name and not set(hosts).isdisjoint(said["hosts"]):
-                    found[said["uuid"]] = said
+                request = clean_all(json.loads(read_whole(folder, name)))
+                if (
+                    _is_whole(request)
+                    and request["uuid"] + ".json" == name
+                    and not set(hosts).isdisjoint(request["hosts"])
+                ):
+                    found[request["uuid"]] = request
     return found
 
 
-def line(said: Mapping[str, str]) -> str:
-    return "%(operation)s failed at %(at)s by %(who)s in run %(run)s: %(code)s: %(message)s" % said
+def line(request: Mapping[str, str]) -> str:
+    return "%(operation)s failed at %(at)s by %(who)s in run %(run)s: %(code)s: %(message)s" % request
 
 
-def _is_whole(said: Any) -> bool:
+def _is_whole(request: Any) -> bool:
     """Whether nothing is missing: people may have edited the file."""
-    if not isinstance(said, dict) or not isinstance(said.get("hosts"), list):
+    if not isinstance(request, dict) or not isinstance(request.get("hosts"), list):
         return False
-    return all(isinstance(text, str) for text in [*(said.get(name) for name in TEXTS), *said["hosts"]])
+    return all(isinstance(text, str) for text in [*(request.get(name) for name in TEXTS), *request["hosts"]])

@@ -28,8 +28,8 @@ def owner(places: Iterable[Place]) -> Optional[Place]:
 def by_hand(name: str, places: Iterable[Place]) -> List[str]:
     """What somebody changed in libvirt's definition of the guest."""
     place = owner(places)
-    said = drift.of_domain(name, place["domain_differs"]) if place else None
-    return [said] if said else []
+    difference = drift.of_domain(name, place["domain_differs"]) if place else None
+    return [difference] if difference else []
 
 
 class InventoryDifferences:
@@ -51,8 +51,8 @@ class InventoryDifferences:
     def request(self, name: str) -> Optional[Document]:
         """The request of an instance of the inventory, None if it is invalid."""
         try:
-            given = {**variables(self._task_vars, name, INSTANCE), "inventory_hostname": name}
-            return build_request(given, self.catalogs.of(name))[0]
+            values = {**variables(self._task_vars, name, INSTANCE), "inventory_hostname": name}
+            return build_request(values, self.catalogs.of(name))[0]
         except BerthError:
             return None
 

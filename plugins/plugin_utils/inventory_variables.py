@@ -31,9 +31,9 @@ MARKS = frozenset(("berth_flavor", "berth_present_flavor", ERROR))
 INSTANCE = (*catalog_schema.INSTANCE, "berth_user_data")
 
 
-def lost_hosts(given):
+def lost_hosts(values):
     """berth_lost_hosts as a list; with -e it is text, names separated by commas."""
-    value = given.get("berth_lost_hosts") or []
+    value = values.get("berth_lost_hosts") or []
     if isinstance(value, str):
         return [name.strip() for name in value.split(",")]
     return ListOf(Text()).check(value, "berth_lost_hosts")

@@ -34,9 +34,9 @@ def too_old(read: Any, most: Optional[int]) -> Optional[str]:
     age = int(time.time()) - read["at"] if _is_own(read) else None
     if age is not None and 0 <= age <= most:
         return None
-    said = "are %d s old" % age if age is not None and age >= 0 else "are of an unknown age"
+    text = "are %d s old" % age if age is not None and age >= 0 else "are of an unknown age"
     return "its cached facts %s, and only facts of at most %d s are used: %s" % (
-        said,
+        text,
         most,
         host_hints.read_facts_first(),
     )

@@ -36,8 +36,8 @@ def warn_of_misplaced(instances: Mapping[str, Mapping[str, Any]], others: Sequen
             if not any(name in other and other[name] == value for other in others):
                 found.setdefault(name, []).append(instance)
     for name, names in sorted(found.items()):
-        said = "%s: %s is a setting of KVM hosts and does nothing on an instance" % (listed(names), name)
-        warn("%s. %s" % (said, input_hints.set_on_kvm_host(name)))
+        text = "%s: %s is a setting of KVM hosts and does nothing on an instance" % (listed(names), name)
+        warn("%s. %s" % (text, input_hints.set_on_kvm_host(name)))
 
 
 def listed(names: List[str]) -> str:

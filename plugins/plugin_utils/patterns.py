@@ -17,13 +17,13 @@ NAMES_HOSTS = (
 )
 
 
-def check_patterns(limit: Optional[str], given: Mapping[str, Any]) -> None:
+def check_patterns(limit: Optional[str], extra_vars: Mapping[str, Any]) -> None:
     """Ansible takes a pattern in which no host is named, as a shell variable that is not set leaves it, for all hosts."""
     if limit is not None and _is_blank(_lines(limit) if limit.startswith("@") else limit):
         raise InvalidInput("--limit", limit, NAMES_HOSTS)
     for variable in PATTERNS:
-        if variable in given and _is_blank(given[variable]):
-            raise InvalidInput(variable, given[variable], NAMES_HOSTS)
+        if variable in extra_vars and _is_blank(extra_vars[variable]):
+            raise InvalidInput(variable, extra_vars[variable], NAMES_HOSTS)
 
 
 def _is_blank(pattern: Any) -> bool:

@@ -43,16 +43,16 @@ class Settings(NamedTuple):
 
 def settings(action: Any, task_vars: Dict[str, Any], directory: Optional[str] = None) -> Settings:
     """From the variables of the task's host (-e gives text). Check mode keeps no receipts. Raises InvalidInput."""
-    given = action.own_variables(task_vars, VARIABLES)
+    values = action.own_variables(task_vars, VARIABLES)
     found = {
-        name: Whole(least, 1 << 20, unit).check(number(given.get(name, default)), name)
+        name: Whole(least, 1 << 20, unit).check(number(values.get(name, default)), name)
         for name, least, unit, default in (
             ("berth_receipts_mb", 0, "MiB", MB),
             ("berth_receipts_days", 1, "days", DAYS),
         )
     }
     most = 0 if action._task.check_mode else found["berth_receipts_mb"] << 20
-    return Settings(directory or given.get("berth_receipt_dir") or None, most, found["berth_receipts_days"])
+    return Settings(directory or values.get("berth_receipt_dir") or None, most, found["berth_receipts_days"])
 
 
 def keep(keeping: Settings, operation: str, decision: Any, again: bool = False) -> Optional[str]:
@@ -97,10 +97,10 @@ def explained(path: str, receipt: Dict[str, Any], fleet: List[Any], names: Seque
     they are computed again."""
     try:
         if receipt["matrix"] is None:
-            told = [document(answer) for answer in decide_again(receipt, fleet).requests]
+            requests = [document(answer) for answer in decide_again(receipt, fleet).requests]
         else:
-            told = list(documents(receipt["matrix"], names))
-        return [next(each for each in told if each["name"] == name) for name in names]
+            requests = list(documents(receipt["matrix"], names))
+        return [next(request for request in requests if request["name"] == name) for name in names]
     except ReceiptInvalid as error:
         raise of_file(path, error) from None
     except (AttributeError, LookupError, StopIteration, TypeError, ValueError):

@@ -28,7 +28,7 @@ def recent(keeping: receipts.Settings) -> List[Dict[str, Any]]:
             _head, receipt, fleet = receipts.read(path)
             if receipt["matrix"] is not None:  # deciding again takes too long in such a large fleet
                 names = sorted(head["instances"])
-                found += [_decision(head, told) for told in receipts.explained(path, receipt, fleet, names)]
+                found += [_decision(head, request) for request in receipts.explained(path, receipt, fleet, names)]
     return found[:MOST]
 
 

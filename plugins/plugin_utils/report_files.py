@@ -18,11 +18,11 @@ ABOUT = "berth.kvm.report"  # near the beginning of both files
 FOLDER, ENDING = "report", ".html"
 
 
-def page_path(given: Optional[str]) -> str:
+def page_path(value: Optional[str]) -> str:
     """The full path of the page to write. Raises InvalidInput, before anything is written, if it must not be."""
-    path = os.path.abspath(given or _default())
+    path = os.path.abspath(value or _default())
     if not path.endswith(ENDING) or os.path.basename(path) == ENDING:
-        raise InvalidInput(VARIABLE, given, "a file name that ends in .html")
+        raise InvalidInput(VARIABLE, value, "a file name that ends in .html")
     for file in (path, data_path(path)):
         _check_replaceable(file)
     return path

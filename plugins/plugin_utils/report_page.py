@@ -204,14 +204,14 @@ def _findings(findings: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _groups(groups: Iterable[Mapping[str, Any]], all_answered: bool) -> Table:
-    kept = _text("kept", "good") if all_answered else _text("kept on the hosts that answered", "warn")
+    state = _text("kept", "good") if all_answered else _text("kept on the hosts that answered", "warn")
     rows = [
         [
             _text(group["name"], "name"),
             _text(group["project"]),
             _text(group["policy"] or "not in the catalog"),
             Cell([Line("%s on %s" % (member["name"], member["host"])) for member in group["members"]] or [Line("-")]),
-            Cell([Line("broken: " + group["broken"], "bad")]) if group["broken"] else kept,
+            Cell([Line("broken: " + group["broken"], "bad")]) if group["broken"] else state,
         ]
         for group in groups
     ]
@@ -310,12 +310,12 @@ def _cells(cells: Sequence[Mapping[str, Any]]) -> List[Line]:
     lines = []
     for cell in cells[:MOST_CELLS]:
         measures = cell["resources"]
-        said = ", ".join(
+        uses = ", ".join(
             "%s of %s %s" % (number(measure["used"]), number(measure["limit"]), NAMES[name])
             for name, measure in measures.items()
         )
         most = max((measure["percent"] for measure in measures.values()), default=0)
-        lines.append(Line("%d: %s" % (cell["id"], said), "heat", level(most)))
+        lines.append(Line("%d: %s" % (cell["id"], uses), "heat", level(most)))
     if len(cells) > MOST_CELLS:
         lines.append(Line("and %d more" % (len(cells) - MOST_CELLS)))
     return lines or [Line("-")]

@@ -131,8 +131,8 @@ class Signed:
             .add_extension(x509.CRLNumber(len(self.revoked)), critical=False)
         )
         for number in sorted(self.revoked):
-            one = x509.RevokedCertificateBuilder().serial_number(number).revocation_date(begin).build()
-            builder = builder.add_revoked_certificate(one)
+            entry = x509.RevokedCertificateBuilder().serial_number(number).revocation_date(begin).build()
+            builder = builder.add_revoked_certificate(entry)
         return builder.sign(self.authority.key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM).decode()
 
 

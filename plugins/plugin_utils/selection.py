@@ -46,15 +46,15 @@ def check_explicit(names: List[str], explicit: bool, operation: str, hint: str) 
 
 def _check_nothing_selected(task_vars: Dict[str, Any]) -> None:
     """Raise if a selection was given: no instance matches it."""
-    given = [name for name in ("ansible_limit", "berth_name", "berth_instances") if task_vars.get(name) is not None]
-    words = ["%s=%s" % (name.replace("ansible_", "--"), task_vars[name]) for name in given]
-    if len(words) > 1 and given[0] == "ansible_limit":
+    selecting = [name for name in ("ansible_limit", "berth_name", "berth_instances") if task_vars.get(name) is not None]
+    selections = ["%s=%s" % (name.replace("ansible_", "--"), task_vars[name]) for name in selecting]
+    if len(selections) > 1 and selecting[0] == "ansible_limit":
         raise InstanceNotFound(
-            "no instance is in both %s" % " and ".join(words), hint=input_hints.select_in_one_place()
+            "no instance is in both %s" % " and ".join(selections), hint=input_hints.select_in_one_place()
         )
-    if words:
-        hint = did_you_mean(task_vars[given[0]], names_by_uuid(task_vars).values(), "instance")
-        raise InstanceNotFound("%s selects no instance" % words[0], hint=hint)
+    if selections:
+        hint = did_you_mean(task_vars[selecting[0]], names_by_uuid(task_vars).values(), "instance")
+        raise InstanceNotFound("%s selects no instance" % selections[0], hint=hint)
 
 
 def _meant(task_vars: Dict[str, Any], hosts: List[str]) -> List[str]:
@@ -84,8 +84,8 @@ def no_kvm_hosts(task_vars: Dict[str, Any]) -> NoHostAnswered:
         return NoHostAnswered(
             "berth_kvm_hosts=%s selects no host" % pattern, hint=did_you_mean(pattern, known, "group")
         )
-    said = "the inventory has no KVM host: its group kvm_hosts has none"
-    return NoHostAnswered(said, hint=input_hints.name_group_of_hosts(nearest("kvm_hosts", groups)))
+    message = "the inventory has no KVM host: its group kvm_hosts has none"
+    return NoHostAnswered(message, hint=input_hints.name_group_of_hosts(nearest("kvm_hosts", groups)))
 
 
 def _check_no_kvm_host(name: str, hosts: List[str]) -> None:
@@ -129,8 +129,8 @@ def warn_of_lost(lost: Iterable[str], hosts: List[str], fleet: Fleet) -> None:
     """Report lost hosts that are not in the inventory and that no host remembers. No correction is suggested: nobody
     should guess which host to give up."""
     places = [place for notes in fleet.notes.values() for note in notes.values() for place in hosts_named(note)]
-    told = {place[key] for place in places for key in ("host", "host_uuid")}
-    for name in sorted(set(lost) - told - set(hosts)):
+    known = {place[key] for place in places for key in ("host", "host_uuid")}
+    for name in sorted(set(lost) - known - set(hosts)):
         warn(
             "berth_lost_hosts: there is no KVM host %s, and no host remembers that one of these instances was on it. "
             "The inventory has %s" % (name, ", ".join(sorted(hosts)))

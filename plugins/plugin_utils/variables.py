@@ -143,13 +143,13 @@ def check_variables(action: Any, task_vars: Dict[str, Any], kvm_hosts: Iterable[
     play, and InvalidInput for a value that CHECKED refuses. Warn of settings of KVM hosts that are set on an
     instance."""
     check_patterns(task_vars.get("ansible_limit"), action.own_variables(task_vars, PATTERNS))
-    given = load_extra_vars(action._loader)
-    if LEFT_OVER in given:
-        raise InvalidInput("-e", given[LEFT_OVER], "name=value", hint=input_hints.quote_value())
+    extra_vars = load_extra_vars(action._loader)
+    if LEFT_OVER in extra_vars:
+        raise InvalidInput("-e", extra_vars[LEFT_OVER], "name=value", hint=input_hints.quote_value())
     hosts, of_kvm = [str(name) for name in task_vars["groups"]["all"]], frozenset(kvm_hosts)
     values = {host: raw_vars(task_vars, host) for host in hosts}
     own = _names(action.own_variables(task_vars, [OWN]).get(OWN))
-    errors = _errors(task_vars, values, _unknown(task_vars) - own, given)
+    errors = _errors(task_vars, values, _unknown(task_vars) - own, extra_vars)
     if errors:
         raise joined(errors)
     settings = {
@@ -164,9 +164,9 @@ def check_variables(action: Any, task_vars: Dict[str, Any], kvm_hosts: Iterable[
 
 
 def _errors(
-    task_vars: Dict[str, Any], values: Mapping[str, Mapping[str, Any]], of_play: Set[str], given: Mapping[str, Any]
+    task_vars: Dict[str, Any], values: Mapping[str, Mapping[str, Any]], of_play: Set[str], extra_vars: Mapping[str, Any]
 ) -> List[BerthError]:
-    """An error for each unknown variable of any host, of the play (``of_play``) or of -e (``given``), then for each value
+    """An error for each unknown variable of any host, of the play (``of_play``) or of -e (``extra_vars``), then for each value
     that CHECKED refuses."""
     found: Dict[str, List[str]] = {variable: [] for variable in of_play}
     wrong: Dict[Tuple[str, str], List[str]] = {}
@@ -177,7 +177,7 @@ def _errors(
             wrong.setdefault(fault, []).append(host)
 
     def where(variable: str, names: List[str]) -> str:
-        return "-e" if variable in given else _where(names, list(values))
+        return "-e" if variable in extra_vars else _where(names, list(values))
 
     errors: List[BerthError] = [_error(variable, where(variable, names)) for variable, names in sorted(found.items())]
     if errors:
@@ -212,8 +212,8 @@ def _wrong_of(task_vars: Dict[str, Any], host: str, values: Mapping[str, Any]) -
 
 def _names(own: Any) -> Set[str]:
     """With -e it is text, names separated by commas."""
-    given = own.replace(",", " ").split() if isinstance(own, str) else own or []
-    return set(ListOf(Text()).check(given, OWN))
+    names = own.replace(",", " ").split() if isinstance(own, str) else own or []
+    return set(ListOf(Text()).check(names, OWN))
 
 
 def _where(names: List[str], hosts: List[str]) -> str:

@@ -14,10 +14,10 @@ from ..module_utils.model.volumes import volume_uuid
 from .inventory_variables import lost_hosts, variables
 
 
-def wanted_disks(task_vars, fleet, name, found, given, run):
+def wanted_disks(task_vars, fleet, name, found, values, run):
     """{disks, project, volumes, new_volumes, grown_volumes} that the inventory gives the instance; no volumes if it does not
     mention any."""
-    project, disks = project_of(given), _disks(task_vars, name)
+    project, disks = project_of(values), _disks(task_vars, name)
     wanted = _volumes(task_vars, name, project)
     if wanted is None:
         return {"disks": disks, "project": project}
@@ -62,11 +62,11 @@ def _disks(task_vars, name):
 
 def _volumes(task_vars, name, project):
     """The volumes that the inventory gives the instance, checked; None if it does not mention any."""
-    given = variables(task_vars, name, ["berth_volumes", "berth_volumes_defined"])
-    if given.get("berth_volumes") is None:
+    values = variables(task_vars, name, ["berth_volumes", "berth_volumes_defined"])
+    if values.get("berth_volumes") is None:
         return None
-    wanted = INSTANCE["berth_volumes"].check(given["berth_volumes"], "berth_volumes")
-    defined = VOLUMES.check(given.get("berth_volumes_defined") or {}, "berth_volumes_defined")
+    wanted = INSTANCE["berth_volumes"].check(values["berth_volumes"], "berth_volumes")
+    defined = VOLUMES.check(values.get("berth_volumes_defined") or {}, "berth_volumes_defined")
     return [
         {**entry, **defined_volume(entry["name"], defined), "uuid": volume_uuid(project, entry["name"])}
         for entry in wanted

@@ -28,9 +28,9 @@ def watching(action, command, see):
             if os.getppid() != controller:
                 return  # the controller was killed: nobody reads any more, and the module continues by itself
             with contextlib.suppress(Exception):
-                said = onlooker._low_level_execute_command(command)
-                if said["rc"] == 0 and not ended.is_set():
-                    see(said["stdout"])
+                reply = onlooker._low_level_execute_command(command)
+                if reply["rc"] == 0 and not ended.is_set():
+                    see(reply["stdout"])
 
     # A look may hang as long as the connection does: it must not delay the end of the task.
     thread = threading.Thread(target=look, daemon=True)

@@ -64,11 +64,11 @@ class Catalogs:
             self._raw[name] = raw_vars(self._task_vars, name)
         return self._raw[name]
 
-    def _instances(self, names: List[str], kvm_hosts: Set[str], given: Set[str]) -> List[str]:
+    def _instances(self, names: List[str], kvm_hosts: Set[str], extra_vars: Set[str]) -> List[str]:
         """All instances, those of the inventory first: in the same order whatever is selected."""
         marks = {"berth_flavor"}
-        if marks & given:  # -e gives it to all hosts: other variables that are not for all mark an instance then
-            marks = {*INSTANCE, "berth_uuid"} - given - set(self._raw_of(LOCALHOST))
+        if marks & extra_vars:  # -e gives it to all hosts: other variables that are not for all mark an instance then
+            marks = {*INSTANCE, "berth_uuid"} - extra_vars - set(self._raw_of(LOCALHOST))
         known = [str(name) for name in self._task_vars["groups"]["all"]]
         found = [
             name

@@ -25,10 +25,10 @@ class Detached:
             _live(reading, work, longest)
         os.close(reading)
 
-    def go(self, word):
-        """Start the work. ``word`` is its argument, which JSON must be able to represent."""
+    def go(self, argument):
+        """Start the work. JSON must be able to represent the ``argument``."""
         with open(self._writing, "w", encoding="utf-8") as file:
-            json.dump(word, file)
+            json.dump(argument, file)
 
 
 def _live(reading, work, longest):
@@ -38,9 +38,9 @@ def _live(reading, work, longest):
         os.chdir("/")
         _keep_only(reading)
         with open(reading, encoding="utf-8") as file:
-            word = file.read()
-        if word:
-            work(json.loads(word))
+            argument = file.read()
+        if argument:
+            work(json.loads(argument))
     finally:
         os._exit(0)
 

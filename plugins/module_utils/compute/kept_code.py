@@ -22,17 +22,17 @@ def kept_zip(digest, may_keep, sent=None):
     """Return the zip of a module, in base64 as Ansible's wrapper needs it: an empty one if the code is kept here, from where
     Python then imports it. If it is neither kept here nor sent, report that and end the run before anything of the module has run."""
     _forget_the_folder()
-    kept = _read(_name_of(digest), may_keep)
-    if not kept and sent is None:
+    code = _read(_name_of(digest), may_keep)
+    if not code and sent is None:
         import json
 
         sys.stdout.write(json.dumps({"missing_code": digest}) + "\n")
         raise SystemExit(0)
-    if not kept and may_keep:
-        kept = _keep(_name_of(digest), sent)
-    if not kept:
+    if not code and may_keep:
+        code = _keep(_name_of(digest), sent)
+    if not code:
         return sent
-    sys.meta_path.insert(0, Importer(kept))
+    sys.meta_path.insert(0, Importer(code))
     return NO_FILES
 
 
@@ -123,8 +123,8 @@ def _read(name, may_touch):
             found = os.fstat(file)
             if not stat.S_ISREG(found.st_mode) or found.st_size > MOST_BYTES:
                 return None
-            said, code = opened.read(32), opened.read()
-            if said != _digest(name, code):
+            digest, code = opened.read(32), opened.read()
+            if digest != _digest(name, code):
                 return None
             if may_touch and abs(time.time() - found.st_mtime) > DAY:
                 os.utime(file)

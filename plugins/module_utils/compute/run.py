@@ -49,8 +49,8 @@ def run(arguments, timeout=TIMEOUT, error=BuildFailed, over=None):
     if done.returncode in OVER or b"annot allocate memory" in done.stderr:
         raise (over or error)("%s was ended: it took more CPU time or memory than it may" % name)
     if done.returncode:
-        said = done.stderr.decode("utf-8", "replace").strip()[-500:]
-        raise error("%s failed with %d: %s" % (name, done.returncode, said))
+        stderr = done.stderr.decode("utf-8", "replace").strip()[-500:]
+        raise error("%s failed with %d: %s" % (name, done.returncode, stderr))
     return done.stdout.decode("utf-8", "replace")
 
 

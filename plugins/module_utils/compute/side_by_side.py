@@ -23,7 +23,7 @@ def run(work, items, at_once, seconds):
     fork.
     """
     end = time.monotonic() + seconds
-    waiting, running, said = list(enumerate(items)), {}, [b""] * len(items)
+    waiting, running, outputs = list(enumerate(items)), {}, [b""] * len(items)
     while waiting or running:
         while waiting and len(running) < at_once:
             at, item = waiting.pop(0)
@@ -37,12 +37,12 @@ def run(work, items, at_once, seconds):
         for pipe in ready:
             at, process = running[pipe]
             part = os.read(pipe, PART)
-            said[at] += part
+            outputs[at] += part
             if not part:
                 os.close(pipe)
                 os.waitpid(process, 0)
                 del running[pipe]
-    return [_read(text) for text in said]
+    return [_read(text) for text in outputs]
 
 
 def _start(work, item):

@@ -41,14 +41,14 @@ def give(instances: Mapping[str, Instance], held: Index, silent: Mapping[str, st
                 _hold(instance, held)
 
 
-def held_by(instances: Mapping[str, Instance], told: Mapping[str, Iterable[Mapping[str, Any]]]) -> Index:
-    """Who has which address. ``told``: host -> the instances that it reports. For the plan's ``instances`` only the
+def held_by(instances: Mapping[str, Instance], reported: Mapping[str, Iterable[Mapping[str, Any]]]) -> Index:
+    """Who has which address. ``reported``: host -> the instances that it reports. For the plan's ``instances`` only the
     report of their own host counts."""
     homes = {instance["uuid"]: instance.get("host") for instance in instances.values()}
     return addresses(
         {
             host: [record for record in records if homes.get(record["uuid"]) in (None, host)]
-            for host, records in told.items()
+            for host, records in reported.items()
         }
     )
 
@@ -80,10 +80,10 @@ def choose_again(instance: Instance, held: Index) -> bool:
     return address_clash.clash(instance["spec"], held) is None
 
 
-def fixed(given: Iterable[Mapping[str, Any]], networks: Mapping[str, Any], name: str) -> Index:
+def fixed(wanted: Iterable[Mapping[str, Any]], networks: Mapping[str, Any], name: str) -> Index:
     """The fixed addresses and MAC addresses that the inventory gives an instance, whether it exists or not."""
     found: Index = {}
-    for nic in given:
+    for nic in wanted:
         if nic["address"] and nic["network"] in networks:
             found[nics.address(networks[nic["network"]], nic["address"])] = {name: name}
         if nic["mac"]:
@@ -104,12 +104,12 @@ def _keep(instance: Instance, held: Index) -> None:
 
 
 def _choose(instance: Instance, held: Index) -> None:
-    mine: Set[str] = set()
+    chosen: Set[str] = set()
     for at, nic in enumerate(instance["spec"].get("networks") or ()):
         if nic.get("pool"):
-            taken = _others(instance, nic, held) | mine
-            claimed = (had for had in _had(instance, nic, held) if address_pool.has(nic["pool"], had))
-            address = next((had for had in claimed if had not in taken), None)
+            taken = _others(instance, nic, held) | chosen
+            claimed = (candidate for candidate in _had(instance, nic, held) if address_pool.has(nic["pool"], candidate))
+            address = next((candidate for candidate in claimed if candidate not in taken), None)
             if address is None:
                 who = "%s/%d" % (instance["uuid"], at)
                 address = address_pool.choose(nic["pool"], taken, who, instance.get("choices", 0))
@@ -117,7 +117,7 @@ def _choose(instance: Instance, held: Index) -> None:
                 raise _exhausted(instance, nic, taken)
             nic["address"] = "%s/%d" % (address, nic["prefixlen"])
         if nic.get("address"):
-            mine.add(str(nic["address"]).partition("/")[0])
+            chosen.add(str(nic["address"]).partition("/")[0])
 
 
 def _exhausted(instance: Instance, nic: Mapping[str, Any], taken: Set[str]) -> AddressPoolExhausted:
@@ -136,8 +136,8 @@ def _exhausted(instance: Instance, nic: Mapping[str, Any], taken: Set[str]) -> A
 def _others(instance: Instance, nic: Mapping[str, Any], held: Index) -> Set[str]:
     """The addresses on the NIC's network that other instances have."""
     found = set()
-    for word, owners in held.items():
-        address = nics.address_of(word, nic)
+    for entry, owners in held.items():
+        address = nics.address_of(entry, nic)
         if address and set(owners) != {instance["uuid"]}:
             found.add(address)
     return found
@@ -145,15 +145,15 @@ def _others(instance: Instance, nic: Mapping[str, Any], held: Index) -> Set[str]
 
 def _had(instance: Instance, nic: Mapping[str, Any], held: Index) -> Iterator[str]:
     """The addresses on the NIC's network that hosts report for the instance itself."""
-    for word, owners in held.items():
-        address = nics.address_of(word, nic)
+    for entry, owners in held.items():
+        address = nics.address_of(entry, nic)
         if address and instance["uuid"] in owners:
             yield address
 
 
 def _hold(instance: Instance, held: Index) -> None:
-    for word in nics.taken(instance["spec"]["networks"]):
-        held.setdefault(word, {})[instance["uuid"]] = instance["name"]
+    for entry in nics.taken(instance["spec"]["networks"]):
+        held.setdefault(entry, {})[instance["uuid"]] = instance["name"]
 
 
 def _and(parts: Iterable[str]) -> str:

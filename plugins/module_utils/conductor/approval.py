@@ -69,11 +69,11 @@ def _code(instance: Instance) -> str:
 def _differing(now: Approved, approved: Approved) -> List[str]:
     faults = []
     for name, wanted in sorted(now.items()):
-        given = approved.get(name)
-        if given is None:
+        decided = approved.get(name)
+        if decided is None:
             faults.append("%s was not approved" % name)
-        elif given["request"] != wanted["request"]:
+        elif decided["request"] != wanted["request"]:
             faults.append("what %s would be made of has changed since" % name)
-        elif given["host"] != wanted["host"]:
-            faults.append("%s would now go to %s, but %s was approved" % (name, wanted["host"], given["host"]))
+        elif decided["host"] != wanted["host"]:
+            faults.append("%s would now go to %s, but %s was approved" % (name, wanted["host"], decided["host"]))
     return faults

@@ -66,7 +66,9 @@ class AfterClaims:
     def silent(self, plan: Plan) -> Dict[str, str]:
         """The hosts that do not answer, except lost ones, and why."""
         return {
-            host: told["reason"] for host, told in plan["hosts"].items() if "reason" in told and host not in self.lost
+            host: answer["reason"]
+            for host, answer in plan["hosts"].items()
+            if "reason" in answer and host not in self.lost
         }
 
     def answers(self) -> Answers:

@@ -109,14 +109,16 @@ def examine(case: Case) -> List[Finding]:
         *_full_pools(case),
         *_failed_builds(case),
     ]
-    return sorted(found, key=lambda one: (SEVERITIES.index(one.severity), one.where, one.code, one.instance))
+    return sorted(
+        found, key=lambda finding: (SEVERITIES.index(finding.severity), finding.where, finding.code, finding.instance)
+    )
 
 
 def lines(findings: Sequence[Finding]) -> List[str]:
     """A table of 80 columns for people; below each row what was found and what to do."""
     if not findings:
         return ["Nothing was found."]
-    rows = [[one.severity, one.where or "-", one.instance or "-", one.code] for one in findings]
+    rows = [[finding.severity, finding.where or "-", finding.instance or "-", finding.code] for finding in findings]
     head, *rest = table(("SEVERITY", "HOST", "INSTANCE", "CODE"), rows, indent="")
     shown = [head]
     for line, found in zip(rest, findings):
@@ -147,12 +149,14 @@ def _silent(case: Case) -> Iterator[Finding]:
 
 def _of_hosts(case: Case) -> Iterator[Finding]:
     for host, checkup in case.checkups.items():
-        for one in checkup["findings"]:
-            if one["code"] == "VolumeWithoutRecord" and _may_be_known(case, one["uuid"]):
+        for finding in checkup["findings"]:
+            if finding["code"] == "VolumeWithoutRecord" and _may_be_known(case, finding["uuid"]):
                 continue
-            name = case.name(one["uuid"]) if one["uuid"] else ""
-            todo = TODO.get(one["code"], lambda host, name, said: host_hints.check_again(host))(host, name, one["said"])
-            yield Finding(one["code"], one["severity"], host, one["said"], todo, name, one["fixed"])
+            name = case.name(finding["uuid"]) if finding["uuid"] else ""
+            todo = TODO.get(finding["code"], lambda host, name, said: host_hints.check_again(host))(
+                host, name, finding["said"]
+            )
+            yield Finding(finding["code"], finding["severity"], host, finding["said"], todo, name, finding["fixed"])
 
 
 def _may_be_known(case: Case, uuid: str) -> bool:
@@ -166,14 +170,14 @@ def _free_volumes(case: Case) -> Iterator[Finding]:
         if volume["uuid"] in twice:
             continue  # it can be neither used nor deleted before somebody has said which is right
         since = " since %s" % volume["changed_at"] if volume.get("changed_at") else ""
-        said = "no instance has volume %s of %d GiB in pool %s%s" % (
+        text = "no instance has volume %s of %d GiB in pool %s%s" % (
             volume["name"],
             volume["size_gb"],
             volume["pool"],
             since,
         )
         yield Finding(
-            "VolumeFree", NOTE, host, said, volume_hints.use_or_delete_volume(volume["name"], volume["project_id"])
+            "VolumeFree", NOTE, host, text, volume_hints.use_or_delete_volume(volume["name"], volume["project_id"])
         )
 
 
@@ -197,21 +201,21 @@ def _full_pools(case: Case) -> Iterator[Finding]:
     for host, document in case.fleet.documents.items():
         for name, pool in sorted((document.get("pools") or {}).items()):
             if pool["free_gb"] < 1 and (pool["promised_gb"] or name == document.get("pool")):
-                said = "less than 1 GiB is free in pool %s of %d GiB (%s), of which %d are promised to instances" % (
+                text = "less than 1 GiB is free in pool %s of %d GiB (%s), of which %d are promised to instances" % (
                     name,
                     pool["capacity_gb"],
                     pool["path"],
                     pool["promised_gb"],
                 )
-                yield Finding("PoolFull", WARNING, host, said, host_hints.make_room_in_pool(pool["path"] or name))
+                yield Finding("PoolFull", WARNING, host, text, host_hints.make_room_in_pool(pool["path"] or name))
 
 
 def _failed_builds(case: Case) -> Iterator[Finding]:
     for host, document in case.fleet.documents.items():
-        said = failed_builds.told(document)
-        if said:
-            said += ": placement prefers other hosts (BuildFailureWeigher)"
-            yield Finding("HostAvoided", WARNING, host, said, fleet_hints.forget_failed_builds(host))
+        text = failed_builds.told(document)
+        if text:
+            text += ": placement prefers other hosts (BuildFailureWeigher)"
+            yield Finding("HostAvoided", WARNING, host, text, fleet_hints.forget_failed_builds(host))
 
 
 def _clocks(case: Case) -> Iterator[Finding]:
@@ -219,8 +223,8 @@ def _clocks(case: Case) -> Iterator[Finding]:
     for host, checkup in case.checkups.items():
         off = max(began - checkup["clock"], checkup["clock"] - ended, 0)
         if off > MOST_OFF:
-            said = "its clock is %d s off the controller's" % off
-            yield Finding("ClockDiffers", WARNING, host, said, host_hints.set_clock(host))
+            text = "its clock is %d s off the controller's" % off
+            yield Finding("ClockDiffers", WARNING, host, text, host_hints.set_clock(host))
 
 
 def _left(case: Case) -> Iterator[Finding]:
@@ -233,8 +237,8 @@ def _left(case: Case) -> Iterator[Finding]:
             if not any(place["role"] == OWN for place in case.fleet.places.get(uuid, ())):
                 held.setdefault(noted.known.host, []).append(case.name(uuid))
     for host, names in held.items():
-        said = "it is not in the inventory any more, and holds %s" % ", ".join(sorted(names))
-        yield Finding("HostLeftInventory", ERROR, host, said, hints.bring_back_or_lost([host]))
+        text = "it is not in the inventory any more, and holds %s" % ", ".join(sorted(names))
+        yield Finding("HostLeftInventory", ERROR, host, text, hints.bring_back_or_lost([host]))
 
 
 def _strays(case: Case) -> Iterator[Finding]:
@@ -242,8 +246,8 @@ def _strays(case: Case) -> Iterator[Finding]:
         for stray in strays:
             if stray["managed"]:
                 name, host = case.in_inventory.get(uuid) or stray["name"], stray["host"]
-                said = "libvirt has a guest of berth that has no record"
-                yield Finding("DomainWithoutRecord", ERROR, host, said, state_hints.restore_record(name, host), name)
+                text = "libvirt has a guest of berth that has no record"
+                yield Finding("DomainWithoutRecord", ERROR, host, text, state_hints.restore_record(name, host), name)
 
 
 def _instances(case: Case) -> Iterator[Finding]:
@@ -251,19 +255,19 @@ def _instances(case: Case) -> Iterator[Finding]:
         name = case.name(uuid)
         owners = sorted(place["host"] for place in places if place["role"] == OWN)
         if len(owners) > 1:
-            said = "%s each own it" % " and ".join(owners)
-            yield Finding("DuplicateInstance", ERROR, "", said, hints.find_the_right_copy(), name)
+            text = "%s each own it" % " and ".join(owners)
+            yield Finding("DuplicateInstance", ERROR, "", text, hints.find_the_right_copy(), name)
             continue
         changing = [place for place in places if place["task_state"]]
         # in a move that waits for confirmation, the other side keeps the task_state in which it let go
         waits = unconfirmed.place_among(places)
         if changing and not waits:
             place = changing[0]
-            said = "it is in task_state %s" % place["task_state"]
-            yield Finding("ChangeNotEnded", WARNING, place["host"], said, _to_end(place, name), name)
+            text = "it is in task_state %s" % place["task_state"]
+            yield Finding("ChangeNotEnded", WARNING, place["host"], text, _to_end(place, name), name)
         elif waits:
-            said = "it waits for confirm_resize or revert_resize"
-            yield Finding("NotConfirmed", NOTE, "".join(owners), said, hints.confirm_or_revert(name), name)
+            text = "it waits for confirm_resize or revert_resize"
+            yield Finding("NotConfirmed", NOTE, "".join(owners), text, hints.confirm_or_revert(name), name)
         yield from _by_hand(places, name)
         yield from _unfiltered(places, case.wished_nics.get(uuid, ()), name)
     for host, document in case.fleet.documents.items():
@@ -277,15 +281,15 @@ def _instances(case: Case) -> Iterator[Finding]:
 
 def _by_hand(places: Sequence[Place], name: str) -> Iterator[Finding]:
     for place in places:
-        said = drift.by_hand(place["domain_differs"])
-        if said:
+        text = drift.by_hand(place["domain_differs"])
+        if text:
             todo = "It is " + drift.repaired(name, place["domain_differs"])
-            yield Finding("DomainDiffers", WARNING, place["host"], "changed in libvirt: " + said, todo, name)
+            yield Finding("DomainDiffers", WARNING, place["host"], "changed in libvirt: " + text, todo, name)
 
 
 def _unfiltered(places: Sequence[Place], wanted: Sequence[Document], name: str) -> Iterator[Finding]:
     for place in places:
-        lacking = filter_drift.said_and_hint(name, place["unfiltered"] or (), wanted)
+        lacking = filter_drift.lack_and_hint(name, place["unfiltered"] or (), wanted)
         if lacking:
             yield Finding("PacketFilterMissing", WARNING, place["host"], lacking[0], lacking[1], name)
 
@@ -298,8 +302,8 @@ def _unlisted(case: Case) -> Iterator[Finding]:
             if place["role"] == OWN and uuid not in case.in_inventory:
                 held.setdefault(place["host"], []).append(place["name"])
     for host, names in held.items():
-        said = "it has instances that this inventory does not have: %s" % shortened(sorted(names))
-        yield Finding("InstancesNotInInventory", NOTE, host, said, fleet_hints.list_again())
+        text = "it has instances that this inventory does not have: %s" % shortened(sorted(names))
+        yield Finding("InstancesNotInInventory", NOTE, host, text, fleet_hints.list_again())
 
 
 def _to_end(place: Place, name: str) -> str:
@@ -324,8 +328,8 @@ def _missing(case: Case) -> Iterator[Finding]:
         known = case.fleet.notes_on(uuid).known
         host = names.get(known.host_uuid) if known else None
         if host:
-            said = "this host held it, but has a record neither of it nor of its removal"
-            yield Finding("RecordMissing", ERROR, host, said, state_hints.restore_record(name, host), name)
+            text = "this host held it, but has a record neither of it nor of its removal"
+            yield Finding("RecordMissing", ERROR, host, text, state_hints.restore_record(name, host), name)
         elif not known:
             yield Finding(
                 "InstanceMissing", NOTE, "", "it is in the inventory and on no host", hints.create_it(name), name

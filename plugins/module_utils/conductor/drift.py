@@ -39,8 +39,8 @@ def told(name: str, place: Place, wanted: Document) -> List[str]:
 
 def of_domain(name: str, differs: Optional[Mapping[str, Any]]) -> Optional[str]:
     """What somebody changed in libvirt's definition of the guest, and when the definition follows the record again."""
-    said = by_hand(differs)
-    return "live domain differs: %s; %s" % (said, repaired(name, differs)) if said else None
+    text = by_hand(differs)
+    return "live domain differs: %s; %s" % (text, repaired(name, differs)) if text else None
 
 
 def by_hand(differs: Optional[Mapping[str, Any]]) -> str:
@@ -82,14 +82,14 @@ def of_flavor_content(name: str, place: Place, wanted: Document) -> Optional[str
     changed = ["%s %s (has %s)" % (part, new, old) for part, new, old in _changed(has, asked)]
     if not changed:
         return None
-    said = "flavor %s now means %s" % (has["name"], ", ".join(changed))
-    return said + ("" if place["phase"] == RESIZED else ". " + hints.resize_to_follow(name))
+    text = "flavor %s now means %s" % (has["name"], ", ".join(changed))
+    return text + ("" if place["phase"] == RESIZED else ". " + hints.resize_to_follow(name))
 
 
 def _changed(has: Mapping[str, Any], asked: Mapping[str, Any]) -> List[Tuple[str, Any, Any]]:
     """Return (field, asked, had) of the sizes and extra specs that differ."""
     found = [(part, asked.get(part) or 0, has.get(part) or 0) for part in SIZES]
-    new, old = (given if isinstance(given, dict) else {} for given in (asked.get(EXTRA), has.get(EXTRA)))
+    new, old = (specs if isinstance(specs, dict) else {} for specs in (asked.get(EXTRA), has.get(EXTRA)))
     found += [(part, new.get(part, "nothing"), old.get(part, "nothing")) for part in sorted({*new, *old})]
     return [entry for entry in found if str(entry[1]) != str(entry[2])]
 
@@ -111,20 +111,20 @@ def of_kept(name: str, place: Place, wanted: Document) -> Optional[str]:
     other = {part for part in KEPT if part in has and has[part] != asked.get(part)}
     if "networks" in has and _other_addresses(place, wanted):
         other.add("networks")
-    said = [KEPT[part] for part in KEPT if part in other]
+    differing = [KEPT[part] for part in KEPT if part in other]
     group = (wanted.get("group") or {}).get("name")
     if place["group"] != clean_all(group):
-        said.append("server group %s" % (group or "(none)"))
+        differing.append("server group %s" % (group or "(none)"))
     elif group and POLICY in has and has[POLICY] != asked.get(POLICY):
-        said.append("policy of server group %s" % group)
-    if not said:
+        differing.append("policy of server group %s" % group)
+    if not differing:
         return None
-    return "inventory says other %s. %s" % (_listed(said), hints.make_anew_to_follow(name))
+    return "inventory says other %s. %s" % (_listed(differing), hints.make_anew_to_follow(name))
 
 
 def _other_addresses(place: Place, wanted: Document) -> bool:
     """Whether a fixed address is missing or is not in the inventory. Any address from a pool is right."""
-    has = [word for word in place["nics"] or () if word.startswith("address ")]
+    has = [address for address in place["nics"] or () if address.startswith("address ")]
     asked = wanted.get("networks") or ()
     fixed = nics.taken([{**nic, "mac": None} for nic in asked if not nic.get("pool")])
     pooled = [nic for nic in asked if nic.get("pool")]

@@ -148,8 +148,8 @@ class AuthorityStillNeeded(BerthError):
 
     @classmethod
     def of(cls, hosts: List[str], awaited: str, hint: str) -> AuthorityStillNeeded:
-        said = "not known to %s: %s" % (awaited, ", ".join(hosts)) if hosts else "there is no KVM host"
-        return cls("%s. Until then no authority is dropped" % said, hosts=hosts, hint=hint)
+        reason = "not known to %s: %s" % (awaited, ", ".join(hosts)) if hosts else "there is no KVM host"
+        return cls("%s. Until then no authority is dropped" % reason, hosts=hosts, hint=hint)
 
 
 class AuthorityUnsafe(BerthError):

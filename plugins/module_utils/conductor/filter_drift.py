@@ -21,10 +21,10 @@ def of_shown(name: str, has: Iterable[Mapping[str, Any]], wanted: Iterable[Mappi
 def of_nics(name: str, unfiltered: Collection[str], wanted: Iterable[Mapping[str, Any]]) -> Optional[str]:
     """What the NICs with the MAC addresses ``unfiltered`` of instance ``name`` lack by the request's NICs ``wanted``, and
     what helps."""
-    return ". ".join(said_and_hint(name, unfiltered, wanted) or ()) or None
+    return ". ".join(lack_and_hint(name, unfiltered, wanted) or ()) or None
 
 
-def said_and_hint(
+def lack_and_hint(
     name: str, unfiltered: Collection[str], wanted: Iterable[Mapping[str, Any]]
 ) -> Optional[Tuple[str, str]]:
     """The same as (what they lack, what helps)."""
@@ -33,8 +33,8 @@ def said_and_hint(
     if not lacking:
         return None
     groups = list(dict.fromkeys(group for nic in lacking for group in nic["security"].get("groups") or ()))
-    said = "network interface %s has no packet filter" % ", ".join(nic["mac"] for nic in lacking)
+    text = "network interface %s has no packet filter" % ", ".join(nic["mac"] for nic in lacking)
     return (
-        said + (", so it is not in " + ", ".join(groups) if groups else ""),
+        text + (", so it is not in " + ", ".join(groups) if groups else ""),
         group_hints.filter_nics(name, all(nic.get("port_security") for nic in lacking)),
     )

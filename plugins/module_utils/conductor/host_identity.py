@@ -28,11 +28,13 @@ def twice(documents: Mapping[str, Document]) -> Iterator[Tuple[str, List[str]]]:
     return ((uuid, sorted(same)) for uuid, same in names.items() if len(same) > 1)
 
 
-def of_silent(documents: Mapping[str, Document], silent: Mapping[str, str], told: Told) -> Dict[str, Tuple[str, str]]:
+def of_silent(
+    documents: Mapping[str, Document], silent: Mapping[str, str], remembered: Told
+) -> Dict[str, Tuple[str, str]]:
     """Host uuid -> (the host that answers with it, the silent host that other hosts know by it)."""
     names = {document["uuid"]: name for name, document in documents.items()}
     found: Dict[str, Tuple[str, str]] = {}
-    for notes in told.values():
+    for notes in remembered.values():
         for note in notes.values():
             for host in hosts_named(note):
                 name = names.get(host["host_uuid"])

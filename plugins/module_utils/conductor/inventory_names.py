@@ -77,36 +77,36 @@ def listed(
 def failed(requests: Iterable[Mapping[str, Any]], known: Known, found: Collection[str]) -> Dict[str, Dict[str, Any]]:
     """Instance -> variables, of those that could not be created or moved. ``requests``: as the controller kept them."""
     listed_too: Dict[str, Dict[str, Any]] = {}
-    for said in requests:
-        name, project = said["name"], said["project"]
-        error = {part: said[part] for part in ("code", "message", "operation", "at")}
+    for request in requests:
+        name, project = request["name"], request["project"]
+        error = {part: request[part] for part in ("code", "message", "operation", "at")}
         try:
-            if check_name(name) in RESERVED or said["uuid"] != instance_uuid(project, name):
+            if check_name(name) in RESERVED or request["uuid"] != instance_uuid(project, name):
                 continue
             described = known(name)
         except BerthError:
             continue
         if name in found:
             listed_too[name] = {ERROR: error}
-        elif said["operation"] == "create" and described is None:
-            listed_too[name] = {ERROR: error, "berth_uuid": said["uuid"], "berth_project": project}
-        elif said["operation"] == "create" and (described or {}).get("berth_project", project) == project:
-            listed_too[name] = {ERROR: error, "berth_uuid": said["uuid"]}
+        elif request["operation"] == "create" and described is None:
+            listed_too[name] = {ERROR: error, "berth_uuid": request["uuid"], "berth_project": project}
+        elif request["operation"] == "create" and (described or {}).get("berth_project", project) == project:
+            listed_too[name] = {ERROR: error, "berth_uuid": request["uuid"]}
     return listed_too
 
 
 def _check(host: str, instance: Mapping[str, Any], known: Known) -> Described:
     """Return what the inventory says about the instance. Raises NotListed."""
-    told = instance["name"]
+    reported = instance["name"]
     project = instance.get("project_id") or DEFAULT_PROJECT
     try:
-        name = check_name(told)
+        name = check_name(reported)
         if name in RESERVED:
             raise NotListed("the name is reserved")
         described = known(name)
     except BerthError as error:
         why = error.message if isinstance(error, NotListed) else error.rule
-        raise NotListed("Host %s has an instance %r that is left out: %s" % (host, clean(told, 80), why)) from None
+        raise NotListed("Host %s has an instance %r that is left out: %s" % (host, clean(reported, 80), why)) from None
     if instance["uuid"] != instance_uuid(project, name):
         raise _foreign(host, name, "its uuid is not that of its project and name")
     if described is not None and instance["uuid"] != instance_uuid(project_of(described), name):
@@ -127,12 +127,12 @@ def _twice(name: str, hosts: List[str]) -> NotListed:
 
 def _addresses(instance: Mapping[str, Any]) -> Dict[str, Any]:
     """Address -> source; the first is the best one to reach the instance at."""
-    told = [{"address": text, "source": "access"} for text in instance.get("access_ips") or ()]
+    access = [{"address": text, "source": "access"} for text in instance.get("access_ips") or ()]
     found: Dict[str, Any] = {}
-    for each in [*told, instance.get("address") or {}]:
-        address = guest_address(each.get("address"))
+    for entry in [*access, instance.get("address") or {}]:
+        address = guest_address(entry.get("address"))
         if address:
-            found.setdefault(str(address), each.get("source"))
+            found.setdefault(str(address), entry.get("source"))
     return found
 
 

@@ -117,23 +117,23 @@ class Answers:
         return silence.describe(note.host, self.silent)
 
 
-def called(told: Iterable[Mapping[str, messages.Note]]) -> Dict[str, Set[str]]:
-    """Host name -> uuids of the hosts that are remembered by it. ``told``: what each host remembers, by instance."""
+def called(remembered: Iterable[Mapping[str, messages.Note]]) -> Dict[str, Set[str]]:
+    """Host name -> uuids of the hosts that are remembered by it. ``remembered``: what each host remembers, by instance."""
     found: Dict[str, Set[str]] = {}
-    for notes in told:
+    for notes in remembered:
         for note in notes.values():
             for host in messages.hosts_named(note):
                 found.setdefault(host["host"], set()).add(host["host_uuid"])
     return found
 
 
-def put_together(told: Mapping[str, messages.Note]) -> Notes:
-    """``told``: uuid of the host that remembers -> {known, planned, after, gone, left}, see compute/record/whereabouts.py."""
+def put_together(remembered: Mapping[str, messages.Note]) -> Notes:
+    """``remembered``: uuid of the host that remembers -> {known, planned, after, gone, left}, see compute/record/whereabouts.py."""
     owners: List[Tuple[str, Note]] = []
     plans: Set[Note] = set()
     gone: Dict[str, Generation] = {}
     left: Dict[str, Generation] = {}
-    for holder, note in told.items():
+    for holder, note in remembered.items():
         known, removed, moved = note.get("known"), note.get("gone"), note.get("left")
         if known:
             owners.append((holder, Note(known["host"], known["host_uuid"], generation(known["generation"]))))
@@ -143,30 +143,30 @@ def put_together(told: Mapping[str, messages.Note]) -> Notes:
             gone[holder] = generation(removed)
         if moved:
             left[holder] = generation(moved)
-    vouched = vouched_for(told)
+    vouched = vouched_for(remembered)
     owning = [note for holder, note in owners if not _has_gone(holder, note, gone, left, vouched)]
     last = max(owning, key=lambda note: note.generation, default=None)
-    given_up = {holder: (note.get("after", 0), 0) for holder, note in told.items()}
+    given_up = {holder: (note.get("after", 0), 0) for holder, note in remembered.items()}
     # how often a host wrote after it let go says nothing of the owner, which counts for itself
     let_go = {holder: (moved_away[0], 0) for holder, moved_away in left.items()}
-    said = [*((holder, note.generation) for holder, note in owners), *_items(gone, let_go, given_up)]
-    latest = max((each for _holder, each in said), default=NEVER)
-    miscounted = {holder for holder, each in said if each[0] >= MOST} if latest[0] >= MOST else set()
+    generations = [*((holder, note.generation) for holder, note in owners), *_items(gone, let_go, given_up)]
+    latest = max((each for _holder, each in generations), default=NEVER)
+    miscounted = {holder for holder, each in generations if each[0] >= MOST} if latest[0] >= MOST else set()
     if miscounted:
-        latest = max((each for _holder, each in said if each[0] < MOST), default=NEVER)
+        latest = max((each for _holder, each in generations if each[0] < MOST), default=NEVER)
     in_order = tuple(sorted(plans, key=lambda note: (note.host, note.run, note.generation)))
     return Notes(last, in_order, latest, tuple(sorted(miscounted)))
 
 
-def _items(*said: Mapping[str, Generation]) -> Iterator[Tuple[str, Generation]]:
-    return itertools.chain.from_iterable(each.items() for each in said)
+def _items(*parts: Mapping[str, Generation]) -> Iterator[Tuple[str, Generation]]:
+    return itertools.chain.from_iterable(each.items() for each in parts)
 
 
-def vouched_for(told: Mapping[str, messages.Note]) -> Set[str]:
+def vouched_for(remembered: Mapping[str, messages.Note]) -> Set[str]:
     """The uuids of the hosts of which another host remembers that they had the instance, or were to get it."""
     return {
         host["host_uuid"]
-        for holder, note in told.items()
+        for holder, note in remembered.items()
         for host in messages.hosts_named(note)
         if host["host_uuid"] != holder
     }

@@ -20,9 +20,9 @@ def line(name: str, text: str) -> Optional[str]:
     Only its numbers are shown, because it comes from a host.
     """
     try:
-        said = json.loads(text)
-        done, total, rate = (_amount(said[key]) for key in ("bytes", "total", "rate"))
-        state = "comparing" if said.get("state") == "comparing" else "copying"
+        progress = json.loads(text)
+        done, total, rate = (_amount(progress[key]) for key in ("bytes", "total", "rate"))
+        state = "comparing" if progress.get("state") == "comparing" else "copying"
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
     if not total:
@@ -49,8 +49,8 @@ def _amount(value: Any) -> int:
 
 def size(amount: int) -> str:
     """1288490189 -> "1.2 GiB"."""
-    unit, word = next((entry for entry in UNITS if amount >= entry[0]), UNITS[-1])
-    return "%d %s" % (amount, word) if unit == 1 else "%.1f %s" % (amount / unit, word)
+    unit, name = next((entry for entry in UNITS if amount >= entry[0]), UNITS[-1])
+    return "%d %s" % (amount, name) if unit == 1 else "%.1f %s" % (amount / unit, name)
 
 
 def duration(seconds: float) -> str:

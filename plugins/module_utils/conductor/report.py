@@ -74,9 +74,9 @@ def left_off(name: str, state: Optional[str]) -> str:
 def failure(done: Dict[str, Any], result: Mapping[str, Any]) -> str:
     """Why an instance failed in the play, from what its tasks registered; for a loop, what each host said."""
     items = result.get("results") or ()
-    said = [str(item.get("msg")) for item in items if isinstance(item, dict) and item.get("failed")]
-    if said:
-        return "; ".join(said)
+    messages = [str(item.get("msg")) for item in items if isinstance(item, dict) and item.get("failed")]
+    if messages:
+        return "; ".join(messages)
     if "__berth_failure" in done:
         return str(done["__berth_failure"])
     return "HostUnknown: the host stopped answering, so its result is unknown" if done.get("gone") else ""
@@ -86,8 +86,8 @@ def named(text: str, uuid: str, name: str) -> str:
     """The text with the instance's name instead of the uuid by which hosts know it. Paths and virsh commands keep the
     uuid, since people copy them."""
     pattern = r"(virsh [a-z-]+ )?(?<![\w/-])%s(?![\w/-])" % re.escape(uuid)
-    said = text.replace("%s (%s)" % (name, uuid), name)
-    return re.sub(pattern, lambda found: found[0] if found[1] else name, said)
+    with_name = text.replace("%s (%s)" % (name, uuid), name)
+    return re.sub(pattern, lambda found: found[0] if found[1] else name, with_name)
 
 
 def tried(name: str, attempts: Sequence[Mapping[str, Any]]) -> List[str]:

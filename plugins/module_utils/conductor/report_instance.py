@@ -56,9 +56,9 @@ def lines(name: str, held: Held, problem: Optional[str], most: int) -> List[str]
         "move": _move(found.get("migration")),
         "problem": problem,
     }
-    told = [(key, value) for key, value in parts.items() if value]
+    columns = [(key, value) for key, value in parts.items() if value]
     rows = history(held)[-most:]
-    shown = ["%s (%s)" % (name, found["uuid"]), *table(told[0], told[1:])]
+    shown = ["%s (%s)" % (name, found["uuid"]), *table(columns[0], columns[1:])]
     return shown + (table(HEADS, rows) if rows else [])
 
 

@@ -88,10 +88,10 @@ def difference(operation: str, line: Outcome, moves: Dict[str, Any]) -> Optional
         return None
     owner, (host, flavor) = _owner(move), _now(move)
     migration = _migration(move) or {}
-    kept = migration.get("vm_state_before") or owner.get("vm_state")
+    vm_state = migration.get("vm_state_before") or owner.get("vm_state")
     placed = operation not in ENDS and move["kind"] != migrations.LIVE
     before = {"host": host, "flavor": flavor, "vm_state": owner.get("vm_state")}
-    after = {"host": line.host, "flavor": line.flavor, "vm_state": "resized" if placed else kept}
+    after = {"host": line.host, "flavor": line.flavor, "vm_state": "resized" if placed else vm_state}
     texts = [json.dumps(state, indent=1, sort_keys=True) + "\n" for state in (before, after)]
     gone = operation == "delete"
     header = {"before_header": line.instance, "after_header": line.instance}
@@ -131,17 +131,17 @@ def plan_line(name: str, operation: str, move: Dict[str, Any]) -> str:
 
 
 def _state(operation: str, last: Dict[str, Any], check_mode: bool) -> str:
-    word = "prepared" if operation == "resize" and not last else DONE[operation]
-    return WOULD + DONE[operation] if check_mode else word
+    done = "prepared" if operation == "resize" and not last else DONE[operation]
+    return WOULD + DONE[operation] if check_mode else done
 
 
 def _why(operation: str, line: Outcome, before: Where, after: Where, last: Dict[str, Any]) -> str:
     other = after if operation == "revert" else before
     was = " ".join(part for part, now in zip(other, (line.host, line.flavor)) if part and part != now)
-    said = ["was %s" % was] if was else []
+    parts = ["was %s" % was] if was else []
     if last.get("phase") == lifecycle.RESIZED:
-        said.append(unconfirmed.told(last.get("confirm_in")))
-    return "; ".join(said)
+        parts.append(unconfirmed.told(last.get("confirm_in")))
+    return "; ".join(parts)
 
 
 def _before(move: Dict[str, Any]) -> Where:

@@ -49,7 +49,7 @@ def _why(operation: str, name: str, result: Mapping[str, Any]) -> str:
 
 def outcome(operation: str, name: str, located: Dict[str, Any], done: Dict[str, Any], check_mode: bool) -> Outcome:
     """``located`` is the fact berth_located; ``done`` what the play registered for the instance."""
-    words, shown = WORDS[operation], located["shown"].get(name) or {}
+    names, shown = WORDS[operation], located["shown"].get(name) or {}
     address = address_of(shown.get("networks"))
     line = Outcome(name, "unchanged", shown.get("host") or "", shown.get("flavor") or "", address)
     result = done.get("__delete_done" if operation == "delete" else "__berth_done") or {}
@@ -57,7 +57,7 @@ def outcome(operation: str, name: str, located: Dict[str, Any], done: Dict[str, 
     if line.error:
         line.state, line.why = FAILED, first_word(line.error)
     elif result.get("changed"):
-        line.state = words.would if check_mode else words.done
+        line.state = names.would if check_mode else names.done
     else:
         line.why = located.get("skipped", {}).get(name) or (
             _why(operation, name, result) if line.host else "is on no host"

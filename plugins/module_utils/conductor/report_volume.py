@@ -18,41 +18,41 @@ from .report_instance import HEADS, Held, history, owner
 def held(fleet: Fleet, name: str, project: Optional[str]) -> Dict[str, volumes.Found]:
     """{uuid: [(host, volume)]} of the volumes of that name, those of all projects if ``project`` is None."""
     found: Dict[str, volumes.Found] = {}
-    for host, told in fleet.volumes():
-        if told["name"] == name and project in (None, told["project_id"]):
-            found.setdefault(told["uuid"], []).append((host, told))
+    for host, volume in fleet.volumes():
+        if volume["name"] == name and project in (None, volume["project_id"]):
+            found.setdefault(volume["uuid"], []).append((host, volume))
     return found
 
 
-def state(told: Mapping[str, object]) -> str:
+def state(volume: Mapping[str, object]) -> str:
     """Whether an instance has the volume, and what is being done to it."""
-    instance = told["instance"]
+    instance = volume["instance"]
     name = instance["name"] if isinstance(instance, dict) else None
-    if told["role"] in (IN, OUT):
+    if volume["role"] in (IN, OUT):
         return "moving with %s" % name if name else "moving"
-    if told["phase"] == DELETING:
+    if volume["phase"] == DELETING:
         return "being deleted"
-    if volumes.is_unused(told):
+    if volumes.is_unused(volume):
         return "being made, or left by a run that was interrupted"
     return "attached to %s" % name if name else "free"
 
 
 def lines(parts: Held, most: int) -> List[str]:
     """All details of a volume, with the last ``most`` events. ``parts``: (host, what it says of the volume)."""
-    _host, told = owner(parts)
-    problem = str(volumes.duplicate(told["name"], list(parts))) if _is_on_two(parts) else None
+    _host, volume = owner(parts)
+    problem = str(volumes.duplicate(volume["name"], list(parts))) if _is_on_two(parts) else None
     rows = {
-        "state": state(told),
-        "project": told["project_id"],
-        "size": _size(told),
-        "pool": told["pool"],
+        "state": state(volume),
+        "project": volume["project_id"],
+        "size": _size(volume),
+        "pool": volume["pool"],
         "hosts": ", ".join("%s (%s)" % (host, part["role"]) for host, part in parts),
-        "image": told.get("image"),
+        "image": volume.get("image"),
         "problem": problem,
     }
     shown = [(key, value) for key, value in rows.items() if value]
     events = history(parts)[-most:]
-    head = "%s (%s)" % (told["name"], told["uuid"])
+    head = "%s (%s)" % (volume["name"], volume["uuid"])
     return [head, *table(shown[0], shown[1:]), *(table(HEADS, events) if events else [])]
 
 
@@ -60,14 +60,14 @@ def _is_on_two(parts: Held) -> bool:
     return len([part for _host, part in parts if part["role"] not in (IN, OUT)]) > 1
 
 
-def _size(told: Document) -> str:
-    had = volumes.had_gb(told)
-    if had == told["size_gb"]:
-        return "%d GiB" % had
+def _size(volume: Document) -> str:
+    before_gb = volumes.had_gb(volume)
+    if before_gb == volume["size_gb"]:
+        return "%d GiB" % before_gb
     return (
         "%d GiB; a run of update_disks has claimed %d GiB, and the next run grows the volume or releases the claim"
         % (
-            had,
-            told["size_gb"],
+            before_gb,
+            volume["size_gb"],
         )
     )

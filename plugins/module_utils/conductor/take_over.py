@@ -62,8 +62,8 @@ def mark(instances: Dict[str, Instance], fleet: Fleet, lost: Collection[str], di
         known = fleet.notes_on(instance["uuid"]).known
         source = disks_of or (known.host_uuid if known and not answers.counts(known) else None)
         if source is None:
-            told = "no host remembers that %s was on %s" % (instance["name"], " or ".join(sorted(lost)))
-            fail(instance, DisksOwnerUnknown(told, hint=take_over_hints.name_owner_of_disks(instance["uuid"])))
+            message = "no host remembers that %s was on %s" % (instance["name"], " or ".join(sorted(lost)))
+            fail(instance, DisksOwnerUnknown(message, hint=take_over_hints.name_owner_of_disks(instance["uuid"])))
             continue
         unknown = _what_only_the_lost_host_knew(instance)
         if unknown:

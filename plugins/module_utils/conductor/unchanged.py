@@ -26,7 +26,7 @@ class SettledInstance(TypedDict):
 def pass_over_unchanged(plan: Plan, looks: Mapping[str, Iterable[SettledInstance]]) -> None:
     """Remove from the builds the instances that are already as requested, judging by ``looks`` (host -> its reports).
     Any other instance gets a call of its own, also one that its host did not report."""
-    found = {host: {look["uuid"]: look for look in told} for host, told in looks.items()}
+    found = {host: {look["uuid"]: look for look in settled} for host, settled in looks.items()}
     for name in list(plan["build"]):
         instance = plan["instances"][name]
         if instance["state"] != EXISTING:

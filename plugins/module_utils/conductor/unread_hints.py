@@ -29,9 +29,9 @@ def unread(name: str, hints: Mapping[str, Any], filters: Sequence[str]) -> List[
     lines = []
     for hint in hints:
         reader, near = READ_BY.get(hint), nearest(hint, READ_BY)
-        said = "%s: berth_hints.%s does nothing: " % (name, hint)
+        begin = "%s: berth_hints.%s does nothing: " % (name, hint)
         if reader and reader not in enabled:
-            lines.append("%s%s reads it, which is not enabled. %s" % (said, reader, input_hints.enable_filter(reader)))
+            lines.append("%s%s reads it, which is not enabled. %s" % (begin, reader, input_hints.enable_filter(reader)))
         elif not reader and near and every_one_is_known:
-            lines.append("%sno filter reads it. %s" % (said, meant(near)))
+            lines.append("%sno filter reads it. %s" % (begin, meant(near)))
     return lines

@@ -21,18 +21,18 @@ def of_boot_order(
     first, asked = (next((volume for volume, index in order.items() if index == 0), None) for order in (has, wanted))
     if asked != first:
         own = "volume %s" % first if first else "its own root disk"
-        said = "volume %s" % asked if asked else "a root disk of its own"
+        text = "volume %s" % asked if asked else "a root disk of its own"
         hint = volume_hints.say_what_it_boots_from(name, first, asked)
         yield "boots from %s, but the inventory says from %s. An existing instance keeps what it boots from. %s" % (
             own,
-            said,
+            text,
             hint,
         )
     for volume in sorted({*attached} & {*shown(spec)}):
         old, new = has.get(volume), wanted.get(volume)
         if old != new and 0 not in (old, new):
-            said = "boot_index of volume %s is %s, the inventory says %s. " % (volume, old or "none", new or "none")
-            yield said + volume_hints.attach_again(name, volume)
+            text = "boot_index of volume %s is %s, the inventory says %s. " % (volume, old or "none", new or "none")
+            yield text + volume_hints.attach_again(name, volume)
 
 
 def of_volumes(name: str, has: Mapping[str, int], goes: Collection[str], spec: Mapping[str, Any]) -> Optional[str]:

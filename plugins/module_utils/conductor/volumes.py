@@ -58,17 +58,17 @@ def settle(instances: Mapping[str, Instance], fleet: Fleet, lost_hosts: Collecti
 
 def _settle(instance: Instance, fleet: Fleet, lost_hosts: Collection[str]) -> None:
     spec, hosts = instance["spec"], {}
-    for entry, given in zip(volumes.of(spec), spec["volumes"]):
+    for entry, requested in zip(volumes.of(spec), spec["volumes"]):
         found = the_only(fleet, instance["name"], instance["uuid"], entry, lost_hosts)
         if found is None:
-            given["new"] = True
+            requested["new"] = True
         else:
-            hosts[entry["name"]], given["size_gb"] = found[0], had_gb(found[1])
+            hosts[entry["name"]], requested["size_gb"] = found[0], had_gb(found[1])
             if found[1]["phase"] not in (CLAIMED, BEING_MADE):
-                given.pop("image", None)  # what is on it stays
+                requested.pop("image", None)  # what is on it stays
     if len(set(hosts.values())) > 1:
-        said = " and ".join("%s on %s" % pair for pair in sorted(hosts.items()))
-        raise VolumeElsewhere("the volumes of %s are on more than one host: %s" % (instance["name"], said))
+        places = " and ".join("%s on %s" % pair for pair in sorted(hosts.items()))
+        raise VolumeElsewhere("the volumes of %s are on more than one host: %s" % (instance["name"], places))
     if hosts:
         _go_to(instance, *next(iter(hosts.items())))
 
@@ -108,21 +108,21 @@ def to_have(
 def grows_from(fleet: Fleet, entry: Mapping[str, Any]) -> Optional[int]:
     """The GiB that the volume ``entry`` {uuid, size_gb} has, if it is there and gets larger, or if a run that was
     interrupted has claimed a growth of it. Else None."""
-    for _host, told in find(fleet, entry["uuid"]):
-        has = had_gb(told)
-        if not is_unused(told) and (entry["size_gb"] > has or told["size_gb"] > has):
+    for _host, volume in find(fleet, entry["uuid"]):
+        has = had_gb(volume)
+        if not is_unused(volume) and (entry["size_gb"] > has or volume["size_gb"] > has):
             return has
     return None
 
 
-def had_gb(told: Mapping[str, Any]) -> int:
+def had_gb(volume: Mapping[str, Any]) -> int:
     """The size of a volume without a growth that is claimed and may be given back."""
-    return int(told.get("grows_from_gb", told["size_gb"]))
+    return int(volume.get("grows_from_gb", volume["size_gb"]))
 
 
-def is_unused(told: Mapping[str, Any]) -> bool:
+def is_unused(volume: Mapping[str, Any]) -> bool:
     """Whether the record was left by a run that was interrupted before it created the volume."""
-    return told.get("phase") in (CLAIMED, BEING_MADE) and not told["instance"]
+    return volume.get("phase") in (CLAIMED, BEING_MADE) and not volume["instance"]
 
 
 def to_delete(
@@ -131,7 +131,7 @@ def to_delete(
     """The host that has the volume, or None if no host has it but the inventory defines it.
     Raise VolumeInUse if an instance has it."""
     found = find(fleet, uuid)
-    if len(found) > 1 and not all(is_unused(told) for _host, told in found):
+    if len(found) > 1 and not all(is_unused(reported) for _host, reported in found):
         raise duplicate(volume, found)
     if found:
         holder = found[0][1]["instance"]
@@ -147,13 +147,13 @@ def check_known(fleet: Fleet, volume: str, defined: Collection[str]) -> None:
     """Raise VolumeNotFound if the inventory does not define a volume that no host has, or has for other projects only."""
     if volume in defined:
         return
-    others = sorted({told["project_id"] for _host, told in fleet.volumes() if told["name"] == volume})
+    others = sorted({reported["project_id"] for _host, reported in fleet.volumes() if reported["name"] == volume})
     if others:
         raise VolumeNotFound(
             "no host has a volume %s of this project, but hosts have one of %s" % (volume, ", ".join(others)),
             hint=volume_hints.name_project(volume, others[0]),
         )
-    known = {told["name"] for _host, told in fleet.volumes()} | set(defined)
+    known = {reported["name"] for _host, reported in fleet.volumes()} | set(defined)
     raise VolumeNotFound("no host has a volume %s" % volume, hint=did_you_mean(volume, known, "volume"))
 
 
@@ -167,17 +167,17 @@ def the_only(
     if not found:
         check_none_silent(volume, fleet.verdicts, lost_hosts)
         return None
-    host, told = found[0]
-    if is_unused(told):
+    host, reported = found[0]
+    if is_unused(reported):
         check_none_silent(volume, fleet.verdicts, lost_hosts)
-    holder = told["instance"]
+    holder = reported["instance"]
     if holder and holder["uuid"] != uuid:
         raise in_use(volume, holder["name"], name)
-    if told["phase"] == DELETING:
+    if reported["phase"] == DELETING:
         raise VolumeConflict(
             "volume %s on %s is being deleted" % (volume, host), hint=volume_hints.delete_volume_again(volume)
         )
-    return host, told
+    return host, reported
 
 
 def check_none_silent(volume: str, silent: Mapping[str, str], lost_hosts: Collection[str]) -> None:
@@ -192,12 +192,12 @@ def check_none_silent(volume: str, silent: Mapping[str, str], lost_hosts: Collec
 
 
 def duplicate(volume: str, found: Found) -> VolumeDuplicate:
-    said = " and on ".join(
-        "%s (%s)" % (host, "attached to %s" % told["instance"]["name"] if told["instance"] else "free")
-        for host, told in found
+    holders = " and on ".join(
+        "%s (%s)" % (host, "attached to %s" % reported["instance"]["name"] if reported["instance"] else "free")
+        for host, reported in found
     )
     return VolumeDuplicate(
-        "there is a volume %s on %s" % (volume, said),
+        "there is a volume %s on %s" % (volume, holders),
         hint=volume_hints.keep_one_volume(volume, found[0][1]["uuid"], [host for host, _told in found]),
     )
 
@@ -214,9 +214,9 @@ def in_use(volume: str, holder: str, name: Optional[str] = None) -> VolumeInUse:
 
 
 def check_claims(
-    plan: Plan, told: Mapping[str, Mapping[str, Any]], silent: Mapping[str, str], lost_hosts: Collection[str]
+    plan: Plan, scans: Mapping[str, Mapping[str, Any]], silent: Mapping[str, str], lost_hosts: Collection[str]
 ) -> None:
-    """Withdraw the claims of instances whose new volume another host has, or may have. ``told``: host -> its scan."""
+    """Withdraw the claims of instances whose new volume another host has, or may have. ``scans``: host -> its scan."""
     for instance in plan["instances"].values():
         if instance["state"] != BUILDING:
             continue
@@ -224,7 +224,7 @@ def check_claims(
             if not entry.get("new"):
                 continue
             try:
-                check_claim(entry, host_of(instance), told, silent, lost_hosts)
+                check_claim(entry, host_of(instance), scans, silent, lost_hosts)
             except BerthError as error:
                 withdraw_claim(plan, instance)
                 fail(instance, error)
@@ -234,13 +234,13 @@ def check_claims(
 def check_claim(
     entry: Mapping[str, Any],
     host: str,
-    told: Mapping[str, Mapping[str, Any]],
+    scans: Mapping[str, Mapping[str, Any]],
     silent: Mapping[str, str],
     lost_hosts: Collection[str],
 ) -> None:
     """Raise if a host other than ``host`` has the volume {name, uuid} that was claimed there, or may have it."""
     check_none_silent(entry["name"], silent, lost_hosts)
-    others = [other for other, scan in told.items() if other != host and _has(scan, entry["uuid"])]
+    others = [other for other, scan in scans.items() if other != host and _has(scan, entry["uuid"])]
     if others:
         raise VolumeConflict(
             "another run makes volume %s on %s" % (entry["name"], ", ".join(others)), hint=hints.run_again()

@@ -87,8 +87,8 @@ def _check_countable(instance: Instance, fleet: Fleet, noted: Notes, places: Ite
 def _differs(instance: Instance, place: Place) -> List[str]:
     """Differences from the inventory that the host's own answer does not contain."""
     name, wanted = instance["name"], instance["spec"]
-    said = (drift.of_flavor_content(name, place, wanted), drift.of_kept(name, place, wanted))
-    return [part for part in said if part]
+    differences = (drift.of_flavor_content(name, place, wanted), drift.of_kept(name, place, wanted))
+    return [part for part in differences if part]
 
 
 def _set_found(instance: Instance, fleet: Fleet, host: str, state: str) -> None:

@@ -32,17 +32,17 @@ def index(instances: Iterable[Instance], where: str = "") -> Index:
 def add_let_in(found: Index, instances: Iterable[Instance], where: str = "") -> Index:
     """Add the addresses that packet filters let in: another instance with such an address would be let in too."""
     for instance in instances:
-        for member, words in (instance.get("lets_in") or {}).items():
-            for word in words:
-                found.setdefault(word, {}).setdefault(member, "%s%s%s" % (instance["name"], where, LETS_IN))
+        for member, addresses in (instance.get("lets_in") or {}).items():
+            for address in addresses:
+                found.setdefault(address, {}).setdefault(member, "%s%s%s" % (instance["name"], where, LETS_IN))
     return found
 
 
 def clash(spec: Mapping[str, Any], held: Index) -> Optional[AddressTaken]:
     """The error for an address of the request that another instance has, or that the request has twice; or None."""
-    mine = taken(spec.get("networks"))
-    for at, nic in enumerate(mine):
-        if nic in mine[:at]:
+    own = taken(spec.get("networks"))
+    for at, nic in enumerate(own):
+        if nic in own[:at]:
             return _error(spec, nic, "would get the same address twice:")
         others = sorted(name for uuid, name in held.get(nic, {}).items() if uuid != spec["uuid"])
         if others and all(name.endswith(LETS_IN) for name in others):

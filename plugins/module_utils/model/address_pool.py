@@ -65,8 +65,8 @@ def ranges(network: Mapping[str, Any]) -> List[str]:
     """Return the pool's ranges without the addresses of the network itself, its gateway and its name servers."""
     cidr = ipaddress.ip_network(network["cidr"])
     spans = _merged(_span(text) for text in network["pool"]["ranges"] or ["%s-%s" % (cidr[0], cidr[-1])])
-    kept = [network["gateway"], *network["nameservers"], *map(str, unusable(cidr))]
-    alone = ["%s-%s" % (address, address) for address in kept if address and ipaddress.ip_address(address) in cidr]
+    reserved = [network["gateway"], *network["nameservers"], *map(str, unusable(cidr))]
+    alone = ["%s-%s" % (address, address) for address in reserved if address and ipaddress.ip_address(address) in cidr]
     for taken in _merged(_span(text) for text in [*network["pool"]["exclude"], *alone]):
         spans = [part for span in spans for part in _without(span, taken)]
     address = type(cidr[0])

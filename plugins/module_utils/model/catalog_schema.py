@@ -221,8 +221,8 @@ class Metadata:
         found = self.texts.check(value, field)
         size = len(json.dumps(found))
         if len(found) > 1000 or size > 65535:
-            said = "%d names, %d bytes" % (len(found), size)
-            raise InvalidInput(field, said, "at most 1000 names, 65535 bytes in JSON")
+            amount = "%d names, %d bytes" % (len(found), size)
+            raise InvalidInput(field, amount, "at most 1000 names, 65535 bytes in JSON")
         return found
 
 

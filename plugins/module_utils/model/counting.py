@@ -29,8 +29,8 @@ def are_plausible(*counts: Any) -> bool:
 
 def miscounted(name: str, hosts: Iterable[str]) -> EpochImplausible:
     """The error for what ``hosts`` say of an instance."""
-    said = " and ".join(sorted(hosts))
+    names = " and ".join(sorted(hosts))
     return EpochImplausible(
-        "%s counts %d owners, writes or attempts of %s, or more" % (said, MOST, name),
-        hint=counting_hints.take_out_miscounting(said),
+        "%s counts %d owners, writes or attempts of %s, or more" % (names, MOST, name),
+        hint=counting_hints.take_out_miscounting(names),
     )

@@ -105,5 +105,5 @@ def difference(name: str, has: Mapping[str, int], wanted: Mapping[str, int]) -> 
     ]
     if not lacks + stays:
         return None
-    said = "has %s" % ", ".join(lacks + stays)
-    return "%s. %s" % (said, hints.update_disks_to_follow(name)) if lacks else said
+    text = "has %s" % ", ".join(lacks + stays)
+    return "%s. %s" % (text, hints.update_disks_to_follow(name)) if lacks else text

@@ -76,8 +76,8 @@ class InvalidInput(BerthError):
         shown = repr(value)
         if len(shown) > 120:
             shown = shown[:117] + "..."
-        said = "nothing is given" if value is None else "%s is not valid" % shown
-        super().__init__("%s: %s" % (field, said), field=field, value=shown, rule=rule, hint=hint, **details)
+        fault = "nothing is given" if value is None else "%s is not valid" % shown
+        super().__init__("%s: %s" % (field, fault), field=field, value=shown, rule=rule, hint=hint, **details)
 
 
 class InstanceExists(BerthError):
@@ -108,14 +108,14 @@ def of_several(faults: Iterable[Tuple[str, BerthError]]) -> BerthError:
     names: Dict[str, List[str]] = {}
     for name, error in known:
         names.setdefault(str(error), []).append(name)
-    told = ["%s: %s" % (shortened(shared), text) for text, shared in list(names.items())[:MOST_TOLD]]
+    parts = ["%s: %s" % (shortened(shared), text) for text, shared in list(names.items())[:MOST_TOLD]]
     if len(names) > MOST_TOLD:
-        told.append("and %d more faults" % (len(names) - MOST_TOLD))
+        parts.append("and %d more faults" % (len(names) - MOST_TOLD))
     first = known[0][1]
     whole = type(first).__new__(type(first))  # the classes differ in what their __init__ wants
     vars(whole).update(
         vars(first),
-        message="%d instances are not valid: %s" % (len(known), "; ".join(told)),
+        message="%d instances are not valid: %s" % (len(known), "; ".join(parts)),
         details={**first.details, "faults": {name: error.to_dict() for name, error in known}},
         also=[],
         **dict.fromkeys(("field", "value", "rule", "hint")),

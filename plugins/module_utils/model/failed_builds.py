@@ -13,10 +13,10 @@ def told(document: Document) -> str:
     count, age = document.get("failed_builds") or 0, document.get("failed_build_age_s")
     if not count:
         return ""
-    said = "%d failed build%s" % (count, "" if count == 1 else "s")
+    text = "%d failed build%s" % (count, "" if count == 1 else "s")
     if age is None:
-        return said
-    return "%s, %s%s ago" % (said, "" if count == 1 else "the last ", _age(age))
+        return text
+    return "%s, %s%s ago" % (text, "" if count == 1 else "the last ", _age(age))
 
 
 def _age(seconds: int) -> str:

@@ -26,15 +26,15 @@ class AutoDiskConfigDisabledByImage(BerthError):
     """berth_disk_config is auto, and the image's hw_auto_disk_config is disabled."""
 
 
-def cloud_config(given: Mapping[str, Any], image: Document, user_data: Optional[str]) -> Document:
+def cloud_config(values: Mapping[str, Any], image: Document, user_data: Optional[str]) -> Document:
     """cloud-init's keys for what the instance's checked variables ask for; InvalidInput where the user data has them too."""
     parts: Dict[str, Document] = {}
-    if given.get("berth_files"):
-        parts["berth_files"] = {"write_files": write_files(given["berth_files"])}
-    if given.get("berth_admin_password_hash"):
-        password = given["berth_admin_password_hash"]
+    if values.get("berth_files"):
+        parts["berth_files"] = {"write_files": write_files(values["berth_files"])}
+    if values.get("berth_admin_password_hash"):
+        password = values["berth_admin_password_hash"]
         parts["berth_admin_password_hash"] = {"user": {"hashed_passwd": password, "lock_passwd": False}}
-    grow = _disk_config(given.get("berth_disk_config"), image)
+    grow = _disk_config(values.get("berth_disk_config"), image)
     if grow:
         mode = {"mode": "auto" if grow == AUTO else "off"}
         parts["berth_disk_config"] = {"growpart": mode, "resize_rootfs": grow == AUTO}
@@ -49,15 +49,15 @@ def _disk_config(asked: Optional[str], image: Document) -> Optional[str]:
     text = properties.get("hw_auto_disk_config", properties.get("auto_disk_config"))
     if text is None:
         return asked
-    word = str(text).lower()
-    if word == "disabled" and asked == AUTO:
+    setting = str(text).lower()
+    if setting == "disabled" and asked == AUTO:
         raise AutoDiskConfigDisabledByImage(
             "berth_disk_config: auto is not for image %s, whose hw_auto_disk_config is disabled" % image["name"],
             field="berth_disk_config",
             value=asked,
             rule="manual, or not given",
         )
-    return asked or (AUTO if word in TRUE_WORDS else MANUAL)
+    return asked or (AUTO if setting in TRUE_WORDS else MANUAL)
 
 
 def _refuse_twice(variable: str, config: Document, user_data: Optional[str]) -> None:

@@ -66,11 +66,11 @@ class GuestSettings:
 
     def cpu_topology(self, vcpus: int) -> Dict[str, int]:
         """{sockets, cores, threads} with missing values filled in; empty if none is given."""
-        given = {name: int(self.get("cpu_" + name, 0) or 0) for name in ("sockets", "cores", "threads")}
-        if not any(given.values()):
+        wanted = {name: int(self.get("cpu_" + name, 0) or 0) for name in ("sockets", "cores", "threads")}
+        if not any(wanted.values()):
             return {}
-        cores, threads = given["cores"] or 1, given["threads"] or 1
-        sockets = given["sockets"] or max(1, vcpus // (cores * threads))
+        cores, threads = wanted["cores"] or 1, wanted["threads"] or 1
+        sockets = wanted["sockets"] or max(1, vcpus // (cores * threads))
         if sockets * cores * threads != vcpus:
             raise InvalidInput(
                 "hw:cpu_sockets, cpu_cores, cpu_threads",

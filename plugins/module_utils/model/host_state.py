@@ -199,15 +199,15 @@ def supported(triple: Sequence[str]) -> List[Optional[str]]:
     known = _supported.get(tuple(triple))
     if known is not None:
         return known
-    words: List[Optional[str]] = []
-    for read, word in zip((canonical_architecture, canonical_hv_type, canonical_vm_mode), triple):
+    names: List[Optional[str]] = []
+    for read, name in zip((canonical_architecture, canonical_hv_type, canonical_vm_mode), triple):
         try:
-            words.append(read(word))
+            names.append(read(name))
         except InvalidInput:
-            words.append(word)
+            names.append(name)
     if len(_supported) < 1000:
-        _supported[tuple(triple)] = words
-    return words
+        _supported[tuple(triple)] = names
+    return names
 
 
 def _uuid(doc: Document) -> str:

@@ -108,11 +108,11 @@ def canonical_scsi_model(name: Optional[str]) -> Optional[str]:
 def _canonical(name: Optional[str], aliases: Mapping[str, str], known: Collection[str], what: str) -> Optional[str]:
     if name is None:
         return None
-    word = str(name).lower()
-    word = aliases.get(word, word)
-    if word not in known:
+    canonical = str(name).lower()
+    canonical = aliases.get(canonical, canonical)
+    if canonical not in known:
         raise InvalidInput(what, name, "one of " + ", ".join(sorted(known)))
-    return word
+    return canonical
 
 
 _READ: Dict[str, Callable[[Any], Any]] = {

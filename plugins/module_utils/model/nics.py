@@ -39,15 +39,15 @@ def address(nic: Nic, text: Any) -> str:
     return "address %s on %s %s%s" % (_plain(str(text).partition("/")[0]), nic.get("type"), nic.get("source"), vlan)
 
 
-def fixed(words: Iterable[str]) -> List[str]:
+def fixed(addresses: Iterable[str]) -> List[str]:
     """Return the fixed IP addresses in texts of taken(), of all networks."""
-    return [word.split(" ")[1] for word in words if word.startswith("address ")]
+    return [address.split(" ")[1] for address in addresses if address.startswith("address ")]
 
 
-def address_of(word: str, nic: Nic) -> Optional[str]:
+def address_of(entry: str, nic: Nic) -> Optional[str]:
     """Return the IP address in a text of taken(), or None if that is not on the NIC's network."""
     begin, end = address(nic, "\0").split("\0")
-    return word[len(begin) : len(word) - len(end)] if word.startswith(begin) and word.endswith(end) else None
+    return entry[len(begin) : len(entry) - len(end)] if entry.startswith(begin) and entry.endswith(end) else None
 
 
 def _plain(text: str) -> str:

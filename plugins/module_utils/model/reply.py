@@ -102,16 +102,16 @@ error = object_of({**_OF_ERROR, "also": list_of(_SINGLE_ERROR, 1000)}, _OPTIONAL
 
 
 def _failure(outcome: Reply, reply: Reply) -> Reply:
-    told = object_of(
+    failure = object_of(
         {"error": or_null(error), "msg": or_null(_LINE), "module_stderr": or_null(_LINE)},
         optional=("error", "msg", "module_stderr"),
     )(reply)
-    said = told.get("error") or _untyped(told)
+    said = failure.get("error") or _untyped(failure)
     said = {"retryable": False, **said}
     result = {
         "failed": True,
         "changed": outcome["changed"],
-        "msg": told.get("msg") or "%s: %s" % (said["code"], said["message"]),
+        "msg": failure.get("msg") or "%s: %s" % (said["code"], said["message"]),
         "error_code": said["code"],
         "retryable": said["retryable"],
         "error": said,
@@ -119,11 +119,11 @@ def _failure(outcome: Reply, reply: Reply) -> Reply:
     return {**result, "warnings": outcome["warnings"]} if outcome["warnings"] else result
 
 
-def _untyped(told: Reply) -> Reply:
+def _untyped(failure: Reply) -> Reply:
     """Return an error for a module that failed without a typed one, or never started."""
-    message = told.get("msg") or "the module failed"
-    if told.get("module_stderr"):
-        message += ": " + told["module_stderr"][-500:]
+    message = failure.get("msg") or "the module failed"
+    if failure.get("module_stderr"):
+        message += ": " + failure["module_stderr"][-500:]
     return {"code": "ModuleFailed", "message": message, "retryable": False}
 
 

@@ -12,7 +12,7 @@ def nearest(name: Any, names: Iterable[str]) -> Optional[str]:
     """Return the one of ``names`` that is most similar to ``name``, or None if none is similar."""
     import difflib  # slow, and most runs have no unknown name
 
-    by_lower = {word.lower(): word for word in sorted(names)}
+    by_lower = {known.lower(): known for known in sorted(names)}
     near = difflib.get_close_matches(str(name), by_lower.values(), n=1, cutoff=0.6)
     lower = difflib.get_close_matches(str(name).lower(), by_lower, n=1, cutoff=0.6)
     return near[0] if near else by_lower[lower[0]] if lower else None
@@ -25,7 +25,7 @@ def meant(name: str) -> str:
 def did_you_mean(name: Any, names: Iterable[Any], kind: Optional[str] = None) -> str:
     """A hint for the unknown ``name``: the nearest of ``names``, else all of them if they are few. ``kind`` is what has
     these names, such as "flavor"."""
-    known = sorted(str(word) for word in names)
+    known = sorted(str(entry) for entry in names)
     near = nearest(name, known)
     if near:
         return meant(near)

@@ -120,9 +120,9 @@ def used(spec: Document, names: Optional[Collection[str]] = None) -> Document:
     )
 
 
-def as_new(spec: Document, had: Mapping[str, Any]) -> Document:
-    """Return the request with those volumes as new that are new in ``had``, the request by which they were claimed."""
-    new = {entry["name"] for entry in had.get("volumes") or () if entry.get("new")}
+def as_new(spec: Document, claimed: Mapping[str, Any]) -> Document:
+    """Return the request with those volumes as new that are new in ``claimed``, the request by which they were claimed."""
+    new = {entry["name"] for entry in claimed.get("volumes") or () if entry.get("new")}
     return _changed(spec, lambda entry: dict(entry, new=True) if entry["name"] in new else entry)
 
 

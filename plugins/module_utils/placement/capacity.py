@@ -66,8 +66,8 @@ def shortfall(name, amount, inventory, used):
     }
     if rule == "limit":
         numbers["short"] = used + amount - limit
-        told = (name, amount, number(limit - used), total, reserved, number(ratio), used)
-        numbers["reason"] = "%s: needs %d, %s free of (%d - %d reserved) x %s, %d used" % told
+        values = (name, amount, number(limit - used), total, reserved, number(ratio), used)
+        numbers["reason"] = "%s: needs %d, %s free of (%d - %d reserved) x %s, %d used" % values
     elif rule == "unit":
         smallest, largest = inventory["min_unit"], inventory["max_unit"]
         numbers.update(min_unit=smallest, max_unit=largest)
@@ -306,9 +306,10 @@ def _take_devices(host_state, devices):
             if pool["count"] > 0 and {key: value for key, value in pool.items() if key != "count"} == device["pool"]:
                 pool["count"] -= 1
                 break
-    given = {device["address"] for device in devices if device.get("address")}
+    addresses = {device["address"] for device in devices if device.get("address")}
     host_state.pci_devices = [
-        dict(device, used_by="claimed") if device["address"] in given else device for device in host_state.pci_devices
+        dict(device, used_by="claimed") if device["address"] in addresses else device
+        for device in host_state.pci_devices
     ]
     host_state.pci_stats = [pool for pool in pools if pool["count"] > 0 or not _was_taken(pool, devices)]
 

@@ -85,12 +85,12 @@ def _instance(instance):
 
 
 def _verdict(verdict):
-    told = {"passed": bool(verdict.passed)}
+    shown = {"passed": bool(verdict.passed)}
     if verdict.reason:
-        told["reason"] = verdict.reason
+        shown["reason"] = verdict.reason
     if verdict.numbers:
-        told["numbers"] = plain(verdict.numbers)
-    return told
+        shown["numbers"] = plain(verdict.numbers)
+    return shown
 
 
 def rejections(explained, at=-1):
@@ -140,10 +140,10 @@ def host_rows(explained, at):
     rows = []
     if instance:
         for place, host in enumerate(instance["order"], 1):
-            said = "chosen" if host == instance["host"] else ""
-            if not said and host in refused:
-                said = "%s: %s" % refused[host]
-            rows.append((host, "%d." % place, number(instance["weights"].get(host, 0.0)), said))
+            note = "chosen" if host == instance["host"] else ""
+            if not note and host in refused:
+                note = "%s: %s" % refused[host]
+            rows.append((host, "%d." % place, number(instance["weights"].get(host, 0.0)), note))
     ordered = {row[0] for row in rows}
     for host, (rule, reason) in refused.items():
         if host not in ordered:

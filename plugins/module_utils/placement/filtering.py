@@ -52,9 +52,9 @@ def named_by_request(spec, hosts, record=None):
         named = names if rule == "force_nodes" else {name.lower() for name in names}
         passed = [host_state for host_state in hosts if (_called(host_state, rule) in named) == keeps]
         if record is not None:
-            kept = {host_state.key for host_state in passed}
+            passing = {host_state.key for host_state in passed}
             verdicts = {
-                host_state.key: PASS if host_state.key in kept else Verdict(False, reason) for host_state in hosts
+                host_state.key: PASS if host_state.key in passing else Verdict(False, reason) for host_state in hosts
             }
             record["filters"].append({"filter": rule, "skipped": False, "verdicts": verdicts})
         hosts = passed

@@ -90,9 +90,9 @@ def realtime_cpus(flavor, props):
 
 def _read_page_size(text):
     """Return the KiB (a fraction below 1) of a size such as 2048, 2MB or 1.5GiB, or the PAGES_* of Nova's word."""
-    word = {"any": PAGES_ANY, "large": PAGES_LARGE, "small": PAGES_SMALL}.get(text)
-    if word is not None:
-        return word
+    size_class = {"any": PAGES_ANY, "large": PAGES_LARGE, "small": PAGES_SMALL}.get(text)
+    if size_class is not None:
+        return size_class
     if re.fullmatch("[0-9]+", text):  # no other digits, such as superscripts
         return int(text)
     match = _SIZE.match(text)

@@ -219,7 +219,7 @@ def give_addresses(devices, taken):
 
     ``devices`` is the host's list of PCI devices; the address is None if the list has no free one.
     """
-    used, given = set(), []
+    used, addressed = set(), []
     for device_taken in taken:
         pool = device_taken["pool"]
         free = [
@@ -238,7 +238,7 @@ def give_addresses(devices, taken):
         for number in range(device_taken["count"]):
             address = free[number]["address"] if number < len(free) else None
             used.add(address)
-            given.append(
+            addressed.append(
                 {
                     "alias_name": device_taken["alias_name"],
                     "request_id": device_taken["request_id"],
@@ -250,4 +250,4 @@ def give_addresses(devices, taken):
                     "address": address,
                 }
             )
-    return given
+    return addressed

@@ -144,7 +144,7 @@ class Pipeline:
     @staticmethod
     def _limit(query, found, limit):
         """Apply Nova's limit, which counts each of its two queries separately."""
-        kept, counts = [], [0, 0]
+        candidates, counts = [], [0, 0]
         for host_state in found:
             answers = [
                 query._answers(host_state, query.ask),
@@ -156,8 +156,8 @@ class Pipeline:
                     counts[number] += 1
                     keep = True
             if keep:
-                kept.append(host_state)
-        return kept
+                candidates.append(host_state)
+        return candidates
 
     # -- filters and weights
     def _sorted(self, spec, hosts, index, record):

@@ -64,10 +64,10 @@ class Query:
         if any(trait not in traits for trait, _rule in self.root_required):
             return False
         if self.member_of or self.not_member_of:
-            mine = {aggregate.uuid for aggregate in host_state.aggregates}
-            if any(not wanted & mine for _rule, wanted, _what in self.member_of):
+            own = {aggregate.uuid for aggregate in host_state.aggregates}
+            if any(not wanted & own for _rule, wanted, _what in self.member_of):
                 return False
-            if any(uuid in self.not_member_of for uuid in mine):
+            if any(uuid in self.not_member_of for uuid in own):
                 return False
         if self.networks_and_pool.lacks(host_state.document):
             return False
@@ -123,11 +123,11 @@ class Query:
         )
         if self.in_tree is not None:
             say("requested_destination", host_state.uuid == self.in_tree, _asked_for(spec))
-        mine = {aggregate.uuid: aggregate.name for aggregate in host_state.aggregates}
+        own = {aggregate.uuid: aggregate.name for aggregate in host_state.aggregates}
         for rule, wanted, what in self.member_of:
-            say(rule, bool(wanted & set(mine)), "is in no aggregate of %s" % what, aggregates=sorted(mine.values()))
+            say(rule, bool(wanted & set(own)), "is in no aggregate of %s" % what, aggregates=sorted(own.values()))
         if self.not_member_of:
-            bad = sorted(name for uuid, name in mine.items() if uuid in self.not_member_of)
+            bad = sorted(name for uuid, name in own.items() if uuid in self.not_member_of)
             say(
                 "isolate_aggregates",
                 not bad,
@@ -160,8 +160,8 @@ class Query:
         ask, asked = capacity.ask_of(host_state, ask, self.spec), ask
         if asked.required or asked.forbidden:
             lacks, has = sorted(ask.required - host_state.traits), sorted(ask.forbidden & host_state.traits)
-            words = ["lacks trait " + trait for trait in lacks] + ["has forbidden trait " + trait for trait in has]
-            found.append(("traits", Verdict(not words, ", ".join(words), {"lacks": lacks, "forbidden": has})))
+            reasons = ["lacks trait " + trait for trait in lacks] + ["has forbidden trait " + trait for trait in has]
+            found.append(("traits", Verdict(not reasons, ", ".join(reasons), {"lacks": lacks, "forbidden": has})))
         short = capacity.request_shortfalls(host_state, ask, capacity.lowered(host_state, self.spec))
         used = {name: host_state.used.get(name, 0) for name in ask.amounts}
         reason = "; ".join(shortfall["reason"] for shortfall in short)
@@ -194,13 +194,13 @@ def require_tenant_aggregate(query, options, aggregates):
     if not options["limit_tenants_to_placement_aggregate"]:
         return
     project = query.spec.project_id
-    mine = {
+    own = {
         aggregate.uuid
         for aggregate in aggregates
         if any(key.startswith(TENANT_KEY) and value == project for key, value in aggregate.metadata.items())
     }
-    if mine:
-        query.member_of.append(("require_tenant_aggregate", mine, "project %s" % project))
+    if own:
+        query.member_of.append(("require_tenant_aggregate", own, "project %s" % project))
     elif options["placement_aggregate_required_for_tenants"]:
         raise NoValidHost("no hosts available for tenant %s: no aggregate has it" % project)
 
@@ -208,9 +208,9 @@ def require_tenant_aggregate(query, options, aggregates):
 def map_az_to_placement_aggregate(query, options, aggregates):
     zone = query.spec.availability_zone
     if zone:
-        mine = {aggregate.uuid for aggregate in aggregates if aggregate.metadata.get("availability_zone") == zone}
-        if mine:
-            query.member_of.append(("map_az_to_placement_aggregate", mine, "availability zone %s" % zone))
+        own = {aggregate.uuid for aggregate in aggregates if aggregate.metadata.get("availability_zone") == zone}
+        if own:
+            query.member_of.append(("map_az_to_placement_aggregate", own, "availability zone %s" % zone))
 
 
 def require_image_type_support(query, options, aggregates):
@@ -239,10 +239,10 @@ def transform_image_metadata(query, options, aggregates):
     for key, prefix in _METADATA_TRAITS:
         value = query.spec.image_props.get(key)
         if value is not None:
-            word = value.replace("-", "_").upper()
-            if word not in _TRAIT_VALUES[prefix].split():
+            value_name = value.replace("-", "_").upper()
+            if value_name not in _TRAIT_VALUES[prefix].split():
                 return
-            found.append(("%s_%s" % (prefix, word), "transform_image_metadata"))
+            found.append(("%s_%s" % (prefix, value_name), "transform_image_metadata"))
     query.root_required += found
 
 

@@ -132,14 +132,14 @@ def replay(receipt, host_documents):
 def differences(receipt, again):
     """Return where two decisions on the same requests differ, for people: in the host, the error or the reasons."""
     found = []
-    told, tells = (_explained(each["matrix"]) for each in (receipt, again))
+    before, after = (_explained(each["matrix"]) for each in (receipt, again))
     for was, now in zip(receipt["decision"]["requests"], again["decision"]["requests"]):
         hosts = [_hosts(was), _hosts(now)]
         if hosts[0] != hosts[1]:
             found.append("%s: %s then, %s now" % (was["name"], *(", ".join(each) or "no host" for each in hosts)))
             continue
         where = first_difference(was, now, "decision") or first_difference(
-            told.get(was["name"]), tells.get(was["name"]), ""
+            before.get(was["name"]), after.get(was["name"]), ""
         )
         if where:
             found.append(
@@ -159,9 +159,9 @@ def _explained(matrix):
 
 
 def _same_hosts(receipt, host_documents):
-    given = {document["host"]: digest(document) for document in host_documents}
+    digests = {document["host"]: digest(document) for document in host_documents}
     changed = sorted(
-        host for host in set(given) | set(receipt["hosts"]) if given.get(host) != receipt["hosts"].get(host)
+        host for host in set(digests) | set(receipt["hosts"]) if digests.get(host) != receipt["hosts"].get(host)
     )
     if changed:
         raise ReceiptMismatch(
@@ -197,12 +197,12 @@ def first_difference(given, other, path="receipt"):
 
 
 def _request(document):
-    kept = {name: document[name] for name in _KEPT if name in document}
-    if isinstance(kept.get("image"), dict):
-        kept["image"] = {name: kept["image"][name] for name in _KEPT_OF_IMAGE if name in kept["image"]}
-    if kept.get("volumes"):
-        kept["volumes"] = [{part: own[part] for part in _KEPT_OF_VOLUME if part in own} for own in kept["volumes"]]
-    return plain(kept)
+    parts = {name: document[name] for name in _KEPT if name in document}
+    if isinstance(parts.get("image"), dict):
+        parts["image"] = {name: parts["image"][name] for name in _KEPT_OF_IMAGE if name in parts["image"]}
+    if parts.get("volumes"):
+        parts["volumes"] = [{part: own[part] for part in _KEPT_OF_VOLUME if part in own} for own in parts["volumes"]]
+    return plain(parts)
 
 
 def _as_document(aggregate):

@@ -17,64 +17,64 @@ from ..model.network_schema import UNFILTERED, is_filtered
 from ..model.unknown_names import NetworkNotFound, SecurityGroupNotFound
 
 
-def nic(own_uuid, at, given, catalog, card, groups=()):
+def nic(own_uuid, at, wanted, catalog, card, groups=()):
     """Return a NIC with all that the host needs to make it. ``card`` is its model if the network names none, ``groups``
     are its security groups if it names none. Its MAC address follows from the instance, so that it never changes.
     """
     field = "berth_networks[%d]" % at
-    network = check_network(at, given, catalog.networks)
+    network = check_network(at, wanted, catalog.networks)
     found = {
         "network": network["name"],
-        "address": _address(given["address"], network, field + ".address"),
-        "mac": (given["mac"] or _mac(own_uuid, at)).lower(),
+        "address": _address(wanted["address"], network, field + ".address"),
+        "mac": (wanted["mac"] or _mac(own_uuid, at)).lower(),
         "model": network["model"] or card,
         **{part: network[part] for part in ("type", "source", "virtualport", "mtu", "vlan", "nwfilter", "gateway")},
         "nameservers": list(network["nameservers"]),
-        "security": _security(given, network, catalog, field, groups),
+        "security": _security(wanted, network, catalog, field, groups),
     }
-    if found["security"] and _asked(given, network):
+    if found["security"] and _asked(wanted, network):
         found["port_security"] = True
     if network["type"] == "direct":
         found.update(source=network["pci_alias"], model=None)
-    if network["pool"] is not None and given["address"] is None:
+    if network["pool"] is not None and wanted["address"] is None:
         found.update(prefixlen=ipaddress.ip_network(network["cidr"]).prefixlen, pool=address_pool.ranges(network))
     return found
 
 
-def check_network(at, given, networks):
+def check_network(at, wanted, networks):
     """Return the network of a NIC; NetworkNotFound if the catalog does not have it."""
-    if given["network"] not in networks:
-        raise NetworkNotFound.named("berth_networks[%d].network" % at, given["network"], networks)
-    return networks[given["network"]]
+    if wanted["network"] not in networks:
+        raise NetworkNotFound.named("berth_networks[%d].network" % at, wanted["network"], networks)
+    return networks[wanted["network"]]
 
 
-def _asked(given, network):
+def _asked(wanted, network):
     """Return the port security that NIC or network name; None leaves a NIC as its instance was created."""
-    return network["port_security"] if given["port_security"] is None else given["port_security"]
+    return network["port_security"] if wanted["port_security"] is None else wanted["port_security"]
 
 
-def _security(given, network, catalog, field, groups):
+def _security(wanted, network, catalog, field, groups):
     """Return what its packet filter is made from, or None: without port security a NIC may send and get anything."""
-    asked = _asked(given, network)
+    asked = _asked(wanted, network)
     filtered = is_filtered(network) if asked is None else asked
     if not is_filtered(network):
-        _check_unfiltered(given, field, groups)
+        _check_unfiltered(wanted, field, groups)
     for part in ("security_groups", "allowed_addresses"):
-        if given[part] and not filtered:
-            raise InvalidInput("%s.%s" % (field, part), given[part], "only on a NIC with port_security")
-    own, names = field + ".security_groups", given["security_groups"]
+        if wanted[part] and not filtered:
+            raise InvalidInput("%s.%s" % (field, part), wanted[part], "only on a NIC with port_security")
+    own, names = field + ".security_groups", wanted["security_groups"]
     names, path = (groups, "berth_security_groups") if names is None else (names, own)
     known = catalog.security_groups
     together(functools.partial(_known, path, name, known) for name in names)
     found = [known[name] for name in dict.fromkeys(names)]
-    return security_group.security(found, given["allowed_addresses"] or (), filtered)
+    return security_group.security(found, wanted["allowed_addresses"] or (), filtered)
 
 
-def _check_unfiltered(given, field, groups):
+def _check_unfiltered(wanted, field, groups):
     """Refuse groups on a NIC whose packets libvirt does not see: they would not protect it."""
-    if given["port_security"]:
+    if wanted["port_security"]:
         raise InvalidInput(field + ".port_security", True, UNFILTERED)
-    if groups and given["security_groups"] is None and given["port_security"] is None:
+    if groups and wanted["security_groups"] is None and wanted["port_security"] is None:
         rule = "%s. Give this NIC security_groups: [] where it needs none" % UNFILTERED
         raise InvalidInput(field + ".security_groups", groups, rule)
 

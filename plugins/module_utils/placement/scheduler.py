@@ -86,17 +86,17 @@ def _prepared(request_specs, options):
 
 def load(options, plugins=()):
     """Return (filters, weighers, options) of an options document, all complete and checked."""
-    given = dict(options or {})
+    values = dict(options or {})
     own = {class_.__name__: class_ for class_ in plugins}
 
     def named(names):
         return [own.get(name, name) if isinstance(name, str) else name for name in names]
 
-    base = read_options({name: given[name] for name in ("enabled_filters", "weight_classes") if name in given})
+    base = read_options({name: values[name] for name in ("enabled_filters", "weight_classes") if name in values})
     filter_classes = registry.find_filters(named(base["enabled_filters"]))
     weigher_classes = registry.find_weighers(named(base["weight_classes"]))
     classes = [("filters", class_) for class_ in filter_classes] + [("weighers", class_) for class_ in weigher_classes]
-    options = read_options(given, [registry.declared_options(*class_) for class_ in classes])
+    options = read_options(values, [registry.declared_options(*class_) for class_ in classes])
     filters, weighers = [
         [registry.make(kind, class_, options) for kind, class_ in classes if kind == wanted]
         for wanted in registry.FIELDS

@@ -50,8 +50,8 @@ def _columns(weighers, spec, hosts, record):
         for weigher in weighers:
             verdicts = _cannot_weigh(weigher, hosts, spec)
             if verdicts and record is not None:
-                told = {host_state.key: verdicts.get(id(host_state), PASS) for host_state in hosts}
-                record["filters"].append({"filter": weigher.name, "skipped": False, "verdicts": told})
+                by_host = {host_state.key: verdicts.get(id(host_state), PASS) for host_state in hosts}
+                record["filters"].append({"filter": weigher.name, "skipped": False, "verdicts": by_host})
             hosts = [host_state for host_state in hosts if id(host_state) not in verdicts]
         if len(hosts) > 1:
             columns = [_column(weigher, hosts, spec) for weigher in weighers]

@@ -149,23 +149,23 @@ def _refuse(host, record, found, more=None):
         return
     name = host.connection.getHostname()
     commands = list(dict.fromkeys(difference.command for difference in found if difference.command))
-    said = [hints.take_disks_back(name, commands)] if commands else []
+    advice = [hints.take_disks_back(name, commands)] if commands else []
     left = [path for difference in found if difference.kind == LEFT for path in difference.files]
     if left:
-        said.append(merge(name, left))
+        advice.append(merge(name, left))
     if any(difference.kind == MISSING for difference in found):
-        said.append(hints.bring_disks_back(name, record.name))
+        advice.append(hints.bring_disks_back(name, record.name))
     if any(difference.kind == SEEDLESS for difference in found):
-        said.append(state_hints.make_seed_anew(record.name))
+        advice.append(state_hints.make_seed_anew(record.name))
     unnamed = {
         disks.data_disk_of(path) for difference in found if difference.kind == UNNAMED for path in difference.files
     }
     if unnamed:
-        said.append(hints.name_data_disks(record.name, sorted(unnamed)))
+        advice.append(hints.name_data_disks(record.name, sorted(unnamed)))
     raise DiskChainChanged(
         "the disks of %s (%s) on %s are not those that its record names: %s"
         % (record.name, record.uuid, name, "; ".join(dict.fromkeys(difference.text for difference in found))),
-        hint=". ".join(said + [more] if more else said) or None,
+        hint=". ".join(advice + [more] if more else advice) or None,
         instance=record.name,
         host=name,
         files=sorted({path for difference in found for path in difference.files}),
@@ -352,5 +352,5 @@ def _unknown_overlays(record, planned):
     """If libvirt has lost the guest's definition, a layer beside the disks may be what the guest used last."""
     if record.role != OWN:
         return []
-    said = "libvirt has no definition of it, and %s is a layer over %s that the guest may have used last"
-    return [Difference(LEFT, said % layer, None, layer[:1]) for layer in layers_beside(planned)]
+    message = "libvirt has no definition of it, and %s is a layer over %s that the guest may have used last"
+    return [Difference(LEFT, message % layer, None, layer[:1]) for layer in layers_beside(planned)]

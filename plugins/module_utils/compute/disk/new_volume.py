@@ -90,10 +90,10 @@ def withdraw(host, uuid, token, dry=False):
     own = VolumeStore.beside(host.store)
     with host.store.host_lock():
         volume = own.read(uuid)
-        mine = volume is not None and (volume.token, volume.phase) == (token, CLAIMED) and not instance_of(volume)
-        if mine and not dry:
+        is_own = volume is not None and (volume.token, volume.phase) == (token, CLAIMED) and not instance_of(volume)
+        if is_own and not dry:
             own.compare_and_swap(volume, None)
-        return mine
+        return is_own
 
 
 def _claimed_by(own, uuid, token):

@@ -67,10 +67,10 @@ def give_back(host, uuid, token, dry=False):
     with host.store.host_lock():
         own = VolumeStore.beside(host.store)
         volume = own.read(uuid)
-        mine = volume is not None and grows(volume) and volume.token == token
-        if mine and not dry:
+        is_own = volume is not None and grows(volume) and volume.token == token
+        if is_own and not dry:
             _write(own, volume, "give growth back", confirmed_gb(volume), None, token)
-        return mine
+        return is_own
 
 
 def _write(own, volume, event, gb, from_gb, token):

@@ -94,12 +94,12 @@ def _of_agents(connection: Any, uuids: Iterable[str]) -> Dict[str, Dict[str, str
     found = {}
     for uuid in uuids:
         try:
-            said = deadline.call(_ask_agent, connection, uuid, what="asking the agents")
+            cards = deadline.call(_ask_agent, connection, uuid, what="asking the agents")
         except LibvirtTimeout:
             break
         except (library.libvirtError, ElementTree.ParseError):
             continue
-        best = _best(("agent", address.get("addr")) for card in said.values() for address in card.get("addrs") or ())
+        best = _best(("agent", address.get("addr")) for card in cards.values() for address in card.get("addrs") or ())
         if best:
             found[uuid] = best
     return found

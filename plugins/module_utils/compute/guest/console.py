@@ -66,7 +66,7 @@ def addresses(found: Any) -> List[Dict[str, str]]:
         "agent": library.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_AGENT,
         "lease": library.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_LEASE,
     }
-    told = []
+    listed = []
     for name, source in sources.items():
         if name == "agent" and not agent.answers(found):
             continue
@@ -74,10 +74,10 @@ def addresses(found: Any) -> List[Dict[str, str]]:
             cards = Deadline(ANSWER).call(found.interfaceAddresses, source, 0, what="asking for addresses")
         except (library.libvirtError, LibvirtTimeout):
             continue
-        told += [
+        listed += [
             _address(name, card, address) for card in (cards or {}).values() for address in card.get("addrs") or ()
         ]
-    return told[:MOST_ADDRESSES]
+    return listed[:MOST_ADDRESSES]
 
 
 def _address(source: str, card: Dict[str, Any], address: Dict[str, Any]) -> Dict[str, str]:

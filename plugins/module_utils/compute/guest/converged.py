@@ -24,5 +24,5 @@ def is_started(host, record):
 
 
 def is_stopped(host, record):
-    said = (record.power_state, record.vm_state, record.task_state)
-    return said == ("shutdown", "stopped", None) and not domain.is_active(host.connection, record.uuid)
+    states = (record.power_state, record.vm_state, record.task_state)
+    return states == ("shutdown", "stopped", None) and not domain.is_active(host.connection, record.uuid)

@@ -23,14 +23,14 @@ KEPT = ("disk", "interface", "controller", "channel", "rng", "memballoon", "vide
 
 def of(spec):
     """Return what the request keeps, or None. A request that now asks for another machine type starts without it."""
-    kept = spec.get(KEY)
-    return kept if kept and kept.get("wished") == _requested_machine(spec) else None
+    hardware = spec.get(KEY)
+    return hardware if hardware and hardware.get("wished") == _requested_machine(spec) else None
 
 
 def machine(spec):
     """Return the machine type that the guest was first defined with, or None."""
-    kept = of(spec)
-    return kept["machine"] if kept else None
+    hardware = of(spec)
+    return hardware["machine"] if hardware else None
 
 
 def keep(spec, text):
@@ -44,16 +44,16 @@ def keep(spec, text):
         key: _words(device.find("address")) for key, device in _devices(root) if device.find("address") is not None
     }
     kept = known.get("devices", {})
-    taken = set().union(*(_claims(key, words) for key, words in kept.items()))
-    new = {key: words for key, words in found.items() if key not in kept and not _claims(key, words) & taken}
+    taken = set().union(*(_claims(key, address) for key, address in kept.items()))
+    new = {key: address for key, address in found.items() if key not in kept and not _claims(key, address) & taken}
     devices = {**new, **kept}
     return {**spec, KEY: {"wished": _requested_machine(spec), "machine": chosen, "devices": devices}}
 
 
-def _claims(key, words):
+def _claims(key, address):
     """Return what no two devices of a guest may share: the number of a controller, and an address. Disks on controllers
     of two types may have the same one."""
-    parts = words.split(",")
+    parts = address.split(",")
     number = {key.rpartition("/")[0]} if key.startswith("controller/") else set()
     at = {",".join(part for part in parts if not part.startswith("multifunction="))}
     return number if "type=drive" in parts else number | at
@@ -61,26 +61,26 @@ def _claims(key, words):
 
 def without_disks(spec, targets):
     """Return the request without the addresses of disks that are gone for good, so that other devices may get them."""
-    kept = spec.get(KEY)
-    if not kept:
+    hardware = spec.get(KEY)
+    if not hardware:
         return spec
     gone = {"disk/" + target for target in targets}
-    devices = {key: words for key, words in kept["devices"].items() if key not in gone}
-    return {**spec, KEY: dict(kept, devices=devices)}
+    devices = {key: address for key, address in hardware["devices"].items() if key not in gone}
+    return {**spec, KEY: dict(hardware, devices=devices)}
 
 
 def place(root, spec):
     """Give the devices of a new definition (an element) the addresses that are kept for them."""
-    kept = of(spec)
-    if not kept:
+    hardware = of(spec)
+    if not hardware:
         return
     there = dict(_devices(root))
-    for key, words in kept["devices"].items():
+    for key, address in hardware["devices"].items():
         device = there.get(key)
         if device is None and key.startswith("controller/"):
             device = _controller(root.find("devices"), key)
         if device is not None:
-            ElementTree.SubElement(device, "address", _attributes(words))
+            ElementTree.SubElement(device, "address", _attributes(address))
 
 
 def _requested_machine(spec):
@@ -119,5 +119,5 @@ def _words(address):
     return ",".join("%s=%s" % pair for pair in sorted(address.attrib.items()))
 
 
-def _attributes(words):
-    return dict(pair.split("=", 1) for pair in words.split(",") if "=" in pair)
+def _attributes(address):
+    return dict(pair.split("=", 1) for pair in address.split(",") if "=" in pair)

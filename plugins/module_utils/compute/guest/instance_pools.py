@@ -13,16 +13,16 @@ def find(host, uuid, record=None):
     """Return their paths. Whatever happened to the claim here, the disks on shared storage may be another host's.
     Without a record, any pool is possible; except in the host's own pool, only disks that this host owns by their owner
     file are removed."""
-    mine = host.identify()
+    own_uuid = host.identify()
     if record is None:
         home = host.pool_path()
-        others = [path for path in host.pool_paths() if path != home and owner.read(path, uuid) == mine]
+        others = [path for path in host.pool_paths() if path != home and owner.read(path, uuid) == own_uuid]
         pools = [home, *others]
     elif _has_none(host, record):
         pools = []
     else:
         pools = [host.pool_of(record)]
-    return [path for path in pools if not owner.is_another(path, uuid, mine)]
+    return [path for path in pools if not owner.is_another(path, uuid, own_uuid)]
 
 
 def _has_none(host, record):

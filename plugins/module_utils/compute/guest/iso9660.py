@@ -68,8 +68,8 @@ def _descriptor(kind, label, total, tables, root, escape=b""):
     text = (lambda word: word.encode("utf-16-be")) if escape else (lambda word: word.encode("ascii"))
     space = text(" ")
 
-    def field(word, length):
-        return (text(word) + space * length)[: length // len(space) * len(space)].ljust(length, b"\0")
+    def field(value, length):
+        return (text(value) + space * length)[: length // len(space) * len(space)].ljust(length, b"\0")
 
     no_time = b"0" * 16 + b"\0"
     data = b"".join(

@@ -18,10 +18,10 @@ def close(guest, path):
     """Make the QEMU of ``guest`` close the file ``path``, of which libvirt says that the guest does not have it as a
     disk. QEMU closes none that a device uses. Return (whether it closed something, whether the file is still open)."""
     found = _ask(guest, "query-named-block-nodes", flat=True) or []
-    left = had = [node["node-name"] for node in found if node.get("file") == path]
-    for _layer in had:  # a node closes after those on top of it
+    left = before = [node["node-name"] for node in found if node.get("file") == path]
+    for _layer in before:  # a node closes after those on top of it
         left = [name for name in left if _ask(guest, "blockdev-del", **{"node-name": name}) is None]
-    return len(left) < len(had), bool(left)
+    return len(left) < len(before), bool(left)
 
 
 def _ask(guest, command, **arguments):

@@ -67,8 +67,8 @@ def of_domain(instance, mended, dry):
     if not mended:
         return {"domain_differs": differs}
     parts = ", ".join("%s %s -> %s" % (part, has or "none", expected or "none") for part, expected, has in mended)
-    said = "%s: %s" % ("would be repaired" if dry else "repaired", clean(parts, 900))
-    return {"mended": said, "domain_differs": {when: differs[when] for when in differs if when == "now"}}
+    text = "%s: %s" % ("would be repaired" if dry else "repaired", clean(parts, 900))
+    return {"mended": text, "domain_differs": {when: differs[when] for when in differs if when == "now"}}
 
 
 def _shown(summary, remains=(), definition=None):

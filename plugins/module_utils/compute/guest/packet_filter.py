@@ -321,10 +321,10 @@ def with_asked_filters(spec, wanted):
     MAC addresses)."""
     lacking, found = unfiltered(spec.get("networks")), [dict(nic) for nic in spec.get("networks") or []]
     asked = asking_filters(wanted.get("networks"))
-    given = [nic for nic in found if nic["mac"] in lacking and asked.get(nic["mac"])]
-    for nic in given:
+    added = [nic for nic in found if nic["mac"] in lacking and asked.get(nic["mac"])]
+    for nic in added:
         nic["security"] = admitted_members.without(asked[nic["mac"]])
-    return {**spec, "networks": found} if given else spec, [nic["mac"] for nic in given]
+    return {**spec, "networks": found} if added else spec, [nic["mac"] for nic in added]
 
 
 def of_running(live, record, wanted):

@@ -41,7 +41,7 @@ def update_disks(instance, wanted, volumes=None):
         made = _publish_made(instance, record)
         _check_disks(instance, _with_found(instance, record, merged))
         _keep_definition(instance)
-        record, had = update_volumes.claim(instance, *update_volumes.detach(instance, record, volumes), volumes)
+        record, claimed = update_volumes.claim(instance, *update_volumes.detach(instance, record, volumes), volumes)
         if merged != data_disks.of(record.spec):
             _check_pluggable(instance, record, merged)
             record = _claim(instance, record, merged)
@@ -49,7 +49,7 @@ def update_disks(instance, wanted, volumes=None):
             made = True
         attached = _attach(instance, record)  # first: a running guest learns of the growth of attached disks only
         grown = [_grow(instance, path, disk) for path, disk in _files(instance, record).items()]
-        return _note(instance, record) or attached or made or had or any(grown)
+        return _note(instance, record) or attached or made or claimed or any(grown)
 
 
 def would_update_disks(instance, wanted, volumes=None):
@@ -68,8 +68,8 @@ def would_update_disks(instance, wanted, volumes=None):
 
 
 def _merged(record, wanted):
-    given = data_disks.with_buses(wanted, GuestSettings.of(record.spec).get("disk_bus", "virtio"))
-    return data_disks.merged(data_disks.of(record.spec), given)
+    asked = data_disks.with_buses(wanted, GuestSettings.of(record.spec).get("disk_bus", "virtio"))
+    return data_disks.merged(data_disks.of(record.spec), asked)
 
 
 def _planned(record):
@@ -89,9 +89,9 @@ def _path(instance, record, disk):
 def _with_found(instance, record, merged):
     """Return the record with those of ``merged`` that it does not name although they exist: it may be from a backup."""
     found = record.replace(spec=dict(record.spec, disks=merged))
-    had = data_disks.shown(record.spec)
+    before = data_disks.shown(record.spec)
     there = [
-        disk for disk in _planned(found) if disk.serial not in had and os.path.lexists(_path(instance, found, disk))
+        disk for disk in _planned(found) if disk.serial not in before and os.path.lexists(_path(instance, found, disk))
     ]
     for disk in there:
         size = _size(_path(instance, found, disk), disk)
@@ -102,7 +102,7 @@ def _with_found(instance, record, merged):
                 value=disk.size // disks.GIB,
                 rule="at least %d GiB" % -(-size // disks.GIB),
             )
-    names = {*had, *(disk.serial for disk in there)}
+    names = {*before, *(disk.serial for disk in there)}
     return record.replace(spec=dict(record.spec, disks=[disk for disk in merged if disk["name"] in names]))
 
 
@@ -137,9 +137,9 @@ def _claim(instance, record, merged):
     with instance.store.host_lock():
         more_gb = data_disks.total_gb(new.spec) - data_disks.total_gb(record.spec)
         more = room.allocate(instance.host, record, more_gb)
-        had = {disk.name for disk in _planned(record)}
+        before = {disk.name for disk in _planned(record)}
         for disk in _planned(new):
-            if disk.name not in had and not os.path.lexists(_path(instance, new, disk)):
+            if disk.name not in before and not os.path.lexists(_path(instance, new, disk)):
                 made = _path(instance, new, disk) + ".tmp"
                 paths.remove(made)
                 disks.make(disk, made, None)
@@ -242,8 +242,8 @@ def _check_pluggable(instance, record, merged):
     found = domain.find(instance.host.connection, record.uuid)
     if found is None or not found.isActive():
         return
-    had = data_disks.shown(record.spec)
-    buses = {disk["bus"] for disk in merged if disk["name"] not in had}
+    before = data_disks.shown(record.spec)
+    buses = {disk["bus"] for disk in merged if disk["name"] not in before}
     live = ElementTree.fromstring(domain.definitions(found)[0])
     if "scsi" in buses and live.find("devices/controller[@type='scsi']") is None:
         raise _refused(record, "it has no SCSI controller")

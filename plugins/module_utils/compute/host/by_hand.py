@@ -17,7 +17,7 @@ def told(records, found, undefined, state_dir, save=True):
     """
     texts = each(lambda record: _definitions(record, found, undefined), records)
     before, now = agreed.read(state_dir), set()
-    differing = {record.uuid: _compared(record, given, before, now) for record, given in zip(records, texts)}
+    differing = {record.uuid: _compared(record, text, before, now) for record, text in zip(records, texts)}
     if save and now != before:
         agreed.keep(state_dir, now)
     return differing

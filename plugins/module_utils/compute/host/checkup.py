@@ -36,8 +36,8 @@ ERROR, WARNING = "error", "warning"
 Finding = Dict[str, Any]
 
 
-def finding(code: str, severity: str, said: str, uuid: str = "", fixed: bool = False) -> Finding:
-    return {"code": code, "severity": severity, "said": said, "uuid": uuid or None, "fixed": fixed}
+def finding(code: str, severity: str, text: str, uuid: str = "", fixed: bool = False) -> Finding:
+    return {"code": code, "severity": severity, "said": text, "uuid": uuid or None, "fixed": fixed}
 
 
 def _code_of(error: Exception) -> str:
@@ -93,8 +93,8 @@ def _pool(host: Host, fix: bool) -> Iterator[Finding]:
     if not pool.autostart():
         if fix:
             pool.setAutostart(1)
-        said = "the storage pool %s does not start with the host" % host.settings.pool
-        yield finding("PoolNotAutostarted", WARNING, said, fixed=fix)
+        text = "the storage pool %s does not start with the host" % host.settings.pool
+        yield finding("PoolNotAutostarted", WARNING, text, fixed=fix)
 
 
 def _certificates(pki: str) -> Iterator[Finding]:
@@ -214,10 +214,10 @@ def _domains(host: Host, records: Sequence[Record]) -> Iterator[Finding]:
 
 def _off(host: Host, record: Record) -> Finding:
     if domain.is_saved_to_file(host.connection, record.uuid):
-        said = "%s is off: its memory was saved to a file with virsh save" % record.name
-        return finding("GuestSaved", WARNING, said, record.uuid)
-    said = "%s is off, though nobody stopped it with berth.kvm.stop" % record.name
-    return finding("GuestOff", WARNING, said, record.uuid)
+        text = "%s is off: its memory was saved to a file with virsh save" % record.name
+        return finding("GuestSaved", WARNING, text, record.uuid)
+    text = "%s is off, though nobody stopped it with berth.kvm.stop" % record.name
+    return finding("GuestOff", WARNING, text, record.uuid)
 
 
 def _hung(host: Host, records: Sequence[Record]) -> Iterator[Finding]:
@@ -241,8 +241,8 @@ def _vgpus(host: Host, records: Sequence[Record], fix: bool) -> Iterator[Finding
         if host.store.read(uuid) is None:
             if fix and not _without_record(host, uuid, lambda uuid: mdev.remove(host.connection, uuid)):
                 continue
-            said = "its vGPU %s still occupies the GPU %s, although it has no record here" % (device, clean(parent))
-            yield finding("VgpuWithoutRecord", WARNING, said, uuid, fixed=fix)
+            text = "its vGPU %s still occupies the GPU %s, although it has no record here" % (device, clean(parent))
+            yield finding("VgpuWithoutRecord", WARNING, text, uuid, fixed=fix)
 
 
 def _with_disks(host: Host) -> Iterator[str]:

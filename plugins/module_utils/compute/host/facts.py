@@ -156,8 +156,8 @@ def _instances(connection, records, found, state_dir, save):
 
 def _foreign_domains(found, records):
     """Return the domains without a record."""
-    mine = {record.uuid for record in records}
-    others = [domain for uuid, (domain, _state) in found.items() if uuid not in mine]
+    own = {record.uuid for record in records}
+    others = [domain for uuid, (domain, _state) in found.items() if uuid not in own]
     return [domain for domain in each(domains.read, others) if domain]
 
 

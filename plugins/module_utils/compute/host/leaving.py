@@ -146,7 +146,7 @@ class Leaving:
         if not self.dry:
             state_directory.give_up(self.store)
         self._remove(self.store.identity_copy)
-        self._remove_tree(self.store.state_dir, told=self.had_state)
+        self._remove_tree(self.store.state_dir, reported=self.had_state)
         self._remove_empty(os.path.dirname(self.places.settings))
 
     # files
@@ -158,7 +158,7 @@ class Leaving:
         if not self.dry:
             durable.remove_at(path)
 
-    def _remove_tree(self, path, told=True):
+    def _remove_tree(self, path, reported=True):
         if not os.path.lexists(path):
             return
         if os.path.islink(path) or not os.path.isdir(path):
@@ -170,7 +170,7 @@ class Leaving:
             except OSError as error:
                 self.left.append("%s: %s" % (path, error.strerror))
                 return
-        if told:
+        if reported:
             self.removed.append(path)
 
     def _remove_empty(self, path):

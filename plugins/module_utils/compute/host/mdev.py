@@ -138,8 +138,8 @@ def make(host, record):
             try:
                 _write(os.path.join(_type(each["parent"], each["type"]), "create"), each["uuid"])
             except OSError as error:
-                said = each["type"], each["parent"], record.name, error.strerror
-                raise BuildFailed("making the vGPU %s of %s for %s: %s" % said)
+                details = each["type"], each["parent"], record.name, error.strerror
+                raise BuildFailed("making the vGPU %s of %s for %s: %s" % details)
 
 
 def remove(connection, uuid, record=None):
@@ -168,8 +168,8 @@ def left_behind(connection, uuids):
     devices = made()
     if not devices:
         return []
-    mine = [(uuid, device) for uuid in uuids for device in sorted(_own_uuids(uuid).intersection(devices))]
-    return [(uuid, device, devices[device][0]) for uuid, device in mine if not _is_used(connection, device)]
+    own = [(uuid, device) for uuid in uuids for device in sorted(_own_uuids(uuid).intersection(devices))]
+    return [(uuid, device, devices[device][0]) for uuid, device in own if not _is_used(connection, device)]
 
 
 def _own_uuids(uuid):

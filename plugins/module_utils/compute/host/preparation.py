@@ -24,14 +24,14 @@ PARTS = ("instances", "volumes", "set-aside")  # of a pool, with files of instan
 
 
 def prepare(
-    connection, store, given, pool_path=paths.POOL_PATH, dry=False, settings_path=settings.PATH, accept_state=False
+    connection, store, values, pool_path=paths.POOL_PATH, dry=False, settings_path=settings.PATH, accept_state=False
 ):
     """Prepare the host. Return {changed, before, after, uuid, restart_libvirtd}. A refusal changes nothing.
 
     With ``accept_state``, accept a state directory that is another one, or older, than before."""
     caps = capabilities.parse_host(connection.getCapabilities())
     before = settings.load(settings_path)
-    wanted = settings.parse({**given, "uuid": _pin(before, given, caps.uuid), "schema": settings.SCHEMA})
+    wanted = settings.parse({**values, "uuid": _pin(before, values, caps.uuid), "schema": settings.SCHEMA})
     host.check_confinement(caps.security_models, wanted.security_driver_none_ok)
     pool = _existing_pool(connection, wanted.pool)
     path = _pool_target(pool) if pool else pool_path
@@ -100,9 +100,9 @@ def _listens_on(connection, wanted):
     return found
 
 
-def _pin(before, given, found):
+def _pin(before, values, found):
     """Return the host's uuid, pinned at the first preparation and never silently changed."""
-    pinned = before.uuid or given.get("uuid") or found
+    pinned = before.uuid or values.get("uuid") or found
     settings.HostSettings(uuid=pinned).check_uuid(found)
     return found
 

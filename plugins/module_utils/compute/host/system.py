@@ -27,11 +27,11 @@ def os_family(path: str = OS_RELEASE) -> str:
     """Return Debian, RedHat, Suse or Other."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
-            said = dict(re.findall(r'^(ID|ID_LIKE)="?([^"\n]*)"?$', file.read(1 << 16), re.MULTILINE))
+            fields = dict(re.findall(r'^(ID|ID_LIKE)="?([^"\n]*)"?$', file.read(1 << 16), re.MULTILINE))
     except OSError:
         return OTHER
-    words = said.get("ID", "").split() + said.get("ID_LIKE", "").split()
-    return next((FAMILIES[word] for word in words if word in FAMILIES), OTHER)
+    names = fields.get("ID", "").split() + fields.get("ID_LIKE", "").split()
+    return next((FAMILIES[name] for name in names if name in FAMILIES), OTHER)
 
 
 def service_manager(path: str = SYSTEMD) -> str:

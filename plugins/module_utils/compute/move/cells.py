@@ -37,11 +37,11 @@ def _sizes(cells):
 def bound(text, spec, cells):
     """Return the running guest's definition, bound to other cells and CPUs. Other people's tuning stays."""
     root = ElementTree.fromstring(text)
-    kept = [part for part in root.iterfind("cputune/*") if part.tag not in REPLACED]
+    others = [part for part in root.iterfind("cputune/*") if part.tag not in REPLACED]
     for part in root.findall("cputune") + root.findall("numatune"):
         root.remove(part)
     tuning.pinning(root, cells, GuestSettings.of(spec).realtime_cpus(spec["flavor"]["vcpus"]) or set())
-    if kept:
+    if others:
         tune = root.find("cputune")
-        (ElementTree.SubElement(root, "cputune") if tune is None else tune).extend(kept)
+        (ElementTree.SubElement(root, "cputune") if tune is None else tune).extend(others)
     return ElementTree.tostring(root, encoding="unicode")

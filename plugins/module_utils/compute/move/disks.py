@@ -58,13 +58,13 @@ def virtual_size(path, form):
     return info(path, form)["virtual-size"]
 
 
-def expected(pool_path, record, told):
+def expected(pool_path, record, manifest):
     """Return the source's manifest as this host uses it: names, formats and paths are its own, sizes the source's."""
     paths.make_directory(os.path.join(pool_path, "instances"))
     paths.make_directory(paths.instance(pool_path, record.uuid))
     known = {disk.name: (disk, path) for disk, path in files(pool_path, record.uuid, record.migration["old_spec"])}
     wanted = []
-    for entry in told:
+    for entry in manifest:
         disk, path = known.get(entry.get("name"), (None, None))
         size = entry.get("size")
         if disk is None or disk.format != entry.get("format") or not isinstance(size, int) or not 0 < size <= LARGEST:
@@ -206,11 +206,11 @@ def discard_older(pool_path, record):
 # ---- shared storage: the old disks are kept under another name -------------------------------------------------------
 
 
-def check_seen(pool_path, record, told):
+def check_seen(pool_path, record, manifest):
     """Raise MigrationPreCheckError unless this host sees every disk that the source named, with all backing images."""
     problems = []
     known = {disk.name: (disk, path) for disk, path in files(pool_path, record.uuid, record.spec)}
-    for entry in told or ():
+    for entry in manifest or ():
         disk, path = known.get(entry.get("name"), (None, None))
         if disk is None:
             raise MigrationConflict("the source tells of a disk that %s does not have: %r" % (record.uuid, entry))

@@ -105,8 +105,8 @@ def follow(
     finally:
         process.stdout.close()
     if process.wait():
-        said = re.sub(rb"\s*\(\d+\.\d+/100%\)\s*", b"", tail).decode("utf-8", "replace").strip()[-400:]
-        raise TransferFailed("%s %s failed with %d: %s" % (command[0], command[1], process.returncode, said))
+        message = re.sub(rb"\s*\(\d+\.\d+/100%\)\s*", b"", tail).decode("utf-8", "replace").strip()[-400:]
+        raise TransferFailed("%s %s failed with %d: %s" % (command[0], command[1], process.returncode, message))
 
 
 def end(process: subprocess.Popen) -> None:

@@ -54,9 +54,9 @@ def copy_running(connection, record, manifest, targets, key, bandwidth):
         return transfer.send(record.uuid, found, targets, key, bandwidth, rest)
 
     copies = Copies(domain, record, [disk for disk in manifest if disk["format"] == "qcow2"], send, bandwidth)
-    said = copies.first(disks.read_only(manifest))
-    rounds.repeat(copies, said["bytes"] / max(said["seconds"], 0.001))
-    return said
+    sent = copies.first(disks.read_only(manifest))
+    rounds.repeat(copies, sent["bytes"] / max(sent["seconds"], 0.001))
+    return sent
 
 
 class Copies:
@@ -74,9 +74,9 @@ class Copies:
             backups.show(self.domain, socket, self.shown, bitmap_name(self.record, 0))
             seen = "driver=nbd,server.type=unix,server.path=%s,export=%s"
             found = [dict(disk, options=seen % (socket, target)) for target, disk in self.disks.items()]
-            said = self.send(found + more)
+            sent = self.send(found + more)
             self._is_whole(0)
-            return said
+            return sent
         finally:
             self._end(socket)
 

@@ -61,10 +61,10 @@ def finish_backup(domain):
         for check in checks:
             check.check()
         time.sleep(BACKUP_POLL_SECONDS)
-    said = domain.jobStats(library.VIR_DOMAIN_JOB_STATS_COMPLETED)
-    if not said.get(library.VIR_DOMAIN_JOB_SUCCESS):
+    stats = domain.jobStats(library.VIR_DOMAIN_JOB_STATS_COMPLETED)
+    if not stats.get(library.VIR_DOMAIN_JOB_SUCCESS):
         raise TransferFailed(
-            "libvirt's backup failed: %s" % said.get(library.VIR_DOMAIN_JOB_ERRMSG, "it does not say why")
+            "libvirt's backup failed: %s" % stats.get(library.VIR_DOMAIN_JOB_ERRMSG, "it does not say why")
         )
 
 

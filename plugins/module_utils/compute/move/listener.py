@@ -24,17 +24,17 @@ def word(uuid, targets, stop_timeout):
     return {"uuid": uuid, "ports": ports, "quiet": QUIET_SECONDS + stop_timeout}
 
 
-def guard(told):
+def guard(argument):
     """On the destination, in a process of its own: close the ports and remove the key when nobody has been connected
     for too long, or a client has sent nothing. Also end if another copy has opened its own ports."""
-    uuid, opened = told["uuid"], _opened(told["uuid"])
+    uuid, opened = argument["uuid"], _opened(argument["uuid"])
     seen, limit, before = time.monotonic(), FIRST_SECONDS, (False, None)
     while opened is not None and _opened(uuid) == opened:
-        connected = has_client(told["ports"])
+        connected = has_client(argument["ports"])
         now = connected, transfer.worked(uuid) if connected else None
         if now != before:
             # A client that lost power stays connected for ever, but sends nothing.
-            seen, limit, before = time.monotonic(), (following.STALLED_SECONDS if connected else told["quiet"]), now
+            seen, limit, before = time.monotonic(), (following.STALLED_SECONDS if connected else argument["quiet"]), now
         elif time.monotonic() - seen > limit:
             transfer.close(uuid)
             return

@@ -123,8 +123,8 @@ def migrate(effects, record, targets, options, there=None):
         if not guests.is_active(Bounded(remote, CALL_SECONDS), record.uuid):
             raise
         # Of a migration that a killed run began after this run's follow_live. The next run removes the copy in prepare_live.
-        said = "%s. The destination still has a copy of the guest, which never ran" % error
-        raise MigrationError(said, hint=hints.run_again())
+        message = "%s. The destination still has a copy of the guest, which never ran" % error
+        raise MigrationError(message, hint=hints.run_again())
     return remote, downtime
 
 

@@ -287,8 +287,8 @@ class Effects(Guests):
     def tell_volumes(self, record):
         return self._volumes(record).tell()
 
-    def expect_volumes(self, record, said):
-        self._volumes(record).expect(said)
+    def expect_volumes(self, record, reported):
+        self._volumes(record).expect(reported)
 
     def reserve_volumes(self, record):
         self._volumes(record).reserve()

@@ -149,7 +149,7 @@ def make_empty(path, form, size):
 
 def _serve(uuid, disk, path, address):
     pid_file = directory(uuid, "%s.pid" % disk["name"])
-    said = ""
+    output = ""
     for port in PORTS:
         if why_not(address, port):
             continue
@@ -169,10 +169,10 @@ def _serve(uuid, disk, path, address):
         if done.returncode == 0:
             return port
         with open(log, "rb") as file:
-            said = file.read().decode("utf-8", "replace").strip()[-300:]
-        if "in use" not in said:
+            output = file.read().decode("utf-8", "replace").strip()[-300:]
+        if "in use" not in output:
             break
-    raise TransferFailed("no port could be opened for %s: %s" % (disk["name"], said or "all are taken"))
+    raise TransferFailed("no port could be opened for %s: %s" % (disk["name"], output or "all are taken"))
 
 
 def check_address(address, name):

@@ -74,8 +74,8 @@ class Volumes:
         marked = storage.is_one(self.pool_path, entry["uuid"], self.record.op, paths.volume)
         return marked and os.path.isfile(paths.volume_file(self.pool_path, entry["uuid"]))
 
-    def expect(self, said):
-        volume_move.expect(self.records, self.record, said)
+    def expect(self, reported):
+        volume_move.expect(self.records, self.record, reported)
 
     def reserve(self):
         """Claim the room of volumes without a record, if the run that claimed it was killed. Needs the host's lock."""

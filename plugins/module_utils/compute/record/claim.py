@@ -55,12 +55,12 @@ def withdraw_all(host, withdrawals, dry=False):
         for withdrawal in withdrawals:
             uuid, token = check_uuid(withdrawal["uuid"]), withdrawal["token"]
             record = store.read(uuid)
-            mine = record is not None and record.role == CLAIM and record.token == token
+            withdrawn = record is not None and record.role == CLAIM and record.token == token
             if not dry:
                 store.bury(token)
-                if mine:
-                    mine = _drop(host, record)
-            results.append({"uuid": uuid, "withdrawn": mine})
+                if withdrawn:
+                    withdrawn = _drop(host, record)
+            results.append({"uuid": uuid, "withdrawn": withdrawn})
     return results
 
 

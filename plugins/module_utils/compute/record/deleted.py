@@ -23,7 +23,7 @@ DAYS, MOST = 30, 1000
 
 def keep(store, record):
     """Keep the history, before the owner's record is removed."""
-    said = {
+    document = {
         "name": record.name,
         "project_id": record.project_id,
         "history": record.history,
@@ -33,7 +33,7 @@ def keep(store, record):
     folder = durable.open_directory(_path(store), create=True)
     try:
         _make_room(folder)
-        durable.write(folder, _file(record.uuid), json.dumps(said).encode())
+        durable.write(folder, _file(record.uuid), json.dumps(document).encode())
     finally:
         os.close(folder)
 
@@ -41,13 +41,13 @@ def keep(store, record):
 def describe(store, uuid):
     """Return what is known of an instance that this host removed, in the form of module instance_info, or None."""
     try:
-        said = state_file.read(_path(store), _file(uuid), _parse, None)
+        document = state_file.read(_path(store), _file(uuid), _parse, None)
     except state_file.StateDamaged as error:
-        said = {"history": [], "faults": [{"code": error.code, "message": str(error), "at": None}]}
-    if said is None:
+        document = {"history": [], "faults": [{"code": error.code, "message": str(error), "at": None}]}
+    if document is None:
         return None
     return {
-        **said,
+        **document,
         "uuid": uuid,
         "role": None,
         "phase": None,

@@ -43,10 +43,12 @@ def note(store, failed, dry=False):
         for failure in failed:
             uuid = check_uuid(failure["uuid"])
             if store.read(uuid) is None:
-                said = {**failure, **failure["error"]}
-                kept = {name: str(said[name])[:LONGEST] for name in ("name", "project_id", "host", "code", "message")}
+                details = {**failure, **failure["error"]}
+                entry = {
+                    name: str(details[name])[:LONGEST] for name in ("name", "project_id", "host", "code", "message")
+                }
                 after.pop(uuid, None)  # the newest comes last and is kept longest
-                after[uuid] = dict(kept, at=journal.now())
+                after[uuid] = dict(entry, at=journal.now())
         return _replace(store, before, dict(list(after.items())[-LIMIT:]), dry)
 
 

@@ -57,9 +57,9 @@ def check_free(host, volume, but=None):
         raise _in_use(volume, found["name"], volume_hints.detach_volumes(found["name"], [volume.name]))
     # all records may be old, restored from one backup
     path = paths.volume_file(host.pool_of(volume), volume.uuid)
-    for uuid, said in sorted(disk_users.of(host.connection, [path]).items()):
+    for uuid, user in sorted(disk_users.of(host.connection, [path]).items()):
         if uuid != but:
-            name = clean(said, 100)
+            name = clean(user, 100)
             raise _in_use(volume, name, volume_hints.detach_by_hand(name, uuid, path))
 
 

@@ -33,10 +33,10 @@ def told(store, record):
     ]
 
 
-def expect(store, record, said):
-    """On the destination, write a record that waits for each volume. ``said`` is what the source reported."""
-    generations = {entry["uuid"]: list(entry["generation"]) for entry in said}
-    images = {entry["uuid"]: entry.get("image") for entry in said}
+def expect(store, record, reported):
+    """On the destination, write a record that waits for each volume. ``reported`` is what the source reported."""
+    generations = {entry["uuid"]: list(entry["generation"]) for entry in reported}
+    images = {entry["uuid"]: entry.get("image") for entry in reported}
     instance = {"uuid": record.uuid, "name": record.name}
     for entry in volumes.of(record.spec):
         there, generation = store.read(entry["uuid"]), generations.get(entry["uuid"])

@@ -52,7 +52,7 @@ def _lacks(host_cell, cell, limits, emulator):
         lacks.append(_shared(host_cell, cell, limits))
     if None in lacks:
         return None
-    return [fix for some in lacks for fix in some]
+    return [fix for fixes in lacks for fix in fixes]
 
 
 def _step(cell_id, change):

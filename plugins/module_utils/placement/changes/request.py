@@ -99,8 +99,8 @@ def _hosts(request, refused):
     for name, what in _TARGETS:
         bound = isinstance(request.get(name), dict) and request[name].get("why")  # nobody asked for this
         if request.get(name) and not bound:
-            words = {name: None, **({"force_nodes": None} if "force" in name else {})}
-            yield "%s (now %s)" % (what, _told(request[name])), lambda changed, words=words: changed.update(words)
+            fields = {name: None, **({"force_nodes": None} if "force" in name else {})}
+            yield "%s (now %s)" % (what, _told(request[name])), lambda changed, fields=fields: changed.update(fields)
 
 
 def _told(value):

@@ -159,11 +159,11 @@ class Kind:
                 if extreme is None:
                     continue
                 value, holder = extreme
-                mine = sign * values[index]
-                if holder == index and (mine < value or not self.ok(index)):
+                weight = sign * values[index]
+                if holder == index and (weight < value or not self.ok(index)):
                     del self.extremes[(number, sign)]
-                elif mine > value and self.ok(index):
-                    self.extremes[(number, sign)] = (mine, index)
+                elif weight > value and self.ok(index):
+                    self.extremes[(number, sign)] = (weight, index)
 
     def _extreme(self, number, sign):
         """Return the largest of sign * column over the hosts that pass, or None if no host does."""
@@ -189,10 +189,10 @@ class Kind:
         while done < total:
             size = min(size, total)
             if size < total:
-                some = (heapq.nlargest if sign > 0 else heapq.nsmallest)(size, range(total), key=values.__getitem__)
+                best = (heapq.nlargest if sign > 0 else heapq.nsmallest)(size, range(total), key=values.__getitem__)
             else:
-                some = sorted(range(total), key=values.__getitem__, reverse=sign > 0)
-            for index in some[done:]:
+                best = sorted(range(total), key=values.__getitem__, reverse=sign > 0)
+            for index in best[done:]:
                 if self.ok(index):
                     return index
             done, size = size, size * 8

@@ -49,13 +49,13 @@ class Matrix:
         found = entry["candidates"]
         if found is None:
             return {"candidates": {}, "instances": []}
-        told = self._candidates(found)
-        passing = [index for index, rules in enumerate(told) if all(verdict.passed for _rule, verdict in rules)]
+        candidates = self._candidates(found)
+        passing = [index for index, rules in enumerate(candidates) if all(verdict.passed for _rule, verdict in rules)]
         if not passing:
-            return {"candidates": dict(zip(self.hosts, told)), "instances": []}
+            return {"candidates": dict(zip(self.hosts, candidates)), "instances": []}
         if entry["among"] is not None:
             passing = sorted(set(passing).intersection(entry["among"]))
-        return {"candidates": dict(zip(self.hosts, told)), "instances": Instances(self, entry, passing)}
+        return {"candidates": dict(zip(self.hosts, candidates)), "instances": Instances(self, entry, passing)}
 
     def at(self, number, moment):
         return self.columns[number].at(moment)
@@ -132,10 +132,10 @@ class Instances(Sequence):
 
     def _told(self, name, verdicts):
         keys = self.matrix.hosts
-        told = {
+        by_host = {
             keys[index]: PASS if verdict is None else Verdict(*verdict) for index, verdict in (verdicts or {}).items()
         }
-        return {"filter": name, "skipped": verdicts is None, "verdicts": told}
+        return {"filter": name, "skipped": verdicts is None, "verdicts": by_host}
 
     # -- weights
     def _weighed(self, at, hosts):
@@ -143,13 +143,13 @@ class Instances(Sequence):
         if len(hosts) < 2:
             return [], dict.fromkeys(hosts, 0.0)
         moment, keys = self.entries[at]["moment"], [self.matrix.hosts[index] for index in hosts]
-        told, sums = [], [0.0] * len(hosts)
+        columns, sums = [], [0.0] * len(hosts)
         for name, column, multiplier, least in self.entries[at]["weighers"]:
             values, times = self.matrix.at(column, moment), self.matrix.at(multiplier, moment)
             raw, times = [values[index] for index in hosts], [times[index] for index in hosts]
             normalised = normalize(raw, least)
             sums = [total + multiplier * part for total, multiplier, part in zip(sums, times, normalised)]
-            told.append(
+            columns.append(
                 {
                     "weigher": name,
                     "raw": dict(zip(keys, raw)),
@@ -157,7 +157,7 @@ class Instances(Sequence):
                     "multiplier": dict(zip(keys, times)),
                 }
             )
-        return told, dict(zip(hosts, sums))
+        return columns, dict(zip(hosts, sums))
 
     def _order(self, at):
         """The indexes of the hosts that passed for an instance, best first."""

@@ -191,7 +191,7 @@ class RequestRecord:
             "used": [recorder.used(name) for name in asked],
         }
         self.entry["among"] = kind.among
-        self.entry["drops"] = [[rule, recorder.drop(rule, self.key, *told)] for rule, *told in kind.drops]
+        self.entry["drops"] = [[rule, recorder.drop(rule, self.key, *arguments)] for rule, *arguments in kind.drops]
 
     def instance(self, kind, number):
         recorder, spec = self.recorder, kind.spec

@@ -37,7 +37,7 @@ class ImagePropertiesFilter(Filter):
         wanted = self._wanted(props)
         if not wanted:
             return PASS
-        if not any(all(word in supported for word in wanted) for supported in host_state.supported_instances):
+        if not any(all(name in supported for name in wanted) for supported in host_state.supported_instances):
             return fail("cannot run %s" % "/".join(wanted), wanted=wanted, supported=host_state.supported_instances)
         version = props.get("img_hv_requested_version")
         if version and host_state.hypervisor_version and not version_holds(version, host_state.hypervisor_version):
@@ -54,7 +54,7 @@ class ImagePropertiesFilter(Filter):
             canonical_hv_type(props.get("img_hv_type")),
             canonical_vm_mode(props.get("hw_vm_mode")),
         )
-        return [word for word in wanted if word]
+        return [name for name in wanted if name]
 
 
 def version_holds(predicate, version):

@@ -103,7 +103,7 @@ def _check_decided(host, uuid, spec, source, destination):
 
 def _record_on_source(host, token, peer, spec):
     """Return the record before the move. From the source it has only what the top of this file lists."""
-    told = peer["migration"]
+    migration = peer["migration"]
     return Record(
         uuid=spec["uuid"],
         name=spec["name"],
@@ -112,10 +112,10 @@ def _record_on_source(host, token, peer, spec):
         generation=list(peer["generation"]),
         token=host.nonce(),
         phase=INCOMING,
-        spec=told["old_spec"],
-        resources=told["old_resources"],
+        spec=migration["old_spec"],
+        resources=migration["old_resources"],
         op=token["op"],
-        vm_state="active" if told["vm_state_before"] == "active" else "stopped",
+        vm_state="active" if migration["vm_state_before"] == "active" else "stopped",
         power_state="running" if peer["power_state"] == "running" else "shutdown",
         lost_moves=[op for op in peer["lost_moves"] if op != token["op"]],
     )
@@ -124,9 +124,9 @@ def _record_on_source(host, token, peer, spec):
 def check_source(peer, spec, source):
     """Raise SourceDiffers if the source would have another guest made than was decided, or is another host."""
     wanted = {part: spec.get(part) for part in MAKES_THE_GUEST}
-    told = {part: (peer["migration"].get("new_spec") or {}).get(part) for part in MAKES_THE_GUEST}
-    told.update(uuid=peer["uuid"], name=peer["name"], project_id=peer["project_id"])
-    differing = [part for part in MAKES_THE_GUEST if told[part] != wanted[part]]
+    reported = {part: (peer["migration"].get("new_spec") or {}).get(part) for part in MAKES_THE_GUEST}
+    reported.update(uuid=peer["uuid"], name=peer["name"], project_id=peer["project_id"])
+    differing = [part for part in MAKES_THE_GUEST if reported[part] != wanted[part]]
     if peer["host"]["uuid"] != source["uuid"]:
         differing.append("host")
     if differing:

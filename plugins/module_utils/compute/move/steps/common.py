@@ -59,11 +59,11 @@ def heard(peer):
 def check_counts(uuid, token, peer):
     """Raise EpochImplausible if the other host, as ``heard``, counts what no instance reaches: this one would count on
     from there."""
-    told = peer or NOTHING
-    generations = [told["generation"] or (), *(volume["generation"] for volume in told.get("volumes") or ())]
-    counts = [token.get("attempt") or 0, told["attempt"], *itertools.chain.from_iterable(generations)]
+    peer_view = peer or NOTHING
+    generations = [peer_view["generation"] or (), *(volume["generation"] for volume in peer_view.get("volumes") or ())]
+    counts = [token.get("attempt") or 0, peer_view["attempt"], *itertools.chain.from_iterable(generations)]
     if not are_plausible(*counts):
-        raise miscounted(uuid, [told["host"].get("name") or "the other host"])
+        raise miscounted(uuid, [peer_view["host"].get("name") or "the other host"])
 
 
 def said(peer, part):

@@ -58,10 +58,10 @@ def confirm(host, uuid, token, peer=None, lost=False, when_due=False, crashed=Fa
     behind = is_past(record, token["op"], (OWN, RESIZED)) and not record.migration["started"]
     if (behind or stopped) and was_on(record):
         bring_up(host, record)
-    said = check_health(host, record, may_be_crashed=lost or (crashed and not when_due))
+    health = check_health(host, record, may_be_crashed=lost or (crashed and not when_due))
     phases = (RESIZED, CONFIRMING, REVERTING) if lost else (RESIZED, CONFIRMING)
     take(host, uuid, token, phases, CONFIRMING, "confirm begins")
-    return said
+    return health
 
 
 def check_health(host, record, may_be_crashed):

@@ -169,9 +169,9 @@ def release(host, uuid, token, peer=None, sent=None, **_ignored):
         raise MigrationNotReady("%s is not off on %s" % (uuid, host.identity["name"]))
     host.effects.hide(record)
     # From here this host may no longer own the disks, which a purge has to know.
-    told = moved(record, shared=bool(((peer or {}).get("migration") or {}).get("shared")))
+    released = moved(record, shared=bool(((peer or {}).get("migration") or {}).get("shared")))
     host.effects.let_go_of_volumes(record)
-    put(host, record, told.replace(role=OUT, phase=KEEP, generation=next_epoch(record)), "released")
+    put(host, record, released.replace(role=OUT, phase=KEEP, generation=next_epoch(record)), "released")
     return True
 
 

@@ -42,9 +42,9 @@ def run(host, uuid, step, token, peer=None, **options):
         )
     with contextlib.nullcontext() if step in UNLOCKED else host.store.instance_lock(uuid):
         try:
-            told = heard(peer)
-            check_counts(uuid, token, told)
-            said = function(host, uuid, token, told, **options)
+            peer_view = heard(peer)
+            check_counts(uuid, token, peer_view)
+            reply = function(host, uuid, token, peer_view, **options)
         except LibvirtTimeout as error:
             raise LibvirtTimeout(
                 "%s of %s on %s: %s. Whether it was done is not known" % (step, uuid, host.identity["name"], error),
@@ -53,4 +53,4 @@ def run(host, uuid, step, token, peer=None, **options):
             )
         except OSError as error:
             raise file_not_usable(error, host.identity["name"], "%s of %s" % (step, uuid))
-        return bool(said), dict(view(host, uuid), **(said if isinstance(said, dict) else {}))
+        return bool(reply), dict(view(host, uuid), **(reply if isinstance(reply, dict) else {}))
