@@ -79,7 +79,7 @@ class ActionModule(ControllerAction):
                 if isinstance(error, InstanceMoving) and method == "delete":
                     moving.append(name)
                 else:
-                    errors[name] = _told(error, method)
+                    errors[name] = _text(error, method)
         errors.update(_over_quota(found, fleet, inventory))
         skipped = {name: task.pop("skipped") for name, task in found.items() if "skipped" in task}
         located = {
@@ -207,6 +207,6 @@ def _shown(fleet, uuid, stays=None):
     return {"host": place["host"], "flavor": place["flavor"], "networks": networks}
 
 
-def _told(error, method):
+def _text(error, method):
     text = error.to_result()["msg"]
     return "Cannot %s: %s" % (method, text) if isinstance(error, InstanceMoving) else text

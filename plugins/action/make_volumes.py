@@ -48,7 +48,7 @@ class ActionModule(ControllerAction):
         new_volumes.decide(claimed, scans, silent, lost)
         answered = [scan for scan in scans.values() if "host_uuid" in scan]
         over = volume_quotas.after_the_claims(located["instances"], claimed, answered, quotas)
-        over = {name: new_volumes.told(error) for name, error in over.items()}
+        over = {name: new_volumes.message_of(error) for name, error in over.items()}
         refused_of = {**new_volumes.failures(makings), **over}
         for making in claimed:  # all of an instance, or none: one that fails gets nothing
             making.error = making.error or refused_of.get(making.name)

@@ -21,7 +21,7 @@ class ActionModule(HostAction):
     def on_host(self, task_vars):
         arguments = self._task.args
         if self._task.check_mode or not LONG.intersection(arguments.get("steps") or ()):
-            return self._told(super().on_host(task_vars), task_vars)
+            return self._with_health_shown(super().on_host(task_vars), task_vars)
         name, shown = task_vars["inventory_hostname"], []
 
         def show(text):
@@ -34,9 +34,9 @@ class ActionModule(HostAction):
             return super().on_host(task_vars)
 
     @staticmethod
-    def _told(reply, task_vars):
+    def _with_health_shown(reply, task_vars):
         """Show people what a confirmation knows about the guest."""
         health = (reply.get("move") or {}).get("health")
         if health:
-            say(unconfirmed.told_of_guest(task_vars["inventory_hostname"], health))
+            say(unconfirmed.guest_at_confirm(task_vars["inventory_hostname"], health))
         return reply

@@ -179,7 +179,7 @@ class ActionModule(ControllerAction):
         due = {name: dict(move, when_due=True) for name, move in moves.items() if unconfirmed.is_due(move)}
         for name, move in sorted(moves.items()):
             if name not in due and unconfirmed.is_unconfirmed(move):
-                say("%s: not due, it %s" % (name, unconfirmed.told(move["confirm_in"])))
+                say("%s: not due, it %s" % (name, unconfirmed.described(move["confirm_in"])))
         return due
 
     @staticmethod
@@ -191,7 +191,7 @@ class ActionModule(ControllerAction):
             if not any(map(unconfirmed.view_is_due, records)):
                 continue
             if error["code"] == InstanceIsLocked.__name__:
-                say("%s: due, but not confirmed: %s" % (name, _told(error)))
+                say("%s: due, but not confirmed: %s" % (name, _text(error)))
             else:
                 failed[name] = error
         return failed
@@ -261,7 +261,7 @@ class ActionModule(ControllerAction):
             "moves": moves,
             "settle": [name for name, move in moves.items() if move["settles"]],
             "act": [name for name, move in moves.items() if move["sequence"] and not move["settles"]],
-            "errors": {name: _told(error) for name, error in errors.items()},
+            "errors": {name: _text(error) for name, error in errors.items()},
         }
 
 
@@ -283,7 +283,7 @@ def _set_destination(move, instance, fleet):
         move["candidates"] = [candidate for candidate in move["candidates"] if candidate["host"] != move["source"]]
 
 
-def _told(error):
+def _text(error):
     text = "%(code)s: %(message)s" % error
     return "%s. %s" % (text, error["hint"]) if error.get("hint") else text
 

@@ -48,8 +48,8 @@ class ActionModule(ControllerAction):
         unknown = sorted({book.authority.kind for book in books} - known)
         revoked = sum(book.revoke(host) for book in books)
         dry = self._task.check_mode
-        done = told(host, revoked, unknown, dry) if books else nowhere(host, directory)
-        about = told_of_cleaning(host, cleaned, dry) if asked else [fleet_hints.clean_later(host)]
+        done = summary(host, revoked, unknown, dry) if books else nowhere(host, directory)
+        about = summary_of_cleaning(host, cleaned, dry) if asked else [fleet_hints.clean_later(host)]
         say("", *about, *done, "")
         return {
             "changed": cleaned["changed"] or revoked > 0,
@@ -92,7 +92,7 @@ def nowhere(host, directory):
     return [found % (directory, fleet_hints.name_authority()), fleet_hints.take_out_host(host)]
 
 
-def told_of_cleaning(host, cleaned, check_mode):
+def summary_of_cleaning(host, cleaned, check_mode):
     """The lines about what was removed on the host, and what stays."""
     lines = ["Nothing of berth was left on %s." % host]
     if cleaned["changed"]:
@@ -103,7 +103,7 @@ def told_of_cleaning(host, cleaned, check_mode):
     return [*lines, "Packages, libvirt, guests of others and storage pools with their files stay on %s." % host]
 
 
-def told(host, revoked, unknown, check_mode):
+def summary(host, revoked, unknown, check_mode):
     """The lines about what was done, and what is left to do."""
     verb = "would be" if check_mode else "are"
     done = (

@@ -11,7 +11,7 @@ from ..plugin_utils.inventory_variables import kvm_hosts
 from ..plugin_utils.screen import say
 from ..plugin_utils.selection import known_hosts
 
-TOLD = {
+MESSAGES = {
     trust.TRUST: "Step 1 of 3: each host trusts the new authorities beside the old ones.",
     trust.SIGN: "Step 2 of 3: the new authorities sign the certificates of each host.",
     trust.DROP: "Step 3 of 3: each host trusts only the new authorities.",
@@ -38,6 +38,6 @@ class ActionModule(ControllerAction):
             else trust.advance(directory, args["phase"], trust.wanted(task_vars, hosts))
         )
         if now.phase != before.phase:
-            message = TOLD[now.phase]
+            message = MESSAGES[now.phase]
             say(message % directory if "%s" in message else message)
         return {"changed": now.phase != before.phase, "phase": now.phase}

@@ -46,7 +46,7 @@ class ActionModule(ControllerAction):
             if parts and not self._task.check_mode:
                 signed[kind] = parts
         if made or (self._would_make(args["directory"]) and _is_first(task_vars)):
-            say(*told_of_authority(args["directory"], bool(made)))
+            say(*new_authority(args["directory"], bool(made)))
         rotating = rotation.phase != trust.REST
         if rotating and not (reasons or args["restart_pending"] or self._task.check_mode):
             trust.note_ready(args["directory"], task_vars["inventory_hostname"], rotation)
@@ -61,7 +61,7 @@ def _is_first(task_vars):
     return task_vars["inventory_hostname"] == (task_vars.get("ansible_play_hosts") or [None])[0]
 
 
-def told_of_authority(directory, made):
+def new_authority(directory, made):
     """The lines about a new authority: it can sign for the whole fleet, so people must know that it exists."""
     verb = "has made" if made else "would make"
     where = "This run %s a certificate authority for live migration on this machine, in %s." % (verb, directory)

@@ -48,7 +48,7 @@ class ActionModule(ControllerAction):
         document = clean_all(self._document(case, hosts, task_vars))
         if not self._task.check_mode:
             write_report(page, render(document), document)
-        say("", *_told(document, page, self._task.check_mode), "")
+        say("", *_text(document, page, self._task.check_mode), "")
         if not case.fleet.documents:
             raise NoHostAnswered("no host answered; why is in %s" % page)
         return {"page": page, "data": data_path(page), "counts": document["counts"], "_ansible_verbose_override": True}
@@ -91,7 +91,7 @@ class ActionModule(ControllerAction):
         return aggregate.zones(aggregates), catalog.server_groups, []
 
 
-def _told(document, page, check_mode):
+def _text(document, page, check_mode):
     hosts, counts, rows = document["hosts"], document["counts"], document["instances"]
     silent = {host["name"]: host["reason"] for host in hosts if host["instances"] is None}
     numbers = (len(hosts), len(silent), len(rows), len(document["confirms"]))

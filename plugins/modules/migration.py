@@ -264,7 +264,7 @@ def act(module):
         )
         changed, took[step] = changed or did, round(time.monotonic() - began, 3)
         if step in OPENING and now.get("targets"):
-            listening.go(listener.word(uuid, now["targets"], parameters["stop_timeout"]))
+            listening.go(listener.to_guard(uuid, now["targets"], parameters["stop_timeout"]))
         if step in TAKING:
             # Only these steps hand out an attempt: after others, a fenced run would follow the one that fenced it.
             token = {"op": token["op"], "attempt": now["attempt"]}

@@ -141,7 +141,7 @@ def main():
             check_uuid(uuid)
         notes = whereabouts.recall(store, module.params["about"])
         records = store.records()
-        lets_in = admitted_members.told((record.uuid, record.spec) for record in records)
+        lets_in = admitted_members.reported((record.uuid, record.spec) for record in records)
         instances = [{**summary(record), **lets_in[record.uuid]} for record in records]
         volumes = [
             {"uuid": record.uuid, "project_id": record.project_id, "size_gb": size_gb(record)}

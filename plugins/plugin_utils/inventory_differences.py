@@ -46,7 +46,7 @@ class InventoryDifferences:
         """[] if not exactly one host owns the instance, or if the inventory is invalid, which create reports."""
         place = owner(places)
         wanted = self.request(name) if place and in_inventory(self._task_vars, name) else None
-        return drift.told(name, place, wanted) if place and wanted else []
+        return drift.differences(name, place, wanted) if place and wanted else []
 
     def request(self, name: str) -> Optional[Document]:
         """The request of an instance of the inventory, None if it is invalid."""

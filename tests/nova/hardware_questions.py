@@ -76,7 +76,7 @@ def _stateless(image: Any) -> Callable:
 
 
 def one_word(key: str, words: tuple[str, ...]) -> Callable:
-    return of_both(lambda flavor, props: features.word(flavor, props, key, words))
+    return of_both(lambda flavor, props: features.choice(flavor, props, key, words))
 
 
 def one_flag(key: str) -> Callable:

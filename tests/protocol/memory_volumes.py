@@ -48,7 +48,7 @@ class VolumeEffects:
 
     def tell_volumes(self, record):
         self.own_volumes(record)
-        return volume_move.told(self.volumes, record)
+        return volume_move.reported(self.volumes, record)
 
     def expect_volumes(self, record, said):
         volume_move.expect(self.volumes, record, said)

@@ -212,7 +212,7 @@ def _full_pools(case: Case) -> Iterator[Finding]:
 
 def _failed_builds(case: Case) -> Iterator[Finding]:
     for host, document in case.fleet.documents.items():
-        text = failed_builds.told(document)
+        text = failed_builds.described(document)
         if text:
             text += ": placement prefers other hosts (BuildFailureWeigher)"
             yield Finding("HostAvoided", WARNING, host, text, fleet_hints.forget_failed_builds(host))

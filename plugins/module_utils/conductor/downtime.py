@@ -33,7 +33,7 @@ def measured(view: Mapping[str, Any]) -> Dict[str, float]:
     return {} if milliseconds is None else {SECONDS: milliseconds / 1000}
 
 
-def said(walked: Mapping[str, Any]) -> Optional[str]:
+def described(walked: Mapping[str, Any]) -> Optional[str]:
     """The closing table's text about a guest that runs again, from the last result of the module walk_move. If source
     and destination ended a live migration between them, that is the source's view, which has no guest any more."""
     seconds, last = walked.get("away"), walked.get("move") or {}

@@ -24,7 +24,7 @@ POLICY = "group_policy"  # the digest of what the server group demands
 KEPT = {"image": "image", "networks": "networks", "ssh_keys": "SSH keys", "metadata": "metadata"}
 
 
-def told(name: str, place: Place, wanted: Document) -> List[str]:
+def differences(name: str, place: Place, wanted: Document) -> List[str]:
     """All differences from the inventory's request ``wanted``, each with the command that helps."""
     parts = (
         of_flavor_name(name, place["flavor"], wanted["flavor"].get("name"), waits=place["phase"] == RESIZED),

@@ -63,7 +63,7 @@ def to_make(instances: Mapping[str, Mapping[str, Any]], new_token: Callable[[], 
             making = Making(name, instance["hosts"][-1], parts, new_token(), from_gb=volume.get("from_gb"))
             taker = takers.setdefault(making.uuid, name)
             if taker != name:
-                making.error = told(volumes.in_use(str(volume["name"]), taker, name))
+                making.error = message_of(volumes.in_use(str(volume["name"]), taker, name))
             found.append(making)
     return found
 
@@ -97,10 +97,10 @@ def decide(
             try:
                 volumes.check_claim(making.volume, making.host, scans, silent, lost_hosts)
             except BerthError as error:
-                making.error = told(error)
+                making.error = message_of(error)
 
 
-def told(error: BerthError) -> str:
+def message_of(error: BerthError) -> str:
     return str(error.to_result()["msg"])
 
 

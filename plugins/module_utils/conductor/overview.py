@@ -91,7 +91,7 @@ def _state_of(name: str, document: Document, fleet: Fleet) -> Tuple[str, str]:
     if name in fleet.unprepared():
         return NOT_PREPARED, host_hints.prepare_host(name)
     service = document.get("service") or {}
-    reasons = [service.get("disabled_reason") if service.get("disabled") else "", failed_builds.told(document)]
+    reasons = [service.get("disabled_reason") if service.get("disabled") else "", failed_builds.described(document)]
     return DISABLED if service.get("disabled") else UP, ", ".join(filter(None, reasons))
 
 
@@ -144,7 +144,7 @@ def _held(answers: Answers, uuid: str, places: List[Place]) -> Document:
     others = ["%s (%s)" % (place["host"], place["role"]) for place in places if place is not owner]
     why = [
         owner["task_state"],
-        unconfirmed.told(None) if unconfirmed.is_at(owner) else None,
+        unconfirmed.described(None) if unconfirmed.is_at(owner) else None,
         "locked" if owner["locked"] else None,
         "also on %s" % ", ".join(others) if others else None,
     ]

@@ -18,7 +18,7 @@ Held = Sequence[Tuple[str, Document]]  # (host, what its module instance_info re
 DELETED = "deleted"  # the vm_state of an instance that no longer exists
 HEADS = ("AT", "EVENT", "HOST", "BY", "RUN", "RESULT")
 # The parts of an event that have a column of their own, or are the state that was reached.
-TOLD = ("event", "at", "who", "run", "vm_state", "task_state", "migration_status")
+WITH_COLUMNS = ("event", "at", "who", "run", "vm_state", "task_state", "migration_status")
 
 
 def outcome(name: str, held: Held) -> Outcome:
@@ -30,7 +30,9 @@ def outcome(name: str, held: Held) -> Outcome:
     if at_rest and found.get("state") != "running":
         why += [left_off(name, found.get("state"))]
     why += ["locked"] if found.get("locked") else []
-    why += [unconfirmed.told(None)] if (found.get("vm_state"), found.get("task_state")) == ("resized", None) else []
+    why += (
+        [unconfirmed.described(None)] if (found.get("vm_state"), found.get("task_state")) == ("resized", None) else []
+    )
     addresses = [nic["address"] for nic in found.get("networks") or () if nic.get("address")]
     address = str(addresses[0]).partition("/")[0] if addresses else ""
     return Outcome(name, state, host, found.get("flavor") or "", address, "; ".join(map(str, why)))
@@ -95,7 +97,7 @@ def _row(entry: Mapping[str, Any], host: str, event: str, result: str) -> Tuple[
 
 
 def _result(event: Mapping[str, Any]) -> str:
-    details = ["%s: %s" % (key, value) for key, value in sorted(event.items()) if key not in TOLD and value]
+    details = ["%s: %s" % (key, value) for key, value in sorted(event.items()) if key not in WITH_COLUMNS and value]
     reached = [str(event[key]) for key in ("vm_state", "task_state", "migration_status") if event.get(key)]
     return ", ".join(reached + details) or "done"
 

@@ -76,7 +76,7 @@ def outcome(operation: str, name: str, moves: Dict[str, Any], done: Dict[str, An
                 len(attempts) + 1,
                 ", ".join("%s on %s" % (entry["code"], entry["host"]) for entry in attempts),
             )
-        away = downtime.said(walked)
+        away = downtime.described(walked)
         line.why = "; ".join(filter(None, [line.why, away, *differs]))
     return line
 
@@ -140,7 +140,7 @@ def _why(operation: str, line: Outcome, before: Where, after: Where, last: Dict[
     was = " ".join(part for part, now in zip(other, (line.host, line.flavor)) if part and part != now)
     parts = ["was %s" % was] if was else []
     if last.get("phase") == lifecycle.RESIZED:
-        parts.append(unconfirmed.told(last.get("confirm_in")))
+        parts.append(unconfirmed.described(last.get("confirm_in")))
     return "; ".join(parts)
 
 

@@ -44,12 +44,12 @@ def _owner(move: Mapping[str, Any]) -> View:
     return move["views"]["destination"] if move["views"]["destination"]["role"] else move["views"]["source"]
 
 
-def told(confirm_in: Optional[int]) -> str:
+def described(confirm_in: Optional[int]) -> str:
     """The message about an instance in VERIFY_RESIZE. ``confirm_in`` is in seconds; None means never."""
     waits = "waits for confirm_resize or revert_resize"
     return waits if confirm_in is None else "%s; confirm_due confirms it in %d s" % (waits, confirm_in)
 
 
-def told_of_guest(name: str, health: Mapping[str, str]) -> str:
+def guest_at_confirm(name: str, health: Mapping[str, str]) -> str:
     """The message about a guest whose move is confirmed, see compute/guest/health.py."""
     return "%s: its guest: %s (%s)" % (name, health["state"], health["seen"])

@@ -63,7 +63,7 @@ def blocks(members: Mapping[str, Addresses], group: str) -> List[str]:
     return [str(block) for block in (*fours, *sixes)]
 
 
-def told(specs: Iterable[Tuple[str, Mapping[str, Any]]]) -> Dict[str, Document]:
+def reported(specs: Iterable[Tuple[str, Mapping[str, Any]]]) -> Dict[str, Document]:
     """Return what a host reports about the filters of its instances: {uuid of the instance: {lets_in: {uuid of a
     member: addresses}}}. An address that several filters let in is reported once."""
     reported, by_instance = set(), {}

@@ -97,7 +97,7 @@ def joined(errors: Iterable[BerthError]) -> BerthError:
     return flat[0]
 
 
-MOST_TOLD = 10  # faults, and names of instances that share one
+MOST_NAMED = 10  # faults, and names of instances that share one
 
 
 def of_several(faults: Iterable[Tuple[str, BerthError]]) -> BerthError:
@@ -108,9 +108,9 @@ def of_several(faults: Iterable[Tuple[str, BerthError]]) -> BerthError:
     names: Dict[str, List[str]] = {}
     for name, error in known:
         names.setdefault(str(error), []).append(name)
-    parts = ["%s: %s" % (shortened(shared), text) for text, shared in list(names.items())[:MOST_TOLD]]
-    if len(names) > MOST_TOLD:
-        parts.append("and %d more faults" % (len(names) - MOST_TOLD))
+    parts = ["%s: %s" % (shortened(shared), text) for text, shared in list(names.items())[:MOST_NAMED]]
+    if len(names) > MOST_NAMED:
+        parts.append("and %d more faults" % (len(names) - MOST_NAMED))
     first = known[0][1]
     whole = type(first).__new__(type(first))  # the classes differ in what their __init__ wants
     vars(whole).update(
@@ -130,8 +130,8 @@ def worded(message: str, rule: Optional[str], hint: Optional[str]) -> str:
 
 def shortened(names: List[str]) -> str:
     """The first names, and how many more there are."""
-    more = " and %d more" % (len(names) - MOST_TOLD) if len(names) > MOST_TOLD else ""
-    return ", ".join(names[:MOST_TOLD]) + more
+    more = " and %d more" % (len(names) - MOST_NAMED) if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more
 
 
 def together(checks: Iterable[Callable[[], Any]]) -> List[Any]:

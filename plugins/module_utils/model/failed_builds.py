@@ -8,7 +8,7 @@ from __future__ import annotations
 from .messages import Document
 
 
-def told(document: Document) -> str:
+def described(document: Document) -> str:
     """ "2 failed builds, the last 35 min ago" of a host state document; empty if none counts."""
     count, age = document.get("failed_builds") or 0, document.get("failed_build_age_s")
     if not count:

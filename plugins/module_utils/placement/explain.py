@@ -217,7 +217,7 @@ def _fleet_row(host_document):
         "%s free of %s" % (number(state.free_disk_mb / 1024), number(state.total_usable_disk_gb)),
         instances,
         str(state.num_io_ops),
-        ", ".join(filter(None, (_service(state), failed_builds.told(host_document)))),
+        ", ".join(filter(None, (_service(state), failed_builds.described(host_document)))),
     )
 
 

@@ -51,7 +51,7 @@ def one_of_both(flavor: Flavor, props: dict, key: str, prefix: str = "hw") -> An
     return in_flavor or in_image
 
 
-def word(flavor: Flavor, props: dict, key: str, words: tuple[str, ...], prefix: str = "hw") -> Any:
+def choice(flavor: Flavor, props: dict, key: str, words: tuple[str, ...], prefix: str = "hw") -> Any:
     """Return the value of the flavor or of the image, one of ``words``, or None."""
     value = one_of_both(flavor, props, key, prefix)
     if value and value not in words:
@@ -69,7 +69,7 @@ def flag(flavor: Flavor, props: dict, key: str) -> bool | None:
 
 
 def secure_boot(flavor: Flavor, props: dict) -> str | None:
-    return word(flavor, props, "secure_boot", SECURE_BOOT, prefix="os")
+    return choice(flavor, props, "secure_boot", SECURE_BOOT, prefix="os")
 
 
 def vif_multiqueue(flavor: Flavor, props: dict) -> bool:
@@ -78,7 +78,7 @@ def vif_multiqueue(flavor: Flavor, props: dict) -> bool:
 
 
 def viommu(flavor: Flavor, props: dict) -> str | None:
-    return word(flavor, props, "viommu_model", VIOMMU_MODELS)
+    return choice(flavor, props, "viommu_model", VIOMMU_MODELS)
 
 
 def stateless_firmware(props: dict) -> bool:
@@ -88,10 +88,10 @@ def stateless_firmware(props: dict) -> bool:
 
 def tpm(flavor: Flavor, props: dict) -> tuple[str, str] | None:
     """(version, model) of the TPM."""
-    version = word(flavor, props, "tpm_version", TPM_VERSIONS)
+    version = choice(flavor, props, "tpm_version", TPM_VERSIONS)
     if version is None:
         return None
-    model = word(flavor, props, "tpm_model", TPM_MODELS) or TPM_MODELS[0]
+    model = choice(flavor, props, "tpm_model", TPM_MODELS) or TPM_MODELS[0]
     if version not in TPM_VERSIONS or (model == "tpm-crb" and version != "2.0"):
         raise InvalidInput("hw:tpm_version", version, "1.2 or 2.0, with model tpm-tis or (2.0 only) tpm-crb")
     return version, model
@@ -105,7 +105,7 @@ def memory_encryption(flavor: Flavor, props: dict) -> str | None:
     in_flavor, in_image = both(flavor, props, "mem_encryption_model")
     if in_flavor is not None and in_image is not None and in_flavor != in_image:
         raise _conflict("mem_encryption_model", "hw", in_flavor, in_image)
-    model = word(flavor, props, "mem_encryption_model", MEMORY_ENCRYPTION) or MEMORY_ENCRYPTION[0]
+    model = choice(flavor, props, "mem_encryption_model", MEMORY_ENCRYPTION) or MEMORY_ENCRYPTION[0]
     # Nova reads these two only from images
     firmware, machine = (
         both(flavor, props, key)[0] or both(flavor, props, key)[1] for key in ("firmware_type", "machine_type")
@@ -143,7 +143,7 @@ def ephemeral_encryption(flavor: Flavor, props: dict) -> tuple[bool, str | None]
     """(asked for, format)."""
     if not flag(flavor, props, "ephemeral_encryption"):
         return False, None
-    return True, word(flavor, props, "ephemeral_encryption_format", ENCRYPTION_FORMATS) or None
+    return True, choice(flavor, props, "ephemeral_encryption_format", ENCRYPTION_FORMATS) or None
 
 
 def usb_ports(flavor: Flavor, props: dict) -> int:
@@ -209,9 +209,9 @@ def check(flavor: Flavor, props: dict) -> None:
     flag(flavor, props, "virtio_packed_ring")
     flag(flavor, props, "pmu")
     vif_multiqueue(flavor, props)
-    word(flavor, props, "sound_model", SOUND_MODELS)
-    word(flavor, props, "usb_model", USB_MODELS)
-    word(flavor, props, "maxphysaddr_mode", MAXPHYSADDR_MODES)
+    choice(flavor, props, "sound_model", SOUND_MODELS)
+    choice(flavor, props, "usb_model", USB_MODELS)
+    choice(flavor, props, "maxphysaddr_mode", MAXPHYSADDR_MODES)
     usb_ports(flavor, props)
     serial_ports(flavor, props)
     cpu_topology(flavor, props)

@@ -268,7 +268,7 @@ def ephemeral_encryption_filter(query, options, aggregates):
 
 def virtio_sound_filter(query, options, aggregates):
     spec = query.spec
-    if features.word(spec.flavor, spec.image_props, "sound_model", features.SOUND_MODELS) == "virtio":
+    if features.choice(spec.flavor, spec.image_props, "sound_model", features.SOUND_MODELS) == "virtio":
         query.root_required.append(("COMPUTE_SOUND_MODEL_VIRTIO", "virtio_sound_filter"))
 
 

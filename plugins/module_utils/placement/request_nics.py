@@ -23,7 +23,7 @@ def nic(own_uuid, at, wanted, catalog, card, groups=()):
     """
     field = "berth_networks[%d]" % at
     network = check_network(at, wanted, catalog.networks)
-    found = {
+    document = {
         "network": network["name"],
         "address": _address(wanted["address"], network, field + ".address"),
         "mac": (wanted["mac"] or _mac(own_uuid, at)).lower(),
@@ -32,13 +32,13 @@ def nic(own_uuid, at, wanted, catalog, card, groups=()):
         "nameservers": list(network["nameservers"]),
         "security": _security(wanted, network, catalog, field, groups),
     }
-    if found["security"] and _asked(wanted, network):
-        found["port_security"] = True
+    if document["security"] and _asked(wanted, network):
+        document["port_security"] = True
     if network["type"] == "direct":
-        found.update(source=network["pci_alias"], model=None)
+        document.update(source=network["pci_alias"], model=None)
     if network["pool"] is not None and wanted["address"] is None:
-        found.update(prefixlen=ipaddress.ip_network(network["cidr"]).prefixlen, pool=address_pool.ranges(network))
-    return found
+        document.update(prefixlen=ipaddress.ip_network(network["cidr"]).prefixlen, pool=address_pool.ranges(network))
+    return document
 
 
 def check_network(at, wanted, networks):

@@ -214,7 +214,7 @@ def _add_devices(found, flavor, props):
         add("COMPUTE_SOCKET_PCI_NUMA_AFFINITY")
     if features.secure_boot(flavor, props) == "required":
         add("COMPUTE_SECURITY_UEFI_SECURE_BOOT")
-    mode = features.word(flavor, props, "maxphysaddr_mode", features.MAXPHYSADDR_MODES)
+    mode = features.choice(flavor, props, "maxphysaddr_mode", features.MAXPHYSADDR_MODES)
     if mode:
         add("COMPUTE_ADDRESS_SPACE_PASSTHROUGH" if mode == "passthrough" else "COMPUTE_ADDRESS_SPACE_EMULATED")
     if features.stateless_firmware(props):

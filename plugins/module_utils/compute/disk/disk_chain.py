@@ -185,11 +185,11 @@ def differences(connection, record, pool_path) -> List[Difference]:
     }
     planned.update(volume_files.planned(pool_path, record.spec))
     below = allowed_below(record, pool_path)
-    found = domain.find(connection, record.uuid)
+    guest = domain.find(connection, record.uuid)
     missing = _missing(record, pool_path) + _left_out(record, pool_path, planned)
-    if found is None:
+    if guest is None:
         return missing + _unknown_overlays(record, planned)
-    live, at_rest = (text and ElementTree.fromstring(text) for text in domain.definitions(found))
+    live, at_rest = (text and ElementTree.fromstring(text) for text in domain.definitions(guest))
     differing = missing
     for root, is_live in ((live, True), (at_rest, False)):
         if root is not None:

@@ -25,12 +25,12 @@ PRINTK = re.compile(r"\[ *(\d+\.\d+)\]")
 
 def look(connection: Any, uuid: str) -> Dict[str, str]:
     """Return {state, seen}: what is known of the guest, and from which sign. ``seen`` may contain text of the guest."""
-    found = domain.find(connection, uuid)
+    guest = domain.find(connection, uuid)
     if domain.has_crashed(connection, uuid):
         return _said(CRASHED, "libvirt says that it crashed")
-    if found is None or not domain.is_active(connection, uuid):
+    if guest is None or not domain.is_active(connection, uuid):
         return _said(OFF, "it does not run")
-    if agent.answers(found):
+    if agent.answers(guest):
         return _said(ANSWERS, "its agent answers")
     console = end_of(paths.console_log(uuid))
     panic = last_panic(console)

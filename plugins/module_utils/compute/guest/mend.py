@@ -25,10 +25,10 @@ from . import definition, domain, hardware, live_differences, network, packet_fi
 def differing(instance, record):
     """Return live_differences.between. Empty if that cannot be known, or if libvirt does not know the guest."""
     try:
-        found = domain.find(instance.host.connection, instance.uuid)
-        if found is None or not live_differences.is_looked_at(record):
+        guest = domain.find(instance.host.connection, instance.uuid)
+        if guest is None or not live_differences.is_looked_at(record):
             return {}
-        return live_differences.between(record, *domain.definitions(found))
+        return live_differences.between(record, *domain.definitions(guest))
     except live_differences.DAMAGED:
         return {}
 
@@ -61,13 +61,13 @@ def mend(instance, given_seed=None, dry=False, wanted=None):
 def _filter_running(instance, record, wanted, dry):
     """Put the filters that ``wanted`` asks for before the NICs of the running guest that have none. Return [the
     differences]. If libvirt refuses that, the guest has them from its next start on, as the tables say."""
-    found, done = domain.find(instance.host.connection, instance.uuid), []
-    live = domain.definitions(found)[0] if found is not None else None
+    guest, done = domain.find(instance.host.connection, instance.uuid), []
+    live = domain.definitions(guest)[0] if guest is not None else None
     for mac, xml in packet_filter.of_running(live, record, wanted).items() if live else ():
         with contextlib.suppress(BuildFailed, GuestNotSupported):
             if not dry:
                 packet_filter.define(instance.host.connection, record)
-                domain.update(found, xml)
+                domain.update(guest, xml)
             done.append(["network interface %s of the running guest" % mac, "packet filter", ""])
     return done
 

@@ -125,9 +125,9 @@ def _check_disks(instance, record):
 def _keep_definition(instance):
     """Define a running guest again if somebody undefined it, so that there is a definition to name the disks in."""
     connection = instance.host.connection
-    found = domain.find(connection, instance.uuid)
-    if found is not None:
-        domain.keep_definition(connection, found)
+    guest = domain.find(connection, instance.uuid)
+    if guest is not None:
+        domain.keep_definition(connection, guest)
 
 
 def _claim(instance, record, merged):
@@ -174,9 +174,9 @@ def _grow(instance, path, disk):
     if not _is_small(path, disk):
         return False
     instance.observe("disks grow")
-    found = domain.find(instance.host.connection, instance.uuid)
-    if found is not None and found.isActive():
-        domain.resize_disk(found, path, disk.size)
+    guest = domain.find(instance.host.connection, instance.uuid)
+    if guest is not None and guest.isActive():
+        domain.resize_disk(guest, path, disk.size)
     else:
         run(["qemu-img", "resize", "-q", "-f", disk.format, "--", path, str(disk.size)], error=BuildFailed)
     return True
@@ -189,13 +189,13 @@ def _attach(instance, record):
         return False
     instance.observe("disks attach")
     connection, host = instance.host.connection, instance.host.for_guests(record.spec.get("pool"))
-    found = domain.find(connection, record.uuid)
-    if found is None or not found.isActive():
+    guest = domain.find(connection, record.uuid)
+    if guest is None or not guest.isActive():
         domain.define(connection, record.uuid, domain_xml.render(record, host))
         return True
     for path, flags in missing.items():
         try:
-            _attach_disk(found, domain_xml.added_disk(record, host, path), path, flags)
+            _attach_disk(guest, domain_xml.added_disk(record, host, path), path, flags)
         except (BuildFailed, GuestNotSupported) as error:
             raise _refused(record, error)
     return True
@@ -220,13 +220,13 @@ def _disks_of(spec):
 
 def _note(instance, record):
     """Update the disks in the definition's copy of the record, which can restore it. Return whether that was needed."""
-    found = domain.find(instance.host.connection, record.uuid)
-    marks = [domain.mark(text) for text in domain.definitions(found) if text] if found is not None else []
+    guest = domain.find(instance.host.connection, record.uuid)
+    marks = [domain.mark(text) for text in domain.definitions(guest) if text] if guest is not None else []
     noted = [json.loads(mark.get("record") or "{}").get("spec") or {} for mark in marks]
     if all(_disks_of(spec) == _disks_of(record.spec) for spec in noted):
         return False
     instance.observe("disks note")
-    domain.note(found, domain_xml.metadata(record)[0])
+    domain.note(guest, domain_xml.metadata(record)[0])
     return True
 
 
@@ -239,12 +239,12 @@ def _refused(record, why):
 
 def _check_pluggable(instance, record, merged):
     """Refuse disks that a running guest cannot get, before anything is made."""
-    found = domain.find(instance.host.connection, record.uuid)
-    if found is None or not found.isActive():
+    guest = domain.find(instance.host.connection, record.uuid)
+    if guest is None or not guest.isActive():
         return
     before = data_disks.shown(record.spec)
     buses = {disk["bus"] for disk in merged if disk["name"] not in before}
-    live = ElementTree.fromstring(domain.definitions(found)[0])
+    live = ElementTree.fromstring(domain.definitions(guest)[0])
     if "scsi" in buses and live.find("devices/controller[@type='scsi']") is None:
         raise _refused(record, "it has no SCSI controller")
     if buses - set(HOT_PLUGGED):
@@ -256,13 +256,13 @@ def _check_pluggable(instance, record, merged):
 def _not_attached(instance, record):
     """Return {path: libvirt's flags for where it is missing} of the data disks and volumes."""
     library = require_libvirt()
-    found = domain.find(instance.host.connection, record.uuid)
+    guest = domain.find(instance.host.connection, record.uuid)
     wanted = list(_files(instance, record))
-    if found is None:
+    if guest is None:
         return {}  # the next start defines the guest from the record
     missing = {}
     for text, flag in zip(
-        domain.definitions(found), (library.VIR_DOMAIN_AFFECT_LIVE, library.VIR_DOMAIN_AFFECT_CONFIG)
+        domain.definitions(guest), (library.VIR_DOMAIN_AFFECT_LIVE, library.VIR_DOMAIN_AFFECT_CONFIG)
     ):
         root = ElementTree.fromstring(text) if text else None
         named = set() if root is None else {source.get("file") for source in root.iterfind("devices/disk/source")}

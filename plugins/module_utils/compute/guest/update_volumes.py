@@ -62,23 +62,23 @@ def detach(instance, record, wanted):
 def _take_from_guest(instance, new, gone):
     """Remove the volumes ``gone`` from the guest and its definition. ``new`` is the record without them."""
     connection, host = instance.host.connection, instance.host.for_guests(new.spec.get("pool"))
-    found = domain.find(connection, new.uuid)
-    if found is None:
+    guest = domain.find(connection, new.uuid)
+    if guest is None:
         return
     instance.observe("volumes detach")
-    if not found.isActive():
+    if not guest.isActive():
         domain.define(connection, new.uuid, domain_xml.render(new, host))
         return
     for entry in gone:
         path = paths.volume_file(host.pool_path, entry["uuid"])
-        known = domain.has_disk(found, path)
-        if not domain.detach_disk(found, path, TIMEOUT):
+        known = domain.has_disk(guest, path)
+        if not domain.detach_disk(guest, path, TIMEOUT):
             raise DiskNotDetached(
                 "the guest of %s does not release volume %s" % (new.name, entry["name"]),
                 hint=volume_hints.unmount(new.name, entry["name"]),
                 volume=entry["name"],
             )
-        if not known and leftover_nodes.close(found, path)[1]:
+        if not known and leftover_nodes.close(guest, path)[1]:
             raise DiskNotDetached(
                 "QEMU of %s still has volume %s open, but libvirt, which died while it attached the volume, does not "
                 "know that" % (new.name, entry["name"]),

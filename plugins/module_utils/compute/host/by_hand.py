@@ -10,7 +10,7 @@ from ..guest import domains, live_differences
 from ..record import agreed
 
 
-def told(records, found, undefined, state_dir, save=True):
+def reported(records, found, undefined, state_dir, save=True):
     """Return {uuid: {domain_differs}}, {} for an instance in which nothing differs or about which that is not known.
 
     libvirt is asked for all definitions before the first is compared: alternating takes half as long again.

@@ -35,7 +35,7 @@ WARNING_LENGTH = 500
 # Task states that keep the host's disks or network busy although role and phase do not.
 BUSY_TASKS = frozenset((SPAWNING, "migrating", "resize_migrated", "resize_reverting"))
 # The settings that placement uses.
-TOLD_SETTINGS = (
+PLACEMENT_SETTINGS = (
     "cpu_allocation_ratio",
     "ram_allocation_ratio",
     "disk_allocation_ratio",
@@ -53,8 +53,8 @@ def gather(timeout, save_generation, uri=URI, settings_path=PATH, state_dir=STAT
     state = state_directory.look(store)
     records, volumes = store.records(), VolumeStore.beside(store).records()
     libvirt = connect(timeout, uri)
-    found = collect(libvirt, host_settings, records, state_dir, timeout, save_generation, volumes)
-    return {**found, "state": state}
+    document = collect(libvirt, host_settings, records, state_dir, timeout, save_generation, volumes)
+    return {**document, "state": state}
 
 
 def collect(connection, settings, records, state_dir=STATE_DIR, timeout=30, save_generation=True, volumes=()):
@@ -86,8 +86,8 @@ def _collect(connection, settings, records, state_dir, deadline, save_generation
     host = capabilities.parse_host(connection.getCapabilities())
     settings.check_uuid(host.uuid)
     guest_types = _guest_types(connection, settings, host, warnings)
-    found = _domains(connection, warnings)
-    foreign = _foreign_domains(found, records)
+    domain_states = _domains(connection, warnings)
+    foreign = _foreign_domains(domain_states, records)
     disk_uses = {domain.uuid: domains.disk_use(domain, warnings) for domain in foreign}
 
     pools = _pools(connection, settings, [*records, *volumes], disk_uses, deadline, warnings)
@@ -98,11 +98,11 @@ def _collect(connection, settings, records, state_dir, deadline, save_generation
         "prepared": settings.prepared,
         "uuid": host.uuid,
         **_identity(connection, settings),
-        **{name: getattr(settings, name) for name in TOLD_SETTINGS},
+        **{name: getattr(settings, name) for name in PLACEMENT_SETTINGS},
         "service": {"disabled": settings.disabled, "disabled_reason": settings.disabled_reason, "up": True},
         **_what_runs_here(host, guest_types),
         "metrics": _metrics(settings, cpus, warnings),
-        **failed_builds.told(state_dir),
+        **failed_builds.reported(state_dir),
         "num_io_ops": sum(record.state() in BUSY or record.task_state in BUSY_TASKS for record in records),
         "pool": settings.pool,
         "pools": {clean(name): pool["shown"] for name, pool in pools.items()},
@@ -111,11 +111,13 @@ def _collect(connection, settings, records, state_dir, deadline, save_generation
     topology, distances = numa.read_topology(host.topology, cpus["shared"], cpus["dedicated"])
     document["traits"] = _traits(connection, settings, host, guest_types, topology)
     document.update({**_pci(connection, settings, records, foreign), **_encrypted_guests(guest_types, records)})
-    document["instances"] = _instances(connection, records, found, state_dir, save_generation) + [
-        _foreign(domain, found[domain.uuid][1], disk_uses[domain.uuid], pools.get(settings.pool), cpus["dedicated"])
+    document["instances"] = _instances(connection, records, domain_states, state_dir, save_generation) + [
+        _foreign(
+            domain, domain_states[domain.uuid][1], disk_uses[domain.uuid], pools.get(settings.pool), cpus["dedicated"]
+        )
         for domain in foreign
     ]
-    document["volumes"] = [_volume(volume, settings.pool, records, found) for volume in volumes]
+    document["volumes"] = [_volume(volume, settings.pool, records, domain_states) for volume in volumes]
     document["failed_instances"] = sorted(failed_instances.read(state_dir))
     document.update(_usage(connection, settings, document["instances"], pools.get(settings.pool), cpus))
     document["numa_topology"] = numa.to_document(_with_usage(topology, records, foreign, warnings), distances)
@@ -132,10 +134,10 @@ def _guest_types(connection, settings, host, warnings):
 
 
 def _domains(connection, warnings):
-    found = domains.states(connection)
-    for uuid, reason in sorted(domains.hung(found).items()):
-        warnings.append("domain %s (%s) hangs: %s" % (uuid, found[uuid][0].name(), reason))
-    return found
+    states = domains.states(connection)
+    for uuid, reason in sorted(domains.hung(states).items()):
+        warnings.append("domain %s (%s) hangs: %s" % (uuid, states[uuid][0].name(), reason))
+    return states
 
 
 def _what_runs_here(host, guest_types):
@@ -148,16 +150,16 @@ def _what_runs_here(host, guest_types):
     }
 
 
-def _instances(connection, records, found, state_dir, save):
-    differing = by_hand.told(records, found, domains.undefined(connection), state_dir, save)
-    lets_in = admitted_members.told((record.uuid, record.spec) for record in records)
-    return [{**_own(record, found), **differing[record.uuid], **lets_in[record.uuid]} for record in records]
+def _instances(connection, records, domain_states, state_dir, save):
+    differing = by_hand.reported(records, domain_states, domains.undefined(connection), state_dir, save)
+    lets_in = admitted_members.reported((record.uuid, record.spec) for record in records)
+    return [{**_own(record, domain_states), **differing[record.uuid], **lets_in[record.uuid]} for record in records]
 
 
-def _foreign_domains(found, records):
+def _foreign_domains(domain_states, records):
     """Return the domains without a record."""
     own = {record.uuid for record in records}
-    others = [domain for uuid, (domain, _state) in found.items() if uuid not in own]
+    others = [domain for uuid, (domain, _state) in domain_states.items() if uuid not in own]
     return [domain for domain in each(domains.read, others) if domain]
 
 
@@ -242,15 +244,15 @@ def _pci(connection, settings, records, foreign):
 def _pools(connection, settings, records, disk_uses, deadline, warnings):
     """Return {name: {shown (part of the document), device, least (bytes)}}."""
     limit = Deadline(min(POOL_TIMEOUT, deadline.remaining()))
-    found = storage_pools.read_pools(connection, limit, warnings)
-    if settings.pool not in found:
+    pools = storage_pools.read_pools(connection, limit, warnings)
+    if settings.pool not in pools:
         warnings.append(
             "the pool %s for instances does not exist or is not active, so the host has no disk space for them"
             % settings.pool
         )
-    storages = storage_pools.storages(found, settings.pool)
+    storages = storage_pools.storages(pools, settings.pool)
     uses = {
-        storage: _disk_uses(found, storages, storage, records, disk_uses, settings) for storage in storages.values()
+        storage: _disk_uses(pools, storages, storage, records, disk_uses, settings) for storage in storages.values()
     }
     return {
         name: {
@@ -265,7 +267,7 @@ def _pools(connection, settings, records, disk_uses, deadline, warnings):
                 "promised_gb": _gb_up(uses[storages[name]]["promised"]),
             },
         }
-        for name, pool in found.items()
+        for name, pool in pools.items()
     }
 
 
@@ -289,7 +291,7 @@ def _gb_up(size):
     return -(-size // GIB)
 
 
-def _own(record, found):
+def _own(record, domain_states):
     """Return an instance of berth: what its record says, and whether it runs."""
     spec, resources = record.spec, record.resources
     cells = {"numa_topology": resources["numa_topology"]} if resources.get("numa_topology") else {}
@@ -311,7 +313,7 @@ def _own(record, found):
         "phase": record.phase,
         "vm_state": record.vm_state,
         "task_state": record.task_state,
-        "power_state": found[record.uuid][1] if record.uuid in found else "nostate",
+        "power_state": domain_states[record.uuid][1] if record.uuid in domain_states else "nostate",
         "foreign": False,
         "vcpus": resources.get("vcpus", 0),
         "pcpus": resources.get("pcpus", 0),

@@ -88,16 +88,16 @@ def _listens_on(connection, wanted):
     if not wanted.migration_address_only:
         return None
     name = connection.getHostname()
-    found = address.of_host(wanted.migration_address, name)
-    why = address.why_not(found) if found else "it is not known"
+    migration_address = address.of_host(wanted.migration_address, name)
+    why = address.why_not(migration_address) if migration_address else "it is not known"
     if why:
         raise HostNotPrepared(
-            "libvirt on %s cannot listen on the migration address %s: %s" % (name, found, why),
+            "libvirt on %s cannot listen on the migration address %s: %s" % (name, migration_address, why),
             field="migration_address_only",
             value=True,
             hint=host_hints.correct_migration_address(name),
         )
-    return found
+    return migration_address
 
 
 def _pin(before, values, found):

@@ -12,16 +12,16 @@ from ..guest import domain as guests
 def has_left(connection, uuid):
     """Whether libvirt on the source says that the guest has left: only then is the destination's copy the newer one."""
     library = require_libvirt()
-    found = guests.find(connection, uuid)
-    return found is not None and found.state() == [library.VIR_DOMAIN_SHUTOFF, library.VIR_DOMAIN_SHUTOFF_MIGRATED]
+    guest = guests.find(connection, uuid)
+    return guest is not None and guest.state() == [library.VIR_DOMAIN_SHUTOFF, library.VIR_DOMAIN_SHUTOFF_MIGRATED]
 
 
 def is_halted(connection, uuid):
     """Whether the guest is paused here with no job to resume or move it, as after an interrupted migration."""
     library = require_libvirt()
-    found = guests.find(connection, uuid)
+    guest = guests.find(connection, uuid)
     try:
-        return found is not None and found.state()[0] == library.VIR_DOMAIN_PAUSED and not is_migrating(found)
+        return guest is not None and guest.state()[0] == library.VIR_DOMAIN_PAUSED and not is_migrating(guest)
     except (library.libvirtError, LibvirtTimeout):
         return False  # unknown, so draw no conclusion
 

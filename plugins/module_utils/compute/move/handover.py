@@ -106,8 +106,8 @@ class MessageChannel:
         library = require_libvirt()
         kind, live = library.VIR_DOMAIN_METADATA_ELEMENT, library.VIR_DOMAIN_AFFECT_LIVE
         try:
-            found = guests.find(self.connection, self.uuid)
-            return found and found.metadata(kind, NAMESPACE % element, live)
+            guest = guests.find(self.connection, self.uuid)
+            return guest and guest.metadata(kind, NAMESPACE % element, live)
         except library.libvirtError:
             return None  # no message, or no guest has arrived yet
 

@@ -37,8 +37,8 @@ def copied_mark(path, record, number):
 
 def is_possible(connection, record, manifest):
     """Whether anything can be copied while the guest runs."""
-    found = guests.find(connection, record.uuid)
-    if found is None or not found.isActive() or not shutil.which(monitor.DAEMON, path=PATH):
+    guest = guests.find(connection, record.uuid)
+    if guest is None or not guest.isActive() or not shutil.which(monitor.DAEMON, path=PATH):
         return False
     return any(disk["format"] == "qcow2" for disk in manifest)
 

@@ -18,7 +18,7 @@ TCP = ("/proc/net/tcp", "/proc/net/tcp6")
 ESTABLISHED = "01"
 
 
-def word(uuid, targets, stop_timeout):
+def to_guard(uuid, targets, stop_timeout):
     """Return the argument of ``guard``, as plain data."""
     ports = [target["port"] for target in targets]
     return {"uuid": uuid, "ports": ports, "quiet": QUIET_SECONDS + stop_timeout}

@@ -35,40 +35,40 @@ SETTLE_SECONDS = 10.0  # from the end of a job until libvirt says what became of
 def has_arrived(connection, uuid):
     """Whether the whole guest waits here. While it is on its way, libvirt gives another reason for the pause."""
     library = require_libvirt()
-    found = guests.find(connection, uuid)
-    if found is None:
+    guest = guests.find(connection, uuid)
+    if guest is None:
         return False
-    return found.state() == [library.VIR_DOMAIN_PAUSED, library.VIR_DOMAIN_PAUSED_USER]
+    return guest.state() == [library.VIR_DOMAIN_PAUSED, library.VIR_DOMAIN_PAUSED_USER]
 
 
 def abort(connection, uuid):
     """Cancel a migration job of this guest, if there is one, and resume the guest if it was stopped for it. Raise
     MigrationError if the job continues anyway."""
     library = require_libvirt()
-    found = guests.find(connection, uuid)
-    if found is None or not found.isActive():
+    guest = guests.find(connection, uuid)
+    if guest is None or not guest.isActive():
         return
     try:
-        job = job_of(found)
+        job = job_of(guest)
         if job not in (None, library.VIR_DOMAIN_JOB_OPERATION_MIGRATION_OUT):
             return  # another program's, such as a backup, or the guest's migration to here
         if job is not None:
-            found.abortJob()
-        ended = job is None or jobs.has_ended(found)
+            guest.abortJob()
+        ended = job is None or jobs.has_ended(guest)
         if ended:
-            go_on(found)
+            go_on(guest)
     except (library.libvirtError, LibvirtTimeout):
         return  # the guest has just ended, or does not answer: then it cannot be handed over either
     if not ended:
         raise MigrationError("the migration was told to end and goes on; the guest is left as it is")
 
 
-def go_on(found):
+def go_on(guest):
     """Resume a guest that was paused by a migration, or to let one end, while this host owns it. It has its whole
     state: the destination's copy never ran, so this one is at least as new."""
     library = require_libvirt()
-    if found.state()[0] == library.VIR_DOMAIN_PAUSED:
-        found.resume()
+    if guest.state()[0] == library.VIR_DOMAIN_PAUSED:
+        guest.resume()
 
 
 def prepare(effects, record, manifest, arrived):
@@ -106,8 +106,8 @@ def migrate(effects, record, targets, options, there=None):
     guest wrote after a failed attempt.
     """
     connection = effects.connection
-    found = guests.find(connection, record.uuid)
-    is_here = found is not None and found.isActive()
+    guest = guests.find(connection, record.uuid)
+    is_here = guest is not None and guest.isActive()
     if has_gone_over(connection, record.uuid, targets, options):
         return None, None
     if not is_here:
@@ -115,7 +115,7 @@ def migrate(effects, record, targets, options, there=None):
     remote = open_remote(targets, options)
     downtime = Downtime(connection.unbounded, remote, record.uuid)
     try:
-        start(found, record, effects.pool_path(record), targets, options, there)
+        start(guest, record, effects.pool_path(record), targets, options, there)
     except MigrationError as error:
         # Another run's migration may have ended right before this one was to begin.
         if has_gone_over(connection, record.uuid, targets, options):
@@ -164,12 +164,12 @@ def follow(connection, uuid, options):
 
     The time limit begins with this run. Raise MigrationError if it ended the migration: then none begins instead.
     """
-    found = guests.find(connection, uuid)
-    if found is None or not found.isActive() or not _goes_on(found):
+    guest = guests.find(connection, uuid)
+    if guest is None or not guest.isActive() or not _goes_on(guest):
         return False
     limit = Limit(options)
-    while _goes_on(found):
-        _look_after(found, uuid, limit)
+    while _goes_on(guest):
+        _look_after(guest, uuid, limit)
         time.sleep(POLL)
     left = has_left_at_last(connection, uuid)
     if limit.ended and not left:
@@ -177,17 +177,17 @@ def follow(connection, uuid, options):
     return left
 
 
-def _goes_on(found):
+def _goes_on(guest):
     try:
-        return is_migrating(found)
+        return is_migrating(guest)
     except require_libvirt().libvirtError:
         return False  # the job ended with the guest
 
 
-def note(found, uuid):
+def note(guest, uuid):
     """Write the progress to where another run may read it: disks and memory; ``downtime`` in ms is QEMU's estimate."""
-    stats = found.jobStats(0)
-    done, total = copied(stats, allocated(found.XMLDesc(0)) if stats.get("disk_total") else 0)
+    stats = guest.jobStats(0)
+    done, total = copied(stats, allocated(guest.XMLDesc(0)) if stats.get("disk_total") else 0)
     if not total:
         return  # it has not begun to copy
     rate = done * 1000 / (stats.get("time_elapsed") or 1)
@@ -206,18 +206,18 @@ def copied(stats, on_disk):
 
 def allocated(xml):
     """Return the bytes that the disks to copy take up on this host."""
-    found = 0
+    size = 0
     for _target, file in written_disks(xml):
         with contextlib.suppress(OSError):
-            found += os.stat(file).st_blocks * 512
-    return found
+            size += os.stat(file).st_blocks * 512
+    return size
 
 
-def start(found, record, pool_path, targets, options, there=None):
+def start(guest, record, pool_path, targets, options, there=None):
     """Run the migration and watch it: progress, time limit. Between the check of the guest and libvirt's job somebody
     may detach or attach a disk: libvirt copies only the disks named here, and refuses if one is gone."""
     library = require_libvirt()
-    described = found.XMLDesc(library.VIR_DOMAIN_XML_MIGRATABLE | library.VIR_DOMAIN_XML_SECURE)
+    described = guest.XMLDesc(library.VIR_DOMAIN_XML_MIGRATABLE | library.VIR_DOMAIN_XML_SECURE)
     problems = disk_problems(described, record, pool_path, targets.get("shared"))
     if problems:
         raise MigrationError("; ".join(problems))
@@ -227,17 +227,17 @@ def start(found, record, pool_path, targets, options, there=None):
 
     def run():
         try:
-            found.unbounded.migrateToURI3(uri, parameters, flags)
+            guest.unbounded.migrateToURI3(uri, parameters, flags)
             outcome.append(None)
         except Exception as error:  # pylint: disable=broad-exception-caught  # such as of a parameter; told as libvirt's own
             outcome.append(error)
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    watch(found, record.uuid, thread, options)
+    watch(guest, record.uuid, thread, options)
     if outcome[0] is not None:
         with contextlib.suppress(library.libvirtError, LibvirtTimeout):
-            go_on(found)
+            go_on(guest)
         raise MigrationError("libvirt: %s" % outcome[0])
 
 
@@ -291,18 +291,18 @@ def without_backing_images(xml):
     return ElementTree.tostring(root, encoding="unicode")
 
 
-def watch(found, uuid, thread, options):
+def watch(guest, uuid, thread, options):
     """Wait until the migration has ended."""
     limit = Limit(options)
     while thread.is_alive():
         thread.join(POLL)
         if thread.is_alive():
-            _look_after(found, uuid, limit)
+            _look_after(guest, uuid, limit)
 
 
-def _look_after(found, uuid, limit):
+def _look_after(guest, uuid, limit):
     """Write the progress and hold the time limit. What libvirt refuses, as between two phases, is tried again."""
-    for work in (lambda: note(found, uuid), lambda: limit.enforce(found)):
+    for work in (lambda: note(guest, uuid), lambda: limit.enforce(guest)):
         with contextlib.suppress(require_libvirt().libvirtError):
             work()
 
@@ -316,8 +316,8 @@ class Limit:
         self.force = options.get("timeout_action") == "force_complete"
         self.ended = False
 
-    def enforce(self, found):
+    def enforce(self, guest):
         """After the time limit, abort the migration once, or suspend the guest so that it can end."""
         if self.until and time.monotonic() > self.until:
-            (found.suspend if self.force else found.abortJob)()
+            (guest.suspend if self.force else guest.abortJob)()
             self.until, self.ended = None, not self.force

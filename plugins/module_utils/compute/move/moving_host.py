@@ -347,11 +347,11 @@ class Effects(Guests):
 
     def describe_live(self, record):
         """Return what the destination has to know of the guest, or None if it has already left."""
-        found = domain.find(self.connection, record.uuid)
-        if found is None or not found.isActive():
+        guest = domain.find(self.connection, record.uuid)
+        if guest is None or not guest.isActive():
             return None
         manifest = disks.manifest(self.pool_path(record), record, with_path=True)
-        return live_checks.describe(self.connection, found, [entry["path"] for entry in manifest])
+        return live_checks.describe(self.connection, guest, [entry["path"] for entry in manifest])
 
     def inspect_live(self, record, guest):
         pool_path, nics = self.pool_path(record), record.spec.get("networks")
@@ -360,10 +360,10 @@ class Effects(Guests):
 
     def check_live(self, record, seen, options, there=None):
         """Return the problems; none for a guest that is being migrated or has left."""
-        found = domain.find(self.connection, record.uuid)
-        if found is None or not found.isActive() or guest_state.is_migrating(found):
+        guest = domain.find(self.connection, record.uuid)
+        if guest is None or not guest.isActive() or guest_state.is_migrating(guest):
             return []
-        return live_checks.judge(found, record, seen, options.get("tls", True), self.pool_path(record), there)
+        return live_checks.judge(guest, record, seen, options.get("tls", True), self.pool_path(record), there)
 
     def prepare_live(self, record, manifest):
         self.host.compute.require_prepared()

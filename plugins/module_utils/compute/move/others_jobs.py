@@ -16,10 +16,10 @@ from . import backups
 
 def check(connection, record, host):
     """Raise DisksBusy if there is a backup of the guest that no move began, or a copy of one of its disks."""
-    found = guests.find(connection, record.uuid)
-    if found is None or not found.isActive():
+    guest = guests.find(connection, record.uuid)
+    if guest is None or not guest.isActive():
         return
-    work = _backup(found) or _copy(found)
+    work = _backup(guest) or _copy(guest)
     if work:
         raise DisksBusy(
             "another program makes %s of %s (%s) on %s, so that guest is not stopped for a move"

@@ -39,7 +39,7 @@ class Volumes:
         if not same_host(self.record.migration):
             for entry in self.entries:
                 storage.mark(self.pool_path, self.record, self.identity["uuid"], entry["uuid"], paths.volume)
-        return volume_move.told(self.records, self.record)
+        return volume_move.reported(self.records, self.record)
 
     def check_movable(self):
         """Check that all are the instance's before the move begins, and in it that none is another host's."""

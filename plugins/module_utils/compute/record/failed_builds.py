@@ -27,10 +27,10 @@ FILE = CounterFile("failed_builds.json", _parse)
 
 def count(state_dir=STATE_DIR):
     """How many builds failed here recently."""
-    return told(state_dir)["failed_builds"]
+    return reported(state_dir)["failed_builds"]
 
 
-def told(state_dir=STATE_DIR):
+def reported(state_dir=STATE_DIR):
     """Return for the facts {failed_builds, failed_build_age_s}: how many, and while any counts how long ago the last was."""
     state = FILE.peek(state_dir)
     found = _count(state)

@@ -60,9 +60,9 @@ def take_back(instance, after, dry=False):
 
 def _from_copy(instance):
     """Return the record of a guest at rest, from its definition and its disks."""
-    found, inactive = domain.find(instance.host.connection, instance.uuid), require_libvirt().VIR_DOMAIN_XML_INACTIVE
+    guest, inactive = domain.find(instance.host.connection, instance.uuid), require_libvirt().VIR_DOMAIN_XML_INACTIVE
     try:
-        text = found.XMLDesc(inactive)
+        text = guest.XMLDesc(inactive)
         copy = json.loads(domain.mark(text)["record"])
         parts = {name: copy[name] for name in COPIED}
         parts["spec"] = hardware.keep(parts["spec"], text)

@@ -21,7 +21,7 @@ from . import journal
 from .volume_store import change, first_spec, instance_of, is_moving, is_of
 
 
-def told(store, record):
+def reported(store, record):
     """Return [{uuid, generation, image}] of the instance's volumes, for the other host; ``image`` if made from one."""
     return [
         {

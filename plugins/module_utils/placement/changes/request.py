@@ -15,7 +15,7 @@ _TARGETS = (
 )
 # Hints because of which a filter may refuse every host.
 _HINTS = {"SameHostFilter": "same_host", "JsonFilter": "query", "SimpleCIDRAffinityFilter": "build_near_host_ip"}
-_TOLD = 4
+_MOST_SHOWN = 4
 
 
 def request_changes(trial, refused, answer):
@@ -63,7 +63,7 @@ def _group(request, refused):
     )
     if elsewhere:
         yield (
-            "let server group %s be soft-affinity (its members are on %s)" % (name, ", ".join(elsewhere[:_TOLD])),
+            "let server group %s be soft-affinity (its members are on %s)" % (name, ", ".join(elsewhere[:_MOST_SHOWN])),
             lambda changed: changed["group"].update(policy="soft-affinity"),
         )
 
@@ -75,14 +75,14 @@ def _hints(request, refused):
         host = min(here, key=lambda name: len(here[name]["instances"]))
         shared = here[host]["instances"]
         yield (
-            "share %s with %s (hint different_host)" % (host, ", ".join(shared[:_TOLD])),
+            "share %s with %s (hint different_host)" % (host, ", ".join(shared[:_MOST_SHOWN])),
             lambda changed: _keep(changed["scheduler_hints"], "different_host", shared),
         )
     for rule, hint in _HINTS.items():
         value = (request.get("scheduler_hints") or {}).get(hint)
         if value and _numbers(refused, rule):
             yield (
-                "leave out the hint %s (now %s)" % (hint, _told(value)),
+                "leave out the hint %s (now %s)" % (hint, _shortened(value)),
                 lambda changed, hint=hint: changed["scheduler_hints"].pop(hint),
             )
 
@@ -95,15 +95,18 @@ def _keep(hints, name, without):
 def _hosts(request, refused):
     ignored = [host for host, verdicts in refused.items() if verdicts[0][0] == "ignore_hosts"]
     if ignored:
-        yield "do not ignore %s" % ", ".join(ignored[:_TOLD]), lambda changed: changed.update(ignore_hosts=[])
+        yield "do not ignore %s" % ", ".join(ignored[:_MOST_SHOWN]), lambda changed: changed.update(ignore_hosts=[])
     for name, what in _TARGETS:
         bound = isinstance(request.get(name), dict) and request[name].get("why")  # nobody asked for this
         if request.get(name) and not bound:
             fields = {name: None, **({"force_nodes": None} if "force" in name else {})}
-            yield "%s (now %s)" % (what, _told(request[name])), lambda changed, fields=fields: changed.update(fields)
+            yield (
+                "%s (now %s)" % (what, _shortened(request[name])),
+                lambda changed, fields=fields: changed.update(fields),
+            )
 
 
-def _told(value):
+def _shortened(value):
     if isinstance(value, dict):
         return value.get("host")
-    return ", ".join(str(item) for item in value[:_TOLD]) if isinstance(value, list) else value
+    return ", ".join(str(item) for item in value[:_MOST_SHOWN]) if isinstance(value, list) else value

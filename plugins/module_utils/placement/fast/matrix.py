@@ -105,7 +105,7 @@ class Instances(Sequence):
         return {
             "uuid": entry["uuid"],
             "hosts": [keys[index] for index in hosts],
-            "filters": [self._told(*step) for step in dropped + filtered],
+            "filters": [self._by_host(*step) for step in dropped + filtered],
             "weighers": weighers,
             "weights": {keys[index]: weight for index, weight in weights.items()},
             "order": [keys[index] for index in order],
@@ -130,7 +130,7 @@ class Instances(Sequence):
                 break
         return steps, hosts
 
-    def _told(self, name, verdicts):
+    def _by_host(self, name, verdicts):
         keys = self.matrix.hosts
         by_host = {
             keys[index]: PASS if verdict is None else Verdict(*verdict) for index, verdict in (verdicts or {}).items()

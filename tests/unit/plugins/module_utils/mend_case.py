@@ -47,7 +47,7 @@ def told(case):
     """What the facts of the host make the table say, with what the last ones kept."""
     found = {case.uuid: (case.domain, "running" if case.domain.isActive() else "shutdown")}
     undefined = domains.undefined(case.host.connection)
-    said = by_hand.told([case.record], found, undefined, case.host.store.state_dir)[case.uuid]
+    said = by_hand.reported([case.record], found, undefined, case.host.store.state_dir)[case.uuid]
     if "domain_differs" in said:
         domain_differs(said["domain_differs"])
     return drift.of_domain("web1", said.get("domain_differs"))

@@ -69,7 +69,7 @@ def test_without_the_option_a_host_keeps_its_failed_builds(run, state):
 
 def look(state):
     """What the doctor finds on kvm1, by what the host tells."""
-    document = {"uuid": "uuid-of-kvm1", "prepared": True, "instances": [], **failed_builds.told(state)}
+    document = {"uuid": "uuid-of-kvm1", "prepared": True, "instances": [], **failed_builds.reported(state)}
     return doctor.examine(doctor.Case(Fleet({"kvm1": document}, {}, {}), {}, {}, ["kvm1"], (0.0, 0.0)))
 
 

@@ -37,7 +37,7 @@ NOTHING = {
 }
 
 
-def heard(peer):
+def checked_view(peer):
     """Return the other host's view with every part that steps read. Raise MigrationConflict if it is no view."""
     if not peer:
         return None
@@ -57,7 +57,7 @@ def heard(peer):
 
 
 def check_counts(uuid, token, peer):
-    """Raise EpochImplausible if the other host, as ``heard``, counts what no instance reaches: this one would count on
+    """Raise EpochImplausible if the other host, as ``checked_view``, counts what no instance reaches: this one would count on
     from there."""
     peer_view = peer or NOTHING
     generations = [peer_view["generation"] or (), *(volume["generation"] for volume in peer_view.get("volumes") or ())]
@@ -66,12 +66,12 @@ def check_counts(uuid, token, peer):
         raise miscounted(uuid, [peer_view["host"].get("name") or "the other host"])
 
 
-def said(peer, part):
+def peer_part(peer, part):
     """Return a part of the other host's last reply beside its record. Raise MigrationNotReady if it is missing."""
-    found = (peer or {}).get(part)
-    if found is None:
+    value = (peer or {}).get(part)
+    if value is None:
         raise MigrationNotReady("the other host has not said its %s" % part, hint=hints.run_again())
-    return found
+    return value
 
 
 def view(host, uuid):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ....model.lifecycle import CONFIRMING, IN, KEEP, OUT, OWN, RESIZED, VERIFIED
 from ....model.move_errors import MigrationNotReady, MigrationPreCheckError
-from .common import attempt_of, has_released, is_past, is_taken_over, moved, put, said, view
+from .common import attempt_of, has_released, is_past, is_taken_over, moved, peer_part, put, view
 from .confirm import confirm, finish, purge
 from .fencing import fenced
 from .resize import acquire, start
@@ -40,7 +40,7 @@ def receive_seed(host, uuid, token, peer=None, key=None, **_ignored):
     ):
         return False
     record = fenced(host, uuid, token, (IN,))
-    return {"targets": host.effects.receive_seed(record, said(peer, "disks"), key)}
+    return {"targets": host.effects.receive_seed(record, peer_part(peer, "disks"), key)}
 
 
 def send_seed(host, uuid, token, peer=None, key=None, **_ignored):
@@ -58,7 +58,7 @@ def prepare_live(host, uuid, token, peer=None, **_ignored):
     record = fenced(host, uuid, token, (IN,))
     if record.migration["verified"] == token["attempt"]:
         return False
-    disks = said(peer, "disks")
+    disks = peer_part(peer, "disks")
     if (peer["executing"] or peer["halted"]) and host.effects.arrived(record):
         # The source has the guest, at least as new, so the copy that waits here is worthless.
         host.effects.discard_arrived(record)
@@ -83,7 +83,7 @@ def migrate_live(host, uuid, token, peer=None, options=None, **_ignored):
         record = fenced(host, uuid, token, (OWN,))
         if host.effects.running(uuid):
             host.effects.check_disks(record)
-        host.effects.migrate_live(record, said(peer, "targets"), options or {}, peer.get("resources"))
+        host.effects.migrate_live(record, peer_part(peer, "targets"), options or {}, peer.get("resources"))
     # The lock was not held: the record says whether this attempt still counts.
     record = fenced(host, uuid, token, (OWN,))
     host.effects.hide(record)

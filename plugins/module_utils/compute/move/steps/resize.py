@@ -21,8 +21,8 @@ from .common import (
     is_taken_over,
     moved,
     next_epoch,
+    peer_part,
     put,
-    said,
     was_on,
 )
 from .fencing import fenced
@@ -126,7 +126,7 @@ def receive(host, uuid, token, peer=None, key=None, **_ignored):
         return False
     record = fenced(host, uuid, token, (IN,))
     host.effects.define(record)
-    return {"targets": host.effects.receive(record, said(peer, "disks"), key)}
+    return {"targets": host.effects.receive(record, peer_part(peer, "disks"), key)}
 
 
 def send(host, uuid, token, peer=None, key=None, options=None, **_ignored):
@@ -136,7 +136,10 @@ def send(host, uuid, token, peer=None, key=None, options=None, **_ignored):
     record = fenced(host, uuid, token, (OWN,))
     if record.migration["frozen"] != token["attempt"] or host.effects.running(uuid):
         raise MigrationNotReady("%s is not stopped for this attempt" % uuid)
-    return {"transfer": host.effects.send(record, said(peer, "targets"), key, options or {}), "sent": token["attempt"]}
+    return {
+        "transfer": host.effects.send(record, peer_part(peer, "targets"), key, options or {}),
+        "sent": token["attempt"],
+    }
 
 
 def presend(host, uuid, token, peer=None, key=None, options=None, **_ignored):
@@ -145,7 +148,7 @@ def presend(host, uuid, token, peer=None, key=None, options=None, **_ignored):
         return False
     record = fenced(host, uuid, token, (OWN,))
     host.effects.check_disks(record)
-    return {"transfer": host.effects.presend(record, said(peer, "targets"), key, options or {})}
+    return {"transfer": host.effects.presend(record, peer_part(peer, "targets"), key, options or {})}
 
 
 def release(host, uuid, token, peer=None, sent=None, **_ignored):

@@ -88,21 +88,21 @@ def test_a_build_that_worked_forgets_the_failed_ones(state, uptime):
 
 
 def test_how_long_ago_a_build_failed_is_told_while_it_counts(state, uptime):
-    assert failed_builds.told(state) == {"failed_builds": 0}
+    assert failed_builds.reported(state) == {"failed_builds": 0}
     failed_builds.add(state)
     uptime[0] += 60
     failed_builds.add(state)
     uptime[0] += 2100.9
-    assert failed_builds.told(state) == {"failed_builds": 1, "failed_build_age_s": 2100}
+    assert failed_builds.reported(state) == {"failed_builds": 1, "failed_build_age_s": 2100}
     uptime[0] += failed_builds.HALF_LIFE * 2
-    assert failed_builds.told(state) == {"failed_builds": 0}
+    assert failed_builds.reported(state) == {"failed_builds": 0}
 
 
 def test_after_a_reboot_the_age_is_the_new_uptime(state, uptime, monkeypatch):
     failed_builds.add(state)
     monkeypatch.setattr(boot_time, "boot_id", lambda: "another")
     uptime[0] = 300.0
-    assert failed_builds.told(state) == {"failed_builds": 1, "failed_build_age_s": 300}
+    assert failed_builds.reported(state) == {"failed_builds": 1, "failed_build_age_s": 300}
 
 
 def test_after_a_reboot_only_the_new_uptime_counts(state, uptime, monkeypatch):

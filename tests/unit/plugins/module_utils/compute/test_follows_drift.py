@@ -31,7 +31,7 @@ def web(prepared, wanted, monkeypatch):
 def told(case):
     document = {"uuid": "id-kvm1", "instances": [facts._own(case.record, {})]}
     place = read_fleet({"kvm1": {"document": document}}, dict).places[case.uuid][0]
-    return drift.told("web1", place, case.spec)
+    return drift.differences("web1", place, case.spec)
 
 
 @pytest.mark.follows("create_to_filter")

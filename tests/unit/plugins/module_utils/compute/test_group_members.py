@@ -68,7 +68,7 @@ class World:
     def told(self):
         """What the host tells when it is read."""
         records = self.host.store.records()
-        lets_in = rescan.admitted_members.told((record.uuid, record.spec) for record in records)
+        lets_in = rescan.admitted_members.reported((record.uuid, record.spec) for record in records)
         return [{**rescan.summary(record), **lets_in[record.uuid]} for record in records]
 
     def answer(self, module, given):

@@ -31,7 +31,7 @@ def test_on_one_host_it_is_what_the_steps_took():
 
 def test_a_run_that_did_not_see_the_stop_says_nothing():
     assert downtime.after({}, ("acquire", "start"), {"start": 2.0}, 100.0) == {}
-    assert downtime.said({"away": None, "move": {"executing": True}}) is None
+    assert downtime.described({"away": None, "move": {"executing": True}}) is None
 
 
 def test_of_a_live_migration_it_is_what_the_source_measured():
@@ -42,14 +42,14 @@ def test_of_a_live_migration_it_is_what_the_source_measured():
 @pytest.mark.parametrize("view", [{"downtime_ms": 431, "executing": False}, {"executing": True}])
 def test_it_is_said_whether_the_source_or_the_destination_had_the_last_word(view):
     """The source has no guest any more when the two ended it between them."""
-    assert downtime.said({"away": 0.431, "move": view}) == "guest was away for 431ms"
+    assert downtime.described({"away": 0.431, "move": view}) == "guest was away for 431ms"
 
 
 @pytest.mark.parametrize(
     "seconds, words", [(-0.1, "0ms"), (0.0004, "0ms"), (0.9996, "1.0s"), (2.34, "2.3s"), (10.2, "11s"), (74.2, "1m15s")]
 )
 def test_a_short_time_is_told_with_its_fraction(seconds, words):
-    assert downtime.said({"away": seconds, "move": {"executing": True}}) == "guest was away for " + words
+    assert downtime.described({"away": seconds, "move": {"executing": True}}) == "guest was away for " + words
 
 
 @pytest.mark.parametrize("name", ["resize", "resize_here", "revert"])

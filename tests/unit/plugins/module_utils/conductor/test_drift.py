@@ -110,7 +110,7 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_what_the_inventory_says_otherwise_is_told_by_its_name_with_what_helps(case):
     given, catalog, said = CASES[case]
-    assert drift.told("web1", place(request()), request(given, **catalog)) == said
+    assert drift.differences("web1", place(request()), request(given, **catalog)) == said
 
 
 @pytest.mark.parametrize(
@@ -123,14 +123,14 @@ def test_what_the_inventory_says_otherwise_is_told_by_its_name_with_what_helps(c
 )
 def test_another_policy_of_its_server_group_is_told(group, said):
     in_pair = {"berth_server_group": "pair"}
-    found = drift.told("web1", place(request(in_pair)), request(in_pair, berth_server_groups={"pair": group}))
+    found = drift.differences("web1", place(request(in_pair)), request(in_pair, berth_server_groups={"pair": group}))
     assert found == ["inventory says other policy of server group pair. " + ANEW] * said
 
 
 def test_the_members_of_a_server_group_are_no_difference():
     has, wanted = request({"berth_server_group": "pair"}), request({"berth_server_group": "pair"})
     has["group"]["members"] = ["d3b0ee1e-4f5a-5c0b-9f77-0c8e2d1a6b55"]
-    assert drift.told("web1", place(has), wanted) == []
+    assert drift.differences("web1", place(has), wanted) == []
 
 
 FILTERED = {"berth_networks": [{"network": "lan", "address": "192.0.2.10", "port_security": True}]}
@@ -158,38 +158,38 @@ def unfiltered():
 def test_a_nic_without_the_packet_filter_that_the_inventory_asks_for_is_told(given, catalog, groups):
     made, asked = unfiltered(), given is FILTERED or bool(catalog) or "berth_networks" in given
     said = LACKS % made["networks"][0]["mac"] + groups + ". " + filter_nics("web1", asked)
-    assert drift.told("web1", place(made), request(given, **catalog)) == [said]
-    assert drift.told("web1", place(request()), request(FILTERED)) == [], "it has one"
+    assert drift.differences("web1", place(made), request(given, **catalog)) == [said]
+    assert drift.differences("web1", place(request()), request(FILTERED)) == [], "it has one"
 
 
 def test_a_nic_without_a_packet_filter_is_not_told_where_the_inventory_is_silent_or_libvirt_has_none_for_it():
-    assert drift.told("web1", place(unfiltered()), request()) == []
+    assert drift.differences("web1", place(unfiltered()), request()) == []
     made = unfiltered()
     made["networks"][0]["virtualport"] = "openvswitch"
-    assert LACKS % made["networks"][0]["mac"] not in " ".join(drift.told("web1", place(made), request(FILTERED)))
+    assert LACKS % made["networks"][0]["mac"] not in " ".join(drift.differences("web1", place(made), request(FILTERED)))
 
 
 def test_an_address_that_a_pool_gave_is_as_it_should_be_also_where_the_inventory_fixes_it_later():
     pooled = request({"berth_networks": [{"network": "pool"}]})
     made = copy.deepcopy(pooled)
     made["networks"][0]["address"] = "192.0.2.40/24"
-    assert drift.told("web1", place(made), pooled) == []
+    assert drift.differences("web1", place(made), pooled) == []
     fixed = request({"berth_networks": [{"network": "pool", "address": "192.0.2.40"}]})
-    assert drift.told("web1", place(made), fixed) == []
+    assert drift.differences("web1", place(made), fixed) == []
 
 
 def test_an_order_of_keys_is_no_difference():
     has, wanted = ({"berth_ssh_keys": keys} for keys in ([KEY, OTHER_KEY], [OTHER_KEY, KEY]))
-    assert drift.told("web1", place(request(has)), request(wanted)) == []
+    assert drift.differences("web1", place(request(has)), request(wanted)) == []
 
 
 def test_of_what_an_older_version_did_not_write_nothing_is_told():
     old = request()
     del old["ssh_keys_digest"], old["metadata"]
     wanted = request({"berth_ssh_keys": [OTHER_KEY], "berth_metadata": {"role": "db"}})
-    assert drift.told("web1", place(old), wanted) == []
+    assert drift.differences("web1", place(old), wanted) == []
     without = {**place(request()), "request_digests": None, "disks": None}
-    assert drift.told("web1", without, request({"berth_ssh_keys": [], "berth_networks": []})) == []
+    assert drift.differences("web1", without, request({"berth_ssh_keys": [], "berth_networks": []})) == []
 
 
 BY_HAND = {
@@ -215,5 +215,5 @@ def test_neither_keys_nor_user_data_nor_metadata_are_in_the_facts():
 
 def test_an_instance_that_waits_for_its_confirmation_is_not_told_to_resize():
     resized = {**place(request()), "phase": "resized"}
-    assert drift.told("web1", resized, request({"berth_flavor": "large"})) == ["inventory says large"]
-    assert drift.told("web1", resized, request(**small(vcpus=2))) == ["flavor small now means vcpus 2 (has 1)"]
+    assert drift.differences("web1", resized, request({"berth_flavor": "large"})) == ["inventory says large"]
+    assert drift.differences("web1", resized, request(**small(vcpus=2))) == ["flavor small now means vcpus 2 (has 1)"]

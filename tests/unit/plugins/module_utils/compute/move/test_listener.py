@@ -35,7 +35,7 @@ def opened(tmp_path, monkeypatch):
 
 
 def watching(server, quiet=0.3):
-    told = dict(listener.word(UUID, [{"port": server.getsockname()[1]}], 0), quiet=quiet)
+    told = dict(listener.to_guard(UUID, [{"port": server.getsockname()[1]}], 0), quiet=quiet)
     thread = threading.Thread(target=listener.guard, args=(told,), daemon=True)
     thread.start()
     return thread
@@ -73,7 +73,7 @@ def test_the_guests_shutdown_between_two_copies_is_waited_for(opened):
     server.accept()[0].close()
     time.sleep(0.5)
     assert thread.is_alive()
-    assert listener.word(UUID, [], 90)["quiet"] == listener.QUIET_SECONDS + 90
+    assert listener.to_guard(UUID, [], 90)["quiet"] == listener.QUIET_SECONDS + 90
     transfer.close(UUID)
     thread.join(5)
     assert not thread.is_alive(), "it ends with the copy"
