@@ -13,9 +13,8 @@ from ..module_utils.model.catalog import Catalog
 from ..plugin_utils.answers_of_hosts import replies
 from ..plugin_utils.asking import answers, ask
 from ..plugin_utils.controller import ControllerAction, current_plan, new_token, plan_result
-from ..plugin_utils.inventory_variables import lost_hosts, variables
+from ..plugin_utils.inventory_variables import SHARED_CATALOG, lost_hosts, variables
 from ..plugin_utils.plain import plain
-from ..plugin_utils.whose_variables import SHARED_CATALOG
 
 
 class ActionModule(ControllerAction):

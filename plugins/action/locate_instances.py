@@ -130,9 +130,9 @@ class ActionModule(ControllerAction):
 
 def _check_found(run, name, task):
     """Raise if the instance is nowhere, although the operation needs one or the inventory does not know it either."""
-    if not task["hosts"] and not run.fleet.places.get(task["uuid"]):
-        if run.method in NEED_ONE or not in_inventory(run.task_vars, name):
-            raise not_found(run.task_vars, run.fleet, name)
+    is_nowhere = not task["hosts"] and not run.fleet.places.get(task["uuid"])
+    if is_nowhere and (run.method in NEED_ONE or not in_inventory(run.task_vars, name)):
+        raise not_found(run.task_vars, run.fleet, name)
 
 
 def _notes(run, name, values, task):

@@ -116,7 +116,6 @@ def _to_approve(instances):
 
 
 def no_place(failures):
-    """The failure of the task if instances have no place."""
     first = next(iter(failures.values()))
     named = list(failures.items())[:MOST_NAMED]
     parts = ["%s: %s: %s" % (name, error["code"], error["message"]) for name, error in named]

@@ -273,7 +273,6 @@ def _as_left(action, move, places):
 
 
 def _set_destination(move, instance, fleet):
-    """Enter the host that placement chose, and its alternates."""
     move.update(spec=instance["spec"], candidates=moving.candidates(instance, new_token), why=instance.get("why"))
     move["destination"] = instance["host"]
     move["source_host"] = {"name": move["source"], "uuid": fleet.documents[move["source"]]["uuid"]}

@@ -127,7 +127,6 @@ def _problem(fleet, name, uuid, lost):
 
 
 def _removed_by(fleet, uuid):
-    """The hosts that say that they removed the instance."""
     names = {host_uuid: name for name, host_uuid in fleet.uuids().items()}
     notes = fleet.told_of(uuid)
     return sorted(names[holder] for holder, note in notes.items() if note.get("gone") and holder in names)

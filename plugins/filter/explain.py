@@ -63,7 +63,5 @@ def explain(value, most=MOST_HOSTS):
 
 
 class FilterModule:
-    """The filter of this file."""
-
     def filters(self):
         return {"explain": explain}

@@ -52,7 +52,5 @@ def fleet_table(value, left_out=None):
 
 
 class FilterModule:
-    """The filter of this file."""
-
     def filters(self):
         return {"fleet_table": fleet_table}

@@ -47,7 +47,5 @@ def host_line(value):
 
 
 class FilterModule:
-    """The filter of this file."""
-
     def filters(self):
         return {"host_line": host_line}

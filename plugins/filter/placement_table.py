@@ -63,7 +63,5 @@ def _reason(error):
 
 
 class FilterModule:
-    """The filter of this file."""
-
     def filters(self):
         return {"placement_table": placement_table}

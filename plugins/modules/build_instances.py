@@ -112,7 +112,7 @@ builds:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.compute.errors import FAILURES, result_of
+from ..module_utils.compute.errors import failing
 from ..module_utils.compute.guest import build_many, seed
 from ..module_utils.compute.record import journal
 
@@ -136,10 +136,8 @@ ARGUMENTS = {
 def main():
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     journal.act_for(module.params["by"])
-    try:
+    with failing(module):
         found = build_many.build(module.params["builds"], module.check_mode)
-    except FAILURES as error:
-        module.fail_json(**result_of(error))
     # do not return requests and seeds, as a module's arguments otherwise are
     changed = any(each["reply"].get("changed") for each in found)
     module.exit_json(changed=changed, invocation={"module_args": {}}, builds=found)

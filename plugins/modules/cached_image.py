@@ -68,7 +68,7 @@ present:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute.disk import image
-from ..module_utils.compute.errors import FAILURES, result_of
+from ..module_utils.compute.errors import failing
 from ..module_utils.compute.host.host import Host
 
 ARGUMENTS = {
@@ -90,7 +90,7 @@ ARGUMENTS = {
 def main():
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     params = module.params
-    try:
+    with failing(module):
         host = Host.here("cached_image")
         host.require_prepared()
         pool_path = host.pool_path(params["pool"])
@@ -98,8 +98,6 @@ def main():
         changed = bool(params["path"]) and not present
         if changed and not module.check_mode:
             image.take_in(pool_path, params["image"], params["path"], params["root_gb"], host.settings)
-    except FAILURES as error:
-        module.fail_json(**result_of(error))
     module.exit_json(changed=changed, present=present or changed)
 
 

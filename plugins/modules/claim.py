@@ -137,7 +137,7 @@ withdrawn:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.compute.errors import FAILURES, result_of
+from ..module_utils.compute.errors import failing
 from ..module_utils.compute.host.host import Host
 from ..module_utils.compute.record import failed_instances, journal
 from ..module_utils.compute.record.claim import claim_all, withdraw_all
@@ -166,15 +166,13 @@ def main():
         supports_check_mode=True,
     )
     journal.act_for(module.params["by"])
-    try:
+    with failing(module):
         host = Host.here("claim")
         withdrawn = withdraw_all(host, module.params["withdraw"], dry=module.check_mode)
         results = claim_all(host, module.params["claims"], dry=module.check_mode)
         noted = bool(module.params["failed"]) and failed_instances.note(
             host.store, module.params["failed"], module.check_mode
         )
-    except FAILURES as error:
-        module.fail_json(**result_of(error))
     changes = [result.pop("changed") for result in results] + [result["withdrawn"] for result in withdrawn]
     module.exit_json(changed=any(changes) or noted, results=results, withdrawn=withdrawn)
 

@@ -55,7 +55,7 @@ waiting:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.compute.errors import FAILURES, result_of
+from ..module_utils.compute.errors import failing
 from ..module_utils.compute.guest import update_filters
 from ..module_utils.compute.host.host import Host
 from ..module_utils.compute.record import journal, state_directory
@@ -69,14 +69,12 @@ def main():
     }
     module = AnsibleModule(argument_spec=arguments, supports_check_mode=True)
     journal.act_for(module.params["by"])
-    try:
+    with failing(module):
         host = Host.here("group_members")
         state_directory.check(host.store)
         changed, waiting = update_filters.follow(
             host, set(module.params["instances"]), module.params["groups"], dry=module.check_mode
         )
-    except FAILURES as error:
-        module.fail_json(**result_of(error))
     # do not return the members of groups, as a module's arguments otherwise are
     module.exit_json(changed=changed, invocation={"module_args": {}}, waiting=waiting)
 

@@ -70,7 +70,7 @@ restart_libvirtd:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute.connection import connect
-from ..module_utils.compute.errors import FAILURES, result_of
+from ..module_utils.compute.errors import failing
 from ..module_utils.compute.guest import gate
 from ..module_utils.compute.host import address, settings
 from ..module_utils.compute.host.certificates import Certificates, qemu_group
@@ -96,10 +96,8 @@ def act(module):
 
 def main():
     module = AnsibleModule(argument_spec={"signed": {"type": "dict"}}, supports_check_mode=True)
-    try:
+    with failing(module):
         result = act(module)
-    except FAILURES as error:
-        module.fail_json(**result_of(error))
     module.exit_json(**result)
 
 

@@ -59,18 +59,16 @@ restart:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute import kept_code
-from ..module_utils.compute.errors import FAILURES, result_of
+from ..module_utils.compute.errors import failing
 from ..module_utils.compute.host import leaving
 from ..module_utils.compute.host.host import Host
 
 
 def main():
     module = AnsibleModule(argument_spec={"authorities": {"type": "dict", "default": {}}}, supports_check_mode=True)
-    try:
+    with failing(module):
         host = Host.here("host_clean")
         done = leaving.clean(host, module.params["authorities"], dry=module.check_mode)
-    except FAILURES as error:
-        module.fail_json(**result_of(error))
     # each run on this host keeps the code again, so that is no change
     module.exit_json(changed=done["removed"] not in ([], [kept_code.DIRECTORY]), **done)
 

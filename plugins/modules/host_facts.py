@@ -489,7 +489,7 @@ import time
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute import connection
-from ..module_utils.compute.errors import FAILURES, result_of
+from ..module_utils.compute.errors import failing
 from ..module_utils.compute.guest import settled
 from ..module_utils.compute.guest.addresses import of_instances
 from ..module_utils.compute.host import checkup, facts
@@ -535,7 +535,7 @@ def main():
     }
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
     timeout, result = module.params["timeout"], {}
-    try:
+    with failing(module):
         result["ansible_facts"] = {"berth_host": facts.gather(timeout, save_generation=not module.check_mode)}
         if module.params["looks"]:
             instances = result["ansible_facts"]["berth_host"]["instances"]
@@ -555,8 +555,6 @@ def main():
         if module.params["digests"]:
             # without failed instances: if the run tells where one is now, its failure here is forgotten
             result["digests"] = whereabouts.digests(store.Store(), failed_instances.read(store.STATE_DIR))
-    except FAILURES as error:
-        module.fail_json(**result_of(error))
     module.exit_json(**result)
 
 

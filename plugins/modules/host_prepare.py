@@ -101,7 +101,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute.connection import connect
 from ..module_utils.compute.disk import unused_images
-from ..module_utils.compute.errors import FAILURES, result_of
+from ..module_utils.compute.errors import failing
 from ..module_utils.compute.host.host import Host
 from ..module_utils.compute.host.preparation import prepare
 from ..module_utils.compute.host.settings import load
@@ -126,7 +126,6 @@ def forget_failed_builds(store, dry):
 
 
 def shown(done, removed, forgotten):
-    """Return the diff as text."""
     more = {"before": {}, "after": {}}
     if removed:
         more = {"before": {"unused_images": removed}, "after": {"unused_images": []}}
@@ -140,7 +139,7 @@ def shown(done, removed, forgotten):
 def main():
     module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
     store = Store(action="host_prepare")
-    try:
+    with failing(module):
         connection = connect()
         done = prepare(
             connection,
@@ -156,8 +155,6 @@ def main():
             removed = unused_images.remove(host, dry=module.check_mode)
         if module.params["forget_failed_builds"]:
             forgotten = forget_failed_builds(store, module.check_mode)
-    except FAILURES as error:
-        module.fail_json(**result_of(error))
     module.exit_json(
         changed=bool(done["changed"] or removed or forgotten),
         parts=done["changed"],

@@ -223,7 +223,7 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.compute.errors import FAILURES, result_of
+from ..module_utils.compute.errors import failing
 from ..module_utils.compute.guest import locking, outcome, power, seed
 from ..module_utils.compute.guest.instance import Instance
 from ..module_utils.compute.guest.recovery import recover, would_recover
@@ -330,13 +330,11 @@ def main():
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     params = module.params
     journal.act_for(params["by"])
-    try:
+    with failing(module):
         instance = Instance(Host.here(params["state"]), params["uuid"], timeout=params["timeout"])
         result = outcome.of(instance, params, module.check_mode, lambda: act(instance, params, module.check_mode))
         if params["state"] == "rebooted" and result["changed"] and not module.check_mode:
             warn_of_force(module, instance)
-    except FAILURES as error:
-        module.fail_json(**result_of(error))
     module.exit_json(**result)
 
 

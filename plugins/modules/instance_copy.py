@@ -70,7 +70,7 @@ instance_copy:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.compute.errors import FAILURES, result_of
+from ..module_utils.compute.errors import failing
 from ..module_utils.compute.guest import set_aside
 from ..module_utils.compute.guest.instance import Instance
 from ..module_utils.compute.host.host import Host
@@ -106,11 +106,9 @@ def main():
     )
     params = module.params
     journal.act_for(params["by"])
-    try:
+    with failing(module):
         instance = Instance(Host.here(params["state"]), params["uuid"], timeout=params["timeout"])
         changed, paths = act(instance, params, module.check_mode)
-    except FAILURES as error:
-        module.fail_json(**result_of(error))
     module.exit_json(changed=changed, instance_copy={"uuid": params["uuid"], "paths": paths})
 
 

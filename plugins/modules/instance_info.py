@@ -70,7 +70,7 @@ foreign:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute import paths
-from ..module_utils.compute.errors import FAILURES, result_of
+from ..module_utils.compute.errors import failing
 from ..module_utils.compute.guest import console, domain, domains
 from ..module_utils.compute.guest.summary import describe
 from ..module_utils.compute.host.host import Host
@@ -118,11 +118,9 @@ def main():
         },
         supports_check_mode=True,
     )
-    try:
+    with failing(module):
         lines = Whole(0, console.MOST_LINES).check(module.params["console_lines"], "console_lines")
         instances, foreign = read(Host.here("instance_info"), module.params["uuids"], lines)
-    except FAILURES as error:
-        module.fail_json(**result_of(error))
     module.exit_json(changed=False, instances=instances, foreign=foreign)
 
 

@@ -180,7 +180,7 @@ import time
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute.detached import Detached
-from ..module_utils.compute.errors import FAILURES, result_of
+from ..module_utils.compute.errors import failing
 from ..module_utils.compute.move import listener
 from ..module_utils.compute.move.moving_host import MovingHost
 from ..module_utils.compute.move.steps.common import view
@@ -292,10 +292,8 @@ def shown(move):
 def main():
     module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
     journal.act_for(module.params["by"])
-    try:
+    with failing(module):
         result = act(module)
-    except FAILURES as error:
-        module.fail_json(**result_of(error))
     module.exit_json(**result)
 
 

@@ -94,7 +94,7 @@ import os
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.compute.errors import FAILURES, result_of
+from ..module_utils.compute.errors import failing
 from ..module_utils.compute.host.settings import load, no_member
 from ..module_utils.compute.record import failed_instances, whereabouts
 from ..module_utils.compute.record.store import Store, check_uuid
@@ -133,7 +133,7 @@ def main():
         supports_check_mode=True,
     )
     store = Store(action="rescan")
-    try:
+    with failing(module):
         settings = load()
         if not settings.prepared:
             raise no_member(os.uname().nodename)
@@ -155,8 +155,6 @@ def main():
         # arguments otherwise are.
         reply = {"host_uuid": settings.uuid, "instances": instances, "notes": notes, "volumes": volumes}
         module.exit_json(changed=False, invocation={"module_args": {}}, **reply)
-    except FAILURES as error:
-        module.fail_json(**result_of(error))
 
 
 if __name__ == "__main__":

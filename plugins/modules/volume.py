@@ -87,7 +87,7 @@ uuid:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute.disk import new_volume, volume, volume_growth
-from ..module_utils.compute.errors import FAILURES, result_of
+from ..module_utils.compute.errors import failing
 from ..module_utils.compute.host.host import Host
 from ..module_utils.compute.record import journal, state_directory
 
@@ -138,12 +138,10 @@ def main():
         supports_check_mode=True,
     )
     journal.act_for(module.params["by"])
-    try:
+    with failing(module):
         host = Host.here("volume")
         state_directory.check(host.store)
         changed = act(host, module.params, module.check_mode)
-    except FAILURES as error:
-        module.fail_json(**result_of(error))
     module.exit_json(changed=changed, uuid=module.params["uuid"])
 
 

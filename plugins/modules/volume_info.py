@@ -44,14 +44,13 @@ volumes:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.compute.errors import FAILURES, result_of
+from ..module_utils.compute.errors import failing
 from ..module_utils.compute.record.store import Store, check_uuid
 from ..module_utils.compute.record.volume_store import VolumeStore
 from ..module_utils.model.safe_text import clean_all
 
 
 def read(store, uuids):
-    """Return what the records of the volumes say."""
     own = VolumeStore.beside(store)
     found = [own.read(check_uuid(uuid)) for uuid in uuids]
     return [
@@ -70,10 +69,8 @@ def main():
     module = AnsibleModule(
         argument_spec={"uuids": {"type": "list", "elements": "str", "required": True}}, supports_check_mode=True
     )
-    try:
+    with failing(module):
         volumes = read(Store(action="volume_info"), module.params["uuids"])
-    except FAILURES as error:
-        module.fail_json(**result_of(error))
     module.exit_json(changed=False, volumes=volumes)
 
 

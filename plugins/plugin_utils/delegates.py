@@ -98,7 +98,6 @@ def _for_host(task, host, module):
 
 
 def _start(task, module, arguments):
-    """Start a process that asks hosts."""
     asker = worker.current_worker
     receiver, sender = context.Pipe(duplex=False)
     orders, order = context.Pipe(duplex=False)

@@ -14,19 +14,18 @@ from ..module_utils.model.errors import InvalidInput
 from ..module_utils.model.schema import ListOf, Text
 from .plain import plain
 
-CATALOG = (
-    "berth_aggregates",
+# The parts of the catalog that an instance may have values of its own for, and those that all instances share.
+OWN_CATALOG = (
     "berth_flavors",
     "berth_images",
     "berth_keypairs_defined",
     "berth_networks_defined",
     "berth_pci_aliases",
-    "berth_placement",
-    "berth_quotas",
     "berth_security_groups_defined",
-    "berth_server_groups",
     "berth_volumes_defined",
 )
+SHARED_CATALOG = ("berth_aggregates", "berth_placement", "berth_quotas", "berth_server_groups")
+CATALOG = (*OWN_CATALOG, *SHARED_CATALOG)
 MARKS = frozenset(("berth_flavor", "berth_present_flavor", ERROR))
 INSTANCE = (*catalog_schema.INSTANCE, "berth_user_data")
 
@@ -70,7 +69,6 @@ def variables(task_vars, host, names):
 
 
 def with_variable(task_vars, names, variable):
-    """The hosts that have the variable."""
     return [str(name) for name in names if variable in raw_vars(task_vars, name)]
 
 
@@ -87,5 +85,4 @@ def described(task_vars, names):
 
 
 def kvm_hosts(task_vars, hosts=None):
-    """The inventory names of the KVM hosts."""
     return [str(name) for name in (task_vars["groups"].get("kvm_hosts", []) if hosts is None else hosts)]

@@ -130,7 +130,6 @@ def headline(path: str, head: Dict[str, Any]) -> str:
 
 
 def place(keeping: Settings) -> str:
-    """The directory of the receipts."""
     return keeping.directory or state_directory.path_of(FOLDER)
 
 

@@ -31,7 +31,6 @@ def end(action: Any, task_vars: Dict[str, Any], parts: Dict[str, Any]) -> None:
 
 
 def fail(action: Any, task_vars: Dict[str, Any], error: Dict[str, Any]) -> None:
-    """The run ends with an error."""
     end(action, task_vars, {"error": error})
 
 

@@ -143,7 +143,6 @@ def in_inventory(task_vars: Dict[str, Any], name: str) -> bool:
 
 
 def not_found(task_vars: Dict[str, Any], fleet: Fleet, name: str) -> InstanceNotFound:
-    """The error for an instance that no host holds."""
     if in_inventory(task_vars, name):
         return InstanceNotFound("%s is on no host" % name, hint=hints.create_it(name))
     described = with_variable(task_vars, task_vars["groups"]["all"], "berth_flavor")

@@ -13,19 +13,9 @@ from ansible.utils.vars import load_extra_vars
 
 from ..module_utils.conductor.errors import SharedVariableDiffers
 from ..module_utils.model.catalog import Catalog
-from .inventory_variables import INSTANCE, raw_vars, variables
+from .inventory_variables import INSTANCE, OWN_CATALOG, SHARED_CATALOG, raw_vars, variables
 from .plain import plain
 
-OWN = (
-    "berth_flavors",
-    "berth_images",
-    "berth_keypairs_defined",
-    "berth_networks_defined",
-    "berth_pci_aliases",
-    "berth_security_groups_defined",
-    "berth_volumes_defined",
-)
-SHARED_CATALOG = ("berth_aggregates", "berth_placement", "berth_quotas", "berth_server_groups")
 SHARED = (*SHARED_CATALOG, "berth_lost_hosts", "berth_strict_uniqueness")
 LOCALHOST = "localhost"
 
@@ -46,17 +36,16 @@ class Catalogs:
 
     def of(self, name: str) -> Catalog:
         raw = self._raw_of(name)
-        values = [raw.get(variable) for variable in OWN]
+        values = [raw.get(variable) for variable in OWN_CATALOG]
         for known, catalog in self._known:
             if all(ours is theirs or ours == theirs for ours, theirs in zip(values, known)):
                 return catalog
-        catalog = Catalog.from_variables({**self.run, **variables(self._task_vars, name, OWN)})
+        catalog = Catalog.from_variables({**self.run, **variables(self._task_vars, name, OWN_CATALOG)})
         if not any(map(is_rendered, values)):
             self._known.append((values, catalog))
         return catalog
 
     def value(self, name: str, variable: str) -> Any:
-        """One variable of an instance, or None."""
         return value_of(self._task_vars, name, self._raw_of(name), variable)
 
     def _raw_of(self, name):

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 from ..model import state_hints
@@ -221,11 +222,16 @@ def typed(error):
     return BuildBroken("the build met %s: %s" % (type(error).__name__, clean(str(error), 300)))
 
 
-FAILURES = (BerthError, OSError)
+@contextlib.contextmanager
+def failing(module):
+    """End the module with what it reports of an error. Any other exception is a defect, and Ansible shows its traceback."""
+    try:
+        yield
+    except (BerthError, OSError) as error:
+        module.fail_json(**result_of(error))
 
 
 def result_of(error):
-    """Return the arguments of fail_json for a module that fails with one of FAILURES."""
     return (error if isinstance(error, BerthError) else file_not_usable(error, os.uname().nodename)).to_result()
 
 

@@ -47,7 +47,6 @@ VOLUME_FILE = "disk.qcow2"
 
 
 def volume(pool_path, uuid):
-    """The directory of a volume."""
     return os.path.join(pool_path, "volumes", check_uuid(uuid))
 
 

@@ -132,7 +132,6 @@ def _without_address(name: str, group: str) -> str:
 
 
 def waits(name: str, why: str) -> str:
-    """The message about a filter that was not updated."""
     what = "the packet filter of %s was not updated to the members of security groups: %s" % (name, why)
     return "%s. It lets in the same addresses as before, and no other instance gets these. %s" % (
         what,

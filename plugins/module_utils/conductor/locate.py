@@ -93,7 +93,6 @@ def holders(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[str] = ()
 
 
 def generation_of(places: Iterable[Place]) -> notes.Generation:
-    """The highest generation of a record of the instance."""
     return max((notes.generation(place["generation"] or notes.NEVER) for place in places), default=notes.NEVER)
 
 

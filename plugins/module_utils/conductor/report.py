@@ -91,7 +91,6 @@ def named(text: str, uuid: str, name: str) -> str:
 
 
 def tried(name: str, attempts: Sequence[Mapping[str, Any]]) -> List[str]:
-    """The hosts on which a failed instance was tried."""
     rows = [(entry["attempt"], entry["host"], entry["code"], entry["cause"]) for entry in attempts]
     return ["", "%s was tried on:" % name, *table(("ATTEMPT", "HOST", "ERROR", "CAUSE"), rows)] if rows else []
 

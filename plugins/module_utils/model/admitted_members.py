@@ -39,12 +39,10 @@ def with_members(security: Document, members: Mapping[str, Addresses]) -> Docume
 
 
 def without(security: Mapping[str, Any]) -> Document:
-    """Return ``security`` without members."""
     return {part: value for part, value in security.items() if part != "members"}
 
 
 def merged(first: Mapping[str, Addresses], second: Mapping[str, Addresses]) -> Members:
-    """Return the members in both together."""
     both: Members = {}
     for members in (first, second):
         for group, by_uuid in members.items():

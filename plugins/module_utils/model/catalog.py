@@ -159,8 +159,6 @@ class Catalog:
         return {**{part: image[part] for part in volumes.SOURCE}, **uploaded(image)}
 
     def public_keys(self, names: Iterable[str]) -> List[str]:
-        """The public keys of the key pairs ``names``."""
-
         def key(at: int, name: str) -> str:
             if name not in self.keypairs:
                 raise KeypairNotFound.named("berth_key_names[%d]" % at, name, self.keypairs)

@@ -124,7 +124,6 @@ def of_several(faults: Iterable[Tuple[str, BerthError]]) -> BerthError:
 
 
 def worded(message: str, rule: Optional[str], hint: Optional[str]) -> str:
-    """The text of an error for people."""
     return message + (" (%s)" % rule if rule else "") + (". " + hint if hint else "")
 
 

@@ -23,7 +23,6 @@ class GuestSettings:
 
     @classmethod
     def of(cls, spec: Dict[str, Any]) -> GuestSettings:
-        """The settings of a request."""
         return cls(spec["flavor"].get("extra_specs") or {}, (spec.get("image") or {}).get("properties") or {})
 
     def get(self, name: str, default: Any = None) -> Any:

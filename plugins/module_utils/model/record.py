@@ -85,7 +85,6 @@ class Record:
         return "%s: %s" % (line, self.lock["reason"]) if self.lock.get("reason") else line
 
     def check_unlocked(self) -> None:
-        """Raise InstanceIsLocked if somebody locked it."""
         who = self.locked_by()
         if who:
             raise InstanceIsLocked(

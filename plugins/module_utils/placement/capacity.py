@@ -266,7 +266,6 @@ def allocate(host_state, spec, limits=None, packing=False):
 
 
 def allocation_of(amounts, topology=None, pci_devices=()):
-    """Return the document of an allocation."""
     return {
         "vcpus": amounts.get("VCPU", 0),
         "pcpus": amounts.get("PCPU", 0),

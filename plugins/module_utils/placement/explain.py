@@ -192,7 +192,6 @@ def fleet_text(documents, verdicts=None):
 
 
 def fleet_lines(documents, verdicts=None):
-    """Its lines."""
     rows = [
         _fleet_row(host_document)
         for host_document in sorted(documents, key=lambda host_document: host_document["host"])

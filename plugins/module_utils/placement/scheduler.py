@@ -214,7 +214,6 @@ def _not_placed(spec, failed):
 
 
 def run_one(pipeline, spec, explain):
-    """Run one request with the configured driver."""
     driver = pipeline.options["driver"]
     if driver in ("filter", "caching"):
         return pipeline.run(spec, explain)

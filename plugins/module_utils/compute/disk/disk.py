@@ -165,7 +165,6 @@ def _private():
 
 
 def is_there(pool_path, uuid):
-    """Whether the instance has a directory in the pool."""
     try:
         paths.check_directory(paths.instance(pool_path, uuid))
     except FileNotFoundError:

@@ -33,7 +33,6 @@ def shown(url: str) -> str:
 
 
 def open_source(url: str, directories: Sequence[str]) -> BinaryIO:
-    """Open the source for reading."""
     if url.startswith("/"):
         return _open_file(url, directories)
     if not url.startswith(("http://", "https://")):

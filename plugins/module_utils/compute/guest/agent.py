@@ -27,7 +27,6 @@ def is_there(found: Any) -> bool:
 
 
 def answers(found: Any) -> bool:
-    """Whether the guest's agent answers."""
     return is_there(found) and _in_time(lambda: bool(found.getTime()), ANSWER)
 
 

@@ -13,13 +13,11 @@ BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
 def boot_id() -> str:
-    """Return an id that changes with each boot."""
     with open(BOOT_ID, encoding="ascii") as file:
         return file.read().strip()
 
 
 def uptime() -> float:
-    """Return the seconds since boot."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 

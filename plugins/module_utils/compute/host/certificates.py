@@ -36,7 +36,6 @@ class Place:
     for_qemu: bool
 
     def paths(self, pki=PKI):
-        """Return every file that is required."""
         return [os.path.join(pki, name) for name in (self.authority, *self.certificates, *self.keys)]
 
 
@@ -66,7 +65,6 @@ def qemu_group(capabilities_xml):
 
 
 def missing(pki=PKI):
-    """Return the required files that do not exist."""
     return [path for place in PLACES.values() for path in place.paths(pki) if not os.path.exists(path)]
 
 

@@ -157,7 +157,6 @@ def _instances(connection, records, domain_states, state_dir, save):
 
 
 def _foreign_domains(domain_states, records):
-    """Return the domains without a record."""
     own = {record.uuid for record in records}
     others = [domain for uuid, (domain, _state) in domain_states.items() if uuid not in own]
     return [domain for domain in each(domains.read, others) if domain]

@@ -133,8 +133,6 @@ class CpuSet:
 
 
 class Ratio:
-    """An allocation ratio."""
-
     def check(self, value: Any, field: str) -> float:
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if not number or not 0 < value <= 1000:  # also refuses NaN

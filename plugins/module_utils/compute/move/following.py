@@ -118,7 +118,6 @@ def end(process: subprocess.Popen) -> None:
 
 
 def _read(output: Any, checks: Iterable[Any], on_percent: Optional[Callable[[float], None]]) -> bytes:
-    """Return the end of the program's output."""
     tail = b""
     while True:
         for check in checks:

@@ -36,5 +36,4 @@ def job_of(found):
 
 
 def is_migrating(found):
-    """Whether the guest is being migrated away from here."""
     return job_of(found) == require_libvirt().VIR_DOMAIN_JOB_OPERATION_MIGRATION_OUT

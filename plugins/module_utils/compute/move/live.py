@@ -292,7 +292,6 @@ def without_backing_images(xml):
 
 
 def watch(guest, uuid, thread, options):
-    """Wait until the migration has ended."""
     limit = Limit(options)
     while thread.is_alive():
         thread.join(POLL)

@@ -26,7 +26,6 @@ OPEN_TIMEOUT = 20  # s
 
 
 def remote_uri(address, tls):
-    """Return the URI of another host's libvirt."""
     return "qemu+%s://%s/system" % ("tls" if tls else "tcp", bracketed(address))
 
 

@@ -26,7 +26,6 @@ FILE = CounterFile("failed_builds.json", _parse)
 
 
 def count(state_dir=STATE_DIR):
-    """How many builds failed here recently."""
     return reported(state_dir)["failed_builds"]
 
 

@@ -29,7 +29,6 @@ def now():
 
 
 def noted(record, event, **details):
-    """Return the record with one more event."""
     return record.noted(event, now(), **_acting, **details)
 
 

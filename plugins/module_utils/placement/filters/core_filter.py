@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from ..base import PASS, Filter, fail
-from ..text import number
+from .. import overcommit
+from ..base import PASS, Filter
 
 
 class CoreFilter(Filter):
@@ -24,18 +24,11 @@ class CoreFilter(Filter):
         return host_state.cpu_allocation_ratio
 
     def check(self, host_state, spec):
-        asked = spec.vcpus
         total = host_state.vcpus_total
         if not total:
             return PASS
-        used = host_state.vcpus_used
         ratio = self.ratio(host_state)
-        limit = total * ratio
-        numbers = {"asked": asked, "total": total, "used": used, "ratio": ratio, "limit": limit}
-        if asked > total:
-            return fail("needs %d vCPUs, has %d in all" % (asked, total), **numbers)
-        if limit - used < asked:
-            told = (asked, number(limit - used), total, number(ratio))
-            return fail("needs %d vCPUs, %s free of %d x %s" % told, **numbers)
-        host_state.limits["vcpu"] = limit
-        return PASS
+        verdict = overcommit.verdict(spec.vcpus, total, host_state.vcpus_used, ratio, "vCPUs")
+        if verdict.passed:
+            host_state.limits["vcpu"] = total * ratio
+        return verdict

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from ..base import PASS, Filter, fail
+from .. import overcommit
+from ..base import PASS, Filter
 from ..networks_and_pools import counts_elsewhere
-from ..text import number
 
 
 class DiskFilter(Filter):
@@ -30,14 +30,8 @@ class DiskFilter(Filter):
             return PASS
         asked = spec.local_gb * 1024 + spec.swap
         total = host_state.total_usable_disk_gb * 1024
-        used = host_state.total_usable_disk_gb * 1024 - host_state.free_disk_mb
         ratio = self.ratio(host_state)
-        limit = total * ratio
-        numbers = {"asked": asked, "total": total, "used": used, "ratio": ratio, "limit": limit}
-        if asked > total:
-            return fail("needs %d MiB of disk, has %d in all" % (asked, total), **numbers)
-        if limit - used < asked:
-            told = (asked, number(limit - used), total, number(ratio))
-            return fail("needs %d MiB of disk, %s free of %d x %s" % told, **numbers)
-        host_state.limits["disk_gb"] = limit / 1024
-        return PASS
+        verdict = overcommit.verdict(asked, total, total - host_state.free_disk_mb, ratio, "MiB of disk")
+        if verdict.passed:
+            host_state.limits["disk_gb"] = total * ratio / 1024
+        return verdict

@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from ..base import PASS, Filter, fail
-from ..text import number
+from .. import overcommit
+from ..base import Filter
 
 
 class RamFilter(Filter):
@@ -24,16 +24,9 @@ class RamFilter(Filter):
         return host_state.ram_allocation_ratio
 
     def check(self, host_state, spec):
-        asked = spec.memory_mb
         total = host_state.total_usable_ram_mb
-        used = host_state.total_usable_ram_mb - host_state.free_ram_mb
         ratio = self.ratio(host_state)
-        limit = total * ratio
-        numbers = {"asked": asked, "total": total, "used": used, "ratio": ratio, "limit": limit}
-        if asked > total:
-            return fail("needs %d MiB of memory, has %d in all" % (asked, total), **numbers)
-        if limit - used < asked:
-            told = (asked, number(limit - used), total, number(ratio))
-            return fail("needs %d MiB of memory, %s free of %d x %s" % told, **numbers)
-        host_state.limits["memory_mb"] = limit
-        return PASS
+        verdict = overcommit.verdict(spec.memory_mb, total, total - host_state.free_ram_mb, ratio, "MiB of memory")
+        if verdict.passed:
+            host_state.limits["memory_mb"] = total * ratio
+        return verdict
