@@ -93,7 +93,6 @@ def nowhere(host, directory):
 
 
 def summary_of_cleaning(host, cleaned, check_mode):
-    """The lines about what was removed on the host, and what stays."""
     lines = ["Nothing of berth was left on %s." % host]
     if cleaned["changed"]:
         verb = "would be removed" if check_mode else "was removed"
@@ -104,7 +103,6 @@ def summary_of_cleaning(host, cleaned, check_mode):
 
 
 def summary(host, revoked, unknown, check_mode):
-    """The lines about what was done, and what is left to do."""
     verb = "would be" if check_mode else "are"
     done = (
         "%d certificates of %s %s revoked." % (revoked, host, verb)

@@ -43,7 +43,6 @@ _value:
 
 
 def fleet_table(value, left_out=None):
-    """Return the table of a fleet."""
     documents = list(value.values()) if hasattr(value, "values") else list(value)
     try:
         return fleet_text(plain(documents), plain(left_out or {}))

@@ -39,7 +39,6 @@ _value:
 
 
 def host_line(value):
-    """Return the line of one host."""
     try:
         return line_of(plain(value))
     except (KeyError, TypeError, AttributeError) as error:

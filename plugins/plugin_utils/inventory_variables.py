@@ -80,7 +80,6 @@ def instances_among(task_vars, names):
 
 
 def described(task_vars, names):
-    """The names that the inventory describes as instances."""
     return [str(name) for name in names if not MARKS.isdisjoint(raw_vars(task_vars, name))]
 
 

@@ -71,7 +71,6 @@ def console_logs(uuid):
 
 
 def remove_console_logs(uuid):
-    """Remove the console logs. Return whether there was one."""
     removed = [remove(file) for file in console_logs(uuid)]
     return any(removed)
 

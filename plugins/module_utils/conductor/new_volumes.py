@@ -46,7 +46,6 @@ class Making:
         return {"volumes": int(not self.grows), "gigabytes": int(self.volume["size_gb"]) - (self.from_gb or 0)}
 
     def arguments(self, state: str) -> Document:
-        """The arguments of the request to the host."""
         asked = {"uuid": self.uuid, "state": state, "token": self.token, **({"grows": True} if self.grows else {})}
         parts = {part: value for part, value in self.volume.items() if part != "uuid"}
         return asked if state == "absent" else {**asked, "volume": parts}

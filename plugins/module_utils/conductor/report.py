@@ -102,7 +102,6 @@ def error_code(error: str) -> str:
 
 
 def first_word(error: str) -> str:
-    """The code at the beginning of an error."""
     return error.partition(":")[0] if ":" in error else error
 
 

@@ -86,7 +86,6 @@ def size(pool: Iterable[str]) -> int:
 
 
 def has(pool: Iterable[str], address: str) -> bool:
-    """Whether the address is one of the pool's."""
     number = int(ipaddress.ip_address(address))
     return any(first <= number <= last for first, last in map(_span, pool))
 

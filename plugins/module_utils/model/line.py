@@ -17,7 +17,6 @@ class Line(str):
 
 
 def marked(kind: str, texts: Iterable[str]) -> List[str]:
-    """The texts as lines of this kind."""
     lines = [Line(text) for text in texts]
     for line in lines:
         line.kind = kind

@@ -37,7 +37,6 @@ def of(spec: Mapping[str, Any]) -> List[Document]:
 
 
 def check(spec: Mapping[str, Any]) -> List[Document]:
-    """Check and return the volumes of a request on the host."""
     named, slots = set(data_disks.shown(spec)), set()
     for at, entry in enumerate(of(spec)):
         name, slot = data_disks.check_name_and_size("volumes", at, entry), entry.get("slot")

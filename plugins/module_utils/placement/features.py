@@ -147,7 +147,6 @@ def ephemeral_encryption(flavor: Flavor, props: dict) -> tuple[bool, str | None]
 
 
 def usb_ports(flavor: Flavor, props: dict) -> int:
-    """Redirected USB ports."""
     count = one_of_both(flavor, props, "redirected_usb_ports") or 0
     return _whole("hw:redirected_usb_ports", count, 0, MOST_USB_PORTS)
 

@@ -171,7 +171,6 @@ def attach(domain, xml, flags):
 
 
 def update(domain, xml):
-    """Change a device of the running guest."""
     _call("changing a device", domain.updateDeviceFlags, xml, require_libvirt().VIR_DOMAIN_AFFECT_LIVE)
 
 

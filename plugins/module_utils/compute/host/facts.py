@@ -66,17 +66,8 @@ def collect(connection, settings, records, state_dir=STATE_DIR, timeout=30, save
     deadline = Deadline(timeout)
     library = require_libvirt()
     try:
-        return deadline.call(
-            _collect,
-            connection,
-            settings,
-            records,
-            state_dir,
-            deadline,
-            save_generation,
-            volumes,
-            what="gathering the facts",
-        )
+        arguments = connection, settings, records, state_dir, deadline, save_generation, volumes
+        return deadline.call(_collect, *arguments, what="gathering the facts")
     except (library.libvirtError, ElementTree.ParseError) as error:
         raise LibvirtUnavailable("libvirt gave no usable answer: %s" % error)
 
@@ -328,7 +319,6 @@ def _own(record, domain_states):
 
 
 def _volume(record, pool, records, domains_found):
-    """Return a volume, and the instance that has it."""
     return {
         "uuid": record.uuid,
         "name": record.name,

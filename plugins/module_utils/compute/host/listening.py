@@ -34,7 +34,6 @@ def service():
 
 
 def path():
-    """Return the file with the setting."""
     if system.service_manager() == "systemd":
         return os.path.join(UNITS, service() + "-tls.socket.d", "zz-berth-kvm.conf")
     return os.path.join(CONFIGURATION, service() + ".conf")

@@ -141,8 +141,6 @@ class Ratio:
 
 
 class SafeLine:
-    """A line that is safe to show to people."""
-
     def check(self, value: Any, field: str) -> str:
         if not isinstance(value, str) or not is_safe(value, 255):
             raise InvalidInput(field, value, "one line of at most 255 printable characters without template marks")
@@ -150,8 +148,6 @@ class SafeLine:
 
 
 class Directory:
-    """A directory from which files are read."""
-
     def __init__(self, what: str) -> None:
         self.what = what
 

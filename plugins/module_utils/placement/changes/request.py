@@ -19,7 +19,6 @@ _MOST_SHOWN = 4
 
 
 def request_changes(trial, refused, answer):
-    """Return [Change] of the request that failed."""
     name = answer.spec.document.get("name")
     at = next((number for number, candidate in enumerate(trial.requests) if candidate.get("name") == name), 0)
     request = trial.requests[at]
