@@ -144,14 +144,14 @@ class ActionModule(ControllerAction):
 
     def _plan(self, run, name, uuid, values):
         check_unlocked_there(name, run.fleet.places.get(uuid, ()))
-        found = self._sides(run, name, uuid)
+        both = _source, here, destination, there = self._sides(run, name, uuid)
         request = None
         if run.action == "resize":
-            spec = found[1].get("spec") or found[3]["spec"]
-            request = resize_request(spec, values, run.catalogs.of(name), allow_disabled=found[2] is not None)
-        kind = KINDS.get(run.action, migration.RESIZE) or moving.kind_to_migrate(run.migration, found)
+            spec = here.get("spec") or there["spec"]
+            request = resize_request(spec, values, run.catalogs.of(name), allow_disabled=destination is not None)
+        kind = KINDS.get(run.action, migration.RESIZE) or moving.kind_to_migrate(run.migration, both)
         plain_action = "move" if run.action in KINDS else "confirm" if run.action == "confirm_due" else run.action
-        move = moving.plan(plain_action, kind, uuid, name, found, request, who_locked(values), run.target)
+        move = moving.plan(plain_action, kind, uuid, name, both, request, who_locked(values), run.target)
         move["request"] = request
         if move["place"] and kind != migration.RESIZE and run.target == move["source"]:
             move.update(place=False, why="is on %s already" % run.target)
@@ -164,14 +164,14 @@ class ActionModule(ControllerAction):
         host_names = {document_uuid: host for host, document_uuid in fleet.uuids().items() if host in views}
         silent = {**dict.fromkeys(set(fleet.documents) - set(views), "did not tell its records"), **fleet.verdicts}
         try:
-            found = sides.find(uuid, name, views, host_names, silent, lost)
+            both = sides.find(uuid, name, views, host_names, silent, lost)
         except InstanceNotFound:
             if run.action != "delete":
                 locate(fleet, name, uuid, lost)  # raises an error with where it may be, and why that host is silent
             raise
         if run.action != "delete":
-            sides.check(fleet, uuid, name, found, lost)
-        return found
+            sides.check(fleet, uuid, name, both, lost)
+        return both
 
     @staticmethod
     def _due(moves):

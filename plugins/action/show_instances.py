@@ -40,10 +40,10 @@ class ActionModule(ControllerAction):
             except BerthError as error:
                 outcomes.append(_failed(name, error))
         failed = failed_requests.known(hosts)
-        told, silent = self._ask(task_vars, fleet, uuids)
+        reported, silent = self._ask(task_vars, fleet, uuids)
         inventory = InventoryDifferences(task_vars, names, hosts, self._loader)
         for name, uuid in uuids.items():
-            held = told.get(uuid) or []
+            held = reported.get(uuid) or []
             problem = _problem(fleet, name, uuid, lost) or _not_told(name, _holders(fleet, uuid), silent)
             if held:
                 shown[name] = [dict(found, host=host) for host, found in held]
@@ -62,8 +62,8 @@ class ActionModule(ControllerAction):
                 say("", "%s: %s" % (name, failed_requests.line(failed[uuid])))
         free = [] if _some_are_asked_for(task_vars) else free_volumes.of(fleet)
         say("", *report.closing(outcomes, fleet.verdicts, acts=False), *free_volumes.lines(free), "")
-        told = [dict(volume, host=host) for host, volume in free]
-        return {**results_fact(outcomes, fleet.verdicts), "instances": shown, "free_volumes": told}
+        volumes = [dict(volume, host=host) for host, volume in free]
+        return {**results_fact(outcomes, fleet.verdicts), "instances": shown, "free_volumes": volumes}
 
     def _ask(self, task_vars, fleet, uuids):
         """Return (instance uuid -> [(host, what it reports about it)], host -> why it reports nothing)."""

@@ -65,13 +65,13 @@ class ActionModule(ControllerAction):
         done = {key: registered(values[key]) for key in DONE if key in values}
         done["move_walk"] = registered(walking.of_plan(values, moves.get("moves", {}).get(name)))
         done["gone"] = name in task_vars["ansible_play_hosts_all"] and name not in task_vars["ansible_play_hosts"]
-        given = variables(task_vars, name, ["berth_networks", "berth_project"])
+        instance_variables = variables(task_vars, name, ["berth_networks", "berth_project"])
         if not located or name in located["moving"]:
             outcome = report_moves.outcome(operation, name, moves, done, self._task.check_mode)
         else:
             outcome = report_power.outcome(operation, name, located, done, self._task.check_mode)
-            outcome.address = outcome.address or report.address_of(given.get("berth_networks"))
-        uuid = instance_uuid(project_of(given), name)
+            outcome.address = outcome.address or report.address_of(instance_variables.get("berth_networks"))
+        uuid = instance_uuid(project_of(instance_variables), name)
         outcome.error = report.named(outcome.error, uuid, name)
         if outcome.error:
             self._tried += report.tried(name, (done.get("move_walk") or {}).get("attempts") or ())

@@ -129,18 +129,18 @@ class Authority:
             certificate = x509.load_pem_x509_certificate(held["certificate"].encode())
         except ValueError:
             return ["its files are not one certificate"]
-        found = []
+        why = []
         if held["request"] and _request(held["request"]).public_key() != certificate.public_key():
-            found.append("it is not for the host's key")
+            why.append("it is not for the host's key")
         if set(_names(certificate)) != set(_general_names(names)):
-            found.append("it is for other names")
+            why.append("it is for other names")
         if _is_due(certificate):
-            found.append("it ends on %s" % certificate.not_valid_after_utc.date())
+            why.append("it ends on %s" % certificate.not_valid_after_utc.date())
         if self.certificate and not self.has_signed(certificate):
-            found.append("another key of the authority signs now")
+            why.append("another key of the authority signs now")
         if held["authority"] != (self.text if trusted is None else trusted):
-            found.append("the authority has a newer certificate")
-        return found
+            why.append("the authority has a newer certificate")
+        return why
 
     def _check_ours(self, held, ours):
         made = [authority for authority in ours if authority.certificate]

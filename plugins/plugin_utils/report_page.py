@@ -188,14 +188,14 @@ def _findings(findings: Sequence[Mapping[str, Any]]) -> Table:
     severities = ("error", "warning", "note")
     rows = [
         [
-            _text(found["code"], "name"),
-            Cell([Line(found["severity"], _kind(found["severity"]))], severities.index(found["severity"])),
-            _text(found["where"]),
-            _text(found["instance"]),
-            _text(found["said"]),
-            _text(found["todo"]),
+            _text(finding["code"], "name"),
+            Cell([Line(finding["severity"], _kind(finding["severity"]))], severities.index(finding["severity"])),
+            _text(finding["where"]),
+            _text(finding["instance"]),
+            _text(finding["said"]),
+            _text(finding["todo"]),
         ]
-        for found in findings
+        for finding in findings
     ]
     heads = ("Code", "Severity", "Host", "Instance", "What was found", "What to do")
     return Table(

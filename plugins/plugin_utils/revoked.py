@@ -76,14 +76,14 @@ class Signed:
 
     def note(self, host, certificate):
         """Record that a certificate (PEM) is the host's, if it has the host's name and this authority signed it."""
-        found = _certificate(certificate)
-        if self.dry or found is None or ca.common_name(found) != host[: ca.MOST_OF_NAME]:
+        signed = _certificate(certificate)
+        if self.dry or signed is None or ca.common_name(signed) != host[: ca.MOST_OF_NAME]:
             return
-        if str(found.serial_number) in self.hosts.get(host, {}) or not self.authority.has_signed(found):
+        if str(signed.serial_number) in self.hosts.get(host, {}) or not self.authority.has_signed(signed):
             return
         with ca.locked(self.directory) as folder:
             self._load(folder)
-            self.hosts.setdefault(host, {})[str(found.serial_number)] = found.not_valid_after_utc.isoformat()
+            self.hosts.setdefault(host, {})[str(signed.serial_number)] = signed.not_valid_after_utc.isoformat()
             write_file(folder, self._book, json.dumps(self.hosts, indent=1, sort_keys=True).encode(), 0o600)
 
     def revoke(self, host):

@@ -26,12 +26,12 @@ from .screen import warn
 def selected(task_vars: Dict[str, Any], names: List[str], hosts: List[str]) -> List[str]:
     """Return the names that are instances. Raises InstanceNotFound if a selection was given and selects none, and
     InvalidInput if one is a KVM host."""
-    found = instances_among(task_vars, names)
-    together(functools.partial(_check_no_kvm_host, name, hosts) for name in [*found, *_meant(task_vars, hosts)])
-    if not found:
+    instances = instances_among(task_vars, names)
+    together(functools.partial(_check_no_kvm_host, name, hosts) for name in [*instances, *_meant(task_vars, hosts)])
+    if not instances:
         _check_nothing_selected(task_vars)
         warn("No instance is selected: no host of the inventory in question has the variable berth_flavor")
-    return found
+    return instances
 
 
 def check_explicit(names: List[str], explicit: bool, operation: str, hint: str) -> None:

@@ -14,20 +14,20 @@ from ..module_utils.model.volumes import volume_uuid
 from .inventory_variables import lost_hosts, variables
 
 
-def wanted_disks(task_vars, fleet, name, found, values, run):
+def wanted_disks(task_vars, fleet, name, task, values, run):
     """{disks, project, volumes, new_volumes, grown_volumes} that the inventory gives the instance; no volumes if it does not
     mention any."""
     project, disks = project_of(values), _disks(task_vars, name)
     wanted = _volumes(task_vars, name, project)
     if wanted is None:
         return {"disks": disks, "project": project}
-    host = found["hosts"][-1] if found["hosts"] else None
-    new = volumes.to_have(fleet, name, found["uuid"], host, wanted, lost_hosts(run))
+    host = task["hosts"][-1] if task["hosts"] else None
+    new = volumes.to_have(fleet, name, task["uuid"], host, wanted, lost_hosts(run))
     boots = [entry["name"] for entry in wanted if entry["uuid"] in new and entry["boot_index"] == 0]
     if boots:
         rule = "set when the instance is created: an existing instance boots from what it was created with"
         raise InvalidInput("berth_volumes.%s.boot_index" % boots[0], 0, rule)
-    place = fleet.place_on(found["uuid"], host)
+    place = fleet.place_on(task["uuid"], host)
     pool = place["pool"] if place else None
     parts = ("name", "size_gb", "delete_on_termination", "boot_index")
     return {
@@ -35,12 +35,12 @@ def wanted_disks(task_vars, fleet, name, found, values, run):
         "project": project,
         "volumes": [{part: entry[part] for part in parts if entry[part] is not None} for entry in wanted],
         "new_volumes": [
-            _new_volume(task_vars, name, project, {**entry, "pool": entry["pool"] or pool}, found["uuid"])
+            _new_volume(task_vars, name, project, {**entry, "pool": entry["pool"] or pool}, task["uuid"])
             for entry in wanted
             if entry["uuid"] in new
         ],
         "grown_volumes": [
-            {**{part: entry[part] for part in ("uuid", "name", "size_gb")}, "from_gb": has, "instance": found["uuid"]}
+            {**{part: entry[part] for part in ("uuid", "name", "size_gb")}, "from_gb": has, "instance": task["uuid"]}
             for entry in wanted
             if (has := volumes.grows_from(fleet, entry)) is not None
         ],
@@ -55,8 +55,8 @@ def _new_volume(task_vars, name, project, entry, uuid):
 
 def _disks(task_vars, name):
     """The data disks that the inventory gives the instance, checked."""
-    given = variables(task_vars, name, ["berth_disks"]).get("berth_disks") or []
-    disks = INSTANCE["berth_disks"].check(given, "berth_disks")
+    wanted = variables(task_vars, name, ["berth_disks"]).get("berth_disks") or []
+    disks = INSTANCE["berth_disks"].check(wanted, "berth_disks")
     return [{part: value for part, value in disk.items() if value is not None} for disk in disks]
 
 

@@ -13,7 +13,7 @@ LONGEST = 86400  # s
 
 
 class Detached:
-    """Runs ``work(word)`` once ``go`` is called, and ends at once if this run ends before that.
+    """Runs ``work(argument)`` once ``go`` is called, and ends at once if this run ends before that.
 
     It is a fork, so it has all code and needs no file of this run. Make it before libvirt is opened: the threads and
     connections of libvirt do not survive a fork.

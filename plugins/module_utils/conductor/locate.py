@@ -61,14 +61,14 @@ def locate_to_take_back(fleet: Fleet, name: str, uuid: str, lost_hosts: Collecti
             state_hints.undefine_copies(uuid, sorted(strays), bool(places)) if strays else hints.find_the_right_copy()
         )
         raise DuplicateInstance("%s is on %s" % (name, " and ".join(sorted(here))), hint=hint)
-    answers, found = fleet.answers(lost_hosts), fleet.notes_on(uuid)
-    if found.known and here and answers.names.get(found.known.host_uuid) == here[0]:
-        found = dataclasses.replace(found, known=None)
+    answers, notes_on_it = fleet.answers(lost_hosts), fleet.notes_on(uuid)
+    if notes_on_it.known and here and answers.names.get(notes_on_it.known.host_uuid) == here[0]:
+        notes_on_it = dataclasses.replace(notes_on_it, known=None)
     if not places:
-        check_absent(name, found, answers)
+        check_absent(name, notes_on_it, answers)
         return here
-    notes.check_owner(name, here[0], generation_of(places), found, answers)
-    return here if places[0]["role"] == OWN and generation_of(places) < found.latest else []
+    notes.check_owner(name, here[0], generation_of(places), notes_on_it, answers)
+    return here if places[0]["role"] == OWN and generation_of(places) < notes_on_it.latest else []
 
 
 def holders(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[str] = ()) -> Tuple[List[str], List[str]]:

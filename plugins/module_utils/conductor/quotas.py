@@ -110,9 +110,9 @@ def without(used: Used, requests: Iterable[Request]) -> Used:
     """What is used besides the claims of the run's own ``requests``, which were counted with it."""
     rest: Dict[str, Dict[str, int]] = {project: dict(amounts) for project, amounts in used.items()}
     for request in requests:
-        mine = rest.setdefault(request.project, {})
+        of_project = rest.setdefault(request.project, {})
         for name, need in request.needs.items():
-            mine[name] = max(0, mine.get(name, 0) - need)
+            of_project[name] = max(0, of_project.get(name, 0) - need)
     return rest
 
 

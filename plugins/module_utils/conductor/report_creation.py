@@ -79,30 +79,30 @@ def power_of(instance: Dict[str, Any]) -> str:
 def differs(instance: Dict[str, Any]) -> Optional[str]:
     """How the inventory differs from the instance, and how to resolve it: from the host's answer in this run, and for
     the rest from the facts (``differs``)."""
-    found, name = instance.get("result") or {}, instance.get("name", "")
-    attached = found.get("volumes") or {}
+    result, name = instance.get("result") or {}, instance.get("name", "")
+    attached = result.get("volumes") or {}
     parts = (
-        drift.of_flavor_name(name, found.get("flavor"), (instance["spec"].get("flavor") or {}).get("name")),
-        filter_drift.of_shown(name, found.get("networks") or (), instance["spec"].get("networks") or ()),
-        data_disks.difference(name, found.get("disks") or {}, data_disks.shown(instance["spec"])),
-        *volume_drift.of_boot_order(name, attached, found.get("boot_order") or {}, instance["spec"]),
-        volume_drift.of_volumes(name, attached, found.get("delete_on_termination") or (), instance["spec"]),
+        drift.of_flavor_name(name, result.get("flavor"), (instance["spec"].get("flavor") or {}).get("name")),
+        filter_drift.of_shown(name, result.get("networks") or (), instance["spec"].get("networks") or ()),
+        data_disks.difference(name, result.get("disks") or {}, data_disks.shown(instance["spec"])),
+        *volume_drift.of_boot_order(name, attached, result.get("boot_order") or {}, instance["spec"]),
+        volume_drift.of_volumes(name, attached, result.get("delete_on_termination") or (), instance["spec"]),
         *instance.get("differs", ()),
-        found.get("mended"),
-        drift.of_domain(name, found.get("domain_differs")),
+        result.get("mended"),
+        drift.of_domain(name, result.get("domain_differs")),
     )
     return "; ".join(part for part in parts if part) or None
 
 
 def left_as_found(instance: Dict[str, Any]) -> Optional[str]:
     """Why an existing instance does not run, and what starts it; None if it runs."""
-    found = instance.get("result") or {}
+    result = instance.get("result") or {}
     locked, wanted = instance.get("locked"), instance.get("berth_state")
-    if found.get("state") == "running":
+    if result.get("state") == "running":
         return "running; locked" if locked and wanted == "stopped" else None
-    if found.get("power_state") == "shutdown" and wanted == "stopped":
+    if result.get("power_state") == "shutdown" and wanted == "stopped":
         return "stopped, as the inventory says"
-    meant = found.get("power_state") == "shutdown" and found.get("state") not in PAUSED
+    meant = result.get("power_state") == "shutdown" and result.get("state") not in PAUSED
     if locked:
-        return "%s; locked" % ("stopped" if meant else not_running(found.get("state")))
-    return "stopped; %s" % hints.start() if meant else left_off(instance.get("name", ""), found.get("state"))
+        return "%s; locked" % ("stopped" if meant else not_running(result.get("state")))
+    return "stopped; %s" % hints.start() if meant else left_off(instance.get("name", ""), result.get("state"))

@@ -23,44 +23,46 @@ WITH_COLUMNS = ("event", "at", "who", "run", "vm_state", "task_state", "migratio
 
 def outcome(name: str, held: Held) -> Outcome:
     """The line for an instance that a host holds, or remembers as failed."""
-    host, found = owner(held)
-    state = str(found.get("vm_state") or found.get("phase") or "unknown")
-    why = [found["task_state"]] if found.get("task_state") else []
-    at_rest = (found.get("role"), found.get("phase"), found.get("vm_state")) == (OWN, ACTIVE, "active")
-    if at_rest and found.get("state") != "running":
-        why += [left_off(name, found.get("state"))]
-    why += ["locked"] if found.get("locked") else []
+    host, instance = owner(held)
+    state = str(instance.get("vm_state") or instance.get("phase") or "unknown")
+    why = [instance["task_state"]] if instance.get("task_state") else []
+    at_rest = (instance.get("role"), instance.get("phase"), instance.get("vm_state")) == (OWN, ACTIVE, "active")
+    if at_rest and instance.get("state") != "running":
+        why += [left_off(name, instance.get("state"))]
+    why += ["locked"] if instance.get("locked") else []
     why += (
-        [unconfirmed.described(None)] if (found.get("vm_state"), found.get("task_state")) == ("resized", None) else []
+        [unconfirmed.described(None)]
+        if (instance.get("vm_state"), instance.get("task_state")) == ("resized", None)
+        else []
     )
-    addresses = [nic["address"] for nic in found.get("networks") or () if nic.get("address")]
+    addresses = [nic["address"] for nic in instance.get("networks") or () if nic.get("address")]
     address = str(addresses[0]).partition("/")[0] if addresses else ""
-    return Outcome(name, state, host, found.get("flavor") or "", address, "; ".join(map(str, why)))
+    return Outcome(name, state, host, instance.get("flavor") or "", address, "; ".join(map(str, why)))
 
 
 def lines(name: str, held: Held, problem: Optional[str], most: int) -> List[str]:
     """All details, with the last ``most`` events. ``problem``: why no playbook would act on the instance."""
-    host, found = owner(held)
+    host, instance = owner(held)
     parts = {
-        "state": "%s, guest %s" % (found.get("vm_state") or found.get("phase"), found.get("state")),
-        "task": found.get("task_state"),
+        "state": "%s, guest %s" % (instance.get("vm_state") or instance.get("phase"), instance.get("state")),
+        "task": instance.get("task_state"),
         "hosts": ", ".join("%s (%s)" % (place, part.get("role") or "failed there") for place, part in held),
-        "flavor": _flavor(found),
-        "image": found.get("image"),
-        "networks": ", ".join(_nic(nic) for nic in found.get("networks") or ()),
-        "disks": ", ".join("%s %s GiB" % entry for entry in sorted((found.get("disks") or {}).items())),
-        "volumes": ", ".join("%s %s GiB" % entry for entry in sorted((found.get("volumes") or {}).items())),
-        "zone": found.get("availability_zone"),
-        "access": ", ".join(found.get("access_ips") or ()),
-        "group": found.get("group"),
-        "console": found.get("console_log"),
-        "locked": found.get("locked") and "by %s" % found["locked"],
-        "move": _move(found.get("migration")),
+        "flavor": _flavor(instance),
+        "image": instance.get("image"),
+        "networks": ", ".join(_nic(nic) for nic in instance.get("networks") or ()),
+        "disks": ", ".join("%s %s GiB" % entry for entry in sorted((instance.get("disks") or {}).items())),
+        "volumes": ", ".join("%s %s GiB" % entry for entry in sorted((instance.get("volumes") or {}).items())),
+        "zone": instance.get("availability_zone"),
+        "access": ", ".join(instance.get("access_ips") or ()),
+        "group": instance.get("group"),
+        "console": instance.get("console_log"),
+        "locked": instance.get("locked") and "by %s" % instance["locked"],
+        "move": _move(instance.get("migration")),
         "problem": problem,
     }
     columns = [(key, value) for key, value in parts.items() if value]
     rows = history(held)[-most:]
-    shown = ["%s (%s)" % (name, found["uuid"]), *table(columns[0], columns[1:])]
+    shown = ["%s (%s)" % (name, instance["uuid"]), *table(columns[0], columns[1:])]
     return shown + (table(HEADS, rows) if rows else [])
 
 
@@ -83,10 +85,10 @@ def owner(held: Held) -> Tuple[str, Document]:
 def history(held: Held) -> List[Tuple[str, ...]]:
     """The events and failures of all hosts. Their times come from different clocks: the order is only for people."""
     rows = []
-    for host, found in held:
-        for event in found.get("history") or ():
+    for host, instance in held:
+        for event in instance.get("history") or ():
             rows.append(_row(event, host, str(event.get("event")), _result(event)))
-        for fault in found.get("faults") or ():
+        for fault in instance.get("faults") or ():
             rows.append(_row(fault, host, "failed", "%s: %s" % (fault.get("code"), fault.get("message"))))
     return sorted(rows, key=lambda row: row[0])
 

@@ -130,14 +130,14 @@ def to_delete(
 ) -> Optional[str]:
     """The host that has the volume, or None if no host has it but the inventory defines it.
     Raise VolumeInUse if an instance has it."""
-    found = find(fleet, uuid)
-    if len(found) > 1 and not all(is_unused(reported) for _host, reported in found):
-        raise duplicate(volume, found)
-    if found:
-        holder = found[0][1]["instance"]
+    on_hosts = find(fleet, uuid)
+    if len(on_hosts) > 1 and not all(is_unused(reported) for _host, reported in on_hosts):
+        raise duplicate(volume, on_hosts)
+    if on_hosts:
+        holder = on_hosts[0][1]["instance"]
         if holder:
             raise in_use(volume, holder["name"])
-        return found[0][0]
+        return on_hosts[0][0]
     check_none_silent(volume, fleet.verdicts, lost_hosts)
     check_known(fleet, volume, defined)
     return None
@@ -161,13 +161,13 @@ def the_only(
     fleet: Fleet, name: str, uuid: str, entry: Mapping[str, Any], lost_hosts: Collection[str]
 ) -> Optional[Tuple[str, Document]]:
     """Return (host, volume) of an instance's volume, None if no host has it. Raises if the instance cannot have it."""
-    volume, found = entry["name"], find(fleet, entry["uuid"])
-    if len(found) > 1:
-        raise duplicate(volume, found)
-    if not found:
+    volume, on_hosts = entry["name"], find(fleet, entry["uuid"])
+    if len(on_hosts) > 1:
+        raise duplicate(volume, on_hosts)
+    if not on_hosts:
         check_none_silent(volume, fleet.verdicts, lost_hosts)
         return None
-    host, reported = found[0]
+    host, reported = on_hosts[0]
     if is_unused(reported):
         check_none_silent(volume, fleet.verdicts, lost_hosts)
     holder = reported["instance"]

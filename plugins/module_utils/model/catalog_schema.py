@@ -331,11 +331,11 @@ def _check_boot_order(entries: List[Document], field: str) -> None:
     """Refuse boot indexes with gaps, as Nova's block device mapping does; 0 may be that of the root disk."""
     indexes = volumes.boot_indexes(entries)
     if indexes not in ([*range(len(indexes))], [*range(1, len(indexes) + 1)]):
-        given = ", ".join(
+        given_indexes = ", ".join(
             "%s %d" % (entry["name"], entry["boot_index"]) for entry in entries if entry["boot_index"] is not None
         )
         rule = "boot indexes that follow each other, each once: from 0, or from 1 after the instance's own root disk"
-        raise InvalidInput(field, given, rule)
+        raise InvalidInput(field, given_indexes, rule)
 
 
 FLAVORS = Named(FLAVOR)

@@ -132,7 +132,7 @@ def known_properties(given: Optional[Document], strict: bool = True) -> Document
     ``traits_required`` collects ``trait:NAME: required``; ``hw_numa_cpus`` and ``hw_numa_mem`` collect their numbered
     forms. A value of the wrong type is an InvalidInput, or is left out where ``strict`` is false.
     """
-    found: Document = {}
+    known: Document = {}
     properties = {**_adapter_type(given or {}), **(given or {})}
     for name, value in properties.items():
         if name in LEGACY_NAMES and LEGACY_NAMES[name] not in properties:
@@ -141,20 +141,20 @@ def known_properties(given: Optional[Document], strict: bool = True) -> Document
         if kind is None or value is None:
             continue
         try:
-            found[name] = _READ[kind](value)
+            known[name] = _READ[kind](value)
         except (ValueError, TypeError, InvalidInput) as error:
             if strict:
                 rule = error.rule if isinstance(error, InvalidInput) else "a whole number"
                 raise InvalidInput("image.properties.%s" % name, value, rule)
     traits = [name[6:] for name, value in properties.items() if name.startswith("trait:") and str(value) == "required"]
     if traits:
-        found["traits_required"] = traits
+        known["traits_required"] = traits
     numbered_kinds: Dict[str, Callable[[Any], Any]] = {"hw_numa_cpus": parse_cpu_spec, "hw_numa_mem": int}
     for name, read in numbered_kinds.items():
         numbered = _numbered(properties, name, read)
         if numbered:
-            found[name] = numbered
-    return found
+            known[name] = numbered
+    return known
 
 
 def _adapter_type(properties: Document) -> Dict[str, str]:

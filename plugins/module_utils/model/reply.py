@@ -106,15 +106,15 @@ def _failure(outcome: Reply, reply: Reply) -> Reply:
         {"error": or_null(error), "msg": or_null(_LINE), "module_stderr": or_null(_LINE)},
         optional=("error", "msg", "module_stderr"),
     )(reply)
-    said = failure.get("error") or _untyped(failure)
-    said = {"retryable": False, **said}
+    details = failure.get("error") or _untyped(failure)
+    details = {"retryable": False, **details}
     result = {
         "failed": True,
         "changed": outcome["changed"],
-        "msg": failure.get("msg") or "%s: %s" % (said["code"], said["message"]),
-        "error_code": said["code"],
-        "retryable": said["retryable"],
-        "error": said,
+        "msg": failure.get("msg") or "%s: %s" % (details["code"], details["message"]),
+        "error_code": details["code"],
+        "retryable": details["retryable"],
+        "error": details,
     }
     return {**result, "warnings": outcome["warnings"]} if outcome["warnings"] else result
 

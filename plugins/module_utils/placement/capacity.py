@@ -235,31 +235,31 @@ def allocate(host_state, spec, limits=None, packing=False):
     The result is {vcpus, pcpus, memory_mb, disk_gb, resources, numa_topology, pci_devices}, and vgpus if any. Nothing
     is changed. ``limits`` are those of the decision (a Selection's), tested again here.
     """
-    ask, found = amounts_on(host_state, spec)
+    ask, lacks = amounts_on(host_state, spec)
     limits = limits or {}
-    found = [
+    lacks = [
         {"resource": rule, "reason": why}
         for rule, why in networks_and_pools.NetworksAndPool(spec).lacks(host_state.document).items()
-    ] + found
-    found = found + _limit_shortfalls(host_state, ask, limits)
+    ] + lacks
+    lacks = lacks + _limit_shortfalls(host_state, ask, limits)
     topology = InstanceTopology.from_document(spec.numa_topology) or numa.constraints(spec.flavor, spec.image_props)
     pci_requests = spec.pci_requests or []
     fitted, why = None, []
     if topology and not host_state.numa_topology:
-        found.append({"resource": "numa_topology", "reason": "has no NUMA cells to fit on"})
+        lacks.append({"resource": "numa_topology", "reason": "has no NUMA cells to fit on"})
     elif topology:
         ratios = limits.get("numa_topology") or numa_limits(host_state, spec)
         fitted = fit_numa(host_state, topology.copy(), ratios, pci_requests, packing, why)
         if fitted is None:
-            found.append({"resource": "numa_topology", "reason": "; ".join(dict.fromkeys(why)) or "does not fit"})
+            lacks.append({"resource": "numa_topology", "reason": "; ".join(dict.fromkeys(why)) or "does not fit"})
     taken = pci.take(
         pci.copy_pools(host_state.pci_stats), pci_requests, fitted.cells if fitted else None, host_state.numa_topology
     )
     if taken is None:
         wanted = ", ".join("%s:%d" % (request["alias_name"], request["count"]) for request in pci_requests)
-        found.append({"resource": "pci_devices", "asked": wanted, "reason": "has no free PCI devices for %s" % wanted})
-    if found:
-        raise ClaimFailed(host_state.host, found)
+        lacks.append({"resource": "pci_devices", "asked": wanted, "reason": "has no free PCI devices for %s" % wanted})
+    if lacks:
+        raise ClaimFailed(host_state.host, lacks)
     allocation = allocation_of(ask.amounts, fitted, pci.give_addresses(host_state.pci_devices, taken))
     bound = vgpus.bound(host_state.document, ask.amounts, spec.instance_uuid)
     return {**allocation, "vgpus": bound} if bound else allocation

@@ -95,20 +95,20 @@ def _verdict(verdict):
 
 def rejections(explained, at=-1):
     """{host: (rule, reason)}: the first rule that refused the host, for the instance ``at`` of a document()."""
-    found = {}
+    refused_by = {}
     for host, rules in explained["candidates"].items():
         for rule in rules:
             if not rule["passed"]:
-                found.setdefault(host, (rule["rule"], rule.get("reason", "")))
+                refused_by.setdefault(host, (rule["rule"], rule.get("reason", "")))
     for instance in explained["instances"][at:][:1]:
         for step in instance["filters"]:
             for host, verdict in step["verdicts"].items():
                 if not verdict["passed"]:
-                    found.setdefault(host, (step["filter"], verdict.get("reason", "")))
+                    refused_by.setdefault(host, (step["filter"], verdict.get("reason", "")))
         for claim in instance["claims"]:
             if not claim["passed"]:
-                found.setdefault(claim["host"], ("claim", claim["reason"]))
-    return found
+                refused_by.setdefault(claim["host"], ("claim", claim["reason"]))
+    return refused_by
 
 
 def decision_text(explained, most=MOST_HOSTS):

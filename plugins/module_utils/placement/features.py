@@ -51,11 +51,11 @@ def one_of_both(flavor: Flavor, props: dict, key: str, prefix: str = "hw") -> An
     return in_flavor or in_image
 
 
-def choice(flavor: Flavor, props: dict, key: str, words: tuple[str, ...], prefix: str = "hw") -> Any:
-    """Return the value of the flavor or of the image, one of ``words``, or None."""
+def choice(flavor: Flavor, props: dict, key: str, choices: tuple[str, ...], prefix: str = "hw") -> Any:
+    """Return the value of the flavor or of the image, one of ``choices``, or None."""
     value = one_of_both(flavor, props, key, prefix)
-    if value and value not in words:
-        raise InvalidInput("%s:%s" % (prefix, key), value, "one of " + ", ".join(words))
+    if value and value not in choices:
+        raise InvalidInput("%s:%s" % (prefix, key), value, "one of " + ", ".join(choices))
     return value
 
 

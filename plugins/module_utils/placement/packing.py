@@ -65,29 +65,29 @@ class Packing:
 
     def room(self, free, cells=()):
         """Return how many of the typical requests fit, weighted."""
-        found = self._room.get((free, cells))
-        if found is None:
-            found = sum([part.worth * part.fits(free, cells) for part in self.parts])
-            _remember(self._room, (free, cells), found)
-        return found
+        number = self._room.get((free, cells))
+        if number is None:
+            number = sum([part.worth * part.fits(free, cells) for part in self.parts])
+            _remember(self._room, (free, cells), number)
+        return number
 
     def cost(self, host, amounts, span=0):
         """Return the cost (less is better) of ``amounts`` on a HostCapacity, pinned to ``span`` cells (0: unpinned)."""
         key = (host, amounts, span)
-        found = self._cost.get(key)
-        if found is None:
+        cost_in_room = self._cost.get(key)
+        if cost_in_room is None:
             after = tuple([f - a for f, a in zip(host.free, amounts)])
             cells = take_cells(host.cells, amounts, span) if span else host.cells
             lost = self.room(host.free, host.cells) - self.room(after, cells)
             drift = self._imbalance(after, cells, span) - self._imbalance(host.free, host.cells, span)
             left = sum([(a / max(c, _HAIR)) ** 2 for a, c in zip(after, host.capacity)])
-            found = (
+            cost_in_room = (
                 (1 - self.unseen) * (lost + self.balance * drift)
                 + (self.unseen + self.tie) * left
                 + self._stranded(host, amounts)
             )
-            _remember(self._cost, key, found)
-        return found
+            _remember(self._cost, key, cost_in_room)
+        return cost_in_room
 
     def _imbalance(self, free, cells, span):
         parts = cells if span and cells else (free,)

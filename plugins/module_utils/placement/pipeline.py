@@ -132,14 +132,14 @@ class Pipeline:
         query, limit = prefilters.query_for(spec, self.options, self.aggregates, self.host_states)
         if trace is not None:
             trace["candidates"] = {host_state.key: query.verdicts(host_state) for host_state in self.host_states}
-        found = [host_state for host_state in self.host_states if query.passes(host_state)]
-        if limit is not None and len(found) > limit:
-            found = self._limit(query, found, limit)
-        asks = {id(host_state): query.amounts(host_state) for host_state in found}
-        found = [host_state for host_state in found if query.same_cell(host_state)]
-        if not found:
+        candidates = [host_state for host_state in self.host_states if query.passes(host_state)]
+        if limit is not None and len(candidates) > limit:
+            candidates = self._limit(query, candidates, limit)
+        asks = {id(host_state): query.amounts(host_state) for host_state in candidates}
+        candidates = [host_state for host_state in candidates if query.same_cell(host_state)]
+        if not candidates:
             raise NoValidHost(no_host(spec, 0, False, False))
-        return found, asks
+        return candidates, asks
 
     @staticmethod
     def _limit(query, found, limit):

@@ -97,16 +97,16 @@ class Query:
 
     def rules(self):
         """Return [[rule, numbers]]: verdicts() of a host that passes, without capacity and membership of aggregates."""
-        found = [["compute_status_filter", {}]]
+        passed = [["compute_status_filter", {}]]
         if self.in_tree is not None:
-            found.append(["requested_destination", {}])
+            passed.append(["requested_destination", {}])
         if self.not_member_of:
-            found.append(["isolate_aggregates", {"aggregates": []}])
-        found += self.networks_and_pool.rules()
-        found += [[rule, {"required": [trait]}] for trait, rule in self.root_required]
+            passed.append(["isolate_aggregates", {"aggregates": []}])
+        passed += self.networks_and_pool.rules()
+        passed += [[rule, {"required": [trait]}] for trait, rule in self.root_required]
         if self.ask.required or self.ask.forbidden:
-            found.append(["traits", {"lacks": [], "forbidden": []}])
-        return found
+            passed.append(["traits", {"lacks": [], "forbidden": []}])
+        return passed
 
     def verdicts(self, host_state):
         """Return [(rule, Verdict)]: every rule with its reason and numbers; for explanations."""

@@ -79,13 +79,13 @@ def _load(name, kind):
         raise _failed(kind, name, error)
     except Exception as error:
         raise _failed(kind, name, error)
-    found = _classes(module, base)
-    if len(found) != 1:
-        classes = ", ".join(class_.__name__ for class_ in found) or "none"
+    classes_found = _classes(module, base)
+    if len(classes_found) != 1:
+        classes = ", ".join(class_.__name__ for class_ in classes_found) or "none"
         raise PluginFailed(
             FIELDS[kind], name, "a module that defines one subclass of %s; it has %s" % (base.__name__, classes)
         )
-    return found[0]
+    return classes_found[0]
 
 
 def _module(kind, parts):

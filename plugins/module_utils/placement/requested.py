@@ -141,32 +141,32 @@ class Requested:
 def requested(spec, pin=True):
     """Return the Requested of a spec. ``pin`` false asks for VCPU instead of PCPU (Nova's fallback query)."""
     flavor, props = spec.flavor, spec.image_props
-    found = Requested()
+    request = Requested()
     for key, value in flavor.extra_specs.items():
         if key == "group_policy" and value in ("none", "isolate"):
-            found.group_policy = value
+            request.group_policy = value
         match = _KEY.match(key)
         if match:
             kind, suffix, name = match.groups()
             if kind == "resources":
-                found.group(suffix).add_resource(name, value)
+                request.group(suffix).add_resource(name, value)
             else:
-                found.group(suffix).add_trait(name, value)
+                request.group(suffix).add_trait(name, value)
     for trait in props.get("traits_required", ()):
-        found.group().add_trait(trait, "required")
+        request.group().add_trait(trait, "required")
     if pin:
-        _add_pinning(found, flavor, props)
+        _add_pinning(request, flavor, props)
     else:
-        found.pinned = numa.cpu_policy(flavor, props) == "dedicated"
-    merged = found.merged()
+        request.pinned = numa.cpu_policy(flavor, props) == "dedicated"
+    merged = request.merged()
     if "VCPU" not in merged and "PCPU" not in merged:
-        found.group().add_resource("VCPU", flavor.vcpus)
+        request.group().add_resource("VCPU", flavor.vcpus)
     if "MEMORY_MB" not in merged:
-        found.group().add_resource("MEMORY_MB", flavor.memory_mb)
-    of_flavor = found.group().resources.get(DISK, 0) if DISK in merged else disk_gb(spec)
-    found.group().add_resource(DISK, of_flavor + spec.data_gb)
-    _add_devices(found, flavor, props)
-    return found.finish()
+        request.group().add_resource("MEMORY_MB", flavor.memory_mb)
+    of_flavor = request.group().resources.get(DISK, 0) if DISK in merged else disk_gb(spec)
+    request.group().add_resource(DISK, of_flavor + spec.data_gb)
+    _add_devices(request, flavor, props)
+    return request.finish()
 
 
 def disk_gb(spec):
@@ -175,33 +175,33 @@ def disk_gb(spec):
     return flavor.ephemeral_gb + -(-flavor.swap // 1024) + (0 if spec.is_bfv else flavor.root_gb)
 
 
-def _add_pinning(found, flavor, props):
+def _add_pinning(request, flavor, props):
     policy = numa.cpu_policy(flavor, props)
-    found.pinned = policy == "dedicated"
+    request.pinned = policy == "dedicated"
     if policy in ("dedicated", "mixed"):
         pinned = flavor.vcpus
         if policy == "mixed":
             pinned = len(numa.dedicated_cpus(flavor) or numa.realtime_cpus(flavor, props) or ())
-            found.group().add_resource("VCPU", flavor.vcpus - pinned)
-        found.group().add_resource("PCPU", pinned + (1 if numa.emulator_threads_policy(flavor) == "isolate" else 0))
+            request.group().add_resource("VCPU", flavor.vcpus - pinned)
+        request.group().add_resource("PCPU", pinned + (1 if numa.emulator_threads_policy(flavor) == "isolate" else 0))
     kind = {"isolate": "forbidden", "require": "required"}.get(numa.cpu_thread_policy(flavor, props))
     if kind:
-        found.group().add_trait("HW_CPU_HYPERTHREADING", kind)
+        request.group().add_trait("HW_CPU_HYPERTHREADING", kind)
 
 
-def _add_devices(found, flavor, props):
+def _add_devices(request, flavor, props):
     """Add the traits and resource classes that follow from the requested devices and firmware."""
 
     def add(trait):
-        found.group().add_trait(trait, "required")
+        request.group().add_trait(trait, "required")
 
     encryption = features.memory_encryption(flavor, props)
     if encryption:
-        found.group().add_resource("MEM_ENCRYPTION_CONTEXT", 1)
+        request.group().add_resource("MEM_ENCRYPTION_CONTEXT", 1)
         add(_ENCRYPTION_TRAITS[encryption])
     labels = ["CUSTOM_PMEM_NAMESPACE_" + re.sub(r"[^A-Z0-9]", "_", label.upper()) for label in numa.vpmems(flavor)]
     for label in set(labels):
-        found.group().add_resource(label, labels.count(label))
+        request.group().add_resource(label, labels.count(label))
     tpm = features.tpm(flavor, props)
     if tpm:
         version, model = tpm

@@ -45,17 +45,17 @@ def mend(instance, given_seed=None, dry=False, wanted=None):
         seedless = _bring_seed(instance, record, given_seed, dry)
         record, filtered = _with_filters(instance, record, wanted, dry)
         record = _with_hardware(instance, record)
-        found = differing(instance, record).get("next_start") or []
-        if found:
+        differences = differing(instance, record).get("next_start") or []
+        if differences:
             disk_chain.check_mend(instance.host, record)
-        if found and not dry:
+        if differences and not dry:
             instance.observe("mend define")
             record = _define(instance, record)
-            noted = journal.noted(record, "mend", parts=", ".join(part for part, _expected, _has in found))
+            noted = journal.noted(record, "mend", parts=", ".join(part for part, _expected, _has in differences))
             instance.store.compare_and_swap(instance.store.read(instance.uuid), noted.next())
-        found = found + _filter_running(instance, record, wanted or {}, dry)
-        known = [part for part, _expected, _has in found]
-        return seedless + [difference for difference in filtered if difference[0] not in known] + found
+        differences = differences + _filter_running(instance, record, wanted or {}, dry)
+        known = [part for part, _expected, _has in differences]
+        return seedless + [difference for difference in filtered if difference[0] not in known] + differences
 
 
 def _filter_running(instance, record, wanted, dry):

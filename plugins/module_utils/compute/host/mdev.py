@@ -149,10 +149,10 @@ def remove(connection, uuid, record=None):
     devices = made()
     own = _own_uuids(uuid) if devices else ()
     claims = None if record is None else [(each["uuid"], (each["parent"], each["type"])) for each in claimed(record)]
-    mine = [
+    own_devices = [
         device for device, place in devices.items() if device in own and (claims is None or (device, place) in claims)
     ]
-    going = [device for device in mine if not _is_used(connection, device)]
+    going = [device for device in own_devices if not _is_used(connection, device)]
     for device in going:
         try:
             _write(os.path.join(DEVICES, device, "remove"), "1")

@@ -100,11 +100,11 @@ def _listens_on(connection, wanted):
     return migration_address
 
 
-def _pin(before, values, found):
+def _pin(before, values, here):
     """Return the host's uuid, pinned at the first preparation and never silently changed."""
-    pinned = before.uuid or values.get("uuid") or found
-    settings.HostSettings(uuid=pinned).check_uuid(found)
-    return found
+    pinned = before.uuid or values.get("uuid") or here
+    settings.HostSettings(uuid=pinned).check_uuid(here)
+    return here
 
 
 def _existing_pool(connection, name):

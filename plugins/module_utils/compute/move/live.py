@@ -144,8 +144,8 @@ def has_left_at_last(connection, uuid):
 
 
 def has_gone_over(connection, uuid, targets, options):
-    """Whether the guest has left and waits on the destination: as that said, or by now, if another run has brought it
-    there since."""
+    """Whether the guest has left and waits on the destination: by the destination's last reply, or by a look there now,
+    since another run may have brought it."""
     if not has_left(connection, uuid):
         return False
     return targets.get("arrived") or has_arrived(Bounded(open_remote(targets, options), CALL_SECONDS), uuid)

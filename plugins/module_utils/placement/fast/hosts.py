@@ -56,12 +56,12 @@ class Hosts:
         return len(self.given)
 
     def state(self, index):
-        found = self.states[index]
-        if found is None:
-            found = self.states[index] = HostState.from_document(self.given[index])
+        host_state = self.states[index]
+        if host_state is None:
+            host_state = self.states[index] = HostState.from_document(self.given[index])
             if self.of_host:
-                found.aggregates = self.of_host.get(found.host, [])
-        return found
+                host_state.aggregates = self.of_host.get(host_state.host, [])
+        return host_state
 
     def all_states(self):
         for index, host_state in enumerate(self.states):

@@ -60,20 +60,20 @@ class ComputeCapabilitiesFilter(Filter):
 
 def capability(host_state, path):
     """The value at a path of names that begins at the host state, or None."""
-    found = host_state
+    value_here = host_state
     for number, name in enumerate(path):
-        if isinstance(found, str):
+        if isinstance(value_here, str):
             try:
-                found = json.loads(found)
+                value_here = json.loads(value_here)
             except ValueError:
                 return None
-        if isinstance(found, dict):
-            found = found.get(name)
+        if isinstance(value_here, dict):
+            value_here = value_here.get(name)
         elif number == 0:
-            value = getattr(found, name, None) if name in HOST_STATE_ATTRIBUTES else None
-            found = found.stats.get(name) if value is None else value
+            value = getattr(value_here, name, None) if name in HOST_STATE_ATTRIBUTES else None
+            value_here = value_here.stats.get(name) if value is None else value
         else:
-            found = getattr(found, name, None) if not name.startswith("_") else None
-        if found is None:
+            value_here = getattr(value_here, name, None) if not name.startswith("_") else None
+        if value_here is None:
             return None
-    return json.dumps(found) if path == ["cpu_info"] and not isinstance(found, str) else found
+    return json.dumps(value_here) if path == ["cpu_info"] and not isinstance(value_here, str) else value_here
