@@ -144,34 +144,31 @@ def check_pool(host, record):
         _refuse(host, record, [missing], hints.delete_changed_disks([], []))
 
 
-def _refuse(host, record, differences, more=None):
-    if not differences:
+def _refuse(host, record, differing, more=None):
+    if not differing:
         return
     name = host.connection.getHostname()
-    commands = list(dict.fromkeys(difference.command for difference in differences if difference.command))
+    commands = list(dict.fromkeys(difference.command for difference in differing if difference.command))
     advice = [hints.take_disks_back(name, commands)] if commands else []
-    left = [path for difference in differences if difference.kind == LEFT for path in difference.files]
+    left = [path for difference in differing if difference.kind == LEFT for path in difference.files]
     if left:
         advice.append(merge(name, left))
-    if any(difference.kind == MISSING for difference in differences):
+    if any(difference.kind == MISSING for difference in differing):
         advice.append(hints.bring_disks_back(name, record.name))
-    if any(difference.kind == SEEDLESS for difference in differences):
+    if any(difference.kind == SEEDLESS for difference in differing):
         advice.append(state_hints.make_seed_anew(record.name))
     unnamed = {
-        disks.data_disk_of(path)
-        for difference in differences
-        if difference.kind == UNNAMED
-        for path in difference.files
+        disks.data_disk_of(path) for difference in differing if difference.kind == UNNAMED for path in difference.files
     }
     if unnamed:
         advice.append(hints.name_data_disks(record.name, sorted(unnamed)))
     raise DiskChainChanged(
         "the disks of %s (%s) on %s are not those that its record names: %s"
-        % (record.name, record.uuid, name, "; ".join(dict.fromkeys(difference.text for difference in differences))),
+        % (record.name, record.uuid, name, "; ".join(dict.fromkeys(difference.text for difference in differing))),
         hint=". ".join(advice + [more] if more else advice) or None,
         instance=record.name,
         host=name,
-        files=sorted({path for difference in differences for path in difference.files}),
+        files=sorted({path for difference in differing for path in difference.files}),
     )
 
 
@@ -227,17 +224,17 @@ def _specs(record):
 def _compared(uuid, root, planned, below, live, runs):
     used = [disk for disk in (_used(element, live) for element in root.iterfind("devices/disk")) if disk]
     missing = set(planned) - {disk.path for disk in used}
-    differences = []
+    differing = []
     for disk in used:
         if disk.path in planned:
-            differences += _own(uuid, disk, planned[disk.path], below, runs)
+            differing += _own(uuid, disk, planned[disk.path], below, runs)
         else:
-            differences.append(_foreign(uuid, disk, planned, missing, runs))
+            differing.append(_foreign(uuid, disk, planned, missing, runs))
     variables = root.findtext("os/nvram")
     if variables and os.path.basename(variables) != nvram.FILE or variables and variables not in planned:
         text = "its UEFI variables are %s, not those beside its disks" % variables
-        differences.append(Difference(FIRMWARE, text, None, (variables,)))
-    return differences
+        differing.append(Difference(FIRMWARE, text, None, (variables,)))
+    return differing
 
 
 def _used(element, live):
