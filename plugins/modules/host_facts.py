@@ -498,6 +498,17 @@ from ..module_utils.compute.move.onlooker import Onlooker
 from ..module_utils.compute.move.steps.common import view_of
 from ..module_utils.compute.record import failed_instances, store, whereabouts
 
+SPEC = {
+    "timeout": {"type": "int", "default": 30},
+    "about": {"type": "list", "elements": "str", "default": []},
+    "digests": {"type": "bool", "default": False},
+    "looks": {"type": "bool", "default": False},
+    "moves": {"type": "bool", "default": False},
+    "addresses": {"type": "bool", "default": False},
+    "checkup": {"type": "bool", "default": False},
+    "fix": {"type": "bool", "default": False},
+}
+
 
 def views():
     """Return what a move has to know of each record of this host."""
@@ -523,17 +534,7 @@ def examine(fix):
 
 
 def main():
-    spec = {
-        "timeout": {"type": "int", "default": 30},
-        "about": {"type": "list", "elements": "str", "default": []},
-        "digests": {"type": "bool", "default": False},
-        "looks": {"type": "bool", "default": False},
-        "moves": {"type": "bool", "default": False},
-        "addresses": {"type": "bool", "default": False},
-        "checkup": {"type": "bool", "default": False},
-        "fix": {"type": "bool", "default": False},
-    }
-    module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
+    module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
     timeout, result = module.params["timeout"], {}
     with failing(module):
         result["ansible_facts"] = {"berth_host": facts.gather(timeout, save_generation=not module.check_mode)}
