@@ -256,9 +256,7 @@ class ActionModule(ControllerAction):
                 if instance["state"] == CLAIMING:
                     instance.update(state=PLANNED, token=new_token())
         hosts.update({name: {"reason": reason} for name, reason in fleet.verdicts.items()})
-        # What a lost host had stays known until another host has it: after a killed run, the next one must find it again.
-        lost = () if self._takes_over else self._lost
-        plan = new_plan(acting.RUN, instances, hosts, max_attempts, telling.whereabouts(fleet, lost))
+        plan = new_plan(acting.RUN, instances, hosts, max_attempts, telling.whereabouts(fleet))
         plan["unprepared"] = fleet.unprepared()
         prepare_round(plan, new_token)
         looks = {host: plain(said.get("looks", ())) for host, said in replies(task_vars, "__berth_facts").items()}

@@ -9,11 +9,11 @@ that part. What a create made is added at its end, in plan.py.
 
 from __future__ import annotations
 
-from typing import Collection, Dict, List, Mapping, Optional, Set
+from typing import Dict, List, Mapping, Optional
 
 from ..model import counting
 from ..model.lifecycle import CLAIM, OWN
-from ..model.messages import Document, hosts_named
+from ..model.messages import Document
 from ..model.whereabouts_digest import digests, part_of
 from .fleet import Fleet
 from .locate import generation_of
@@ -22,14 +22,12 @@ from .notes import vouched_for
 MOST_PARTS = 64  # if more parts than this differ, the host is sent everything
 
 
-def whereabouts(fleet: Fleet, lost_hosts: Collection[str] = ()) -> Document:
-    """What every host should know about the others: who owns each instance, or has it during a move, which
-    instances are gone, and which hosts are lost."""
+def whereabouts(fleet: Fleet) -> Document:
+    """What every host should know about the others: who owns each instance, or has it during a move, and which
+    instances are gone. Not which hosts a person gives up as lost: that is said for one run. What a lost host had stays
+    known until another host has it."""
     known: Dict[str, Dict[str, List[int]]] = {}
     gone: Dict[str, Dict[str, List[int]]] = {}
-    lost: Set[str] = set()
-    there = {*fleet.uuids().values(), *fleet.doubles}
-    answers = fleet.all_answers(lost_hosts)
     for uuid, places in fleet.places.items():
         held = [place for place in places if place["role"] != CLAIM and generation_of([place])[0] < counting.MOST]
         if held:
@@ -43,11 +41,8 @@ def whereabouts(fleet: Fleet, lost_hosts: Collection[str] = ()) -> Document:
             removed = note.get("gone")
             if removed and counting.are_plausible(*removed) and holder in vouched_for(fleet.told_of(uuid)):
                 gone.setdefault(holder, {})[uuid] = removed
-            for host in hosts_named(note):
-                if host["host_uuid"] not in there and answers.gives_up(host["host"], host["host_uuid"]):
-                    lost.add(host["host_uuid"])
     names = {uuid: name for name, uuid in fleet.uuids().items()}
-    return {"hosts": names, "known": known, "gone": gone, "lost": sorted(lost)}
+    return {"hosts": names, "known": known, "gone": gone}
 
 
 def remembered_by(fleet: Fleet, host: str) -> Document:

@@ -24,7 +24,7 @@ def nothing_to_take_over(host: str) -> str:
 
 
 def name_owner_of_disks(uuid: str) -> str:
-    """The hosts' notes on the lost host are gone, such as after a create with berth_lost_hosts."""
+    """No host remembers that the lost host had the instance."""
     return (
         "Read the file instances/%s/owner in the shared pool: it has the uuid of the host that owns the disks. If that is the host "
         "that is switched off for good, add -e berth_disks_of=UUID" % uuid

@@ -160,7 +160,7 @@ class Fleet:
         hosts = {name: {"uuid": uuid} for name, uuid in fleet.uuids().items()}
         hosts.update({name: {"reason": reason} for name, reason in fleet.verdicts.items()})
         digests = {name: report.get("digests") for name, report in reports.items()}
-        plan = rounds.new_plan(run, instances, hosts, 3, telling.whereabouts(fleet, lost))
+        plan = rounds.new_plan(run, instances, hosts, 3, telling.whereabouts(fleet))
         tokens = ("%s-%04d" % (run, number) for number in itertools.count())
         if instance["state"] != rounds.CLAIMING:
             for name, told in lacking(plan["told"], digests).items():
