@@ -236,6 +236,19 @@ class Fleet:
             host.up = name not in names
 
 
+def moved(fleet, source, destination, writes=0):
+    """A move that is confirmed: only its two sides know of it. ``writes``: of the source after it let go."""
+    here, there = fleet.hosts[source], fleet.hosts[destination]
+    record, epoch = here.record(), here.record().generation[0] + 1
+    whereabouts.handed_over(
+        here.store, record.replace(generation=[epoch, writes]), {"uuid": there.uuid, "name": destination}
+    )
+    shutil.rmtree(os.path.join(here.store.state_dir, "instances", WEB))
+    here.runs = here.domain = False
+    there.store.restore(record.replace(generation=[epoch, 1]))
+    there.runs = there.domain = True
+
+
 SUBSETS = [names for size in (1, 2, 3) for names in itertools.combinations(NAMES, size)]
 
 
