@@ -15,13 +15,18 @@ from ..plugin_utils.inventory_variables import raw_vars
 class ActionModule(ControllerAction):
     def act(self, args, task_vars):
         located = controller_fact(task_vars, "berth_located")
-        gone = {}
-        for name in located["found"]:
-            instance, done = located["instances"][name], raw_vars(task_vars, name).get("__delete_done")
-            if instance.get("owner") and done and not (done.get("failed") or done.get("unreachable")):
+        gone, after = {}, {}
+        for name, instance in located["instances"].items():
+            done = raw_vars(task_vars, name).get("__delete_done")
+            deleted = bool(done) and not (done.get("failed") or done.get("unreachable"))
+            nothing_left = instance.get("given_up") and not instance["hosts"]
+            if instance.get("owner") and (nothing_left or (name in located["found"] and deleted)):
                 gone.setdefault(instance["owner"], {})[instance["uuid"]] = instance["after"]
+                if instance.get("given_up"):
+                    # the lost host, if it is back, does not know that it is gone: the next owner counts on from there
+                    after[instance["uuid"]] = instance["after"][0]
         if gone:
             hosts = list(replies(task_vars, "__berth_facts"))
-            ask(self, task_vars, hosts, "rescan", {"told": {"gone": gone}})
+            ask(self, task_vars, hosts, "rescan", {"told": {"gone": gone, **({"after": after} if after else {})}})
             fleet_filters.follow(self, task_vars, hosts)
         return {}

@@ -115,8 +115,10 @@ class ActionModule(ControllerAction):
         hosts, noted = FIND.get(method, locate)(fleet, name, uuid, lost_hosts(run_variables)), fleet.notes_on(uuid)
         if method != "recover_record":
             hosts = fleet.failed_on(uuid) + hosts
-        owner = noted.known.host_uuid if noted.known else None
-        return {"hosts": hosts, "after": list(noted.latest), "owner": owner}
+        known, answers = noted.known, fleet.answers(lost_hosts(run))
+        given_up = known is not None and not answers.counts(known)
+        owner = known.host_uuid if known else None
+        return {"hosts": hosts, "after": list(noted.latest), "owner": owner, "given_up": given_up}
 
     def _keep_one(self, fleet, name, uuid, run_variables):
         stays = _answering(fleet, "berth_keep_on", run_variables.get("berth_keep_on"))

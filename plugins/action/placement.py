@@ -280,9 +280,7 @@ class ActionModule(ControllerAction):
                 if instance["state"] == CLAIMING:
                     instance.update(state=PLANNED, token=new_token())
         hosts.update({name: {"reason": reason} for name, reason in run.fleet.verdicts.items()})
-        # What a lost host had stays known until another host has it: after a killed run, the next one must find it again.
-        lost = () if run.takes_over else run.lost
-        plan = new_plan(acting.RUN, instances, hosts, max_attempts, telling.whereabouts(run.fleet, lost))
+        plan = new_plan(acting.RUN, instances, hosts, max_attempts, telling.whereabouts(run.fleet))
         plan["unprepared"] = run.fleet.unprepared()
         prepare_round(plan, new_token)
         answers = replies(run.task_vars, "__berth_facts")

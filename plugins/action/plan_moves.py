@@ -29,9 +29,9 @@ from ..module_utils.model.errors import BerthError, InstanceIsLocked
 from ..module_utils.model.identity import uuid_of
 from ..module_utils.model.schema import OneOf
 from ..module_utils.placement.request import resize_request
-from ..plugin_utils import receipts
+from ..plugin_utils import receipts, walking
 from ..plugin_utils.answers_of_hosts import read_reports, replies
-from ..plugin_utils.controller import ControllerAction, new_token
+from ..plugin_utils.controller import ControllerAction, controller_facts, new_token
 from ..plugin_utils.inventory_differences import InventoryDifferences, owner
 from ..plugin_utils.inventory_variables import kvm_hosts, lost_hosts, raw_vars, variables, who_locked
 from ..plugin_utils.plain import plain
@@ -41,11 +41,14 @@ from ..plugin_utils.telling_owners import tell_owners
 from ..plugin_utils.whose_variables import Catalogs
 
 KINDS = {"resize": migration.RESIZE, "cold_migrate": migration.COLD, "live_migrate": migration.LIVE, "migrate": None}
+# What a plan says of each instance.
+PARTS = ("moves", "errors", "differs")
 MIGRATION = OneOf("auto", "cold", "live")
 
 
 class _Run(NamedTuple):
-    """What all moves of the run are planned from. ``views``: host -> {instance uuid: the host's view of its move}."""
+    """What all moves of the run are planned from. ``views``: host -> {instance uuid: the host's view of its move};
+    ``goals``: instance -> the destination of its move that has just ended."""
 
     task_vars: Dict[str, Any]
     catalogs: Catalogs
@@ -55,6 +58,7 @@ class _Run(NamedTuple):
     action: str
     target: Optional[str]
     migration: str  # berth_migration
+    goals: Dict[str, str]
 
 
 class ActionModule(ControllerAction):
@@ -80,6 +84,7 @@ class ActionModule(ControllerAction):
         "target": {"type": "str"},
         "selected": {"type": "bool", "default": True},
         "again": {"type": "bool", "default": False},
+        "ended": {"type": "bool", "default": False},
     }
 
     def reported(self, result):
@@ -96,20 +101,23 @@ class ActionModule(ControllerAction):
         tell_owners(self, task_vars, telling.whereabouts(fleet), list(fleet.documents))
         action, run_variables = args["action"], self.own_variables(task_vars, ["berth_migration"])
         wanted = MIGRATION.check(run_variables.get("berth_migration", "auto"), "berth_migration")
+        first = plain(controller_facts(task_vars)["berth_moves"]) if args["again"] else None
+        goals = _ended(task_vars, first) if args["ended"] else {}
+        if args["ended"]:
+            args["instances"] = list(goals)
         names = selected(task_vars, args["instances"], hosts)
         check_explicit(names, args["selected"], action, hints.select_instances())
         catalogs = Catalogs(task_vars, names, hosts, self._loader)
         catalog = catalogs.shared
         lost = lost_hosts(catalogs.run)
         warn_of_lost(lost, known_hosts(task_vars, hosts), fleet)
-        run = _Run(task_vars, catalogs, fleet, views, lost, action, args["target"], wanted)
+        run = _Run(task_vars, catalogs, fleet, views, lost, action, args["target"], wanted, goals)
         moves, errors, uuids = self._plan_all(run, names)
         if action == "confirm_due":
             moves, errors = self._due(moves), self._due_but_refused(errors, uuids, views)
         self._place(moves, errors, args, catalog, fleet, task_vars)
         if args["again"]:
-            for name in [name for name, move in moves.items() if move["settles"]]:
-                errors[name] = moving.busy(moves.pop(name)).to_dict()
+            _only_once(moves, errors)
         for move in moves.values():
             move["look"] = sorted(fleet.documents) if commit_move.needs_a_look(move, catalog.quotas) else []
         facts = self._facts(moves, errors, fleet, action)
@@ -117,7 +125,7 @@ class ActionModule(ControllerAction):
         left = {name: _as_left(action, move, fleet.places.get(move["uuid"], ())) for name, move in moves.items()}
         facts["differs"] = {name: inventory.all_differences(name, places) for name, places in left.items()}
         if args["again"]:
-            facts = _both(plain(raw_vars(task_vars, "localhost")["ansible_facts"]["berth_moves"]), facts)
+            facts = _both(first, facts, names)
         return {"ansible_facts": {"berth_moves": facts}, "_ansible_verbose_override": True}
 
     def _views(self, task_vars, hosts, fleet):
@@ -153,8 +161,8 @@ class ActionModule(ControllerAction):
         plain_action = "move" if run.action in KINDS else "confirm" if run.action == "confirm_due" else run.action
         move = moving.plan(plain_action, kind, uuid, name, both, request, who_locked(values), run.target)
         move["request"] = request
-        if move["place"] and kind != migration.RESIZE and run.target == move["source"]:
-            move.update(place=False, why="is on %s already" % run.target)
+        if move["place"] and kind != migration.RESIZE and move["source"] in (run.target, run.goals.get(name)):
+            move.update(place=False, why="is on %s already" % move["source"])
         return move
 
     @staticmethod
@@ -287,12 +295,28 @@ def _text(error):
     return "%s. %s" % (text, error["hint"]) if error.get("hint") else text
 
 
-def _both(first, second):
-    """The run's plan after the second reading: settled instances are planned again, the others keep their plan."""
+def _ended(task_vars, first):
+    """The instances of the play whose moves had ended before the run took them up: {name: the move's destination}."""
+    plans = {name: first["moves"].get(name) for name in task_vars["ansible_play_hosts"]}
+    met = [name for name, plan in plans.items() if walking.has_met_end(raw_vars(task_vars, name), plan)]
+    return {name: plans[name]["destination"] for name in met}
+
+
+def _only_once(moves, errors):
+    """Mark the moves of the second plan, and refuse those that would need a third."""
+    for name, move in list(moves.items()):
+        move["again"] = True
+        if move["settles"]:
+            errors[name] = moving.busy(moves.pop(name)).to_dict()
+
+
+def _both(first, second, names):
+    """The run's plan after the second reading: the instances of ``names`` are planned again, the others keep their
+    plan."""
+    kept = {part: {name: first[part][name] for name in first[part] if name not in names} for part in PARTS}
     return {
         "left_out": second["left_out"],
-        "moves": {**first["moves"], **second["moves"]},
-        "settle": [],
-        "act": first["act"] + second["act"],
-        **{part: {**first[part], **second[part]} for part in ("errors", "differs")},
+        "settle": [name for name in first["settle"] if name not in names],
+        "act": [name for name in first["act"] if name not in names] + second["act"],
+        **{part: {**kept[part], **second[part]} for part in PARTS},
     }

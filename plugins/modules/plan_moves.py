@@ -32,7 +32,12 @@ options:
     type: str
   again:
     description: Whether this run has already made a plan, and has since finished what earlier runs had left of other
-      moves. The new plan is added to the first one.
+      moves. The new plan replaces the first one for O(instances).
+    type: bool
+    default: false
+    version_added: 0.2.0
+  ended:
+    description: With O(again), plan only the moves that had ended before this run took them up.
     type: bool
     default: false
     version_added: 0.2.0

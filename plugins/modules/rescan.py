@@ -26,7 +26,6 @@ options:
       - What the host is to remember. C(hosts) has the inventory names of hosts by their UUIDs. C(known) has for each host the
         instances that it owns with their generations, C(gone) those that it has removed. C(planned) and C(ended) have
         dictionaries with C(uuid), C(host_uuid) and C(run) for each instance that a run means to make, or has not made.
-        C(lost) has the UUIDs of hosts that are gone for good.
       - Only a higher generation replaces what is known about an instance; plans do not.
     type: dict
     default: {}

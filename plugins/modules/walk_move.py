@@ -16,6 +16,7 @@ description:
     fact C(berth_walk) of the instance then says on which host it runs, for M(berth.kvm.run_leg).
   - If a leg failed, the next legs abandon the move. If the guest was not touched yet, the move then begins again with
     the next candidate.
+  - If the move had ended before this run took it up, the role reads the hosts again and plans the move again, once.
 
 options:
   move:

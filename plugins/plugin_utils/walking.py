@@ -15,6 +15,7 @@ from ..module_utils.conductor import downtime
 from ..module_utils.conductor.errors import HostUnknown
 from ..module_utils.conductor.sequences import FLEET
 from ..module_utils.conductor.walk import Move, Walk
+from ..module_utils.model.move_errors import MigrationEnded
 from .plain import plain
 
 FACT = "berth_walk"
@@ -32,11 +33,18 @@ def of_plan(variables: Mapping[str, Any], plan: Optional[Mapping[str, Any]]) -> 
     return at if plan and at.get("walk", {}).get("plan") == plan.get("id") else {}
 
 
+def has_met_end(variables: Mapping[str, Any], plan: Optional[Mapping[str, Any]]) -> bool:
+    """Whether the walk of this plan found the move ended, and the run has to look again."""
+    at = of_plan(variables, plan)
+    return bool(at and at["walk"]["met_end"] and at["failure"] is not None)
+
+
 def take(walk: Walk, answer: Mapping[str, Any]) -> None:
     """Take the result of the leg, without what Ansible adds, which is not plain data."""
     if answer.get("failed"):
         reason = str(answer.get("msg") or "no reason was given")
-        walk.failed(reason, silent=answer.get("error_code") == HostUnknown.__name__)
+        code = answer.get("error_code")
+        walk.failed(reason, silent=code == HostUnknown.__name__, ended=code == MigrationEnded.__name__)
         return
     turn = walk.turn()
     if turn is None:
@@ -73,6 +81,8 @@ def fact(walk: Walk, number: int, only_prepare: bool, settings: Mapping[str, Any
     else:
         found.update(failure=walk.failure, attempts=walk.attempts, destination=walk.destination())
         found["away"] = walk.away.get(downtime.SECONDS)
-    if found["failure"] is not None:
+    if found["failure"] is not None and walk.met_end:
+        found.update(labels=["Look again, since the move has just ended"], tasks="look_again.yml")
+    elif found["failure"] is not None:
         found.update(labels=["Fail, since the move failed"], tasks="failed.yml")
     return {"ansible_facts": {FACT: found}}

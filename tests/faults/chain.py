@@ -148,9 +148,6 @@ class Chain:
                 raise Violation("I11 a refusal changed something:\n%s" % again.output[-3000:])
             self.case.play("start", env=ENVIRONMENT)
             again = self._play(operation, variables)
-        elif again.rc and "MigrationEnded" in again.output and fault.kind == "controller":
-            # What the killed run had begun on the hosts went on and ended the move under the eyes of this one.
-            again = self._play(operation, variables)
         if again.rc:
             raise Violation("I4 the re-run failed:\n%s\nfirst run:\n%s" % (again.output[-3000:], first[-3000:]))
         return again.output

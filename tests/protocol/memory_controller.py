@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 
 from memory_names import NAME, NEW, OFF, OLD, UUID, D, Killed, S, Violation
 
@@ -15,6 +16,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.walk import Ca
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import OWN, IllegalChange
 from ansible_collections.berth.kvm.plugins.module_utils.model.migration import SAID, TAKING
+from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import MigrationEnded
 
 
 def land(world, name, transfer):
@@ -91,7 +93,7 @@ class Controller:
                 raise Violation("a step misses %s" % error)
             if isinstance(error, IllegalChange):
                 raise Violation("a step did not see what the record says: %s" % error)
-            self._failed("%s: %s" % (type(error).__name__, error))
+            self._failed("%s: %s" % (type(error).__name__, error), isinstance(error, MigrationEnded))
         world.check()
 
     def _advance(self, world):
@@ -116,10 +118,10 @@ class Controller:
         if not self.steps and not self.pending:
             self._ended_leg()
 
-    def _failed(self, reason):
+    def _failed(self, reason, ended):
         self.error, self.steps, self.pending = self.error or reason, (), None
         if self.walk:
-            self.walk.failed(reason)
+            self.walk.failed(reason, ended=ended)
             self._next_leg()
         else:
             self.state = "failed"
@@ -133,12 +135,12 @@ class Controller:
         turn = self.walk and self.walk.turn()
         if turn:
             self.steps, self.said, self.token = turn.leg.steps, {}, turn.arguments(self.options)["token"]
-        elif self.walk and self.walk.failure:
+        elif self.walk and self.walk.failure and not self.walk.met_end:
             self.state = "failed"
-        elif self.reaches or self.looks:
+        elif not (self.walk and self.walk.met_end) and (self.reaches or self.looks):
             self.state = "done"
         else:
-            # It brought nothing that was asked for: look again.
+            # It brought nothing that was asked for, or the move had ended: look again.
             self.looks, self.views, self.walk = 1, {}, None
 
     def _plan(self, world):
@@ -157,7 +159,9 @@ class Controller:
         begins, op = owner.get("op") is None and name == "resize", self.op + "'" * self.looks
         if begins:
             name = {"live-migration": "live_migrate", "here": "resize_here"}.get(world.kind, name)
-        self.walk = Walk.begin(move_of(world, name, self.views, Token(owner.get("op") or op, attempt), begins and [op]))
+        token = Token(owner.get("op") or op, attempt)
+        move = move_of(world, name, self.views, token, begins and [op])
+        self.walk = Walk.begin(replace(move, settles=not self.reaches, again=bool(self.looks)))
 
     def _plan_delete(self):
         """Without a move role delete goes to the owner; the module there refuses where one has begun since."""

@@ -45,7 +45,7 @@ class Run(memory_controller.Controller):
         if move["sequence"] is None:
             self.state = "done"
         else:
-            self.walk = Walk.begin(Move.from_plan({"id": "plan", **move}))
+            self.walk = Walk.begin(Move.from_plan({"id": "plan", **move, "again": bool(self.looks)}))
 
 
 def walk(world, controller):

@@ -88,7 +88,7 @@ TODO: Dict[str, Callable[[str, str, str], str]] = {
     "GuestHung": lambda host, name, said: hints.hung_guest(name),
     "GuestOff": lambda host, name, said: fleet_hints.recover_or_start(name),
     "GuestSaved": lambda host, name, said: saved_hints.restore_or_boot(name),
-    "RunsWithoutOwner": lambda host, name, said: hints.find_the_right_copy(),
+    "RunsWithoutOwner": lambda host, name, said: hints.find_the_right_copy(name, [host, "its owner"]),
     "StateUnsafe": lambda host, name, said: state_hints.close_to_others(host),
 }
 
@@ -256,7 +256,7 @@ def _instances(case: Case) -> Iterator[Finding]:
         owners = sorted(place["host"] for place in places if place["role"] == OWN)
         if len(owners) > 1:
             text = "%s each own it" % " and ".join(owners)
-            yield Finding("DuplicateInstance", ERROR, "", text, hints.find_the_right_copy(), name)
+            yield Finding("DuplicateInstance", ERROR, "", text, hints.find_the_right_copy(name, owners), name)
             continue
         changing = [place for place in places if place["task_state"]]
         # in a move that waits for confirmation, the other side keeps the task_state in which it let go

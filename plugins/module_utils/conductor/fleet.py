@@ -99,14 +99,10 @@ class Fleet:
     def answers(self, lost_hosts: Collection[str] = ()) -> Answers:
         """Raise HostNotLost if a lost host answers, HostNameAmbiguous if its name could mean several hosts."""
         silence.check_lost(lost_hosts, self.verdicts)
-        answers = self.all_answers(lost_hosts)
+        names = {uuid: name for name, uuid in self.uuids().items()}
+        answers = Answers(names, lost_hosts, self.faults, self.verdicts, self.doubles, self.known_as)
         answers.check_lost()
         return answers
-
-    def all_answers(self, lost_hosts: Collection[str]) -> Answers:
-        """The same without these checks."""
-        names = {uuid: name for name, uuid in self.uuids().items()}
-        return Answers(names, lost_hosts, self.faults, self.verdicts, self.doubles, self.known_as)
 
     @functools.cached_property
     def known_as(self) -> Dict[str, Set[str]]:

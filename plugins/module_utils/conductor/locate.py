@@ -58,7 +58,9 @@ def locate_to_take_back(fleet: Fleet, name: str, uuid: str, lost_hosts: Collecti
     here = [place["host"] for place in places] + strays
     if len(here) > 1:
         hint = (
-            state_hints.undefine_copies(uuid, sorted(strays), bool(places)) if strays else hints.find_the_right_copy()
+            state_hints.undefine_copies(uuid, sorted(strays), bool(places))
+            if strays
+            else hints.find_the_right_copy(name, sorted(here))
         )
         raise DuplicateInstance("%s is on %s" % (name, " and ".join(sorted(here))), hint=hint)
     answers, notes_on_it = fleet.answers(lost_hosts), fleet.notes_on(uuid)
@@ -83,7 +85,9 @@ def holders(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[str] = ()
     if moving:
         raise _moving(name, uuid, places)
     if len(owners) > 1:
-        raise DuplicateInstance("%s is owned by %s" % (name, " and ".join(owners)), hint=hints.find_the_right_copy())
+        raise DuplicateInstance(
+            "%s is owned by %s" % (name, " and ".join(owners)), hint=hints.find_the_right_copy(name, owners)
+        )
     known, answers = fleet.notes_on(uuid), fleet.answers(lost_hosts)
     if owners:
         notes.check_owner(name, owners[0], generation_of(places), known, answers)

@@ -187,6 +187,11 @@ def generation(numbers: Sequence[int]) -> Generation:
     return epoch, n
 
 
+def made_by(plan: Note) -> Generation:
+    """The generation of what a run made, if it made what it had planned."""
+    return min(plan.generation[0] + 1, MOST - 1), 0
+
+
 def check_owner(name: str, host: str, generation: Generation, notes: Notes, answers: Answers) -> None:
     """Raise RecordOutdated if the owner that answers is known to have had a successor or a higher generation,
     InstanceUnknown if it may have a successor on a silent host, EpochImplausible if it miscounts. No two owners have the

@@ -88,6 +88,7 @@ class Instance(TypedDict, total=False):
     notes: Dict[str, Note]  # what each host remembered of it before this run
     generation: List[int]
     stale_claims: List[str]  # hosts with claims of runs that ended
+    outlived: List[PlannedInstance]  # plans to create it on hosts that are given up as lost
     uncertain: List[PlannedInstance]  # where it may have been created in spite of a failure
     result: Document  # what its host reports about it after the build
     differs: List[str]  # how the inventory differs from its record, by the facts
@@ -214,15 +215,17 @@ def _outcome(plan: Plan) -> Document:
     """What the hosts are sent at the end: who owns what was created, and which plans created nothing. May be {}."""
     known: Dict[str, Dict[str, List[int]]] = {}
     still: List[PlannedInstance] = []
+    outlived: List[PlannedInstance] = []
     for instance in plan["instances"].values():
         made = instance["state"] == ACTIVE and not instance.get("existing")
         generation = (instance.get("result") or {}).get("generation") if made else None
         if generation and generation[0] < counting.MOST:
             known.setdefault(plan["uuids"][host_of(instance)], {})[instance["uuid"]] = generation
+            outlived += instance.get("outlived", ())
         elif generation or instance["state"] in (CLAIMING, BUILDING):
             still.append(planned_instance(plan, instance))
         still += instance.get("uncertain", ())
-    ended = [entry for entry in plan["ended"] + plan["planned"] if entry not in still]
+    ended = [entry for entry in plan["ended"] + plan["planned"] + outlived if entry not in still]
     names = {host["uuid"]: name for name, host in plan["hosts"].items() if "uuid" in host}
     return {"hosts": names, "known": known, "ended": ended} if known or ended else {}
 

@@ -54,7 +54,8 @@ def find(
     owners = [host for host, view in current.items() if view["role"] == OWN]
     if len(owners) > 1:
         raise DuplicateInstance(
-            "%s is owned by %s" % (name, " and ".join(sorted(owners))), hint=hints.find_the_right_copy()
+            "%s is owned by %s" % (name, " and ".join(sorted(owners))),
+            hint=hints.find_the_right_copy(name, sorted(owners)),
         )
     if owners and left and not current[owners[0]].get("migration"):
         first = left[0]

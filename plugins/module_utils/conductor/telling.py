@@ -9,27 +9,26 @@ that part. What a create made is added at its end, in plan.py.
 
 from __future__ import annotations
 
-from typing import Collection, Dict, List, Mapping, Optional, Set
+from typing import Dict, List, Mapping, Optional
 
 from ..model import counting
 from ..model.lifecycle import CLAIM, OWN
-from ..model.messages import Document, hosts_named
+from ..model.messages import Document, Note
 from ..model.whereabouts_digest import digests, part_of
 from .fleet import Fleet
 from .locate import generation_of
 from .notes import vouched_for
+from .plan import PlannedInstance
 
 MOST_PARTS = 64  # if more parts than this differ, the host is sent everything
 
 
-def whereabouts(fleet: Fleet, lost_hosts: Collection[str] = ()) -> Document:
-    """What every host should know about the others: who owns each instance, or has it during a move, which
-    instances are gone, and which hosts are lost."""
+def whereabouts(fleet: Fleet) -> Document:
+    """What every host should know about the others: who owns each instance, or has it during a move, and which
+    instances are gone. Not which hosts a person gives up as lost: that is said for one run. What a lost host had stays
+    known until another host has it."""
     known: Dict[str, Dict[str, List[int]]] = {}
     gone: Dict[str, Dict[str, List[int]]] = {}
-    lost: Set[str] = set()
-    there = {*fleet.uuids().values(), *fleet.doubles}
-    answers = fleet.all_answers(lost_hosts)
     for uuid, places in fleet.places.items():
         held = [place for place in places if place["role"] != CLAIM and generation_of([place])[0] < counting.MOST]
         if held:
@@ -43,11 +42,8 @@ def whereabouts(fleet: Fleet, lost_hosts: Collection[str] = ()) -> Document:
             removed = note.get("gone")
             if removed and counting.are_plausible(*removed) and holder in vouched_for(fleet.told_of(uuid)):
                 gone.setdefault(holder, {})[uuid] = removed
-            for host in hosts_named(note):
-                if host["host_uuid"] not in there and answers.gives_up(host["host"], host["host_uuid"]):
-                    lost.add(host["host_uuid"])
     names = {uuid: name for name, uuid in fleet.uuids().items()}
-    return {"hosts": names, "known": known, "gone": gone, "lost": sorted(lost)}
+    return {"hosts": names, "known": known, "gone": gone}
 
 
 def remembered_by(fleet: Fleet, host: str) -> Document:
@@ -58,16 +54,37 @@ def remembered_by(fleet: Fleet, host: str) -> Document:
     known: Dict[str, Dict[str, List[int]]] = {}
     gone: Dict[str, List[int]] = {}
     after: Dict[str, int] = {}
+    planned: List[PlannedInstance] = []
     for uuid, note in fleet.notes.get(own, {}).items():
         last, removed, epoch = note.get("known"), note.get("gone"), note.get("after", 0)
+        if _last_epoch(note) > _epoch_of_owner(fleet, uuid):
+            # Nobody else may know how far it was counted: a backup of an earlier owner must not count as newer than the
+            # next one.
+            epoch = _last_epoch(note)
         if epoch and counting.are_plausible(epoch):
             after[uuid] = epoch
+        plans = [plan for plan in note.get("planned") or () if plan["host_uuid"] != own]
+        names.update({plan["host_uuid"]: plan["host"] for plan in plans})
+        planned += [{"uuid": uuid, "host_uuid": plan["host_uuid"], "run": plan["run"]} for plan in plans]
         if last and counting.are_plausible(*last["generation"]):
             names[last["host_uuid"]] = last["host"]
             known.setdefault(last["host_uuid"], {})[uuid] = list(last["generation"])
         if removed and counting.are_plausible(*removed) and own in vouched_for(fleet.told_of(uuid)):
             gone[uuid] = list(removed)
-    return {"hosts": names, "known": known, "gone": {own: gone} if gone else {}, "after": after}
+    return {"hosts": names, "known": known, "gone": {own: gone} if gone else {}, "after": after, "planned": planned}
+
+
+def _last_epoch(note: Note) -> int:
+    """The last epoch of the instance that the host knows of, without that of the owner that it remembers."""
+    said = (note.get("after", 0), *((generation or [0])[0] for generation in (note.get("gone"), note.get("left"))))
+    return max((epoch for epoch in said if counting.are_plausible(epoch)), default=0)
+
+
+def _epoch_of_owner(fleet: Fleet, uuid: str) -> int:
+    """That of the last owner, who is known to all: it answers, or is remembered."""
+    known = fleet.notes_on(uuid).known
+    owning = [place for place in fleet.places.get(uuid, ()) if place["role"] == OWN]
+    return max(generation_of(owning)[0], known.generation[0] if known else 0)
 
 
 def lacking(told: Document, remembered: Mapping[str, Optional[Mapping[str, str]]]) -> Dict[str, Document]:

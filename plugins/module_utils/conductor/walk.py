@@ -45,7 +45,7 @@ class Candidate:
 @dataclass(frozen=True)
 class Move:
     """One move as it was planned, see moving.py. ``id`` is the plan's own, ``source`` and ``destination`` are inventory
-    names."""
+    names; ``again``: the run has looked a second time."""
 
     id: str
     uuid: str
@@ -61,6 +61,8 @@ class Move:
     candidates: Tuple[Candidate, ...] = ()
     look: Tuple[str, ...] = ()
     when_due: bool = False
+    settles: bool = False
+    again: bool = False
 
     @classmethod
     def from_plan(cls, plan: Mapping[str, Any]) -> Move:
@@ -103,7 +105,8 @@ class Turn:
 @dataclass
 class Walk:
     """How far a move has come in this run. ``said``: the last view of each side; ``failure``: why the move is given up;
-    ``attempts``: the hosts that were tried without success; ``away``: see downtime.py."""
+    ``attempts``: the hosts that were tried without success; ``met_end``: the move had ended before this run took it
+    up, so the run looks again; ``away``: see downtime.py."""
 
     move: Move
     sequence: str = ""
@@ -117,6 +120,7 @@ class Walk:
     failure: Optional[str] = None
     attempts: List[Attempt] = field(default_factory=list)
     last: View = field(default_factory=View)
+    met_end: bool = False
     away: Dict[str, float] = field(default_factory=dict)
 
     @classmethod
@@ -167,10 +171,16 @@ class Walk:
         """The claim was judged valid."""
         self.answered({}, {})
 
-    def failed(self, reason: str, silent: bool = False) -> None:
+    def failed(self, reason: str, silent: bool = False, ended: bool = False) -> None:
         """The leg failed: give up what was begun. If that fails too, the next run does it.
 
-        A ``silent`` host is not asked again: what it may still be doing, such as a live migration, continues."""
+        A ``silent`` host is not asked again: what it may still be doing, such as a live migration, continues. A move that
+        has ``ended`` since the run looked is looked at again, once: this run has changed nothing of it yet."""
+        if ended and not (self.taken or self.gives_up or self.move.again):
+            self.met_end, self.at = True, len(self._sequence().legs)
+            # Of a move that was only to be ended, all is well: the run reads the hosts again after it anyway.
+            self.failure = None if self.move.settles else reason
+            return
         if self.gives_up:
             self.failure = "%s. The attempt to give the move up failed, too: %s. %s" % (
                 self.failure,

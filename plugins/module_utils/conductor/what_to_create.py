@@ -15,7 +15,7 @@ from ..model.messages import Document
 from . import drift, unconfirmed
 from .fleet import Fleet, Place
 from .locate import check_no_stray, check_none_silent, generation_of, holders
-from .notes import Notes
+from .notes import NEVER, Notes, made_by
 from .plan import CLAIMING, EXISTING, UNCONFIRMED, Instance, fail
 
 
@@ -64,7 +64,13 @@ def _find(instance: Instance, fleet: Fleet, lost_hosts: Collection[str], strict:
     noted = fleet.notes_on(instance["uuid"])
     if not owners:
         _check_countable(instance, fleet, noted, places.values())
-    instance["generation"] = list(max(generation_of(places.values()), noted.latest))
+    given_up = [plan for plan in noted.planned if not fleet.answers(lost_hosts).counts(plan)]
+    # also after what a plan may have made on a lost host, which nobody has heard of
+    made = max(map(made_by, given_up), default=NEVER)
+    instance["generation"] = list(max(generation_of(places.values()), noted.latest, made))
+    instance["outlived"] = [
+        {"uuid": instance["uuid"], "host_uuid": plan.host_uuid, "run": plan.run} for plan in given_up
+    ]
     hosts = claims + owners
     if not hosts:
         return

@@ -11,7 +11,7 @@ people type them. No hint gives up a host or removes a disk because a single hos
 
 from __future__ import annotations
 
-from typing import Sequence
+from typing import Optional, Sequence
 
 LOST = "If it is switched off for good and never comes back: -e berth_lost_hosts=%s"
 
@@ -258,17 +258,20 @@ def again_when_well() -> str:
     return "Run the same again when the host works: it first removes what is left"
 
 
-def find_the_right_copy() -> str:
+def find_the_right_copy(name: str, hosts: Sequence[str]) -> str:
     """Two hosts say that they own the instance."""
     return (
-        "Find out which copy is right, then run berth.kvm.keep_one for the instance with -e berth_keep_on=HOST, the host whose "
-        "copy stays: the other is stopped and set aside with its disks"
+        "Find out which copy is right, that on %s. Then run berth.kvm.keep_one --limit %s -e berth_keep_on=HOST with the "
+        "host whose copy stays: the other is stopped and set aside with its disks" % (" or that on ".join(hosts), name)
     )
 
 
-def keep_copy_with_disks() -> str:
+def keep_copy_with_disks(name: str, owner: Optional[str]) -> str:
     """On shared storage two copies of an instance have the same disks, which belong to the host of the other copy."""
-    return "Run berth.kvm.keep_one with -e berth_keep_on=HOST, the host with that uuid: only its copy can stay"
+    return (
+        "Run berth.kvm.keep_one --limit %s -e berth_keep_on=HOST with the host whose uuid is %s: only its copy can stay"
+        % (name, owner or "that one")
+    )
 
 
 def keep_one_confirmed(name: str, host: str, others: Sequence[str]) -> str:
@@ -285,11 +288,15 @@ def keep_one_again(name: str) -> str:
     return "Run berth.kvm.keep_one for %s again, with the same berth_keep_on: it finishes what it began" % name
 
 
-def disks_of_another_host() -> str:
-    """On storage that hosts share, the disks of the instance belong to another host. The only copy may be there."""
+def disks_of_another_host(name: Optional[str], owner: Optional[str]) -> str:
+    """On storage that hosts share, the disks of the instance belong to the host with the uuid ``owner``. The only copy may
+    be there."""
+    back = "Bring that host back: the instance is there"
+    if name is None or owner is None:
+        return back
     return (
-        "Bring that host back: the instance is there. If it is switched off for good, run berth.kvm.take_over --limit NAME "
-        "-e berth_lost_hosts=HOST, with the instance's name in the inventory: another host then continues with these disks"
+        "%s. If it is switched off for good, run berth.kvm.take_over --limit %s -e berth_lost_hosts=%s: another host then "
+        "continues with these disks" % (back, name, owner)
     )
 
 

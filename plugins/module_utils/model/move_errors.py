@@ -43,7 +43,7 @@ class MigrationFenced(BerthError):
 
 
 class MigrationEnded(BerthError):
-    """The move was abandoned or has ended, or the instance was deleted. A late step of the move was refused."""
+    """The move was abandoned or has ended, or the instance was deleted. A late step was refused, or a second look."""
 
 
 class MigrationConflict(BerthError):

@@ -24,7 +24,7 @@ def nothing_to_take_over(host: str) -> str:
 
 
 def name_owner_of_disks(uuid: str) -> str:
-    """The hosts' notes on the lost host are gone, such as after a create with berth_lost_hosts."""
+    """No host remembers that the lost host had the instance."""
     return (
         "Read the file instances/%s/owner in the shared pool: it has the uuid of the host that owns the disks. If that is the host "
         "that is switched off for good, add -e berth_disks_of=UUID" % uuid
@@ -39,11 +39,11 @@ def find_its_address(uuid: str) -> str:
     )
 
 
-def mount_or_give_up(name: str) -> str:
+def mount_or_give_up(name: str, lost: str) -> str:
     """No host sees the disks: the shared storage is mounted nowhere, or the lost host alone had them."""
     return (
         "If they are on shared storage, mount it on a host that is up and run again. If only the lost host had them, "
-        "they are lost with it: berth.kvm.create --limit %s -e berth_lost_hosts=HOST makes it again, empty" % name
+        "they are lost with it: berth.kvm.create --limit %s -e berth_lost_hosts=%s makes it again, empty" % (name, lost)
     )
 
 

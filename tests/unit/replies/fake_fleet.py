@@ -84,9 +84,10 @@ def request():
     return signed.public_bytes(serialization.Encoding.PEM).decode()
 
 
-def build(folder, extra, refuse=None, change=None, replies=replies):
+def build(folder, extra, refuse=None, change=None, replies=replies, ended=None):
     """The hosts, each with its Python, and the inventory of a run; ``refuse``: host -> steps of a move that fail there;
-    ``change``: what is done to the inventory before it is written; ``replies``: host -> its replies by module."""
+    ``change``: what is done to the inventory before it is written; ``replies``: host -> its replies by module;
+    ``ended``: (host -> steps that say that the move has just ended, and whether always; host -> its facts from then on)."""
     hosts = {}
     for host in good.HOSTS:
         directory = folder / host
@@ -95,6 +96,9 @@ def build(folder, extra, refuse=None, change=None, replies=replies):
         if extra:
             (directory / "extra.json").write_text(json.dumps(extra))
         (directory / "refuse.json").write_text(json.dumps((refuse or {}).get(host, [])))
+        if ended:
+            (directory / "ended.json").write_text(json.dumps(ended[0].get(host)))
+            (directory / "after.json").write_text(json.dumps(ended[1](host)))
         python = directory / "python"
         lines = ["#!" + sys.executable, "import sys", "sys.path.insert(0, %r)" % str(good.HERE), "import fake_host"]
         python.write_text("\n".join([*lines, "fake_host.main(%r)" % str(directory), ""]))
@@ -116,9 +120,9 @@ def build(folder, extra, refuse=None, change=None, replies=replies):
     return inventory
 
 
-def play(folder, playbook, extra=None, refuse=None, change=None, more_environment=None, replies=replies):
+def play(folder, playbook, extra=None, refuse=None, change=None, more_environment=None, replies=replies, ended=None):
     """What each host was asked with, and what the run printed."""
-    inventory = build(folder, extra, refuse, change, replies)
+    inventory = build(folder, extra, refuse, change, replies, ended)
     environment = {
         **os.environ, "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".cache" / "collections"), "ANSIBLE_HOME": str(folder / "home"),
         "ANSIBLE_LOCALHOST_WARNING": "false", "ANSIBLE_NOCOLOR": "1", "ANSIBLE_LOCAL_TEMP": str(folder / "tmp"),

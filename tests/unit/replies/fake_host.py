@@ -14,7 +14,7 @@ import os
 import re
 import sys
 
-CLAIMED = "claimed.json"
+CLAIMED, MET = "claimed.json", "../met"
 
 
 def main(directory):
@@ -50,6 +50,8 @@ def answer(directory, name, given):
         claimed = load(directory, CLAIMED) or []
         return {**reply, "instances": reply["instances"] + claimed}
     if name == "host_facts":
+        if os.path.exists(os.path.join(directory, MET)):
+            reply = load(directory, "after.json")
         return {part: value for part, value in reply.items() if part == "ansible_facts" or given.get(part)}
     if name == "instance":
         return of_instance(reply, given)
@@ -92,7 +94,15 @@ def claim(directory, given):
 
 
 def migrate(directory, reply, given):
-    """Whatever the steps are, the move that was begun is where it was; refuse.json has the steps that fail here."""
+    """Whatever the steps are, the move that was begun is where it was; refuse.json has the steps that fail here, and
+    ended.json those that say, once or always, that the move has just ended: from then on after.json has the facts."""
+    ended = load(directory, "ended.json") or {}
+    if set(given.get("steps") or ()) & set(ended.get("steps", ())):
+        with open(os.path.join(directory, MET), "a", encoding="utf-8") as met:
+            if ended["always"] or not met.tell():
+                met.write("met\n")
+                error = {"code": "MigrationEnded", "message": "the move has just ended", "retryable": False}
+                return {"failed": True, "msg": "MigrationEnded: " + error["message"], "error": error}
     if set(given.get("steps") or ()) & set(load(directory, "refuse.json") or ()):
         error = {"code": "TestRefuses", "message": "%s refuses" % os.path.basename(directory), "retryable": True}
         return {"failed": True, "msg": "TestRefuses: " + error["message"], "error": error}

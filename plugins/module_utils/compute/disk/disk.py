@@ -73,14 +73,14 @@ def _data(disk):
     return Disk(name, name + ".qcow2", "qcow2", disk["size_gb"] * GIB, DATA, disk.get("bus"), disk["name"])
 
 
-def check_none(pool_path, uuid, host_uuid):
+def check_none(pool_path, uuid, name, host_uuid):
     """Refuse to begin a build if there are disks already: this build did not make them."""
     directory = paths.instance(pool_path, uuid)
     try:
         there = sorted(set(os.listdir(directory)) - {owner.FILE})
     except FileNotFoundError:
         return
-    owner.check(pool_path, uuid, host_uuid)
+    owner.check(pool_path, uuid, name, host_uuid)
     if there:
         raise DisksWithoutRecord(
             "%s has files of instance %s (%s), but no record of it. They were not touched"
@@ -172,12 +172,12 @@ def is_there(pool_path, uuid):
     return True
 
 
-def remove_all(pool_path, uuid, host_uuid):
+def remove_all(pool_path, uuid, name, host_uuid):
     """Remove the instance's directory with all in it. Return whether there was one.
 
     Raise DisksOfAnotherHost if a host other than ``host_uuid`` owns them: the storage is shared, they are no orphan.
     """
     if not is_there(pool_path, uuid):
         return False
-    owner.check(pool_path, uuid, host_uuid)
+    owner.check(pool_path, uuid, name, host_uuid)
     return paths.remove_directory(paths.instance(pool_path, uuid))

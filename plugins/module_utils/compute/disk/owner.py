@@ -36,20 +36,22 @@ def is_another(pool_path, uuid, host_uuid, of=paths.instance):
     return read(pool_path, uuid, of) not in (None, host_uuid)
 
 
-def check(pool_path, uuid, host_uuid, hint=None):
-    """Raise DisksOfAnotherHost if another host owns the disks."""
+def check(pool_path, uuid, name, host_uuid, hint=hints.disks_of_another_host):
+    """Raise DisksOfAnotherHost if another host owns the disks of the instance ``name``, None without a record of it."""
     if is_another(pool_path, uuid, host_uuid):
-        refuse(pool_path, uuid, hint)
+        refuse(pool_path, uuid, name, hint)
 
 
-def refuse(pool_path, uuid, hint=None):
+def refuse(pool_path, uuid, name, hint=hints.disks_of_another_host):
+    """``hint``: a function of the instance's name and the uuid of the host that owns the disks, None if nobody knows."""
+    whose = read(pool_path, uuid)
     raise DisksOfAnotherHost(
         "the disks of %s in %s belong to the host %s, which shares this storage. They were not touched"
-        % (uuid, paths.instance(pool_path, uuid), clean(read(pool_path, uuid) or "that nobody knows", 60)),
+        % (name or uuid, paths.instance(pool_path, uuid), clean(whose or "that nobody knows", 60)),
         field="pool",
         value=pool_path,
         rule="only the owner of the instance removes its disks or makes them again",
-        hint=hint or hints.disks_of_another_host(),
+        hint=hint(name, whose if is_uuid(whose) else None),
     )
 
 

@@ -74,7 +74,7 @@ def _make(instance, record, given_seed, left_off):
     record = instance.swap(record.replace(task_state="block_device_mapping"))
     instance.observe("build disks")
     definition.remove(instance.host.connection, instance.uuid, record)
-    disk.remove_all(host.pool_path, instance.uuid, instance.host.identify())
+    disk.remove_all(host.pool_path, instance.uuid, record.name, instance.host.identify())
     disk.build(host.pool_path, instance.uuid, spec, instance.host.identify(), instance.host.settings)
     instance.observe("build volumes")
     volume_files.make(instance.host, record)

@@ -45,6 +45,7 @@ def sweep(instance, record=None):
     instance.observe("delete domain")
     found = definition.remove(instance.host.connection, instance.uuid, record) or found
     instance.observe("delete disks")
+    name = record.name if record else None
     for pool_path in pools:
-        found = disk.remove_all(pool_path, instance.uuid, instance.host.identify()) or found
+        found = disk.remove_all(pool_path, instance.uuid, name, instance.host.identify()) or found
     return paths.remove_console_logs(instance.uuid) or found

@@ -49,8 +49,8 @@ def would_keep(instance, above):
     record = _read(instance)
     if record.phase != ACTIVE:
         raise _not_now(record, "keep")
-    hint = hints.keep_copy_with_disks()
-    owner.check(instance.host.pool_of(record), instance.uuid, instance.host.identify(), hint)
+    pool_path, host_uuid = instance.host.pool_of(record), instance.host.identify()
+    owner.check(pool_path, instance.uuid, record.name, host_uuid, hints.keep_copy_with_disks)
     return record.generation[0] <= above[0]  # a later epoch, since the other copy is still written to
 
 

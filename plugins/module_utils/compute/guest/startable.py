@@ -37,7 +37,7 @@ def check_owner(host, record):
     """Raise DisksOfAnotherHost if the disks are another host's, unless this one is taking them over."""
     pool_path = host.pool_of(record)
     if not _is_taking_over(pool_path, record):
-        owner.check(pool_path, record.uuid, host.identify())
+        owner.check(pool_path, record.uuid, record.name, host.identify())
 
 
 def check_unmade(host, record):
@@ -49,7 +49,7 @@ def check_unmade(host, record):
             hint=state_hints.restore_damaged_record(record.uuid),
         )
     if record.role == CLAIM:
-        disk.check_none(host.pool_of(record), record.uuid, host.identify())
+        disk.check_none(host.pool_of(record), record.uuid, record.name, host.identify())
 
 
 def own_disks(host, record):

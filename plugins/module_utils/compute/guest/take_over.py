@@ -83,10 +83,10 @@ def _check(host, record, source):
     if not disk.is_there(pool_path, record.uuid):
         raise DisksNotHere(
             "%s is not there: this host does not see the storage of %s" % (directory, record.name),
-            hint=take_over_hints.mount_or_give_up(record.name),
+            hint=take_over_hints.mount_or_give_up(record.name, source),
         )
     if owner.read(pool_path, record.uuid) != source:
-        owner.refuse(pool_path, record.uuid)
+        owner.refuse(pool_path, record.uuid, record.name)
     moving = sorted(name for name in os.listdir(directory) if move_files.is_kept_or_incoming(name))
     if moving:
         raise DisksUnfit(

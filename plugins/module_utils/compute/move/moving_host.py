@@ -64,7 +64,7 @@ class Effects(Guests):
         """Check that an existing guest answers, its disks and volumes are this host's, and nobody else uses them."""
         domain.check_answers(self.connection, record.uuid, record.name, self.host.identity["name"])
         others_jobs.check(self.connection, record, self.host.identity["name"])
-        owner.check(self.pool_path(record), record.uuid, self.host.identity["uuid"])
+        owner.check(self.pool_path(record), record.uuid, record.name, self.host.identity["uuid"])
         self._volumes(record).check_movable()
 
     def health(self, record):
@@ -85,7 +85,7 @@ class Effects(Guests):
 
     def check_owner(self, record):
         """Raise DisksOfAnotherHost if the disks on shared storage are another host's: then the record here is old."""
-        owner.check(self.pool_path(record), record.uuid, self.host.identity["uuid"])
+        owner.check(self.pool_path(record), record.uuid, record.name, self.host.identity["uuid"])
         self._volumes(record).check_attached()
 
     def check_side(self, record):
@@ -142,7 +142,7 @@ class Effects(Guests):
         if storage.is_shared(record) or owner.is_another(pool_path, record.uuid, host_uuid):
             disks.discard_older(pool_path, record)
         else:
-            disk.remove_all(pool_path, record.uuid, host_uuid)
+            disk.remove_all(pool_path, record.uuid, record.name, host_uuid)
         self._volumes(record).forget()
         paths.remove_console_logs(record.uuid)
 
@@ -154,7 +154,7 @@ class Effects(Guests):
         pool_path, host_uuid = self.pool_path(record), self.host.identity["uuid"]
         if storage.exists(pool_path, record.uuid):
             owner.write(pool_path, record.uuid, host_uuid)
-            disk.remove_all(pool_path, record.uuid, host_uuid)
+            disk.remove_all(pool_path, record.uuid, record.name, host_uuid)
         self._volumes(record).settle()
         self._volumes(record).forget_unfinished()
         volume.release(self.host.compute, record)

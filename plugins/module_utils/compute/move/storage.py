@@ -53,7 +53,7 @@ def check_side(pool_path, record):
     """Raise DisksOfAnotherHost if the disks are those of a host outside the move."""
     sides = [record.migration[side]["uuid"] for side in ("source", "destination")]
     if owner.read(pool_path, record.uuid) not in (None, *sides):
-        owner.refuse(pool_path, record.uuid)
+        owner.refuse(pool_path, record.uuid, record.name)
 
 
 def check_apart(pool_path, uuid, of=paths.instance):

@@ -72,7 +72,7 @@ def _from_copy(instance):
             hint=state_hints.restore_backup_of_record(instance.uuid),
         )
     host = instance.host
-    owner.check(host.pool_path(parts["spec"].get("pool")), instance.uuid, host.identify())
+    owner.check(host.pool_path(parts["spec"].get("pool")), instance.uuid, parts["spec"]["name"], host.identify())
     runs = domain.is_active(host.connection, instance.uuid)
     record = Record(
         role=OWN,

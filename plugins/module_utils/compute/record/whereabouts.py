@@ -8,10 +8,12 @@ from one that never existed, and another create would make a second one. So runs
 later runs ask. There are five kinds of notes, and none overwrites another:
 
 - known: that host was the owner, at this generation, as it said itself. A higher generation replaces it. It is removed
-  if the owner, or an owner of a later epoch, says that the instance is gone, or a person that the host is lost.
-- planned: a run meant to make the instance there. A run that saw the host answer without it removes it.
-- after: the epoch of the last owner that was given up as lost, or that was known when a plan was made: an owner of that
-  epoch may have a successor on a planned host, and the next one begins after it. A later owner removes it.
+  if the owner, or an owner of a later epoch, says that the instance is gone. A person who says that a host is lost says
+  it for one run: what it had stays known until another host has it.
+- planned: a run meant to make the instance there. A run that saw the host answer without it removes it, or one that
+  was told that the host is lost and made the instance elsewhere.
+- after: the epoch of the last owner that was known when a plan was made: an owner of that epoch may have a successor on
+  a planned host, and the next one begins after it. A later owner removes it.
 - gone: this host itself removed the instance it owned, at this generation.
 - left: a move took the instance away from this host, at this generation: who says that it was here before is outdated.
 """
@@ -74,21 +76,9 @@ class Notes:
         if epoch_before > self.after.get(uuid, 0):
             self.after[uuid] = epoch_before
 
-    def drop_host(self, host_uuid):
-        """Remove all notes about a host that is lost for good, but for the epochs of what it owned."""
-        for uuid, note in self.known.items():
-            if note[0] == host_uuid:
-                self.begin_after(uuid, note[1])
-        self.known = {uuid: note for uuid, note in self.known.items() if note[0] != host_uuid}
-        for uuid, plans in list(self.planned.items()):
-            for plan in [plan for plan in plans if plan[0] == host_uuid]:
-                self.drop_plan(uuid, *plan)
-
     def take_in(self, told: Dict[str, Any]) -> None:
         """Take in what a run tells, see ``remember``."""
         self.names.update(told.get("hosts") or {})
-        for host_uuid in told.get("lost") or ():
-            self.drop_host(host_uuid)
         for host_uuid, owned in (told.get("known") or {}).items():
             for uuid, generation in owned.items():
                 self.learn(uuid, host_uuid, generation)
@@ -209,7 +199,7 @@ def remember(store, told: Dict[str, Any]) -> bool:
 
     ``hosts`` {host uuid: inventory name}; ``known`` {host uuid: {uuid: [epoch, n]}}, what each host owns; ``gone`` the
     same for what each host says it has removed; ``planned`` and ``ended`` [{uuid, host_uuid, run}]; ``after`` {uuid:
-    epoch} of the last known owners of what is planned; ``lost`` [host uuids].
+    epoch} of the last known owners of what is planned.
     """
     return _change(store, lambda notes: notes.take_in(told))
 

@@ -14,17 +14,18 @@ H1 = "4c4c4544-0042-3510-8052-b4c04f4a3231"
 
 
 @pytest.mark.parametrize(
-    "owner, done, told",
+    "owner, done, lost, told",
     [
-        (H1, {"changed": True}, {"gone": {H1: {"u": [1, 7]}}}),
-        (H1, {"failed": True}, None),
-        (H1, {"unreachable": True}, None),
-        (H1, None, None),
-        (None, {"changed": True}, None),
+        (H1, {"changed": True}, False, {"gone": {H1: {"u": [1, 7]}}}),
+        (H1, {"failed": True}, False, None),
+        (H1, {"unreachable": True}, False, None),
+        (H1, None, False, None),
+        (None, {"changed": True}, False, None),
+        (H1, None, True, {"gone": {H1: {"u": [1, 7]}}, "after": {"u": 1}}),
     ],
-    ids=["deleted", "failed", "its host fell silent", "never tried", "nobody remembers an owner"],
+    ids=["deleted", "failed", "its host fell silent", "never tried", "nobody remembers an owner", "lost with its host"],
 )
-def test_hosts_are_told_of_what_was_deleted_and_of_nothing_else(owner, done, told, monkeypatch):
+def test_hosts_are_told_of_what_was_deleted_and_of_nothing_else(owner, done, lost, told, monkeypatch):
     asked = {}
 
     def run_on(hosts, module, arguments, *_limits):
@@ -32,8 +33,8 @@ def test_hosts_are_told_of_what_was_deleted_and_of_nothing_else(owner, done, tol
         return {host: {"changed": False} for host in hosts}
 
     monkeypatch.setattr(delegates, "run_on", run_on)
-    instance = {"uuid": "u", "hosts": ["h1"], "after": [1, 7], "owner": owner}
-    located = {"instances": {"web-1": instance}, "found": ["web-1"], "moving": [], "errors": {}}
+    instance = {"uuid": "u", "hosts": [] if lost else ["h1"], "after": [1, 7], "owner": owner, "given_up": lost}
+    located = {"instances": {"web-1": instance}, "found": [] if lost else ["web-1"], "moving": [], "errors": {}}
     controller = Controller(
         {"kvm_hosts": ["h1", "h2"], "vms": ["web-1"]}, facts={"localhost": {"berth_located": located}}
     )

@@ -364,6 +364,7 @@ def test_what_the_host_remembers_of_instances_is_told_to_the_others_first(fleet,
         "known": {UUIDS["kvm1"]: {WEB: [1, 4]}},
         "gone": {UUIDS["kvm3"]: {WEB: [1, 5]}},
         "after": {WEB: 1},
+        "planned": [],
     }
     assert kvms.asked[:2] == [(host, "rescan", {"told": told}) for host in ("kvm1", "kvm2")]
 

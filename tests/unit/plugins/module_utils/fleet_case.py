@@ -160,7 +160,7 @@ class Fleet:
         hosts = {name: {"uuid": uuid} for name, uuid in fleet.uuids().items()}
         hosts.update({name: {"reason": reason} for name, reason in fleet.verdicts.items()})
         digests = {name: report.get("digests") for name, report in reports.items()}
-        plan = rounds.new_plan(run, instances, hosts, 3, telling.whereabouts(fleet, lost))
+        plan = rounds.new_plan(run, instances, hosts, 3, telling.whereabouts(fleet))
         tokens = ("%s-%04d" % (run, number) for number in itertools.count())
         if instance["state"] != rounds.CLAIMING:
             for name, told in lacking(plan["told"], digests).items():
@@ -234,6 +234,19 @@ class Fleet:
     def silence(self, *names):
         for name, host in self.hosts.items():
             host.up = name not in names
+
+
+def moved(fleet, source, destination, writes=0):
+    """A move that is confirmed: only its two sides know of it. ``writes``: of the source after it let go."""
+    here, there = fleet.hosts[source], fleet.hosts[destination]
+    record, epoch = here.record(), here.record().generation[0] + 1
+    whereabouts.handed_over(
+        here.store, record.replace(generation=[epoch, writes]), {"uuid": there.uuid, "name": destination}
+    )
+    shutil.rmtree(os.path.join(here.store.state_dir, "instances", WEB))
+    here.runs = here.domain = False
+    there.store.restore(record.replace(generation=[epoch, 1]))
+    there.runs = there.domain = True
 
 
 SUBSETS = [names for size in (1, 2, 3) for names in itertools.combinations(NAMES, size)]

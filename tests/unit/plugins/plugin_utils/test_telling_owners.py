@@ -13,7 +13,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.record.whereabou
 from ansible_collections.berth.kvm.plugins.plugin_utils import telling_owners
 
 WEB = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
-TOLD = {"hosts": {"id-2": "h2"}, "known": {"id-2": {WEB: [2, 1]}}, "gone": {}, "lost": []}
+TOLD = {"hosts": {"id-2": "h2"}, "known": {"id-2": {WEB: [2, 1]}}, "gone": {}}
 
 
 def digests(told):

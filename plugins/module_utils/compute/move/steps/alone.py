@@ -17,7 +17,7 @@ def reclaim(host, uuid, token, peer=None, lost=False, **_ignored):
 
     The generation is as if the destination had given it back, so it is higher than any that the destination may
     have."""
-    record = existing(host, uuid)
+    record = existing(host, uuid, token["op"])
     if is_past(record, token["op"], (OWN, RESTORING)) or (record.role == OWN and record.op is None):
         return False
     if not is_past(record, token["op"], (OUT, KEEP)):

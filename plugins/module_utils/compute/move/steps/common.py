@@ -139,6 +139,11 @@ def has_just_ended(uuid):
     return MigrationEnded("the move of %s has just ended" % uuid, hint=hints.run_again())
 
 
+def is_at_rest_since(host, record, op):
+    """Whether this move has ended, with the instance on this host."""
+    return (record.role, record.op) == (OWN, None) and host.store.is_buried(op)
+
+
 def is_past(record, op, *states):
     """Whether the record of this move is already in one of the (role, phase) ``states``."""
     return record is not None and record.op == op and (record.role, record.phase) in states
@@ -146,8 +151,7 @@ def is_past(record, op, *states):
 
 def has_ended(host, record, op):
     """Whether this move was confirmed and has ended, with the instance on this host."""
-    ended = record is not None and (record.role, record.op) == (OWN, None) and host.store.is_buried(op)
-    return ended and last_move(record) == CONFIRMED
+    return record is not None and is_at_rest_since(host, record, op) and last_move(record) == CONFIRMED
 
 
 def is_taken_over(host, record, op):

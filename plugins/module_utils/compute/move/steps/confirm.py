@@ -48,7 +48,7 @@ def confirm(host, uuid, token, peer=None, lost=False, when_due=False, crashed=Fa
     first. Confirm a crashed guest only with ``crashed``. With ``when_due``, confirm only if this host's window is over.
 
     If the source is lost, a revert that was not given back cannot continue, so the guest continues here."""
-    record = existing(host, uuid)
+    record = existing(host, uuid, token["op"])
     if has_ended(host, record, token["op"]):
         return False
     if when_due and record.phase == RESIZED and confirm_in(host, record) != 0:

@@ -8,14 +8,26 @@ from __future__ import annotations
 from ....model import migration as names
 from ....model.lifecycle import ERASING, IN, KEEP, OUT, OWN, REVERTED
 from ....model.move_errors import InstanceInvalidState, MigrationConflict, MigrationNotReady
-from .common import after, attempt_of, existing, moved, next_epoch, put, without_the_other
+from .common import (
+    after,
+    attempt_of,
+    existing,
+    has_just_ended,
+    is_at_rest_since,
+    moved,
+    next_epoch,
+    put,
+    without_the_other,
+)
 from .fencing import fenced
 
 
 def erase(host, uuid, token, peer=None, lost=False, changed_disks=False, **_ignored):
     """On the host that owns the instance, or would next: write that, then remove guest and disks. Nobody can continue
     the move, and no other step leaves this phase. The record stays until the other side holds nothing."""
-    record = existing(host, uuid)
+    record = existing(host, uuid, token["op"])
+    if is_at_rest_since(host, record, token["op"]):
+        raise has_just_ended(uuid)
     seen = (peer.get("role"), peer.get("op"), peer.get("phase")) if peer else None
     let_go = {IN: (OUT, token["op"], KEEP), OUT: (OUT, token["op"], REVERTED)}
     if record.op != token["op"] or not (lost or record.role == OWN or seen == let_go.get(record.role)):

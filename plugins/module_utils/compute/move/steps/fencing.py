@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from ....model import hints
 from ....model.move_errors import MigrationConflict, MigrationFenced
-from .common import attempt_of, existing
+from .common import attempt_of, existing, has_just_ended, is_at_rest_since
 
 
 def fenced(host, uuid, token, roles):
     """Return the record, if it has one of ``roles`` in this move and no later run has taken the move over."""
     record = existing(host, uuid, token["op"])
+    if is_at_rest_since(host, record, token["op"]):
+        raise has_just_ended(uuid)
     if record.op != token["op"] or record.role not in roles:
         raise MigrationConflict(
             "%s on %s is %s of the operation %s" % (uuid, host.identity["name"], record.role, record.op),

@@ -13,7 +13,7 @@ from .fencing import fenced
 
 def abort(host, uuid, token, peer=None, **_ignored):
     """On the source: nobody else can continue this move; stop all copying for it."""
-    record = existing(host, uuid)
+    record = existing(host, uuid, token["op"])
     if record.role == OWN and record.op is None:
         return False
     if record.op != token["op"] or record.role != OWN or record.phase not in (RESIZING, FROZEN, RESTORING):

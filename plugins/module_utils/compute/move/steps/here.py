@@ -44,7 +44,7 @@ def resize_here(host, uuid, token, peer=None, **_ignored):
 
 def restore_here(host, uuid, token, peer=None, stop_timeout=60, **_ignored):
     """Go back to the kept disks and the old flavor; also gives up an unfinished resize."""
-    record = existing(host, uuid)
+    record = existing(host, uuid, token["op"])
     if record.role == OWN and (record.op is None or record.phase == RESTORING):
         return False
     if record.op != token["op"] or record.role != OWN or record.phase == CONFIRMING:

@@ -33,7 +33,7 @@ def revert(host, uuid, token, peer=None, stop_timeout=60, revert_volumes=False, 
         return False
     if not peer or (peer["role"], peer["op"], peer["phase"]) != (OUT, token["op"], KEEP):
         raise InstanceNotResized(uuid, hint=hints.no_copy_to_revert_to())
-    record = existing(host, uuid)
+    record = existing(host, uuid, token["op"])
     host.effects.check_disks(record)
     if not revert_volumes:
         _check_no_volume_written(record)

@@ -159,17 +159,17 @@ def test_a_link_in_place_of_the_directory_is_refused(pool, image, tmp_path):
     with pytest.raises(StateUnsafe):
         disk.build(pool, UUID, spec(image), HOST, allowed(tmp_path))
     with pytest.raises(StateUnsafe):
-        disk.remove_all(pool, UUID, HOST)
+        disk.remove_all(pool, UUID, "web1", HOST)
 
 
 @needs_qemu_img
 def test_removing_the_disks_leaves_no_directory_and_follows_no_link(pool, image, tmp_path):
     disk.build(pool, UUID, spec(image), HOST, allowed(tmp_path))
     os.symlink(image["url"], os.path.join(pool, "instances", UUID, "extra"))
-    assert disk.remove_all(pool, UUID, HOST) is True
+    assert disk.remove_all(pool, UUID, "web1", HOST) is True
     assert os.listdir(os.path.join(pool, "instances")) == []
     assert os.path.exists(image["url"])
-    assert disk.remove_all(pool, UUID, HOST) is False
+    assert disk.remove_all(pool, UUID, "web1", HOST) is False
 
 
 @needs_qemu_img
@@ -183,7 +183,7 @@ def test_disks_of_another_host_are_neither_removed_nor_made_anew(pool, image, tm
         allowed(tmp_path),
     )
     with pytest.raises(DisksOfAnotherHost, match="22222222-"):
-        disk.remove_all(pool, UUID, HOST)
+        disk.remove_all(pool, UUID, "web1", HOST)
     assert sorted(os.listdir(os.path.join(pool, "instances", UUID))) == ["owner", "root.qcow2"]
 
 

@@ -53,20 +53,21 @@ def test_an_instance_without_disks_here_is_nobodys(pool):
 
 
 def test_disks_of_another_host_are_named_with_their_owner(pool):
-    owner.check(pool, WEB, MINE)
+    owner.check(pool, WEB, "web1", MINE)
     owner.write(pool, WEB, OTHER)
     with pytest.raises(DisksOfAnotherHost, match=OTHER) as refused:
-        owner.check(pool, WEB, MINE)
-    assert refused.value.hint == hints.disks_of_another_host()
+        owner.check(pool, WEB, "web1", MINE)
+    assert refused.value.hint == hints.disks_of_another_host("web1", OTHER)
+    assert "take_over --limit web1 -e berth_lost_hosts=%s" % OTHER in refused.value.hint
 
 
 def test_disks_of_another_host_are_not_removed_and_ones_own_are(pool):
     owner.write(pool, WEB, OTHER)
     with pytest.raises(DisksOfAnotherHost):
-        disk.remove_all(pool, WEB, MINE)
+        disk.remove_all(pool, WEB, "web1", MINE)
     assert files(pool) == ["owner", "root.qcow2"]
     owner.write(pool, WEB, MINE)
-    assert (disk.remove_all(pool, WEB, MINE), files(pool)) == (True, None)
+    assert (disk.remove_all(pool, WEB, "web1", MINE), files(pool)) == (True, None)
 
 
 def test_a_pool_with_an_instance_of_another_host_is_told_from_one_without(pool):

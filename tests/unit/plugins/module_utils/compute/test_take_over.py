@@ -42,6 +42,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.record.volume_st
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints, take_over_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 
+THIRD = "33333333-3c6e-5d59-9d0b-3a1c9d7f1e2a"
 LIVING = "22222222-3c6e-5d59-9d0b-3a1c9d7f1e2a"
 ON = ("active", None, "running", True)
 STEPS = ["take over", "start define", "start permit", "start guest", "start done"]
@@ -237,8 +238,8 @@ def test_what_was_in_a_move_waits_for_its_host(lost, living):
 
 
 def test_disks_of_a_third_host_or_of_nobody_are_not_taken(lost, living):
-    owner.write(str(lost.host.pool), lost.uuid, "33333333-3c6e-5d59-9d0b-3a1c9d7f1e2a")
-    assert refused(living, DisksOfAnotherHost).hint == hints.disks_of_another_host()
+    owner.write(str(lost.host.pool), lost.uuid, THIRD)
+    assert refused(living, DisksOfAnotherHost).hint == hints.disks_of_another_host("web1", THIRD)
     os.unlink(lost.root.parent / "owner")
     living.claim()
     refused(living, DisksOfAnotherHost)
@@ -252,7 +253,7 @@ def test_a_host_that_does_not_see_the_storage_says_that_another_may(lost, living
     with pytest.raises(DisksNotHere) as told:
         run(other)
     assert told.value.retryable and other.record is None
-    assert told.value.hint == take_over_hints.mount_or_give_up("web1")
+    assert told.value.hint == take_over_hints.mount_or_give_up("web1", lost.host.uuid)
     if follow == "mount":
         assert run(living) is True and living.state() == ON
     else:

@@ -94,12 +94,6 @@ def test_what_an_earlier_owner_had_went_with_the_instance_of_its_last_owner(stor
     assert known(store) is None
 
 
-def test_a_lost_host_is_forgotten_and_the_others_are_not(store):
-    tell(store, known={H1: {WEB: [1, 7]}}, planned=[plan(H1, "r1"), plan(H2, "r2")])
-    tell(store, lost=[H1])
-    assert (known(store), planned(store)) == (None, [("kvm2", "r2")])
-
-
 def test_plans_of_two_runs_stand_side_by_side(store):
     tell(store, planned=[plan(H1, "r1")])
     tell(store, planned=[plan(H2, "r2")])

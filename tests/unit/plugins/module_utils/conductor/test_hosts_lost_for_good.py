@@ -9,10 +9,9 @@ import contextlib
 import itertools
 
 import pytest
-from fleet_case import WEB, Fleet
+from fleet_case import SUBSETS, WEB, Fleet
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.record import whereabouts
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import errors, locate, recovery
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import errors, locate, recovery, telling
 
 
 def test_a_host_that_is_lost_for_good_is_replaced_and_owns_nothing_when_it_is_back(fleet):
@@ -67,17 +66,83 @@ def test_a_host_that_was_given_up_and_is_back_has_its_instance_when_the_run_that
         assert fleet.run() is None and fleet.owners() == ["h1"], stop
 
 
-def test_what_a_lost_host_had_is_made_anew_after_its_epoch_also_when_another_run_gave_the_host_up(fleet):
-    """A run over other instances has all hosts forget what the lost one owned."""
-    assert fleet.run() is None
-    home = fleet.hosts["h1"]
-    home.store.compare_and_swap(home.record(), home.record().next())
+def failed_run_without(fleet, lost):
+    """A run with ``lost`` that finds no room; the person was wrong, and what the host has runs on."""
+    fleet.silence(lost)
+    for host in fleet.hosts.values():
+        host.full = True
+    assert fleet.run(prefer=("h2", "h3"), lost=[lost]) is not None
+    for host in fleet.hosts.values():
+        host.full = False
+
+
+@pytest.mark.parametrize("silent", SUBSETS, ids="+".join)
+def test_a_failed_run_that_gave_a_host_up_lets_no_later_run_make_a_second_one(fleet, silent):
+    assert fleet.run() is None and fleet.owners() == ["h1"]
+    failed_run_without(fleet, "h1")
+    fleet.silence(*silent)
+    for prefer in (("h2", "h3", "h1"), ("h3", "h2", "h1")):
+        fleet.run(prefer=prefer)
     fleet.silence("h1")
-    home.runs = False  # switched off, as the person said
+    assert fleet.run(prefer=("h2", "h3")) == "InstanceUnknown", "only a person can give it up, once more"
+    assert fleet.owners() == ["h1"]
+    fleet.silence()
+    assert fleet.run() is None and fleet.owners() == ["h1"]
+
+
+@pytest.mark.parametrize("silent", SUBSETS, ids="+".join)
+def test_a_run_that_gave_a_host_up_and_was_killed_before_it_made_anything_lets_no_later_run_make_a_second_one(
+    tmp_path, silent
+):
+    for stop in itertools.count(1):
+        fleet = Fleet(tmp_path / str(stop))
+        assert fleet.run() is None
+        fleet.silence("h1")
+        list(itertools.islice(fleet.create(prefer=("h2", "h3"), lost=["h1"]), stop))
+        if fleet.hosts["h2"].runs:
+            assert stop > 5
+            return
+        fleet.silence(*silent)
+        for prefer in (("h2", "h3", "h1"), ("h3", "h2", "h1")):
+            fleet.run(prefer=prefer)
+        fleet.silence("h1")
+        assert fleet.run(prefer=("h2", "h3")) == "InstanceUnknown" and fleet.owners() == ["h1"]
+
+
+def test_a_run_over_other_instances_that_gave_a_host_up_lets_no_later_run_make_this_one_anew(fleet):
+    assert fleet.run() is None
+    fleet.silence("h1")
+    told = telling.whereabouts(fleet.read())
     for name in ("h2", "h3"):
-        fleet.hosts[name].rescan((), {"lost": ["id-h1"]})
-    assert fleet.run(prefer=("h2", "h3")) is None and fleet.owners() == ["h2"]
-    assert fleet.hosts["h2"].record().generation > home.record().generation
-    assert all(note["after"] == 0 for note in whereabouts.recall(fleet.hosts["h3"].store, [WEB]).values())
-    fleet.silence("h2")
-    assert fleet.run() == "RecordOutdated" and fleet.owners() == ["h2"]
+        fleet.hosts[name].rescan((), told)
+    assert fleet.run(prefer=("h2", "h3")) == "InstanceUnknown" and fleet.owners() == ["h1"]
+
+
+def test_what_was_made_on_a_lost_host_that_nobody_heard_of_is_old_when_that_host_is_back(tmp_path):
+    """The run that made it there was killed before it told so: the others know its plan alone."""
+    for stop in itertools.count(1):
+        fleet = Fleet(tmp_path / str(stop))
+        done = list(itertools.islice(fleet.create(), stop))
+        home = fleet.hosts["h1"]
+        if home.record() and home.record().role == "OWN":
+            for _write in range(5):
+                home.store.compare_and_swap(home.record(), home.record().next())
+            fleet.silence("h1")
+            home.runs = False  # switched off, as the person said
+            assert fleet.run(prefer=("h2", "h3"), lost=["h1"]) is None and fleet.owners() == ["h2"], stop
+            assert fleet.hosts["h2"].record().generation[0] > home.record().generation[0], stop
+            fleet.silence("h2")
+            assert fleet.run() == "RecordOutdated" and fleet.owners() == ["h2"], stop
+        if len(done) < stop:
+            return
+
+
+def test_once_it_is_made_elsewhere_nobody_asks_for_the_lost_host_any_more(fleet):
+    """Neither its record there nor a plan to make it there stands in the way after a delete."""
+    list(itertools.islice(fleet.create(), 7))
+    assert not fleet.hosts["h1"].record() or fleet.hosts["h1"].record().role == "CLAIM"
+    fleet.silence("h1")
+    assert fleet.run(prefer=("h2", "h3")) == "InstanceUnknown", "it may have been made there"
+    assert fleet.run(prefer=("h2", "h3"), lost=["h1"]) is None and fleet.owners() == ["h2"]
+    assert fleet.delete() == ["h2"]
+    assert fleet.run(prefer=("h3", "h2")) is None and fleet.owners() == ["h3"]

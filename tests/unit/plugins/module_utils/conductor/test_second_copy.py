@@ -10,7 +10,7 @@ import os
 import shutil
 
 import pytest
-from fleet_case import HAPPENINGS, WEB, record_and_domain_lost, record_lost, unmounted
+from fleet_case import HAPPENINGS, WEB, moved, record_and_domain_lost, record_lost, unmounted
 from records import plant
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import state_directory, whereabouts
@@ -27,19 +27,6 @@ from ansible_collections.berth.kvm.plugins.module_utils.model import (
     hints,
     state_hints,
 )
-
-
-def moved(fleet, source, destination, writes=0):
-    """A move that is confirmed: only its two sides know of it. ``writes``: of the source after it let go."""
-    here, there = fleet.hosts[source], fleet.hosts[destination]
-    record, epoch = here.record(), here.record().generation[0] + 1
-    whereabouts.handed_over(
-        here.store, record.replace(generation=[epoch, writes]), {"uuid": there.uuid, "name": destination}
-    )
-    shutil.rmtree(os.path.join(here.store.state_dir, "instances", WEB))
-    here.runs = here.domain = False
-    there.store.restore(record.replace(generation=[epoch, 1]))
-    there.runs = there.domain = True
 
 
 def test_where_an_instance_was_moved_to_is_known_to_all_after_the_next_run_of_create(fleet):

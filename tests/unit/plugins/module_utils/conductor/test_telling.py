@@ -37,12 +37,8 @@ PLANS = some.lists(
 
 @some.composite
 def tellings(draw):
-    """What a run may tell: it gives up none of the hosts that it has read."""
     names = draw(NAMES)
-    lost = draw(some.lists(some.sampled_from(HOSTS), max_size=1))
-    for host in lost:
-        del names[host]
-    told = {"hosts": names, "known": {}, "gone": {}, "lost": lost, "planned": draw(PLANS), "ended": draw(PLANS)}
+    told = {"hosts": names, "known": {}, "gone": {}, "planned": draw(PLANS), "ended": draw(PLANS)}
     told["planned"] = [plan for plan in told["planned"] if plan["host_uuid"] in names]
     for instance, (host, generation) in draw(OWNERS).items():
         if host in names:
@@ -82,7 +78,7 @@ def test_a_host_remembers_the_same_whether_it_is_told_everything_or_what_it_does
 
 def fleet_told(hosts=30, instances=20):
     owners = {"host-%d" % host: {str(uuid.uuid4()): [1, 4] for _each in range(instances)} for host in range(hosts)}
-    return {"hosts": {host: host + "-name" for host in owners}, "known": owners, "gone": {}, "lost": []}
+    return {"hosts": {host: host + "-name" for host in owners}, "known": owners, "gone": {}}
 
 
 def renamed(told):
@@ -116,15 +112,10 @@ def deleted(told):
     told["gone"]["host-1"] = {told["known"]["host-1"].popitem()[0]: [1, 5]}
 
 
-def given_up(told):
-    told["lost"] = ["host-1"]
-    del told["known"]["host-1"], told["hosts"]["host-1"]
-
-
 CHANGES = (renamed, written_again, made_anew, moved, moved_back_to_where_it_was_at_the_same_generation)
 
 
-@pytest.mark.parametrize("change", [*CHANGES, created, deleted, given_up], ids=lambda change: change.__name__)
+@pytest.mark.parametrize("change", [*CHANGES, created, deleted], ids=lambda change: change.__name__)
 def test_each_change_since_the_host_was_told_reaches_it(change):
     told, notes = fleet_told(hosts=3, instances=5), Notes()
     notes.take_in(told)
@@ -141,7 +132,7 @@ def test_a_host_that_remembers_everything_is_told_of_the_plans_alone():
     notes.take_in(told)
     planned = [{"uuid": "dd", "host_uuid": "host-3", "run": "r-1"}]
     own = Telling({**told, "planned": planned}).to(notes.digests())
-    assert own == {"hosts": {"host-3": "host-3-name"}, "known": {}, "gone": {}, "lost": [], "planned": planned}
+    assert own == {"hosts": {"host-3": "host-3-name"}, "known": {}, "gone": {}, "planned": planned}
 
 
 def test_of_one_change_a_host_is_told_a_small_part():
@@ -177,4 +168,4 @@ def test_hosts_are_told_who_owns_what_and_no_claims():
     ]
     fleet = read_fleet({"h1": {"document": {"uuid": "id-h1", "instances": held}}}, dict)
     told = telling.whereabouts(fleet)
-    assert told == {"hosts": {"id-h1": "h1"}, "known": {"id-h1": {"a": [1, 7]}}, "gone": {}, "lost": []}
+    assert told == {"hosts": {"id-h1": "h1"}, "known": {"id-h1": {"a": [1, 7]}}, "gone": {}}

@@ -323,3 +323,31 @@ def test_every_label_is_said_of_the_same_steps_wherever_it_stands():
     legs = [leg for sequence in sequences.SEQUENCES.values() for leg in sequence.legs]
     sides = {(leg.label, leg.side) for leg in legs}
     assert len({label for label, _side in sides}) == len(sides)
+
+
+# ---- the move had ended before this run took it up -------------------------------------------------------------------
+
+
+def test_a_move_that_has_ended_since_the_run_looked_is_looked_at_again_and_nothing_is_given_up():
+    walk = Walk.begin(move("confirm"))
+    walk.failed("MigrationEnded: it has just ended", ended=True)
+    assert (walk.turn(), walk.met_end, walk.gives_up) == (None, True, False)
+
+
+def test_what_was_only_to_be_ended_has_not_failed_if_it_has_ended():
+    walk = Walk.begin(move("abort", settles=True))
+    walk.failed("MigrationEnded: it has just ended", ended=True)
+    assert (walk.turn(), walk.failure) == (None, None)
+
+
+def test_a_second_look_is_the_last_one():
+    walk = Walk.begin(move("confirm", again=True))
+    walk.failed("MigrationEnded: it has just ended", ended=True)
+    assert (walk.turn(), walk.met_end, walk.failure) == (None, False, "MigrationEnded: it has just ended")
+
+
+def test_a_move_that_this_run_has_taken_up_is_given_up_by_it():
+    walk = Walk.begin(move())
+    answer(walk)
+    walk.failed("MigrationEnded: the claim was given up", ended=True)
+    assert (walk.met_end, walk.gives_up) == (False, True)
