@@ -115,7 +115,7 @@ class ActionModule(ControllerAction):
         hosts, noted = FIND.get(method, locate)(fleet, name, uuid, lost_hosts(run_variables)), fleet.notes_on(uuid)
         if method != "recover_record":
             hosts = fleet.failed_on(uuid) + hosts
-        known, answers = noted.known, fleet.answers(lost_hosts(run))
+        known, answers = noted.known, fleet.answers(lost_hosts(run_variables))
         given_up = known is not None and not answers.counts(known)
         owner = known.host_uuid if known else None
         return {"hosts": hosts, "after": list(noted.latest), "owner": owner, "given_up": given_up}

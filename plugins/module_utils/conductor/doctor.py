@@ -21,7 +21,7 @@ from ..model.nova_states import POWERING_OFF, SPAWNING
 from ..placement.text import table
 from . import drift, filter_drift, free_volumes, silence, unconfirmed, volumes
 from .fleet import Fleet, Place
-from .locate import is_moving
+from .locate import is_moving, stray_hint
 
 ERROR, WARNING, NOTE = "error", "warning", "note"
 SEVERITIES = (ERROR, WARNING, NOTE)
@@ -228,17 +228,25 @@ def _clocks(case: Case) -> Iterator[Finding]:
 
 
 def _left(case: Case) -> Iterator[Finding]:
-    """Hosts that are no longer in the inventory but hold instances, as other hosts remember."""
-    known = set(case.fleet.uuids().values()) | set(case.fleet.faults)
-    held: Dict[str, List[str]] = {}
+    """Hosts that are no longer in the inventory but hold instances, as other hosts remember, and hosts under whose names
+    another machine answers now."""
+    known, answers = set(case.fleet.uuids().values()) | set(case.fleet.faults), case.fleet.answers()
+    held: Dict[Tuple[str, str], List[str]] = {}
     for uuid in sorted({uuid for notes in case.fleet.notes.values() for uuid in notes}):
-        noted = case.fleet.notes_on(uuid)
-        if noted.known and noted.known.host_uuid not in known and noted.known.host not in case.inventory:
+        owner = case.fleet.notes_on(uuid).known
+        if owner and owner.host_uuid not in known and (owner.host not in case.inventory or answers.is_replaced(owner)):
             if not any(place["role"] == OWN for place in case.fleet.places.get(uuid, ())):
-                held.setdefault(noted.known.host, []).append(case.name(uuid))
-    for host, names in held.items():
-        text = "it is not in the inventory any more, and holds %s" % ", ".join(sorted(names))
-        yield Finding("HostLeftInventory", ERROR, host, text, hints.bring_back_or_lost([host]))
+                held.setdefault((owner.host, owner.host_uuid), []).append(case.name(uuid))
+    for (host, host_uuid), names in held.items():
+        if host in case.inventory:
+            text = "another machine answers here than the one that had %s (it was host %s)" % (
+                ", ".join(sorted(names)),
+                host_uuid,
+            )
+            yield Finding("HostReplaced", ERROR, host, text, fleet_hints.replaced(host, host_uuid))
+        else:
+            text = "it is not in the inventory any more, and holds %s" % ", ".join(sorted(names))
+            yield Finding("HostLeftInventory", ERROR, host, text, hints.bring_back_or_lost([host]))
 
 
 def _strays(case: Case) -> Iterator[Finding]:
@@ -247,7 +255,7 @@ def _strays(case: Case) -> Iterator[Finding]:
             if stray["managed"]:
                 name, host = case.in_inventory.get(uuid) or stray["name"], stray["host"]
                 text = "libvirt has a guest of berth that has no record"
-                yield Finding("DomainWithoutRecord", ERROR, host, text, state_hints.restore_record(name, host), name)
+                yield Finding("DomainWithoutRecord", ERROR, host, text, stray_hint(case.fleet, name, uuid, stray), name)
 
 
 def _instances(case: Case) -> Iterator[Finding]:

@@ -16,7 +16,7 @@ from ..model.nova_states import ALIVE
 from . import silence
 from .errors import DuplicateRuns, InstanceMoving, InstanceUnknown
 from .fleet import Fleet, Place
-from .locate import generation_of, is_moving
+from .locate import generation_of, is_later, is_moving
 
 FIELD = "berth_keep_on"
 
@@ -41,7 +41,7 @@ def choose(fleet: Fleet, name: str, uuid: str, stays: str, confirmed: bool, lost
     if not others:
         _check_all_answered(fleet, name, stays, lost)
         return Choice(stays, [], [])
-    _check_still(name, owners)
+    _check_still(name, stays, owners)
     running = sorted(host for host, place in owners.items() if place["power_state"] in ALIVE)
     if len(running) > 1 and not confirmed:
         raise DuplicateRuns(
@@ -62,10 +62,12 @@ def _check_all_answered(fleet: Fleet, name: str, stays: str, lost: Collection[st
         )
 
 
-def _check_still(name: str, owners: Dict[str, Place]) -> None:
+def _check_still(name: str, stays: str, owners: Dict[str, Place]) -> None:
+    """Only a copy at rest is set aside. One in a move stays if it is later than all others: nothing is written to it then."""
     for host, place in sorted(owners.items()):
-        if is_moving(place):
+        later = is_later(place, (other for other in owners.values() if other is not place))
+        if is_moving(place) and not (later and host == stays):
             raise InstanceMoving(
                 "The copy of %s on %s is in %s" % (name, host, place["phase"]),
-                hint=hints.confirm_or_revert_left(name, host),
+                hint=(hints.keep_what_moves if later else hints.confirm_or_revert_left)(name, host),
             )

@@ -10,10 +10,11 @@ import dataclasses
 from typing import Collection, Iterable, List, Tuple
 
 from ..model import hints, state_hints
+from ..model.errors import BerthError
 from ..model.lifecycle import CLAIM, MOVING, OWN
 from . import notes, silence, unconfirmed
 from .errors import DomainWithoutRecord, DuplicateInstance, InstanceMoving, InstanceUnknown
-from .fleet import Fleet, Place
+from .fleet import Fleet, Place, Stray
 from .found_nowhere import check_absent
 from .locks import lock_of
 
@@ -54,7 +55,7 @@ def locate_to_take_back(fleet: Fleet, name: str, uuid: str, lost_hosts: Collecti
     places = fleet.places.get(uuid, [])
     strays = [stray["host"] for stray in fleet.strays.get(uuid, ()) if stray["managed"]]
     if any(is_moving(place) for place in places):
-        raise _moving(name, uuid, places)
+        raise _moving_without_record(fleet, name, uuid, strays) if strays else _moving_behind(fleet, name, uuid, places)
     here = [place["host"] for place in places] + strays
     if len(here) > 1:
         hint = (
@@ -85,15 +86,19 @@ def holders(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[str] = ()
     if moving:
         raise _moving(name, uuid, places)
     if len(owners) > 1:
-        raise DuplicateInstance(
-            "%s is owned by %s" % (name, " and ".join(owners)), hint=hints.find_the_right_copy(name, owners)
-        )
+        raise _owned_twice(name, owners)
     known, answers = fleet.notes_on(uuid), fleet.answers(lost_hosts)
     if owners:
         notes.check_owner(name, owners[0], generation_of(places), known, answers)
     else:
         check_absent(name, known, answers)
     return claims, owners
+
+
+def _owned_twice(name: str, hosts: Iterable[str]) -> DuplicateInstance:
+    return DuplicateInstance(
+        "%s is owned by %s" % (name, " and ".join(sorted(hosts))), hint=hints.find_the_right_copy(name, sorted(hosts))
+    )
 
 
 def generation_of(places: Iterable[Place]) -> notes.Generation:
@@ -117,18 +122,27 @@ def check_no_stray(fleet: Fleet, name: str, uuid: str) -> None:
     strays = fleet.strays.get(uuid)
     if strays:
         first = strays[0]
-        hint = hints.another_name()
-        if first["managed"]:
-            hint = state_hints.restore_record(name, first["host"])
-        elif fleet.places.get(uuid):
-            hint = state_hints.undefine_copies(uuid, [first["host"]], True)
         raise DomainWithoutRecord(
             "%s has the domain %s (%s) with the uuid of %s and no record of it"
             % (first["host"], first["name"], first["power_state"], name),
-            hint=hint,
+            hint=stray_hint(fleet, name, uuid, first),
             host=first["host"],
             domain=first["name"],
         )
+
+
+def stray_hint(fleet: Fleet, name: str, uuid: str, stray: Stray) -> str:
+    if stray["managed"] and not _is_elsewhere(fleet, uuid, stray["host"]):
+        return state_hints.restore_record(name, stray["host"])
+    return state_hints.undefine_copies(uuid, [stray["host"]], True) if fleet.places.get(uuid) else hints.another_name()
+
+
+def _is_elsewhere(fleet: Fleet, uuid: str, host: str) -> bool:
+    """Whether another host than this one, which has a guest without a record, owns the instance by all that is known: a
+    record that is taken back here would be of no use."""
+    known, document = fleet.notes_on(uuid).known, fleet.documents.get(host)
+    here = bool(known and document and known.host_uuid == document["uuid"])
+    return not here and any(place["role"] == OWN for place in fleet.places.get(uuid, ()))
 
 
 def locate_to_unlock(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[str] = ()) -> List[str]:
@@ -142,12 +156,46 @@ def is_moving(place: Place) -> bool:
     return place["role"] not in (OWN, CLAIM) or place["phase"] in MOVING
 
 
-def _moving(name: str, uuid: str, places: List[Place]) -> InstanceMoving:
+def _moving_without_record(fleet: Fleet, name: str, uuid: str, hosts: List[str]) -> InstanceMoving:
+    """A side of the move has a guest and no record, and what its definition has was written before the move."""
+    elsewhere = all(_is_elsewhere(fleet, uuid, host) for host in hosts)
+    return InstanceMoving(
+        "%s is in a move, and %s has its guest and no record of it" % (name, " and ".join(sorted(hosts))),
+        hint=state_hints.undefine_copies(uuid, hosts, True)
+        if elsewhere
+        else state_hints.restore_backup_of_record(uuid),
+        uuid=uuid,
+    )
+
+
+def _moving_behind(fleet: Fleet, name: str, uuid: str, places: List[Place]) -> BerthError:
+    """The record is in a move that others have seen to go on or end there: its state directory came from a backup."""
+    latest = fleet.notes_on(uuid).latest
+    if len(places) > 1 or generation_of(places) >= latest:
+        return _moving(name, uuid, places)
+    host, numbers = places[0]["host"], (*generation_of(places), *latest)
+    return InstanceMoving(
+        "the record of %s on %s is in a move, of generation %d.%d, but %d.%d was seen" % (name, host, *numbers),
+        hint=state_hints.restore_damaged_record(uuid),
+        uuid=uuid,
+    )
+
+
+def is_later(place: Place, others: Iterable[Place]) -> bool:
+    """Whether it had an owner after all that ``others`` know of."""
+    return generation_of([place])[0] > generation_of(others)[0]
+
+
+def _moving(name: str, uuid: str, places: List[Place]) -> BerthError:
     """In Nova's words: the attribute that is in the way, and its state."""
     moving = [place for place in places if is_moving(place)]
     place = next((place for place in moving if place["role"] == OWN), moving[0])
     hosts = ", ".join(sorted(other["host"] for other in places))
-    if any(other["role"] == OWN and not is_moving(other) for other in places):
+    at_rest = [other for other in places if other["role"] == OWN and not is_moving(other)]
+    if at_rest and place["role"] == OWN and is_later(place, at_rest):
+        # The move goes on: the copy at rest is from a backup, or of a host that was given up as lost.
+        return _owned_twice(name, [place["host"], *(other["host"] for other in at_rest)])
+    if at_rest:
         # The two contradict each other: a host that was given up as lost is back.
         return InstanceMoving(
             "the move of %s has ended, but %s still holds a part of it (%s)" % (name, place["host"], hosts),

@@ -97,11 +97,17 @@ class Answers:
     def has(self, note: Note) -> bool:
         return note.host_uuid in self.names
 
+    def is_replaced(self, note: Note) -> bool:
+        """Whether another machine answers under the name that the host had then."""
+        return note.host_uuid not in self.names and note.host in self.names.values()
+
     def hint(self, note: Note) -> str:
         if note.host_uuid in self.doubles:
             return fleet_hints.renamed_or_copied(self.doubles[note.host_uuid], note.host)
         if note.host_uuid in self.faults:
             return state_hints.mount_state_directory("the state directory of %s" % note.host)
+        if self.is_replaced(note):
+            return fleet_hints.replaced(note.host, note.host_uuid)
         return silence.hint([note.host], self.silent)
 
     def describe(self, note: Note) -> str:
@@ -112,7 +118,7 @@ class Answers:
             )
         if note.host_uuid in self.faults:
             return "%s, whose records are not trusted: %s" % (note.host, self.faults[note.host_uuid])
-        if note.host in self.names.values():
+        if self.is_replaced(note):
             return "%s, where another machine answers now (it was host %s)" % (note.host, note.host_uuid)
         return silence.describe(note.host, self.silent)
 

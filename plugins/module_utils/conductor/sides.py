@@ -69,7 +69,7 @@ def find(
             where = " on the hosts that answered (silent: %s)" % ", ".join(sorted(silent)) if silent else ""
             raise InstanceNotFound("Instance %s could not be found%s" % (name, where))
         return owners[0], current[owners[0]], None, NOTHING
-    known = _Known(name, current, host_names, silent, lost)
+    known = _Known(name, uuid, current, host_names, silent, lost)
     source, here = _side(move["source"], known)
     if move["source"]["uuid"] == move["destination"]["uuid"]:
         return source, here, source, NOTHING
@@ -160,9 +160,10 @@ def _parties(view: View, host_names: Mapping[str, str]) -> Set[Optional[str]]:
 
 
 class _Known(NamedTuple):
-    """What is known of the instance ``name``: ``current``: host -> its view; the others as in ``find``."""
+    """What is known of the instance ``name`` with that ``uuid``: ``current``: host -> its view; the others as in ``find``."""
 
     name: str
+    uuid: str
     current: Mapping[str, View]
     host_names: Mapping[str, str]
     silent: Mapping[str, str]
@@ -190,7 +191,8 @@ def _unanswered(side: Side, known: _Known) -> View:
         # One host says that another is gone, and a host of that name answers: nobody should give that one up as lost.
         raise HostUnknown(
             "%s is in a move from or to %s with the host uuid %s, but %s now answers with another uuid"
-            % (name, side["name"], side["uuid"], side["name"])
+            % (name, side["name"], side["uuid"], side["name"]),
+            hint=fleet_hints.replaced_in_move(side["name"], known.uuid),
         )
     if side["name"] not in known.lost:
         raise HostUnknown(

@@ -128,6 +128,27 @@ def forget_unlisted_build(host: str) -> str:
     )
 
 
+def replaced(host: str, uuid: str) -> str:
+    """Another machine answers under the name of one that had instances, which is ``uuid``: it was reinstalled, or replaced."""
+    return (
+        "If %(host)s has the address of another machine, correct its ansible_host. If it was reinstalled or replaced, run "
+        "berth.kvm.prepare_hosts --limit %(host)s. Then instances whose disks are still in its pool or on shared storage "
+        "continue with berth.kvm.take_over --limit NAME -e berth_lost_hosts=%(host)s -e berth_disks_of=%(uuid)s. Those whose "
+        "disks are gone: berth.kvm.create --limit NAME -e berth_lost_hosts=%(host)s makes them again, empty"
+        % {"host": host, "uuid": uuid}
+    )
+
+
+def replaced_in_move(host: str, uuid: str) -> str:
+    """The same of a host of a move. Only the other host's record says which machine it was; ``uuid`` is the instance's."""
+    return (
+        "If %(host)s has the address of another machine, correct its ansible_host. If it was reinstalled or replaced, what it "
+        "knew of this move is lost: copy away what its pool still has in instances/%(uuid)s, and run the same again with -e "
+        "berth_lost_hosts=%(host)s. If neither is so, the record of the move is wrong: give up nothing, and restore record.json "
+        "below instances/%(uuid)s of the other host from a backup" % {"host": host, "uuid": uuid}
+    )
+
+
 def listed_twice(hosts: str) -> str:
     """Hosts of the inventory answer with one uuid."""
     return (

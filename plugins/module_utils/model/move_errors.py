@@ -63,8 +63,8 @@ class MigrationPreCheckError(BerthError):
 
     retryable = True
 
-    def __init__(self, uuid: str, problems: List[str]) -> None:
-        super().__init__("Instance %s cannot be moved: %s" % (uuid, "; ".join(problems)), problems=problems)
+    def __init__(self, uuid: str, problems: List[str], hint: Optional[str] = None) -> None:
+        super().__init__("Instance %s cannot be moved: %s" % (uuid, "; ".join(problems)), hint=hint, problems=problems)
 
 
 class OperationNotSupportedForVTPM(BerthError):

@@ -66,7 +66,9 @@ def test_without_the_old_settings_a_replaced_machine_is_prepared_under_its_own_u
     path = place / "host.json"
     path.write_text(json.dumps({"schema": settings.SCHEMA, "uuid": OLD}))
     refused = refusal(HostIdentityChanged, preparation._pin, settings.load(path), {}, NEW)
-    assert refused.hint == host_hints.uuid_changed(settings.PATH) and path.exists()
+    assert refused.hint == host_hints.uuid_changed(settings.PATH, OLD) and path.exists()
+    assert 'host_uuid = "%s"' % OLD in refused.hint and "/var/lib/berth and /etc/berth elsewhere" in refused.hint
+    assert preparation._pin(settings.load(path), {}, OLD) == OLD  # as set in libvirtd.conf
     path.unlink()
     assert preparation._pin(settings.load(path), {}, NEW) == NEW
 

@@ -34,7 +34,8 @@ FILE = "set-aside.json"  # in the state directory: what was set aside here, and 
 
 
 def keep(instance, above):
-    """Make this copy the valid one: raise its generation above ``above``. Return whether it was lower."""
+    """Make this copy the valid one: raise its generation above ``above``. Return whether it was lower. One that is in a
+    move has to be higher already."""
     with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
         if not would_keep(instance, above):
             return False
@@ -46,12 +47,13 @@ def keep(instance, above):
 
 
 def would_keep(instance, above):
-    record = _read(instance)
-    if record.phase != ACTIVE:
+    record = _owned(instance)
+    later = record.generation[0] > above[0]  # a later epoch, since the other copy is still written to
+    if not (later and record.op) and (record.op or record.phase != ACTIVE):
         raise _not_now(record, "keep")
     pool_path, host_uuid = instance.host.pool_of(record), instance.host.identify()
     owner.check(pool_path, instance.uuid, record.name, host_uuid, hints.keep_copy_with_disks)
-    return record.generation[0] <= above[0]  # a later epoch, since the other copy is still written to
+    return not later
 
 
 def _own_disks(instance, record):
@@ -219,10 +221,17 @@ def _list(store, change):
 
 
 def _read(instance):
+    record = _owned(instance)
+    if record.op:
+        raise _not_now(record, "keep or set aside")
+    return record
+
+
+def _owned(instance):
     record = instance.store.read(instance.uuid)
     if record is None:
         raise InstanceNotFound("Instance %s could not be found" % instance.uuid)
-    if record.role != OWN or record.op:
+    if record.role != OWN:
         raise _not_now(record, "keep or set aside")
     return record
 

@@ -87,7 +87,7 @@ class HostSettings:
                 "this host was prepared as %s and is now %s" % (self.uuid, found),
                 field="uuid",
                 rule="libvirt's host uuid stays as it was at preparation",
-                hint=host_hints.uuid_changed(PATH),
+                hint=host_hints.uuid_changed(PATH, self.uuid),
             )
 
     def dedicated_cpus(self):

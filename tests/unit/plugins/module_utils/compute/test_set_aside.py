@@ -215,6 +215,19 @@ def test_a_copy_on_the_move_is_neither_kept_nor_set_aside(copies, change):
     assert other.domain.isActive() and other.root.exists()
 
 
+def test_a_later_copy_in_a_move_is_kept_as_it_is_and_never_set_aside(copies):
+    """The run of its move goes on with the record that it knows."""
+    stays, _other = copies
+    moving = stays.host.store.compare_and_swap(
+        stays.record, stays.record.next(op="ab" * 16, phase="resizing", generation=[2, 2])
+    )
+    assert set_aside.keep(stays.instance(), [1, 9]) is False
+    assert stays.record == moving
+    for act in (lambda: set_aside.keep(stays.instance(), [2, 0]), lambda: set_aside.set_aside(stays.instance(), 1)):
+        with pytest.raises(InstanceInvalidState):
+            act()
+
+
 EDITED = {
     "another directory": "/srv/kept",
     "the disks of an instance": "{pool}/instances/{uuid}",

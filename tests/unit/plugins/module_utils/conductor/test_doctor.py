@@ -199,6 +199,15 @@ def test_a_host_that_left_the_inventory_is_named_with_what_it_holds_as_the_other
     assert found[0].said == "it is not in the inventory any more, and holds db"
 
 
+@pytest.mark.follows("replaced")
+def test_a_host_that_was_installed_anew_is_named_with_what_the_former_one_had():
+    former = {"known": {"host": "kvm2", "host_uuid": "former", "generation": [1, 4]}, "planned": [], "gone": None}
+    case = fleet(WELL, notes={"uuid-of-kvm1": {DB: former, WEB: former}})
+    (found,) = examine(case, in_inventory={**IN_INVENTORY, DB: "db"})
+    assert shown([found]) == [("HostReplaced", "error", "kvm2", "")] and "had db (it was host former)" in found.said
+    assert found.todo == fleet_hints.replaced("kvm2", "former")
+
+
 @pytest.mark.parametrize("where", ["kvm1", "kvm2"])
 def test_what_a_host_of_the_inventory_holds_has_not_left(where):
     notes = {"uuid-of-kvm1": {WEB: known(where, WEB)}}

@@ -14,6 +14,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import 
     InstanceUnknown,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import Fleet
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
 
 WEB = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
@@ -87,3 +88,22 @@ def test_a_copy_on_the_move_is_not_chosen_from(moving):
     copies[moving].update(phase="resized")
     with pytest.raises(InstanceMoving, match=moving):
         choose(copies)
+
+
+@pytest.mark.follows("keep_what_moves")
+@pytest.mark.parametrize("phase", ["resizing", "resized"])
+def test_the_later_copy_stays_though_it_is_in_a_move_and_is_set_aside_by_nobody(phase):
+    """An older copy came back with a backup: without a way to put that away the move could never end."""
+    copies = {"h1": {"generation": [1, 5]}, "h2": {"generation": [2, 2], "phase": phase}}
+    with pytest.raises(InstanceMoving) as refused:
+        choose(copies)
+    assert refused.value.hint == hints.keep_what_moves("web1", "h2")
+    assert choose(copies, "h2") == keep_one.Choice("h2", ["h1"], [1, 5])
+
+
+def test_a_copy_in_a_move_that_is_not_the_later_one_is_not_kept():
+    copies = {"h1": {"generation": [3, 1]}, "h2": {"generation": [2, 2], "phase": "resized"}}
+    for stays in copies:
+        with pytest.raises(InstanceMoving) as refused:
+            choose(copies, stays)
+        assert refused.value.hint == hints.confirm_or_revert_left("web1", "h2")

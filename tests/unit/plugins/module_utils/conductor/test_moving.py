@@ -16,7 +16,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import 
     InstanceSuperseded,
     MoveContradicted,
 )
-from ansible_collections.berth.kvm.plugins.module_utils.model import hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InstanceIsLocked
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import (
     CannotResizeDisk,
@@ -219,7 +219,19 @@ def test_nobody_is_told_to_give_up_a_host_that_answers_because_another_says_it_i
     views = {"kvm1": {}, "kvm2": {UUID: view("IN", "incoming", LIE)}}
     with pytest.raises(HostUnknown) as raised:
         sides.find(UUID, "vm", views, NAMES, {})
-    assert "kvm1" in str(raised.value) and "berth_lost_hosts" not in str(raised.value)
+    assert "kvm1" in raised.value.message and "berth_lost_hosts" not in raised.value.message
+
+
+@pytest.mark.follows("replaced_in_move")
+def test_a_side_of_a_move_that_was_installed_anew_is_given_up_by_who_knows_that_it_was():
+    """Whoever knows that it was not is told that the record is wrong, and to give nothing up."""
+    move = {**MOVE, "destination": {"uuid": "former", "name": "kvm2"}}
+    views = {"kvm1": {UUID: view("OUT", "keep", move, generation=[2, 0])}, "kvm2": {}}
+    with pytest.raises(HostUnknown) as raised:
+        sides.find(UUID, "vm", views, NAMES, {})
+    assert raised.value.hint == fleet_hints.replaced_in_move("kvm2", UUID)
+    assert "reinstalled or replaced" in raised.value.hint and "give up nothing" in raised.value.hint
+    assert plan("revert", sides.find(UUID, "vm", views, NAMES, {}, ["kvm2"]))["sequence"] == "reclaim_alone"
 
 
 def test_no_operation_is_not_the_same_as_another_without_one():

@@ -10,7 +10,7 @@ import os
 import shutil
 
 import pytest
-from fleet_case import HAPPENINGS, WEB, moved, record_and_domain_lost, record_lost, unmounted
+from fleet_case import HAPPENINGS, WEB, another_uuid, moved, record_and_domain_lost, record_lost, unmounted
 from records import plant
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import state_directory, whereabouts
@@ -24,6 +24,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
 from ansible_collections.berth.kvm.plugins.module_utils.model import (
     counting,
     counting_hints,
+    fleet_hints,
     hints,
     state_hints,
 )
@@ -290,6 +291,68 @@ def test_a_guest_that_somebody_migrated_by_hand_goes_as_the_hint_says_and_the_in
     fleet.hosts["h3"].domain = False  # virsh undefine
     assert fleet.recover_record() == ([] if owned else ["h1"])
     assert (fleet.run(), fleet.owners()) == (None, ["h1"])
+
+
+@pytest.mark.follows("undefine_copies")
+@pytest.mark.parametrize("phase", ["active", "resized"])
+def test_a_guest_without_a_record_beside_the_owner_of_the_instance_goes_as_the_hint_says(fleet, phase):
+    """As on the source of a move whose record was lost: to take back a record is refused, in a move as at rest."""
+    assert fleet.run() is None
+    home = fleet.hosts["h1"]
+    if phase == "resized":
+        moved = home.record().replace(phase="resized", vm_state="resized", op="ab" * 16, generation=[2, 2])
+        plant(home.store, moved)
+    fleet.hosts["h3"].domain = True
+    for look in (locate.locate, locate.locate_to_take_back):
+        with pytest.raises((errors.DomainWithoutRecord, errors.DuplicateInstance, errors.InstanceMoving)) as told:
+            look(fleet.read(), "web1", WEB)
+        assert told.value.hint == state_hints.undefine_copies(WEB, ["h3"], True)
+    fleet.hosts["h3"].domain = False
+    if phase == "resized":
+        with pytest.raises(errors.InstanceMoving, match="vm_state resized"):
+            locate.locate(fleet.read(), "web1", WEB)
+    else:
+        assert locate.locate(fleet.read(), "web1", WEB) == ["h1"]
+
+
+@pytest.mark.follows("restore_backup_of_record")
+def test_the_owner_in_a_move_that_lost_its_record_gets_it_from_a_backup_and_no_copy_is_undefined(fleet):
+    """Its guest has what was written last; the other side of the move has what was there before."""
+    assert fleet.run() is None
+    left = fleet.hosts["h1"].record().replace(role="OUT", phase="keep", op="ab" * 16, generation=[1, 0])
+    record_lost(fleet, "h1")
+    fleet.hosts["h2"].store.restore(left)
+    with pytest.raises(errors.InstanceMoving, match="h1 has its guest and no record") as told:
+        locate.locate_to_take_back(fleet.read(), "web1", WEB)
+    assert told.value.hint == state_hints.restore_backup_of_record(WEB)
+
+
+@pytest.mark.follows("restore_damaged_record")
+def test_a_record_from_a_backup_that_is_in_a_move_which_has_ended_since_is_no_dead_end(fleet):
+    """Neither a confirm nor a revert takes it, as others have seen a later one, so it goes, and is taken back at rest."""
+    assert fleet.run() is None
+    home = fleet.hosts["h1"]
+    plant(home.store, home.record().replace(phase="resized", vm_state="resized", op="ab" * 16))
+    whereabouts.remember(fleet.hosts["h2"].store, {"hosts": {"id-h1": "h1"}, "known": {"id-h1": {WEB: [1, 9]}}})
+    with pytest.raises(
+        errors.InstanceMoving, match=r"on h1 is in a move, of generation 1.\d, but 1.9 was seen"
+    ) as told:
+        fleet.recover_record()
+    assert told.value.hint == state_hints.restore_damaged_record(WEB)
+    os.remove(os.path.join(home.store.state_dir, "instances", WEB, "record.json"))
+    assert fleet.recover_record() == ["h1"]
+    assert (fleet.run(), fleet.owners(), home.record().phase) == (None, ["h1"], "active")
+
+
+@pytest.mark.follows("replaced")
+def test_of_a_host_that_was_installed_anew_it_is_told_how_what_is_in_its_pool_continues(fleet):
+    assert fleet.run() is None
+    another_uuid(fleet, "h1")
+    with pytest.raises(errors.InstanceUnknown) as told:
+        locate.locate(fleet.read(), "web1", WEB)
+    assert told.value.hint == fleet_hints.replaced("h1", "id-h1")
+    fleet.hosts["h1"].runs = False
+    assert (fleet.run(lost=["h1"], prefer=("h2", "h3")), fleet.owners()) == (None, ["h2"])
 
 
 @pytest.mark.follows("undefine_copies")

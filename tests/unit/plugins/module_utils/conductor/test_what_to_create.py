@@ -145,10 +145,19 @@ def test_a_create_says_of_an_instance_in_a_move_that_it_is_to_be_finished(case):
     "left", [dict(role="OWN", phase="resized", vm_state="resized"), dict(role="OUT", phase="keep")]
 )
 def test_what_a_host_that_was_lost_brought_back_is_named_by_whoever_meets_it(left):
-    found = fleet(h1=[record("a")], h2=[record("a", **left)])
+    found = fleet(h1=[record("a", generation=[3, 1])], h2=[record("a", generation=[2, 7], **left)])
     with pytest.raises(InstanceMoving, match=r"h2 still holds a part of it \(h1, h2\)"):
         locate(found, "a", "a")
     assert what_to_create.sort_out({"a": spec("a")}, found)["a"]["error"]["code"] == "InstanceMoving"
+
+
+@pytest.mark.parametrize("phase", ["resized", "resizing"])
+def test_a_move_that_goes_on_is_not_called_ended_because_an_older_copy_has_come_back(phase):
+    """As from a backup of its source, or of a host that had it before: nothing of the later copy is to be removed."""
+    found = fleet(h1=[record("a", generation=[1, 5])], h2=[record("a", phase=phase, generation=[2, 2])])
+    with pytest.raises(DuplicateInstance, match="owned by h1 and h2"):
+        locate(found, "a", "a")
+    assert what_to_create.sort_out({"a": spec("a")}, found)["a"]["error"]["code"] == "DuplicateInstance"
 
 
 def test_existing_instance_stays_with_its_host():

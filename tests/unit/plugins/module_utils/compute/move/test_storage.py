@@ -18,6 +18,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import nvr
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import disks, storage
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.moving_host import Effects
 from ansible_collections.berth.kvm.plugins.module_utils.model import move_errors as errors  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.model import state_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
 
 UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
@@ -89,11 +90,16 @@ def test_the_storage_is_one_where_the_destination_sees_the_mark_of_this_very_mov
     assert not storage.is_one(pool, UUID, OP)
 
 
-def test_files_without_a_record_and_a_mark_are_not_overwritten(pool):
+@pytest.mark.follows("put_files_away")
+def test_files_without_a_record_and_a_mark_are_not_overwritten_until_they_were_put_away(pool):
     storage.check_apart(pool, UUID)
-    Path(pool, "instances", UUID, "root.qcow2").write_text("")
-    with pytest.raises(errors.MigrationPreCheckError, match="no record"):
+    there = Path(pool, "instances", UUID)
+    (there / "root.qcow2").write_text("")
+    with pytest.raises(errors.MigrationPreCheckError, match="no record") as refused:
         storage.check_apart(pool, UUID)
+    assert refused.value.hint == state_hints.put_files_away(str(there))
+    there.rename(there.parent.parent / "elsewhere")
+    storage.check_apart(pool, UUID)
 
 
 @pytest.mark.parametrize("shared", [True, False])
