@@ -14,13 +14,16 @@ from ..module_utils.conductor.locate import locate, locate_to_delete, locate_to_
 from ..module_utils.conductor.locks import lock_of
 from ..module_utils.conductor.operations import NEED_ONE, OPERATIONS, TELL_DIFFERENCES
 from ..module_utils.conductor.recovery import to_recover
+from ..module_utils.conductor.telling import will_own
 from ..module_utils.model import data_disks, hints, nics
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.guest_address import guest_address
 from ..module_utils.model.identity import uuid_of
 from ..module_utils.model.lifecycle import OWN
 from ..module_utils.model.schema import OneOf, Text
+from ..plugin_utils import acting
 from ..plugin_utils.answers_of_hosts import read_reports
+from ..plugin_utils.asking import ask
 from ..plugin_utils.controller import ControllerAction
 from ..plugin_utils.inventory_differences import InventoryDifferences, by_hand
 from ..plugin_utils.inventory_variables import is_true, kvm_hosts, lost_hosts, variables, who_locked
@@ -61,7 +64,7 @@ class ActionModule(ControllerAction):
                 given = variables(task_vars, name, ["berth_project", "berth_locked", "berth_state"])
                 uuid = uuid_of(name, given)
                 locks.check(method, name, who_locked(given), fleet.places.get(uuid, ()))
-                task = {"uuid": uuid, **self._task_of(method, fleet, name, uuid, run)}
+                task = {"uuid": uuid, **self._task_of(task_vars, method, fleet, name, uuid, run)}
                 disks = wanted_disks(task_vars, fleet, name, task, given, run) if method == "update_disks" else {}
                 found[name] = {**task, **disks}
                 if not found[name]["hosts"] and not fleet.places.get(uuid):
@@ -88,11 +91,12 @@ class ActionModule(ControllerAction):
             "instances": found,
             "found": [name for name in found if found[name]["hosts"]],
             "moving": moving,
+            "listed": [name for name, task in found.items() if task.get("listed")],
             "errors": errors,
         }
         return {"ansible_facts": {"berth_located": located}, "verdicts": fleet.verdicts}
 
-    def _task_of(self, method, fleet, name, uuid, run):
+    def _task_of(self, task_vars, method, fleet, name, uuid, run):
         """What the playbook should do about one instance: {hosts, ...}; nothing if there are no hosts."""
         if method == "recover":
             due = to_recover(fleet, name, uuid, lost_hosts(run))
@@ -100,7 +104,7 @@ class ActionModule(ControllerAction):
                 self._skipped[name] = due["skipped"]
             return {"hosts": due["hosts"]}
         if method == "keep_one":
-            return self._keep_one(fleet, name, uuid, run)
+            return self._keep_one(task_vars, fleet, name, uuid, run)
         if method == "remove_set_aside":
             return {"hosts": [_answering(fleet, "berth_set_aside_on", run.get("berth_set_aside_on"))]}
         hosts, noted = FIND.get(method, locate)(fleet, name, uuid, lost_hosts(run)), fleet.notes_on(uuid)
@@ -111,9 +115,15 @@ class ActionModule(ControllerAction):
         owner = known.host_uuid if known else None
         return {"hosts": hosts, "after": list(noted.latest), "owner": owner, "given_up": given_up}
 
-    def _keep_one(self, fleet, name, uuid, run):
+    def _keep_one(self, task_vars, fleet, name, uuid, run):
         stays = _answering(fleet, "berth_keep_on", run.get("berth_keep_on"))
         choice = choose(fleet, name, uuid, stays, is_true(run, "berth_keep_on_confirmed"), lost_hosts(run))
+        if choice.comes_back:
+            say("%s: the copy on %s %s back" % (name, stays, "would come" if self._task.check_mode else "comes"))
+            if not (choice.listed or self._task.check_mode):
+                told = will_own(fleet, uuid, stays, choice.above[0], acting.RUN)
+                ask(self, task_vars, list(fleet.documents), "rescan", {"told": told})
+            return {**dataclasses.asdict(choice), "hosts": [stays]}
         for host in choice.others:
             verb = "would be" if self._task.check_mode else "is"
             say("%s: the copy on %s stays, that on %s %s stopped and set aside" % (name, stays, host, verb))
