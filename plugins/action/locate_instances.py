@@ -16,13 +16,16 @@ from ..module_utils.conductor.locate import locate, locate_to_delete, locate_to_
 from ..module_utils.conductor.locks import lock_of
 from ..module_utils.conductor.operations import NEED_ONE, OPERATIONS, TELL_DIFFERENCES
 from ..module_utils.conductor.recovery import to_recover
+from ..module_utils.conductor.telling import will_own
 from ..module_utils.model import data_disks, hints, nics
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.guest_address import guest_address
 from ..module_utils.model.identity import uuid_of
 from ..module_utils.model.lifecycle import OWN
 from ..module_utils.model.schema import OneOf, Text
+from ..plugin_utils import acting
 from ..plugin_utils.answers_of_hosts import read_reports
+from ..plugin_utils.asking import ask
 from ..plugin_utils.controller import ControllerAction
 from ..plugin_utils.inventory_differences import InventoryDifferences, by_hand
 from ..plugin_utils.inventory_variables import is_true, kvm_hosts, lost_hosts, variables, who_locked
@@ -92,6 +95,7 @@ class ActionModule(ControllerAction):
             "instances": found,
             "found": [name for name in found if found[name]["hosts"]],
             "moving": moving,
+            "listed": [name for name, task in found.items() if task.get("listed")],
             "errors": errors,
         }
         return {"ansible_facts": {"berth_located": located}, "verdicts": fleet.verdicts}
@@ -100,16 +104,17 @@ class ActionModule(ControllerAction):
         """What the playbook should do about one instance: {uuid, hosts, ...}; nothing if there are no hosts."""
         fleet, uuid = run.fleet, uuid_of(name, values)
         locks.check(run.method, name, who_locked(values), fleet.places.get(uuid, ()))
-        task = {"uuid": uuid, **self._what_to_do(run.method, fleet, name, uuid, run.variables)}
+        task = {"uuid": uuid, **self._what_to_do(run, name, uuid)}
         if run.method != "update_disks":
             return task
         return {**task, **wanted_disks(run.task_vars, fleet, name, task, values, run.variables)}
 
-    def _what_to_do(self, method, fleet, name, uuid, run_variables):
+    def _what_to_do(self, run, name, uuid):
+        method, fleet, run_variables = run.method, run.fleet, run.variables
         if method == "recover":
             return to_recover(fleet, name, uuid, lost_hosts(run_variables))
         if method == "keep_one":
-            return self._keep_one(fleet, name, uuid, run_variables)
+            return self._keep_one(run, name, uuid)
         if method == "remove_set_aside":
             return {"hosts": [_answering(fleet, "berth_set_aside_on", run_variables.get("berth_set_aside_on"))]}
         hosts, noted = FIND.get(method, locate)(fleet, name, uuid, lost_hosts(run_variables)), fleet.notes_on(uuid)
@@ -120,10 +125,16 @@ class ActionModule(ControllerAction):
         owner = known.host_uuid if known else None
         return {"hosts": hosts, "after": list(noted.latest), "owner": owner, "given_up": given_up}
 
-    def _keep_one(self, fleet, name, uuid, run_variables):
-        stays = _answering(fleet, "berth_keep_on", run_variables.get("berth_keep_on"))
-        confirmed = is_true(run_variables, "berth_keep_on_confirmed")
-        choice = choose(fleet, name, uuid, stays, confirmed, lost_hosts(run_variables))
+    def _keep_one(self, run, name, uuid):
+        fleet, stays = run.fleet, _answering(run.fleet, "berth_keep_on", run.variables.get("berth_keep_on"))
+        confirmed = is_true(run.variables, "berth_keep_on_confirmed")
+        choice = choose(fleet, name, uuid, stays, confirmed, lost_hosts(run.variables))
+        if choice.comes_back:
+            say("%s: the copy on %s %s back" % (name, stays, "would come" if self._task.check_mode else "comes"))
+            if not (choice.listed or self._task.check_mode):
+                told = will_own(fleet, uuid, stays, choice.above[0], acting.RUN)
+                ask(self, run.task_vars, list(fleet.documents), "rescan", {"told": told})
+            return {**dataclasses.asdict(choice), "hosts": [stays]}
         for host in choice.others:
             verb = "would be" if self._task.check_mode else "is"
             say("%s: the copy on %s stays, that on %s %s stopped and set aside" % (name, stays, host, verb))

@@ -24,12 +24,16 @@ options:
       - V(stopped) stops the guest of this host's copy, so that nothing but C(berth.kvm.start) starts it.
       - V(set_aside) stops the guest of this host's copy, renames the directory of its disks, puts the record and the
         definition beside them, and removes the copy from this host's instances. Nothing of it is lost.
+      - V(recorded) writes the record of the copy that was set aside last, if there is none, without bringing it back.
+      - V(brought_back) brings back a copy that is being set aside, off, with a generation above O(above). The host of the
+        copy that stayed must be lost for good.
       - V(removed) removes for good what was set aside of the instance on this host. Nothing else ever does.
     type: str
-    choices: [kept, stopped, set_aside, removed]
+    choices: [kept, stopped, set_aside, recorded, brought_back, removed]
     required: true
   above:
-    description: The highest generation of the other copies, as epoch and number. For O(state=kept).
+    description: The highest generation of the other copies, as epoch and number. For O(state=kept) and
+      O(state=brought_back).
     type: list
     elements: int
   timeout:
@@ -37,7 +41,8 @@ options:
     type: int
     default: 600
   shutdown_timeout:
-    description: How long a guest may take to shut down before it is ended, in seconds. For O(state=stopped) and O(state=set_aside).
+    description: How long a guest may take to shut down before it is ended, in seconds. For O(state=stopped), O(state=set_aside)
+      and O(state=brought_back).
     type: int
     default: 60
 extends_documentation_fragment:
@@ -71,10 +76,12 @@ instance_copy:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute.errors import failing
-from ..module_utils.compute.guest import set_aside
+from ..module_utils.compute.guest import bring_back, set_aside
 from ..module_utils.compute.guest.instance import Instance
 from ..module_utils.compute.host.host import Host
 from ..module_utils.compute.record import journal
+
+STATES = ["kept", "stopped", "set_aside", "recorded", "brought_back", "removed"]
 
 
 def act(instance, params, dry):
@@ -83,6 +90,12 @@ def act(instance, params, dry):
         return (set_aside.would_keep if dry else set_aside.keep)(instance, params["above"]), []
     if params["state"] == "stopped":
         return set_aside.would_stop(instance) if dry else set_aside.stop(instance, params["shutdown_timeout"]), []
+    if params["state"] == "recorded":
+        return (bring_back.would_record_again if dry else bring_back.record_again)(instance), []
+    if params["state"] == "brought_back":
+        if dry:
+            return bring_back.would_bring_back(instance, params["above"]), []
+        return bring_back.bring_back(instance, params["above"], params["shutdown_timeout"]), []
     if params["state"] == "set_aside":
         return True, [
             set_aside.would_set_aside(instance) if dry else set_aside.set_aside(instance, params["shutdown_timeout"])
@@ -95,13 +108,13 @@ def main():
     module = AnsibleModule(
         argument_spec={
             "uuid": {"type": "str", "required": True},
-            "state": {"type": "str", "choices": ["kept", "stopped", "set_aside", "removed"], "required": True},
+            "state": {"type": "str", "choices": STATES, "required": True},
             "above": {"type": "list", "elements": "int"},
             "timeout": {"type": "int", "default": 600},
             "shutdown_timeout": {"type": "int", "default": 60},
             "by": {"type": "dict"},
         },
-        required_if=[("state", "kept", ["above"])],
+        required_if=[("state", "kept", ["above"]), ("state", "brought_back", ["above"])],
         supports_check_mode=True,
     )
     params = module.params

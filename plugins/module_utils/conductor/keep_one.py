@@ -6,16 +6,17 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Collection, Dict, List
+from typing import Collection, Dict, List, Optional
 
 from ..model import hints
 from ..model.counting import are_plausible, miscounted
 from ..model.errors import InvalidInput
-from ..model.lifecycle import OWN
+from ..model.lifecycle import OWN, SETTING_ASIDE
 from ..model.nova_states import ALIVE
 from . import silence
-from .errors import DuplicateRuns, InstanceMoving, InstanceUnknown
+from .errors import DuplicateRuns, HostNotLost, InstanceMoving, InstanceUnknown
 from .fleet import Fleet, Place
+from .found_nowhere import check_absent
 from .locate import generation_of, is_later, is_moving
 
 FIELD = "berth_keep_on"
@@ -23,17 +24,22 @@ FIELD = "berth_keep_on"
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """``above``: highest generation of ``others``, which the copy on ``stays`` must pass. No others: nothing to do."""
+    """``above``: highest generation of ``others``, which the copy on ``stays`` must pass. No others: nothing to do, unless
+    the copy ``comes_back`` since the host of the other is lost; ``listed``: it has no record, only what was set aside."""
 
     stays: str
     others: List[str]
     above: List[int]
+    comes_back: bool = False
+    listed: bool = False
 
 
 def choose(fleet: Fleet, name: str, uuid: str, stays: str, confirmed: bool, lost: Collection[str]) -> Choice:
     """The copy on ``stays`` and the others. Raise DuplicateRuns if several run and nobody ``confirmed`` that, InstanceUnknown
     if there is one copy and a host that is not ``lost`` did not say whether it has another."""
     owners = {place["host"]: place for place in fleet.places.get(uuid, ()) if place["role"] == OWN}
+    if set(owners) <= {stays} and _comes_back(fleet, uuid, owners.get(stays), lost):
+        return _brought_back(fleet, name, uuid, stays, lost)
     if stays not in owners:
         rule = "one of the hosts that own %s: %s" % (name, ", ".join(sorted(owners)) or "none that answered")
         raise InvalidInput(FIELD, stays, rule)
@@ -51,6 +57,35 @@ def choose(fleet: Fleet, name: str, uuid: str, stays: str, confirmed: bool, lost
     if not are_plausible(*above):
         raise miscounted(name, [host for host in others if not are_plausible(*generation_of([owners[host]]))])
     return Choice(stays, others, list(above))
+
+
+def _comes_back(fleet: Fleet, uuid: str, place: Optional[Place], lost: Collection[str]) -> bool:
+    """Whether a person gives another copy up, and this one was set aside for it, or counts less."""
+    known = fleet.notes_on(uuid).known
+    behind = place is not None and known is not None and known.generation > generation_of([place])
+    return bool(lost) and (place is None or place["phase"] == SETTING_ASIDE or behind)
+
+
+def _brought_back(fleet: Fleet, name: str, uuid: str, stays: str, lost: Collection[str]) -> Choice:
+    """Raise HostNotLost, InstanceUnknown or InstanceMoving unless the other copy can be nowhere but on lost hosts."""
+    for host in sorted({*lost} & {*fleet.documents, *fleet.uuids().values()}):
+        raise HostNotLost("%s was declared lost, but it answers" % host, hint=hints.not_lost(host))
+    if not set(lost) & ({*fleet.verdicts} | set(fleet.known_as)):
+        raise InvalidInput("berth_lost_hosts", ",".join(lost), "the host of the copy that had stayed")
+    _check_all_answered(fleet, name, stays, lost)
+    places, found, answers = fleet.places.get(uuid, ()), fleet.notes_on(uuid), fleet.answers(lost)
+    for place in places:
+        if place["host"] != stays or is_moving(place):
+            raise InstanceMoving(
+                "%s on %s is in %s" % (name, place["host"], place["phase"]), hint=hints.run_again(), uuid=uuid
+            )
+    if found.known and answers.names.get(found.known.host_uuid) == stays:
+        found = dataclasses.replace(found, known=None)
+    check_absent(name, found, answers)
+    if found.miscounted:
+        raise miscounted(name, found.miscounted)
+    epoch = max(found.latest[0], generation_of(places)[0] + 1)  # nobody may have heard of the copy that had stayed
+    return Choice(stays, [], [epoch, 0], True, not places)
 
 
 def _check_all_answered(fleet: Fleet, name: str, stays: str, lost: Collection[str]) -> None:

@@ -74,6 +74,17 @@ def remembered_by(fleet: Fleet, host: str) -> Document:
     return {"hosts": names, "known": known, "gone": {own: gone} if gone else {}, "after": after, "planned": planned}
 
 
+def will_own(fleet: Fleet, uuid: str, host: str, epoch: int, run: str) -> Document:
+    """That ``run`` makes ``host`` the owner after this epoch: an owner of an earlier one, such as a lost host that is back,
+    does nothing while that host is silent."""
+    own = fleet.uuids()[host]
+    return {
+        "hosts": {own: host},
+        "planned": [{"uuid": uuid, "host_uuid": own, "run": run}],
+        "after": {uuid: epoch},
+    }
+
+
 def _last_epoch(note: Note) -> int:
     """The last epoch of the instance that the host knows of, without that of the owner that it remembers."""
     said = (note.get("after", 0), *((generation or [0])[0] for generation in (note.get("gone"), note.get("left"))))

@@ -294,7 +294,11 @@ def keep_what_moves(name: str, host: str) -> str:
 
 def keep_one_again(name: str) -> str:
     """A run that set this copy aside was interrupted."""
-    return "Run berth.kvm.keep_one for %s again, with the same berth_keep_on: it finishes what it began" % name
+    return (
+        "Run berth.kvm.keep_one --limit %s again, with the same berth_keep_on: it finishes what it began. If the host of that "
+        "copy is lost for good, name this host with berth_keep_on and that one with berth_lost_hosts: this copy comes back"
+        % name
+    )
 
 
 def disks_of_another_host(name: Optional[str], owner: Optional[str]) -> str:

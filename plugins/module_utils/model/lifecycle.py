@@ -78,7 +78,7 @@ STAGES: Dict[State, Stage] = {
     ),
     (OWN, SETTING_ASIDE): Stage(
         "another copy of the instance stays; this copy and its disks are renamed and kept",
-        _after((OWN, SETTING_ASIDE), GONE),
+        _after((OWN, SETTING_ASIDE), (OWN, ACTIVE), GONE),
     ),
     (OWN, RESIZING): Stage(
         "a move has begun; the guest is unchanged",

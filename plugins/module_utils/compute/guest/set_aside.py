@@ -8,7 +8,8 @@
     the other copy        phase setting_aside, guest stopped, disks renamed to set-aside/<uuid>-<generation> in their pool,
                           with the record and the definition beside them, a line in set-aside.json, its record removed
 
-The next run continues after an interruption. Only ``remove`` removes what was set aside, and nothing else calls it.
+The next run continues after an interruption. Only ``remove`` removes what was set aside, and nothing else calls it. If the
+host of the copy that stays is lost, bring_back.py brings this one back.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def keep(instance, above):
 
 
 def would_keep(instance, above):
-    record = _owned(instance)
+    record = _owned(instance, "keep")
     later = record.generation[0] > above[0]  # a later epoch, since the other copy is still written to
     if not (later and record.op) and (record.op or record.phase != ACTIVE):
         raise _not_now(record, "keep")
@@ -74,7 +75,7 @@ def stop(instance, grace):
         if not _is_to_stop(instance, record):
             return False
         _noted_off(instance, record)
-        _end_guest(instance, grace)
+        end_guest(instance, grace)
         return True
 
 
@@ -96,7 +97,7 @@ def _noted_off(instance, record):
     return instance.store.compare_and_swap(record, noted.next(power_state=OFF, vm_state="stopped"))
 
 
-def _end_guest(instance, grace):
+def end_guest(instance, grace):
     instance.observe("permit")
     gate.revoke(instance.uuid, instance.host.run_dir)
     instance.observe("stop")
@@ -111,7 +112,7 @@ def set_aside(instance, grace):
             instance.observe("setting aside")
             noted = journal.noted(record, "set aside")
             record = instance.store.compare_and_swap(record, noted.next(phase=SETTING_ASIDE))
-        _end_guest(instance, grace)
+        end_guest(instance, grace)
         path = place(instance, record)
         instance.observe("disks")
         _put_away(instance, record, path)
@@ -144,7 +145,7 @@ def _place_in(pool_path, record):
 
 
 def _settable(instance):
-    record = _read(instance)
+    record = read(instance)
     if record.phase not in (ACTIVE, SETTING_ASIDE, DELETING):
         raise _not_now(record, "set aside")
     _check_unsaved(instance, record)
@@ -198,8 +199,12 @@ def remove(instance):
             paths.check_mounted(path)
             paths.remove_directory(path)
             instance.observe("unlist")
-            _list(instance.store, lambda entries, gone=path: {kept: entries[kept] for kept in entries if kept != gone})
+            unlist(instance.store, path)
         return removed
+
+
+def unlist(store, path):
+    _list(store, lambda entries: {kept: entries[kept] for kept in entries if kept != path})
 
 
 def _read_list(store):
@@ -220,19 +225,20 @@ def _list(store, change):
         durable.write_in(store.state_dir, FILE, json.dumps(change(_read_list(store)), sort_keys=True).encode())
 
 
-def _read(instance):
-    record = _owned(instance)
+def read(instance, method="keep or set aside"):
+    """Return the record of a copy at rest, or in the middle of ``method``."""
+    record = _owned(instance, method)
     if record.op:
-        raise _not_now(record, "keep or set aside")
+        raise _not_now(record, method)
     return record
 
 
-def _owned(instance):
+def _owned(instance, method):
     record = instance.store.read(instance.uuid)
     if record is None:
         raise InstanceNotFound("Instance %s could not be found" % instance.uuid)
     if record.role != OWN:
-        raise _not_now(record, "keep or set aside")
+        raise _not_now(record, method)
     return record
 
 

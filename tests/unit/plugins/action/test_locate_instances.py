@@ -50,6 +50,8 @@ def test_of_two_copies_the_one_that_is_named_stays_above_the_generation_of_the_o
         "stays": "h1",
         "others": ["h2"],
         "above": [2, 7],
+        "comes_back": False,
+        "listed": False,
     }
     assert located["found"] == ["web1"] and located["shown"]["web1"]["host"] == "h1"
 

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import keep_one
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import whereabouts
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import keep_one, telling
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import (
     DuplicateRuns,
+    HostNotLost,
     InstanceMoving,
     InstanceUnknown,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import Fleet
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.notes import check_owner
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
 
@@ -107,3 +110,74 @@ def test_a_copy_in_a_move_that_is_not_the_later_one_is_not_kept():
         with pytest.raises(InstanceMoving) as refused:
             choose(copies, stays)
         assert refused.value.hint == hints.confirm_or_revert_left("web1", "h2")
+
+
+# ---- the host of the copy that had stayed is lost --------------------------------------------------------------------
+
+ASIDE = {"generation": [1, 7], "phase": "setting_aside"}
+SILENT = {"h2": "UNREACHABLE: no answer"}
+
+
+def known_on(there, generation):
+    """What h1 remembers: h2 was the owner at this generation."""
+    known = {"host": "h2", "host_uuid": "host-h2", "generation": generation}
+    there.notes["host-0"] = {WEB: {"known": known, "planned": [], "after": 0, "gone": None, "left": None}}
+    return there
+
+
+@pytest.mark.parametrize("heard", [None, [2, 0], [5, 3]])
+def test_what_was_set_aside_for_a_copy_on_a_lost_host_comes_back_above_that_copy(heard):
+    there = fleet(SILENT, h1=ASIDE)
+    there = known_on(there, heard) if heard else there
+    choice = keep_one.choose(there, "web1", WEB, "h1", False, ["h2"])
+    assert (choice.comes_back, choice.others, choice.above) == (True, [], [max(2, (heard or [0])[0]), 0])
+
+
+@pytest.mark.parametrize("heard", [None, [2, 0]])
+def test_it_does_not_come_back_unless_a_person_gives_up_every_host_that_may_have_the_other(heard):
+    there = fleet({**SILENT, "h3": "UNREACHABLE: no answer"}, h1=ASIDE)
+    there = known_on(there, heard) if heard else there
+    for lost in (["h2"], ["h3"]):
+        with pytest.raises(InstanceUnknown):
+            keep_one.choose(there, "web1", WEB, "h1", False, lost)
+    assert not keep_one.choose(fleet({}, h1=ASIDE), "web1", WEB, "h1", False, []).comes_back
+
+
+def test_it_does_not_come_back_beside_a_host_that_answers():
+    with pytest.raises(HostNotLost):
+        choose({"h1": ASIDE, "h2": {"generation": [0, 1], "role": "CLAIM", "phase": "claimed"}}, lost=["h2"])
+    both = choose({"h1": ASIDE, "h2": {"generation": [2, 0]}}, lost=["h2"])
+    assert not both.comes_back and both.others == ["h2"], "its host says what is right"
+    with pytest.raises(InstanceMoving):
+        choose(
+            {"h1": ASIDE, "h3": {"generation": [0, 1], "role": "CLAIM", "phase": "claimed"}},
+            verdicts=SILENT,
+            lost=["h2"],
+        )
+    with pytest.raises(InvalidInput, match="berth_lost_hosts"):
+        choose({"h1": ASIDE}, lost=["nobody-knows-it"])
+
+
+def test_one_that_has_no_record_is_looked_for_among_what_was_set_aside():
+    there = fleet(SILENT, h1={**ASIDE, "uuid": "another"})
+    choice = keep_one.choose(there, "web1", WEB, "h1", False, ["h2"])
+    assert (choice.comes_back, choice.listed) == (True, True)
+
+
+def test_one_that_only_counts_less_comes_back_and_the_one_that_counts_is_left_alone():
+    there = known_on(fleet(SILENT, h1={"generation": [1, 7]}), [2, 0])
+    assert keep_one.choose(there, "web1", WEB, "h1", False, ["h2"]).comes_back
+    there = known_on(fleet(SILENT, h1={"generation": [3, 0]}), [2, 0])
+    assert not keep_one.choose(there, "web1", WEB, "h1", False, ["h2"]).comes_back
+
+
+def test_a_lost_host_that_is_back_does_nothing_while_the_copy_that_came_back_is_silent():
+    """All hosts that answered know the plan from before it came back."""
+    told = telling.will_own(fleet(SILENT, h1=ASIDE), WEB, "h1", 2, "run")
+    notes = whereabouts.Notes()
+    notes.take_in(told)
+    assert (notes.planned, notes.after) == ({WEB: {("host-0", "run")}}, {WEB: 2})
+    note = {"known": None, "planned": [{"host": "h1", "host_uuid": "host-0", "run": "run"}], "after": 2}
+    back = Fleet({"h2": {"uuid": "host-h2", "instances": []}}, {"h1": SILENT["h2"]}, {"host-h2": {WEB: note}})
+    with pytest.raises(InstanceUnknown, match="made it anew on h1"):
+        check_owner("web1", "h2", (2, 4), back.notes_on(WEB), back.answers())
