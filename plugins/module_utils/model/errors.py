@@ -101,10 +101,13 @@ MOST_TOLD = 10  # faults, and names of instances that share one
 
 
 def of_several(faults: Iterable[Tuple[str, BerthError]]) -> BerthError:
-    """One error for several instances, with the code of the first; text that many share appears once."""
+    """One error for several instances, with the code of the first; text that many share appears once. A single one is
+    named too: the run may be about more instances."""
     known = list(faults)
     if len(known) == 1:
-        return known[0][1]
+        name, error = known[0]
+        error.message = "%s: %s" % (name, error.message)
+        return error
     names: Dict[str, List[str]] = {}
     for name, error in known:
         names.setdefault(str(error), []).append(name)

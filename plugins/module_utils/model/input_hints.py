@@ -98,7 +98,7 @@ def name_of_no_group() -> str:
 
 def remove_quotes() -> str:
     """A number was given as text."""
-    return "Remove the quotes"
+    return "Remove the quotes; what a template or Ansible Vault gives becomes a number with the filter int"
 
 
 def enable_filter(name: str) -> str:

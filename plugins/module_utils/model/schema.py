@@ -188,13 +188,20 @@ class Fields:
     def _field(self, name: str, value: Any, field: str) -> Any:
         path = "%s.%s" % (field, name)
         if name not in self.fields:
-            raise InvalidInput(path, value, "a known field", hint=did_you_mean(name, self.fields))
+            raise _no_such_field(path, did_you_mean(name, self.fields))
         if value is not None:
             return self.fields[name].check(value, path)
         if name not in self.defaults:
             raise InvalidInput(path, value, "this field is required", hint=input_hints.add_field(path))
         default = self.defaults[name]
         return default.copy() if isinstance(default, (dict, list)) else default
+
+
+def _no_such_field(path: str, hint: str) -> InvalidInput:
+    """Its value is not shown: a misspelt name may be that of a secret."""
+    error = InvalidInput(path, None, None, hint=hint)
+    error.message, error.value = "%s: there is no such field" % path, None
+    return error
 
 
 class Named:
