@@ -90,9 +90,9 @@ def named(text: str, uuid: str, name: str) -> str:
     return re.sub(pattern, lambda found: found[0] if found[1] else name, said)
 
 
-def tried(name: str, attempts: Sequence[Mapping[str, Any]]) -> List[str]:
+def tried(name: str, uuid: str, attempts: Sequence[Mapping[str, Any]]) -> List[str]:
     """The hosts on which a failed instance was tried."""
-    rows = [(entry["attempt"], entry["host"], entry["code"], entry["cause"]) for entry in attempts]
+    rows = [(entry["attempt"], entry["host"], entry["code"], named(entry["cause"], uuid, name)) for entry in attempts]
     return ["", "%s was tried on:" % name, *table(("ATTEMPT", "HOST", "ERROR", "CAUSE"), rows)] if rows else []
 
 

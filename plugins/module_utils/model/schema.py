@@ -15,7 +15,7 @@ from typing import Any, Collection, Dict, Iterator, List, Mapping, Optional, Pro
 from . import input_hints
 from .errors import BerthError, InvalidInput, joined, together
 from .messages import Document
-from .suggest import did_you_mean
+from .suggest import did_you_mean, meant, nearest
 
 # Half of a surrogate pair cannot be written anywhere.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
@@ -188,7 +188,7 @@ class Fields:
     def _field(self, name: str, value: Any, field: str) -> Any:
         path = "%s.%s" % (field, name)
         if name not in self.fields:
-            raise _no_such_field(path, did_you_mean(name, self.fields))
+            raise _no_such_field(path, name, self.fields)
         if value is not None:
             return self.fields[name].check(value, path)
         if name not in self.defaults:
@@ -197,9 +197,10 @@ class Fields:
         return default.copy() if isinstance(default, (dict, list)) else default
 
 
-def _no_such_field(path: str, hint: str) -> InvalidInput:
+def _no_such_field(path: str, name: str, fields: Collection[str]) -> InvalidInput:
     """Its value is not shown: a misspelt name may be that of a secret."""
-    error = InvalidInput(path, None, None, hint=hint)
+    near = nearest(name, fields)
+    error = InvalidInput(path, None, None, hint=meant(near) if near else "Known: " + ", ".join(sorted(fields)))
     error.message, error.value = "%s: there is no such field" % path, None
     return error
 
