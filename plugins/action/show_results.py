@@ -74,7 +74,7 @@ class ActionModule(ControllerAction):
         uuid = instance_uuid(project_of(instance_variables), name)
         outcome.error = report.named(outcome.error, uuid, name)
         if outcome.error:
-            self._tried += report.tried(name, (done.get("move_walk") or {}).get("attempts") or ())
+            self._tried += report.tried(name, uuid, (done.get("move_walk") or {}).get("attempts") or ())
         return outcome
 
 

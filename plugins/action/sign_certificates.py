@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 
+from ..module_utils.conductor.errors import CertificateForeign
 from ..module_utils.model import input_hints
 from ..module_utils.model.errors import InvalidInput
 from ..plugin_utils import trust
-from ..plugin_utils.authority import KINDS, check_names
+from ..plugin_utils.authority import KINDS, check_names, there_is_none
 from ..plugin_utils.controller import ControllerAction
 from ..plugin_utils.plain import plain
 from ..plugin_utils.screen import say, warn
@@ -34,6 +35,7 @@ class ActionModule(ControllerAction):
             raise InvalidInput("days", days, "from 1 to 3650")
         if args["address"] and args["address"] not in names:
             warn(unnamed(task_vars["inventory_hostname"], args["address"]))
+        check_authority_is_here(args["directory"], held, task_vars["inventory_hostname"])
         signed, reasons, made = {}, {}, []
         rotation = trust.load(args["directory"])
         for kind in KINDS:
@@ -54,6 +56,15 @@ class ActionModule(ControllerAction):
 
     def _would_make(self, directory):
         return self._task.check_mode and not os.path.isdir(directory)
+
+
+def check_authority_is_here(directory, held, host):
+    """An authority that is made now can be of no use to a host that trusts another, and a later host would get it."""
+    if any((held.get(kind) or {}).get("authority") for kind in KINDS) and there_is_none(directory):
+        raise CertificateForeign(
+            "%s has certificates for live migration, and there is no authority in %s" % (host, directory),
+            hint=input_hints.keep_foreign_certificates(),
+        )
 
 
 def _is_first(task_vars):

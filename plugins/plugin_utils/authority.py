@@ -71,6 +71,13 @@ def stem(kind, generation):
     return kind if generation == 1 else "%s-%d" % (kind, generation)
 
 
+def there_is_none(directory):
+    """Whether the directory has no part of any authority."""
+    return not os.path.isdir(directory) or not any(
+        name.endswith(("-ca.key", "-ca.pem")) for name in os.listdir(directory)
+    )
+
+
 class Authority:
     """One authority: its key and certificate in ``directory``, made at first use. ``generation``: see trust.py."""
 

@@ -19,7 +19,7 @@ from ..module_utils.model.errors import BerthError
 from ..module_utils.model.safe_text import visible_all
 from . import acting
 from .plain import plain
-from .run_report import FILE, VARIABLE, given, unwritable, write
+from .run_report import VARIABLE, file_of, given, unwritable, write
 
 PART = "__berth_report_part"
 OK, FAILED, UNREACHABLE = "ok", "failed", "unreachable"
@@ -66,11 +66,12 @@ def _add(action: Any, task_vars: Dict[str, Any], entry: Dict[str, Any]) -> None:
 @contextlib.contextmanager
 def _held(action: Any, task_vars: Dict[str, Any]) -> Iterator[Dict[str, Any]]:
     """The document of the file, which is written again at the end; the processes of other hosts wait."""
-    path = given(action, task_vars, VARIABLE)
-    if not path:
+    given_path = given(action, task_vars, VARIABLE)
+    if not given_path:
         yield {}
         return
-    with _locked(FILE.check(path, VARIABLE)) as file:
+    path = file_of(given_path)
+    with _locked(path) as file:
         document = _of_this_run(file.read())
         yield document
         write(path, document)

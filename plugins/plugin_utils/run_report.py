@@ -8,6 +8,9 @@ The file says that the run has not finished until it has, so the file of a kille
 
 from __future__ import annotations
 
+import json
+import os
+import stat
 from typing import Any, Dict
 
 from ..module_utils.model.errors import InvalidInput
@@ -42,13 +45,43 @@ def given(action: Any, task_vars: Dict[str, Any], name: str) -> Any:
 def _write(action: Any, task_vars: Dict[str, Any], document: Dict[str, Any]) -> None:
     path = given(action, task_vars, VARIABLE)
     if path:
-        write(path, document)
+        write(file_of(path), document)
 
 
-def write(path: Any, document: Dict[str, Any]) -> None:
+def file_of(path: Any) -> str:
+    """The file's path. Raises InvalidInput if there is something else, such as an inventory: it would be lost."""
+    file = os.path.expanduser(FILE.check(path, VARIABLE))  # a shell leaves the ~ of -e berth_report=~/out.json
+    try:
+        fd = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return file
+    except OSError as error:
+        raise InvalidInput(VARIABLE, path, "a file that is no link and can be read: %s" % error.strerror) from None
+    try:
+        if not _of_a_run(fd):
+            raise InvalidInput(VARIABLE, path, "a new file, or that of an earlier run: the existing one is neither")
+    finally:
+        os.close(fd)
+    return file
+
+
+def _of_a_run(fd: int) -> bool:
+    """Whether it is an empty file, or one that a run wrote."""
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        return False
+    with open(fd, "rb", closefd=False) as opened:
+        text = opened.read()
+    try:
+        document = json.loads(text or b'{"finished": false}')
+    except ValueError:
+        return False
+    return isinstance(document, dict) and "finished" in document
+
+
+def write(path: str, document: Dict[str, Any]) -> None:
     """Replace the file. Raises InvalidInput if it cannot be written."""
     try:
-        write_document(FILE.check(path, VARIABLE), {"schema": SCHEMA, **document})
+        write_document(path, {"schema": SCHEMA, **document})
     except OSError as error:
         raise unwritable(path, error) from None
 

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.model import (
+    copy_hints,
     counting_hints,
     fleet_hints,
     group_hints,
@@ -34,6 +35,7 @@ ROOT = Path(__file__).resolve().parents[2]
 EACH = [
     (name, hint)
     for home in (
+        copy_hints,
         counting_hints,
         fleet_hints,
         group_hints,

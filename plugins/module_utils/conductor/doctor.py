@@ -12,7 +12,7 @@ import dataclasses
 import textwrap
 from typing import Callable, Dict, Iterator, List, Mapping, Sequence, Tuple
 
-from ..model import failed_builds, fleet_hints, hints, host_hints, saved_hints, state_hints, volume_hints
+from ..model import copy_hints, failed_builds, fleet_hints, hints, host_hints, saved_hints, state_hints, volume_hints
 from ..model import line as line_kinds
 from ..model.errors import shortened
 from ..model.lifecycle import ACTIVE, DELETING, OWN, SETTING_ASIDE
@@ -88,7 +88,7 @@ TODO: Dict[str, Callable[[str, str, str], str]] = {
     "GuestHung": lambda host, name, said: hints.hung_guest(name),
     "GuestOff": lambda host, name, said: fleet_hints.recover_or_start(name),
     "GuestSaved": lambda host, name, said: saved_hints.restore_or_boot(name),
-    "RunsWithoutOwner": lambda host, name, said: hints.find_the_right_copy(name, [host, "its owner"]),
+    "RunsWithoutOwner": lambda host, name, said: copy_hints.find_the_right_copy(name, [host, "its owner"]),
     "StateUnsafe": lambda host, name, said: state_hints.close_to_others(host),
 }
 
@@ -264,7 +264,7 @@ def _instances(case: Case) -> Iterator[Finding]:
         owners = sorted(place["host"] for place in places if place["role"] == OWN)
         if len(owners) > 1:
             text = "%s each own it" % " and ".join(owners)
-            yield Finding("DuplicateInstance", ERROR, "", text, hints.find_the_right_copy(name, owners), name)
+            yield Finding("DuplicateInstance", ERROR, "", text, copy_hints.find_the_right_copy(name, owners), name)
             continue
         changing = [place for place in places if place["task_state"]]
         # in a move that waits for confirmation, the other side keeps the task_state in which it let go
@@ -319,7 +319,7 @@ def _to_end(place: Place, name: str) -> str:
     if is_moving(place):
         return hints.finish_move(name)
     if place["phase"] == SETTING_ASIDE:
-        return hints.keep_one_again(name)
+        return copy_hints.keep_one_again(name)
     if place["phase"] != ACTIVE or place["task_state"] == SPAWNING:
         return hints.end_it(name, "delete" if place["phase"] == DELETING else "create")
     return hints.end_it(name, "stop" if place["task_state"] == POWERING_OFF else "start")

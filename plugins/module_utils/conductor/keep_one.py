@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Collection, Dict, List, Optional
 
-from ..model import hints
+from ..model import copy_hints, hints
 from ..model.counting import are_plausible, miscounted
 from ..model.errors import InvalidInput
 from ..model.lifecycle import OWN, SETTING_ASIDE
@@ -51,7 +51,7 @@ def choose(fleet: Fleet, name: str, uuid: str, stays: str, confirmed: bool, lost
     running = sorted(host for host, place in owners.items() if place["power_state"] in ALIVE)
     if len(running) > 1 and not confirmed:
         raise DuplicateRuns(
-            "%s runs on %s" % (name, " and on ".join(running)), hint=hints.keep_one_confirmed(name, stays, others)
+            "%s runs on %s" % (name, " and on ".join(running)), hint=copy_hints.keep_one_confirmed(name, stays, others)
         )
     above = generation_of(owners[host] for host in others)
     if not are_plausible(*above):
@@ -104,5 +104,5 @@ def _check_still(name: str, stays: str, owners: Dict[str, Place]) -> None:
         if is_moving(place) and not (later and host == stays):
             raise InstanceMoving(
                 "The copy of %s on %s is in %s" % (name, host, place["phase"]),
-                hint=(hints.keep_what_moves if later else hints.confirm_or_revert_left)(name, host),
+                hint=(copy_hints.keep_what_moves if later else hints.confirm_or_revert_left)(name, host),
             )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Collection, Iterable, List, Tuple
 
-from ..model import hints, state_hints
+from ..model import copy_hints, hints, state_hints
 from ..model.errors import BerthError
 from ..model.lifecycle import CLAIM, MOVING, OWN
 from . import notes, silence, unconfirmed
@@ -61,7 +61,7 @@ def locate_to_take_back(fleet: Fleet, name: str, uuid: str, lost_hosts: Collecti
         hint = (
             state_hints.undefine_copies(uuid, sorted(strays), bool(places))
             if strays
-            else hints.find_the_right_copy(name, sorted(here))
+            else copy_hints.find_the_right_copy(name, sorted(here))
         )
         raise DuplicateInstance("%s is on %s" % (name, " and ".join(sorted(here))), hint=hint)
     answers, notes_on_it = fleet.answers(lost_hosts), fleet.notes_on(uuid)
@@ -97,7 +97,8 @@ def holders(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[str] = ()
 
 def _owned_twice(name: str, hosts: Iterable[str]) -> DuplicateInstance:
     return DuplicateInstance(
-        "%s is owned by %s" % (name, " and ".join(sorted(hosts))), hint=hints.find_the_right_copy(name, sorted(hosts))
+        "%s is owned by %s" % (name, " and ".join(sorted(hosts))),
+        hint=copy_hints.find_the_right_copy(name, sorted(hosts)),
     )
 
 

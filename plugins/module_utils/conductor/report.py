@@ -90,8 +90,8 @@ def named(text: str, uuid: str, name: str) -> str:
     return re.sub(pattern, lambda found: found[0] if found[1] else name, with_name)
 
 
-def tried(name: str, attempts: Sequence[Mapping[str, Any]]) -> List[str]:
-    rows = [(entry["attempt"], entry["host"], entry["code"], entry["cause"]) for entry in attempts]
+def tried(name: str, uuid: str, attempts: Sequence[Mapping[str, Any]]) -> List[str]:
+    rows = [(entry["attempt"], entry["host"], entry["code"], named(entry["cause"], uuid, name)) for entry in attempts]
     return ["", "%s was tried on:" % name, *table(("ATTEMPT", "HOST", "ERROR", "CAUSE"), rows)] if rows else []
 
 

@@ -34,7 +34,7 @@ def left_out(plan: Plan) -> Dict[str, str]:
 
 def attempts(plan: Plan) -> List[str]:
     failed = {name: instance for name, instance in plan["instances"].items() if instance["state"] == FAILED}
-    return [line for name, instance in failed.items() for line in tried(name, instance["attempts"])]
+    return [line for name, instance in failed.items() for line in tried(name, instance["uuid"], instance["attempts"])]
 
 
 def _outcome(name: str, instance: Dict[str, Any]) -> Outcome:

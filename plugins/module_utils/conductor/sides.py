@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Collection, Iterable, List, Mapping, NamedTuple, Optional, Set, Tuple
 
-from ..model import fleet_hints, hints, state_hints
+from ..model import copy_hints, fleet_hints, hints, state_hints
 from ..model.lifecycle import CLAIM, OWN
 from ..model.messages import Side, View
 from ..model.move_errors import InstanceNotFound
@@ -55,7 +55,7 @@ def find(
     if len(owners) > 1:
         raise DuplicateInstance(
             "%s is owned by %s" % (name, " and ".join(sorted(owners))),
-            hint=hints.find_the_right_copy(name, sorted(owners)),
+            hint=copy_hints.find_the_right_copy(name, sorted(owners)),
         )
     if owners and left and not current[owners[0]].get("migration"):
         first = left[0]

@@ -6,7 +6,7 @@ one; and the shortening of long lists of names."""
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
+from typing import Any, Callable, Iterable, List, Optional
 
 from .messages import Document
 
@@ -98,29 +98,6 @@ def joined(errors: Iterable[BerthError]) -> BerthError:
 
 
 MOST_NAMED = 10  # faults, and names of instances that share one
-
-
-def of_several(faults: Iterable[Tuple[str, BerthError]]) -> BerthError:
-    """One error for several instances, with the code of the first; text that many share appears once."""
-    known = list(faults)
-    if len(known) == 1:
-        return known[0][1]
-    names: Dict[str, List[str]] = {}
-    for name, error in known:
-        names.setdefault(str(error), []).append(name)
-    parts = ["%s: %s" % (shortened(shared), text) for text, shared in list(names.items())[:MOST_NAMED]]
-    if len(names) > MOST_NAMED:
-        parts.append("and %d more faults" % (len(names) - MOST_NAMED))
-    first = known[0][1]
-    whole = type(first).__new__(type(first))  # the classes differ in what their __init__ wants
-    vars(whole).update(
-        vars(first),
-        message="%d instances are not valid: %s" % (len(known), "; ".join(parts)),
-        details={**first.details, "faults": {name: error.to_dict() for name, error in known}},
-        also=[],
-        **dict.fromkeys(("field", "value", "rule", "hint")),
-    )
-    return whole
 
 
 def worded(message: str, rule: Optional[str], hint: Optional[str]) -> str:

@@ -32,11 +32,17 @@ def install_binding() -> str:
     return "Install python3-libvirt, or set ansible_python_interpreter to the Python that has it"
 
 
+def run_as_root() -> str:
+    """A module of a host ran as an ordinary user."""
+    return "Modules run as root there: remove ansible_become: false and ansible_become_user, or log in as root"
+
+
 def start_libvirt() -> str:
-    """libvirt's socket does not answer. Without systemd, libvirt does not start if its listen_addr is gone."""
+    """libvirt's socket does not answer. It does not start without its listen_addr, or with an ended certificate."""
     return (
-        "Start libvirtd (or virtqemud) on the host, then run again. If it ends at once and its log says that it cannot bind, "
-        "remove the line with listen_addr from /etc/libvirt/libvirtd.conf, start it and run berth.kvm.prepare_hosts"
+        "Start libvirtd (or virtqemud) on the host, then run again. If it ends at once, see its log. Cannot bind: remove "
+        "the line with listen_addr from /etc/libvirt/libvirtd.conf. Certificate expired: move "
+        "/etc/pki/libvirt/servercert.pem away and stop libvirtd-tls.socket. Then start it and run berth.kvm.prepare_hosts"
     )
 
 
@@ -126,8 +132,8 @@ def newer_version() -> str:
     return "Use the version of berth.kvm that wrote it, or a newer one"
 
 
-def make_room_in_pool(path: str) -> str:
-    """The file system of a pool is full. A guest that writes there is paused, and builds fail."""
+def make_room_in_pool(path: str = "the destination's pool") -> str:
+    """The file system of a pool is full. A guest that writes there is paused, and builds and copies fail."""
     return (
         "Remove files that nobody needs from the file system of %s, or enlarge it. If it is the host's own pool and "
         "others use space there, keep new instances away: set berth_host_reserved_host_disk_gb to that space and run "

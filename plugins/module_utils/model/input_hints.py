@@ -21,7 +21,8 @@ def name_migration_address(host: str, address: str) -> str:
 def keep_foreign_certificates() -> str:
     """The host trusts an authority that is not ours."""
     return (
-        "Set kvm_host_certificates to false to keep them, or kvm_host_ca_directory to the directory of their authority"
+        "If another controller prepared the host, copy that controller's kvm_host_ca_directory to this one, or take it "
+        "from a backup. If the certificates are of a PKI of your own, set kvm_host_certificates to false, which keeps them"
     )
 
 
@@ -98,7 +99,7 @@ def name_of_no_group() -> str:
 
 def remove_quotes() -> str:
     """A number was given as text."""
-    return "Remove the quotes"
+    return "Remove the quotes; what a template or Ansible Vault gives becomes a number with the filter int"
 
 
 def enable_filter(name: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any, Collection, Dict, Iterator, List, Mapping, Optional, Pro
 from . import input_hints
 from .errors import BerthError, InvalidInput, joined, together
 from .messages import Document
-from .suggest import did_you_mean
+from .suggest import did_you_mean, meant, nearest
 
 # Half of a surrogate pair cannot be written anywhere.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
@@ -188,13 +188,21 @@ class Fields:
     def _field(self, name: str, value: Any, field: str) -> Any:
         path = "%s.%s" % (field, name)
         if name not in self.fields:
-            raise InvalidInput(path, value, "a known field", hint=did_you_mean(name, self.fields))
+            raise _no_such_field(path, name, self.fields)
         if value is not None:
             return self.fields[name].check(value, path)
         if name not in self.defaults:
             raise InvalidInput(path, value, "this field is required", hint=input_hints.add_field(path))
         default = self.defaults[name]
         return default.copy() if isinstance(default, (dict, list)) else default
+
+
+def _no_such_field(path: str, name: str, fields: Collection[str]) -> InvalidInput:
+    """Its value is not shown: a misspelt name may be that of a secret."""
+    near = nearest(name, fields)
+    error = InvalidInput(path, None, None, hint=meant(near) if near else "Known: " + ", ".join(sorted(fields)))
+    error.message, error.value = "%s: there is no such field" % path, None
+    return error
 
 
 class Named:

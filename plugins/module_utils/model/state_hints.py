@@ -96,7 +96,7 @@ def close_to_others(host: str) -> str:
 
 def make_room() -> str:
     """A file of the state directory cannot be written."""
-    return "Make room on the file system of the state directory of this host, or make it writable again; then run again"
+    return "Make room on the file system of /var/lib/berth, or make it writable again; then run again"
 
 
 def failing_disk(host: str, uuid: str) -> str:

@@ -316,7 +316,7 @@ def query_for(spec, options, aggregates, host_states):
         if host and node:
             nodes = nodes[:1]
         if not nodes:
-            raise NoValidHost("no such host: host %s, node %s" % (host, node))
+            raise NoValidHost("%s, which the request names, is not among the hosts that can be used" % (node or host))
         only_one = len(nodes) == 1
         if only_one:
             query.in_tree = nodes[0].uuid

@@ -10,7 +10,8 @@ import shutil
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.model import input_hints
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import certificates
+from ansible_collections.berth.kvm.plugins.module_utils.model import host_hints, input_hints
 from ansible_collections.berth.kvm.plugins.plugin_utils import authority as ca
 
 NOTHING = {"request": "", "certificate": "", "authority": ""}
@@ -49,9 +50,19 @@ def test_files_that_are_private_again_are_used_as_they_are(directory, name, open
 
 
 @pytest.mark.follows("keep_foreign_certificates")
-def test_with_the_directory_of_their_authority_the_hosts_certificates_stay(directory, tmp_path):
+def test_with_a_copy_of_the_directory_of_their_authority_the_hosts_certificates_stay(directory, tmp_path):
     theirs = ca.Authority(str(tmp_path / "theirs"), "libvirt")
     held = {**NOTHING, "authority": theirs.text}
     refused = refusal(ca.Authority(str(directory), "libvirt").reasons, held, ["kvm1"], kind=ca.CertificateForeign)
     assert refused.hint == input_hints.keep_foreign_certificates()
-    assert "authority" not in " ".join(ca.Authority(str(tmp_path / "theirs"), "libvirt").reasons(held, ["kvm1"]))
+    shutil.copytree(tmp_path / "theirs", directory, dirs_exist_ok=True)
+    assert "authority" not in " ".join(ca.Authority(str(directory), "libvirt").reasons(held, ["kvm1"]))
+
+
+@pytest.mark.follows("start_libvirt")
+def test_a_host_whose_ended_certificate_was_moved_away_gets_a_new_one(directory):
+    """libvirt does not start with an ended certificate, and prepare_hosts, which would renew it, needs libvirt."""
+    libvirt = ca.Authority(str(directory), "libvirt")
+    moved = "/etc/pki/" + certificates.PLACES["libvirt"].certificates[0]
+    assert "move %s away" % moved in host_hints.start_libvirt()
+    assert libvirt.reasons({**NOTHING, "authority": libvirt.text}, ["kvm1"]) == ["its files are not one certificate"]

@@ -10,7 +10,7 @@ before each effect, for progress and for tests that end the process there.
 
 from __future__ import annotations
 
-from ...model import hints
+from ...model import copy_hints, hints
 from ...model.errors import InvalidInput
 from ...model.lifecycle import ACTIVE, BUILDING, CLAIM, CLAIMED, DELETING, KEEP, OWN, RESIZED, SETTING_ASIDE
 from ...model.move_errors import InstanceInvalidState, InstanceNotFound
@@ -30,7 +30,7 @@ LOCK_TIMEOUT = 600  # s: long enough for a build by another run, or one whose co
 def _to_go_on(record):
     """Return the hint that ends a move. A revert discards what the guest wrote, so a person chooses it or a confirm."""
     if record.phase == SETTING_ASIDE:
-        return hints.keep_one_again(record.name)
+        return copy_hints.keep_one_again(record.name)
     if record.phase in (KEEP, RESIZED):
         return hints.confirm_or_revert(record.name)
     return hints.finish_move(record.name)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import os
 
-from ...model import hints, saved_hints
+from ...model import copy_hints, saved_hints
 from ...model.lifecycle import ACTIVE, DELETING, OWN, SETTING_ASIDE
 from ...model.move_errors import InstanceInvalidState, InstanceNotFound
 from ...model.record import Record
@@ -53,7 +53,7 @@ def would_keep(instance, above):
     if not (later and record.op) and (record.op or record.phase != ACTIVE):
         raise _not_now(record, "keep")
     pool_path, host_uuid = instance.host.pool_of(record), instance.host.identify()
-    owner.check(pool_path, instance.uuid, record.name, host_uuid, hints.keep_copy_with_disks)
+    owner.check(pool_path, instance.uuid, record.name, host_uuid, copy_hints.keep_copy_with_disks)
     return not later
 
 

@@ -263,7 +263,8 @@ def load(path=PATH) -> HostSettings:
     except FileNotFoundError:
         return HostSettings()
     except OSError as error:
-        raise SettingsUnreadable("%s: %s" % (path, error.strerror), path=path)
+        hint = host_hints.run_as_root() if isinstance(error, PermissionError) else None
+        raise SettingsUnreadable("%s: %s" % (path, error.strerror), path=path, hint=hint)
     try:
         if len(text) > MAX_BYTES:
             raise ValueError("more than %d bytes" % MAX_BYTES)

@@ -14,6 +14,7 @@ import subprocess
 import time
 from typing import Any, Callable, Iterable, List, Mapping, Optional
 
+from ...model import host_hints
 from ...model.move_errors import RunEnded, TransferFailed
 from ..run import PATH
 
@@ -26,6 +27,7 @@ KILL_SECONDS = 10.0  # in which a killed program ends, unless it hangs in its di
 ASKED_BY = 1  # the module's own output: ssh and sudo close it when the run that started the module has ended
 PERCENT = re.compile(rb"\((\d+\.\d+)/100%\)")
 ENVIRONMENT = {"PATH": PATH, "LC_ALL": "C"}
+FULL = "No space left on device"
 
 
 class OtherEnd:
@@ -106,7 +108,12 @@ def follow(
         process.stdout.close()
     if process.wait():
         message = re.sub(rb"\s*\(\d+\.\d+/100%\)\s*", b"", tail).decode("utf-8", "replace").strip()[-400:]
-        raise TransferFailed("%s %s failed with %d: %s" % (command[0], command[1], process.returncode, message))
+        raise failed("%s %s failed with %d: %s" % (command[0], command[1], process.returncode, message))
+
+
+def failed(message: str) -> TransferFailed:
+    """The error of a copy, in the words of the program that made it."""
+    return TransferFailed(message, hint=host_hints.make_room_in_pool() if FULL in message else None)
 
 
 def end(process: subprocess.Popen) -> None:

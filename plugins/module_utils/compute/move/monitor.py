@@ -60,7 +60,7 @@ def _await(monitor, target):
         job.update(next(entry for entry in monitor.ask("query-jobs") if entry["id"] == "rest"))
         if job["status"] == "concluded":
             if job.get("error"):
-                raise TransferFailed("copying the rest: %s" % job["error"])
+                raise following.failed("copying the rest: %s" % job["error"])
             return job["total-progress"]
         for check in checks:
             check.check()

@@ -92,7 +92,7 @@ def test_a_host_that_is_none_is_named_with_the_one_that_was_probably_meant(varia
     result = place(
         {"a": {**VM, variable: value}}, {"berth_aggregates": {"z": {"availability_zone": "nova"}}}, hosts=("kvm1", "h2")
     )
-    assert "KvmHostNotFound: %s: there is no KVM host kvm7. Did you mean kvm1?" % variable in result["msg"]
+    assert "KvmHostNotFound: a: %s: there is no KVM host kvm7. Did you mean kvm1?" % variable in result["msg"]
 
 
 def test_all_hosts_that_are_none_are_told_at_once_with_the_other_faults():

@@ -45,6 +45,33 @@ def test_a_run_that_has_begun_has_not_finished_whatever_an_earlier_one_wrote(run
     assert stat.S_IMODE(run.path.stat().st_mode) == 0o600
 
 
+@pytest.mark.parametrize("there", ["all: {children: {kvm_hosts: {}}}", '{"mine": 1}', "[1]", "finished"])
+def test_a_file_that_no_run_wrote_is_kept(run, tmp_path, there):
+    mine = tmp_path / "fleet.yml"
+    mine.write_text(there)
+    result, _told = run("read_hosts", {"instances": ["a"], "must_answer": False}, file=mine)
+    assert result["error"]["field"] == "berth_report" and "the existing one is neither" in result["msg"]
+    assert mine.read_text() == there
+
+
+def test_what_is_no_file_is_kept_and_no_link_is_followed_or_replaced(run, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to(tmp_path / "out.json")
+    for name in ("pipe", "link"):
+        result, told = run("read_hosts", {"instances": ["a"], "must_answer": False}, file=tmp_path / name)
+        assert result["error"]["field"] == "berth_report" and told is None
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode) and (tmp_path / "link").is_symlink()
+
+
+def test_an_empty_file_such_as_mktemp_makes_and_a_path_of_the_home_directory_are_written(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    run.path.touch()
+    assert run("read_hosts", {"instances": ["a"], "must_answer": False}, file="~/out.json")[1] == {
+        "schema": 1,
+        "finished": False,
+    }
+
+
 def test_where_a_place_was_looked_for_it_has_the_places(run):
     result, told = run("placement", {"instances": ["a"]})
     assert told["finished"] and not told["check"] and set(told["selections"]) == {"a"}
@@ -103,7 +130,7 @@ def test_where_each_host_ends_for_itself_the_run_has_finished_when_the_last_one_
     assert run("report_host", {}, __berth_report_part=part)[1]["finished"]
 
 
-@pytest.mark.parametrize("text", [None, "", "nonsense", "[]", '{"hosts": {"localhost": {"state": "failed"}}}'])
+@pytest.mark.parametrize("text", [None, "", '{"finished": true, "hosts": {"localhost": {"state": "failed"}}}'])
 def test_a_file_that_somebody_removed_or_emptied_meanwhile_is_written_anew(run, text):
     if text is not None:
         run.path.write_text(text)

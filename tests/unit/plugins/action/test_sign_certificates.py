@@ -26,12 +26,16 @@ def held():
     return {kind: {"request": text, "certificate": "", "authority": ""} for kind in ("libvirt", "qemu")}
 
 
-def sign(directory, names, host="kvm1", check_mode=False):
-    """The names in the certificates that a host gets, each set of them."""
+def answer(directory, names, host="kvm1", check_mode=False, found=None):
     controller = Controller({"kvm_hosts": ["kvm1", "kvm2"]})
     values = {**controller.task_vars(), "inventory_hostname": host, "ansible_play_hosts": ["kvm1", "kvm2"]}
-    arguments = {"held": held(), "names": names, "directory": str(directory), "address": OWN_WORD}
-    signed = controller.run("sign_certificates", arguments, values, check_mode)["signed"].values()
+    arguments = {"held": found or held(), "names": names, "directory": str(directory), "address": OWN_WORD}
+    return controller.run("sign_certificates", arguments, values, check_mode)
+
+
+def sign(*given, **options):
+    """The names in the certificates that a host gets, each set of them."""
+    signed = answer(*given, **options)["signed"].values()
     certificates = [x509.load_pem_x509_certificate(entry["certificate"].encode()) for entry in signed]
     kind = x509.SubjectAlternativeName
     return [
@@ -68,3 +72,11 @@ def test_a_run_that_makes_an_authority_says_where_and_one_that_finds_it_does_not
         assert len(said) == lines and all("would make" in line for line in said[:1])
         said.clear()
     assert not (tmp_path / "none").exists()
+
+
+def test_on_a_controller_without_the_authority_none_is_made_for_a_host_that_trusts_one(tmp_path):
+    theirs = answer(tmp_path / "theirs", ["kvm1"])["signed"]
+    found = {kind: {**parts, **theirs[kind]} for kind, parts in held().items()}
+    refused = answer(tmp_path / "ca", ["kvm1"], found=found)
+    assert refused["error_code"] == "CertificateForeign" and "kvm1 has certificates" in refused["msg"]
+    assert str(tmp_path / "ca") in refused["msg"] and not (tmp_path / "ca").exists()

@@ -19,7 +19,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
 )
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate, recovery, set_aside, take_over
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.state_file import StateDamaged
-from ansible_collections.berth.kvm.plugins.module_utils.model import hints, saved_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import copy_hints, saved_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceInvalidState, InstanceNotFound
 
 OTHER = "22222222-3c6e-5d59-9d0b-3a1c9d7f1e2a"
@@ -154,7 +154,7 @@ def test_what_is_being_set_aside_is_started_by_nobody(copies):
     for act in (other.instance().started, other.instance().made, other.instance().absent, other.instance().would_start):
         with pytest.raises(InstanceInvalidState) as refused:
             act()
-        assert refused.value.hint == hints.keep_one_again("web1")
+        assert refused.value.hint == copy_hints.keep_one_again("web1")
     assert other.root.exists()
     path = set_aside.set_aside(other.instance(), 1)
     assert (other.record, "root.qcow2" in files(path)) == (None, True)
@@ -188,7 +188,7 @@ def test_on_one_storage_the_disks_stay_with_the_copy_that_owns_them(make_host, w
     before = files(stays.root.parent)
     with pytest.raises(DisksOfAnotherHost, match=stays.host.identify()) as refused:
         set_aside.keep(other.instance(), [9, 9])
-    assert refused.value.hint == hints.keep_copy_with_disks("web1", stays.host.identify())
+    assert refused.value.hint == copy_hints.keep_copy_with_disks("web1", stays.host.identify())
     assert set_aside.keep(stays.instance(), list(record.generation)) is True
     path = set_aside.set_aside(other.instance(), 1)
     assert stays.root.exists()

@@ -13,6 +13,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import settings
+from ansible_collections.berth.kvm.plugins.module_utils.model import host_hints
 
 
 def test_no_file_means_the_defaults_of_nova_and_an_unprepared_host(tmp_path):
@@ -165,3 +166,19 @@ def test_whatever_is_in_the_file_gives_settings_or_a_typed_error(data):
     except (settings.SettingsInvalid, settings.SettingsUnreadable):
         return
     assert settings.parse(found.to_dict()) == found
+
+
+@pytest.mark.follows("run_as_root")
+def test_settings_that_only_root_may_read_are_read_by_root(tmp_path, monkeypatch):
+    path = tmp_path / "host.json"
+    path.write_text("{}")
+
+    def refuse(*_arguments):
+        raise PermissionError(13, "Permission denied")
+
+    with monkeypatch.context() as ordinary:
+        ordinary.setattr("builtins.open", refuse)
+        with pytest.raises(settings.SettingsUnreadable) as caught:
+            settings.load(str(path))
+    assert caught.value.hint == host_hints.run_as_root()
+    assert settings.load(str(path)).prepared

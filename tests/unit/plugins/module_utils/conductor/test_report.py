@@ -347,3 +347,9 @@ def test_an_instance_that_is_off_tells_that_and_what_differs():
     }  # fmt: skip
     (said,) = report_creation.outcomes({"instances": {"web1": instance}})
     assert said.why == "stopped; run berth.kvm.start; inventory says other SSH keys"
+
+
+def test_the_hosts_that_were_tried_are_told_with_the_name_of_the_instance_and_not_its_uuid():
+    uuid = "9d852d78-5efb-58b1-992e-e3c61db183f7"
+    attempt = {"attempt": 1, "host": "kvm2", "code": "X", "cause": "Instance %s cannot be moved" % uuid}
+    assert "Instance web1 cannot be moved" in report.tried("web1", uuid, [attempt])[-1]

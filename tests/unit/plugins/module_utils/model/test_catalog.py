@@ -86,7 +86,7 @@ def test_a_bad_catalog_variable_is_refused_by_the_path_of_its_field(name, value,
     with pytest.raises(InvalidInput) as caught:
         Catalog.from_variables({name: value})
     assert caught.value.field == field
-    assert caught.value.rule
+    assert caught.value.rule or "there is no such field" in caught.value.message
 
 
 @pytest.mark.parametrize(

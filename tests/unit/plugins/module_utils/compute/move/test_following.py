@@ -16,6 +16,7 @@ import time
 import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import following
+from ansible_collections.berth.kvm.plugins.module_utils.model import host_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import RunEnded, TransferFailed
 
 
@@ -136,3 +137,13 @@ def test_a_copy_that_nobody_waits_for_any_more_is_ended(follow, port, pid_file, 
 
 def test_who_is_still_there_is_not_taken_for_gone(follow, port, asker):
     follow("sleep 0.3", target(port))
+
+
+@pytest.mark.follows("make_room_in_pool")
+def test_a_copy_that_found_no_space_left_works_once_there_is_room(follow, port, tmp_path):
+    script = "test -e %s || { echo qemu-img: No space left on device; exit 1; }" % (tmp_path / "room")
+    with pytest.raises(TransferFailed) as caught:
+        follow(script, target(port))
+    assert caught.value.hint == host_hints.make_room_in_pool()
+    (tmp_path / "room").touch()
+    follow(script, target(port))

@@ -1,0 +1,51 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Hints for an instance of which two hosts have a copy: see hints.py."""
+
+from __future__ import annotations
+
+from typing import Optional, Sequence
+
+
+def find_the_right_copy(name: str, hosts: Sequence[str]) -> str:
+    """Two hosts say that they own the instance."""
+    return (
+        "Find out which copy is right, that on %s. Then run berth.kvm.keep_one --limit %s -e berth_keep_on=HOST with the "
+        "host whose copy stays: the other is stopped and set aside with its disks" % (" or that on ".join(hosts), name)
+    )
+
+
+def keep_copy_with_disks(name: str, owner: Optional[str]) -> str:
+    """On shared storage two copies of an instance have the same disks, which belong to the host of the other copy."""
+    return (
+        "Run berth.kvm.keep_one --limit %s -e berth_keep_on=HOST with the host whose uuid is %s: only its copy can stay"
+        % (name, owner or "that one")
+    )
+
+
+def keep_one_confirmed(name: str, host: str, others: Sequence[str]) -> str:
+    """Both copies of an instance run, and one was named as the copy that stays."""
+    return (
+        "Log in to both guests and compare them. Then run berth.kvm.keep_one --limit %s -e berth_keep_on=%s -e "
+        "berth_keep_on_confirmed=true: the guest on %s is stopped, and its disks are set aside"
+        % (name, host, ", ".join(others))
+    )
+
+
+def keep_what_moves(name: str, host: str) -> str:
+    """Of two copies of an instance the later one is in a move, and the other was named as the copy that stays."""
+    return (
+        "The copy on %s is the later one, and only a copy at rest is set aside. Run berth.kvm.keep_one --limit %s -e "
+        "berth_keep_on=%s: the other copy is set aside with its disks. Then confirm or revert the move"
+        % (host, name, host)
+    )
+
+
+def keep_one_again(name: str) -> str:
+    """A run that set this copy aside was interrupted."""
+    return (
+        "Run berth.kvm.keep_one --limit %s again, with the same berth_keep_on: it finishes what it began. If the host of that "
+        "copy is lost for good, name this host with berth_keep_on and that one with berth_lost_hosts: this copy comes back"
+        % name
+    )
