@@ -33,7 +33,7 @@ MOST = {
     "migration": 453,
     "rescan": 107,
     "volume": 327,
-    "volume_info": 86,
+    "volume_info": 87,
 }
 CLAIMING = {"claim", "instance", "migration", "volume"}
 DEFINING = {"build_instances", "instance", "instance_copy", "migration"}
