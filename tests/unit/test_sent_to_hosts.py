@@ -28,7 +28,7 @@ MOST = {
     "host_prepare": 152,
     "host_system": 3,
     "instance": 382,
-    "instance_copy": 276,
+    "instance_copy": 278,
     "instance_info": 159,
     "migration": 453,
     "rescan": 107,
