@@ -28,12 +28,12 @@ MOST = {
     "host_prepare": 152,
     "host_system": 3,
     "instance": 382,
-    "instance_copy": 276,
+    "instance_copy": 278,
     "instance_info": 159,
     "migration": 453,
     "rescan": 107,
     "volume": 327,
-    "volume_info": 86,
+    "volume_info": 87,
 }
 CLAIMING = {"claim", "instance", "migration", "volume"}
 DEFINING = {"build_instances", "instance", "instance_copy", "migration"}

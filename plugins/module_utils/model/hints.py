@@ -261,12 +261,11 @@ def again_when_well() -> str:
 def disks_of_another_host(name: Optional[str], owner: Optional[str]) -> str:
     """On storage that hosts share, the disks of the instance belong to the host with the uuid ``owner``. The only copy may
     be there."""
-    back = "Bring that host back: the instance is there"
     if name is None or owner is None:
-        return back
+        return "Bring that host back: the instance is there"
     return (
-        "%s. If it is switched off for good, run berth.kvm.take_over --limit %s -e berth_lost_hosts=%s: another host then "
-        "continues with these disks" % (back, name, owner)
+        "Bring that host back: the instance is there. If it is switched off for good, run berth.kvm.take_over --limit %s -e "
+        "berth_lost_hosts=%s: another host then continues with these disks" % (name, owner)
     )
 
 

@@ -16,12 +16,10 @@ import os
 
 from ...model.lifecycle import ACTIVE, SETTING_ASIDE
 from ...model.move_errors import InstanceNotFound
-from ...model.request_spec import RequestSpec
 from .. import durable, paths
 from ..disk import owner
 from ..errors import DisksNotHere, DisksUnfit
 from ..record import journal
-from ..record.ledger import Ledger
 from . import definition, set_aside
 
 BESIDE = ("domain.xml", "record.json")  # what was put beside the disks
@@ -33,10 +31,8 @@ def record_again(instance):
         if not would_record_again(instance):
             return False
         record = _last_put_away(instance)
-        with instance.store.host_lock():
-            Ledger(instance.host).allocate(RequestSpec.from_dict(record.spec), None)  # nothing is claimed for it since
-            instance.observe("record again")
-            instance.store.restore(journal.noted(record, "taken up again"))
+        instance.observe("record again")
+        instance.store.restore(journal.noted(record, "taken up again"))
         return True
 
 

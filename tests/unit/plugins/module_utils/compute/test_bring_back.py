@@ -17,37 +17,12 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     DisksUnfit,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import bring_back, set_aside
-from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceNotFound
-
-
-class NoValidHost(BerthError):
-    pass
-
 
 OTHER = "22222222-3c6e-5d59-9d0b-3a1c9d7f1e2a"
 ASIDE = ["stopping", "setting aside", "permit", "stop", "disks", "domain", "list", "volumes", "record", None]
 BACK = ["record again", "disks back", "beside", "unlist", "define", "active", None]
 OFF = ("stopped", None, "shutdown", False)
-
-
-@pytest.fixture(autouse=True)
-def asked(monkeypatch):
-    """The names for which room was asked for; ``full``: there is none."""
-
-    class Ledger:
-        names, full = [], False
-
-        def __init__(self, _host):
-            pass
-
-        def allocate(self, request, _limits):
-            if Ledger.full:
-                raise NoValidHost("it is full")
-            Ledger.names.append(request.document["name"])
-
-    monkeypatch.setattr(bring_back, "Ledger", Ledger)
-    return Ledger
 
 
 @pytest.fixture
@@ -123,17 +98,6 @@ def test_a_copy_that_only_counted_less_counts_more(copies):
     set_aside.stop(other.instance(), 1)
     assert back(other, list(stays.record.generation)) is True
     assert other.record.generation[0] > stays.record.generation[0]
-
-
-def test_it_takes_room_that_others_have_not_taken_since(copies, asked):
-    stays, other = copies
-    path = put_away(other)
-    asked.full = True
-    with pytest.raises(NoValidHost):
-        bring_back.record_again(other.instance())
-    assert other.record is None and (path / "root.qcow2").exists()
-    asked.full = False
-    assert back(other, list(stays.record.generation)) is True and asked.names == ["web1"]
 
 
 def test_of_two_that_were_set_aside_the_later_is_brought_back(copies):

@@ -1,0 +1,52 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The whole playbook keep_one when the host of the copy that had stayed is lost: what each host is asked, in which order."""
+
+from __future__ import annotations
+
+import json
+
+import fake_fleet
+import pytest
+
+NAME = "at-rest-h1"
+
+
+def h3_is_down(tree):
+    tree["all"]["children"]["kvm_hosts"]["hosts"]["h3"].update(
+        ansible_connection="ssh", ansible_host="127.0.0.1", ansible_port=1
+    )
+
+
+def replies(has_record):
+    def made(host):
+        found = fake_fleet.replies(host)
+        for instance in found["host_facts"]["ansible_facts"]["berth_host"]["instances"]:
+            if instance["name"] == NAME:
+                uuid, instance["phase"] = instance["uuid"], "setting_aside"
+                found["instance_copy"] = {"changed": True, "instance_copy": {"uuid": uuid, "paths": []}}
+                if not has_record:
+                    found["host_facts"]["ansible_facts"]["berth_host"].update(instances=[], num_instances=0)
+        return found
+
+    return made
+
+
+@pytest.mark.parametrize(
+    "has_record, states", [(True, ["brought_back"]), (False, ["recorded", "brought_back"])], ids=["half", "set aside"]
+)
+def test_the_hosts_are_told_before_the_copy_comes_back_and_nothing_is_stopped_or_set_aside(
+    tmp_path, has_record, states
+):
+    command = ["keep_one", "--limit", NAME, "-e", "berth_keep_on=h1", "-e", "berth_lost_hosts=h3"]
+    done = fake_fleet.play(tmp_path, command, change=h3_is_down, replies=replies(has_record))
+    asked = {host: [json.loads(line) for line in lines] for host, lines in done["asked"].items()}
+    copies = [each["arguments"]["state"] for each in asked["h1"] if each["module"] == "instance_copy"]
+    assert copies == states, done["said"][-3000:]
+    if has_record:
+        modules = [each["module"] for each in asked["h1"]]
+        assert modules.index("rescan") < modules.index("instance_copy")
+        assert [each["arguments"]["told"]["after"] for each in asked["h2"] if each["module"] == "rescan"]
+    assert done["rc"] == 0 or "h3" in done["said"]
+    assert "one copy kept" in done["said"], done["said"][-3000:]
