@@ -30,10 +30,10 @@ MOST = {
     "instance": 382,
     "instance_copy": 276,
     "instance_info": 159,
-    "migration": 453,
+    "migration": 454,
     "rescan": 107,
     "volume": 327,
-    "volume_info": 86,
+    "volume_info": 87,
 }
 CLAIMING = {"claim", "instance", "migration", "volume"}
 DEFINING = {"build_instances", "instance", "instance_copy", "migration"}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Collection, Dict, List
 
-from ..model import hints
+from ..model import hints, take_over_hints
 from ..model.counting import are_plausible, miscounted
 from ..model.errors import InvalidInput
 from ..model.lifecycle import OWN
@@ -69,5 +69,5 @@ def _check_still(name: str, stays: str, owners: Dict[str, Place]) -> None:
         if is_moving(place) and not (later and host == stays):
             raise InstanceMoving(
                 "The copy of %s on %s is in %s" % (name, host, place["phase"]),
-                hint=(hints.keep_what_moves if later else hints.confirm_or_revert_left)(name, host),
+                hint=(take_over_hints.keep_what_moves if later else hints.confirm_or_revert_left)(name, host),
             )

@@ -280,15 +280,6 @@ def keep_one_confirmed(name: str, host: str, others: Sequence[str]) -> str:
     )
 
 
-def keep_what_moves(name: str, host: str) -> str:
-    """Of two copies of an instance the later one is in a move, and the other was named as the copy that stays."""
-    return (
-        "The copy on %s is the later one, and only a copy at rest is set aside. Run berth.kvm.keep_one --limit %s -e "
-        "berth_keep_on=%s: the other copy is set aside with its disks. Then confirm or revert the move"
-        % (host, name, host)
-    )
-
-
 def keep_one_again(name: str) -> str:
     """A run that set this copy aside was interrupted."""
     return "Run berth.kvm.keep_one for %s again, with the same berth_keep_on: it finishes what it began" % name

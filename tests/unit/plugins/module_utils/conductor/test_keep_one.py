@@ -14,7 +14,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import 
     InstanceUnknown,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import Fleet
-from ansible_collections.berth.kvm.plugins.module_utils.model import hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints, take_over_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
 
 WEB = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
@@ -97,7 +97,7 @@ def test_the_later_copy_stays_though_it_is_in_a_move_and_is_set_aside_by_nobody(
     copies = {"h1": {"generation": [1, 5]}, "h2": {"generation": [2, 2], "phase": phase}}
     with pytest.raises(InstanceMoving) as refused:
         choose(copies)
-    assert refused.value.hint == hints.keep_what_moves("web1", "h2")
+    assert refused.value.hint == take_over_hints.keep_what_moves("web1", "h2")
     assert choose(copies, "h2") == keep_one.Choice("h2", ["h1"], [1, 5])
 
 
