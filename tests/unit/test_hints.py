@@ -54,6 +54,7 @@ ALL = dict(EACH)
 HOMES = [
     ROOT / "plugins/module_utils/model" / name
     for name in (
+        "copy_hints.py",
         "counting_hints.py",
         "fleet_hints.py",
         "group_hints.py",
@@ -141,6 +142,7 @@ def test_every_hint_is_printed_somewhere():
         and isinstance(node.value, ast.Name)
         and node.value.id
         in (
+            "copy_hints",
             "counting_hints",
             "fleet_hints",
             "group_hints",

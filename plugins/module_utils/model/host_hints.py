@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import os
-
 
 def prepare_host(host: str) -> str:
     """The host has no settings or certificates, or libvirt does not ask the boot gate. ``host``: its own name."""
@@ -19,11 +17,10 @@ def prepare_host(host: str) -> str:
 def uuid_changed(path: str, uuid: str) -> str:
     """libvirt's host uuid is not the one of the preparation, ``uuid``: a cloned host, or other hardware."""
     return (
-        'If it is still the host of these instances, set host_uuid = "%s" in its libvirtd.conf and restart libvirt. If it runs '
-        "from a copy of another host's disks, the records are that host's: move /var/lib/berth and %s elsewhere and run "
-        "berth.kvm.prepare_hosts; then berth.kvm.doctor says what to do with the guests that were copied. If it "
-        "was replaced on purpose and holds no instance, remove %s and run berth.kvm.prepare_hosts"
-        % (uuid, os.path.dirname(path), path)
+        'If it is still the same host, set host_uuid = "%s" in its libvirtd.conf and restart libvirt. If its disks are a copy of '
+        "another host's, move /var/lib/berth and /etc/berth elsewhere, run berth.kvm.prepare_hosts, then berth.kvm.doctor. If the "
+        "machine was replaced on purpose and holds no instance, remove %s and run berth.kvm.prepare_hosts"
+        % (uuid, path)
     )
 
 

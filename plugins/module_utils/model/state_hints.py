@@ -70,14 +70,6 @@ def restore_damaged_volume(uuid: str) -> str:
     )
 
 
-def put_files_away(directory: str) -> str:
-    """The destination of a move has files of the instance, for example from before it was reinstalled."""
-    return (
-        "If /var/lib/berth of the destination is lost or not mounted, restore or mount it. If nobody needs what is in %s there, "
-        "move that directory elsewhere. Then run the same again, or move to another host" % directory
-    )
-
-
 def restore_or_move_away(path: str) -> str:
     """A small file of the state directory is damaged."""
     return (

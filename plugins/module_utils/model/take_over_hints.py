@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hints for taking over the instances of a lost host: see hints.py."""
+"""Hints for taking over the instances of a lost host, and for what such a host left: see hints.py."""
 
 from __future__ import annotations
 
@@ -73,3 +73,11 @@ def describe_what_it_has(name: str) -> str:
 def bring_back_for_move() -> str:
     """The lost host was in a move of the instance: only its record says which disks are the right ones."""
     return "Bring that host back and finish the move there, or restore the disks from a backup"
+
+
+def put_files_away(directory: str) -> str:
+    """The destination of a move has files of the instance, for example from before it was reinstalled."""
+    return (
+        "If /var/lib/berth of the destination is lost or not mounted, restore or mount it. If nobody needs what is in %s there, "
+        "move that directory elsewhere. Then run the same again, or move to another host" % directory
+    )

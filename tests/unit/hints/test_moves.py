@@ -297,6 +297,27 @@ def test_what_is_left_of_a_move_on_a_host_that_was_lost_is_removed_by_a_confirm_
     check_whole(world, S)
 
 
+LEFT = {"role": "CLAIM", "phase": "claimed", "generation": [1, 1], "op": None, "migration": None}
+
+
+@pytest.mark.parametrize("end, owner", [("confirm", D), ("revert", S)])
+def test_a_claim_that_a_killed_create_left_on_the_destination_stops_no_move(end, owner):
+    world = memory.World()
+    world.records[D] = {**copy.deepcopy(world.records[S]), **LEFT}
+    assert walk(world, memory_controller.Controller("resize", "op0")).state == "done"
+    done(world, Run(end))
+    check_whole(world, owner)
+
+
+def test_a_move_that_is_given_up_leaves_a_claim_on_its_destination_as_it_is():
+    """It is no part of the move: the instance would else stay half given up for ever."""
+    world = stopped_at("OWN", "resizing")
+    claim = {**copy.deepcopy(world.records[S]), **LEFT}
+    world.records[D] = copy.deepcopy(claim)
+    done(world, Run("revert"))
+    assert world.records[D] == claim and world.records[S]["phase"] == "active"
+
+
 @pytest.mark.follows("forget_old_move")
 @pytest.mark.parametrize("then, restored, owner", [("confirm", S, D), ("revert", D, S)])
 def test_a_record_of_an_ended_move_that_a_backup_brought_back_is_forgotten_as_the_hint_says(then, restored, owner):

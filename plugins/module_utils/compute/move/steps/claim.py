@@ -19,7 +19,7 @@ from ....model import hints, volumes
 from ....model import migration as names
 from ....model import move_guards as guards
 from ....model.errors import InvalidInput
-from ....model.lifecycle import IN, INCOMING, OWN, RESIZED
+from ....model.lifecycle import CLAIM, IN, INCOMING, OWN, RESIZED
 from ....model.move_errors import MigrationConflict, MigrationEnded, MigrationFenced, MigrationNotReady, SourceDiffers
 from ....model.record import Record
 from ...record import claim as claims
@@ -50,11 +50,15 @@ def claim(host, uuid, token, peer=None, spec=None, **decided):
         return False
     if host.store.is_buried(op):
         raise MigrationEnded("the move %s of %s was given up" % (op, uuid))
+    if record is not None and record.role == CLAIM and is_source(peer, op) and not volumes.of(record.spec):
+        # a create that was killed left it: the source has the instance, so nothing is built from it any more
+        host.store.compare_and_swap(record, None)
+        record = None
     if record is not None and (record.role != IN or record.op != op):
         raise MigrationConflict("%s already holds a record of %s" % (host.identity["name"], uuid), role=record.role)
     if record is not None and has_released(peer, token):
         return False  # an earlier run's source let go while this one planned: the claim is no longer needed
-    if peer is None or (peer["role"], peer["op"]) != (OWN, op) or not peer["migration"]:
+    if not is_source(peer, op):
         raise MigrationNotReady("the source has not begun the move of %s" % uuid)
     if record is None:
         return claim_room(host, uuid, token, peer, spec, **decided)
@@ -68,6 +72,10 @@ def claim(host, uuid, token, peer=None, spec=None, **decided):
         put(host, record, moved(record, attempt=attempt, verified=None).replace(phase=INCOMING))
         return True
     return False
+
+
+def is_source(peer, op):
+    return bool(peer and (peer["role"], peer["op"]) == (OWN, op) and peer["migration"])
 
 
 def claim_room(host, uuid, token, peer, spec, kind=names.RESIZE, source=None, destination=None, limits=None,

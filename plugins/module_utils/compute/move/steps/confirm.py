@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ....model import hints
 from ....model import migration as names
-from ....model.lifecycle import ACTIVE, CONFIRMING, IN, OUT, OWN, RESIZED, RESTORING, REVERTING
+from ....model.lifecycle import ACTIVE, CLAIM, CONFIRMING, IN, OUT, OWN, RESIZED, RESTORING, REVERTING
 from ....model.move_errors import (
     InstanceInvalidState,
     InstanceNotResized,
@@ -85,7 +85,7 @@ def purge(host, uuid, token, peer=None, lost=False, changed_disks=False, **_igno
     says."""
     host.store.bury(token["op"])
     record = host.store.read(uuid)
-    if record is None:
+    if record is None or record.role == CLAIM:  # which a create that was killed left: it is no part of any move
         return False
     left = lost and is_superseded(record, peer)
     if record.op != token["op"] or not (left or record.role in (OUT, IN)):
@@ -133,8 +133,8 @@ def finish(host, uuid, token, peer=None, lost=False, **_ignored):
     record = fenced(host, uuid, token, (OWN,))
     if record.phase not in (CONFIRMING, RESTORING):
         raise InstanceInvalidState(uuid, "task_state", record.task_state, "finish")
-    # Never finish a move while the other side may still have a record of it: this must be the only copy left.
-    if not (lost or names.same_host(record.migration)) and (peer is None or peer["role"] is not None):
+    # Never finish a move while the other side may still have a record of it: this must be the only copy left. A claim is none.
+    if not (lost or names.same_host(record.migration)) and (peer is None or peer["role"] not in (None, CLAIM)):
         raise MigrationNotReady("the other host still holds a part of the move of %s" % uuid)
     host.store.bury(token["op"])
     event = CONFIRMED if record.phase == CONFIRMING else REVERTED_EVENT

@@ -16,14 +16,11 @@ from records import plant
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import state_directory, whereabouts
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
     errors,
-    keep_one,
     locate,
     sides,
     telling,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.model import (
-    counting,
-    counting_hints,
     fleet_hints,
     hints,
     state_hints,
@@ -57,86 +54,6 @@ def test_that_an_instance_is_gone_is_believed_of_no_host_that_nobody_knows_to_ha
     assert fleet.run(prefer=("h3", "h1")) == "InstanceUnknown"
     assert fleet.owners() == ["h2"]
     assert telling.whereabouts(fleet.read())["gone"] == {}, "nor is it spread"
-
-
-@pytest.mark.follows("take_out_miscounting")
-@pytest.mark.parametrize("lie", ["gone", "left", "after", "known"])
-def test_no_new_owner_counts_on_from_a_number_that_no_instance_reaches(fleet, lie):
-    """The highest number that a reply may have: the next one is none, and the honest host that has it counts for nothing."""
-    says_of_itself(fleet, "h1", lie, 1 << 40)
-    if lie == "known":  # of a host that a person has given up
-        assert fleet.run(prefer=("h2",), lost=["h9"]) == "EpochImplausible"
-    else:
-        assert fleet.run(prefer=("h2",)) == "EpochImplausible"
-    assert fleet.owners() == [] and fleet.hosts["h2"].record() is None
-    assert fleet.hint == counting_hints.take_out_miscounting("h1")
-    del fleet.inventory["h1"]
-    assert fleet.run(prefer=("h2",)) is None and fleet.hosts["h2"].record().generation[0] == 1
-
-
-def test_what_a_host_miscounts_is_not_spread_and_stops_no_owner_that_answers(fleet):
-    assert fleet.run(prefer=("h2", "h3")) is None
-    says_of_itself(fleet, "h1", "gone", 1 << 40)
-    assert fleet.run() is None and fleet.delete() == ["h2"]
-    removed = whereabouts.recall(fleet.hosts["h2"].store, [WEB])[WEB]["gone"]
-    assert removed[0] == 1
-
-
-def test_an_owner_that_miscounts_is_not_told_to_the_others(fleet):
-    """They would give the number back in their own replies, and go on from it."""
-    assert fleet.run() is None
-    home = fleet.hosts["h1"]
-    home.store.compare_and_swap(home.record(), home.record().replace(generation=[1 << 40, 0]))
-    assert telling.whereabouts(fleet.read())["known"] == {}
-
-
-@pytest.mark.follows("take_out_miscounting")
-@pytest.mark.parametrize(
-    "tell", [telling.whereabouts, lambda seen: telling.remembered_by(seen, "h1")], ids=["told", "removed"]
-)
-def test_a_host_that_miscounts_ends_nothing_that_others_remember(fleet, tell):
-    """It was to get the instance once, so its word counts; with that word passed on, a second copy would be made."""
-    assert fleet.run(prefer=("h2", "h1", "h3")) is None
-    fleet.hosts["h3"].rescan(
-        (), {"hosts": {"id-h1": "h1"}, "planned": [{"uuid": WEB, "host_uuid": "id-h1", "run": "r0"}]}
-    )
-    fleet.silence("h2")
-    says_of_itself(fleet, "h1", "gone", 1 << 40)
-    fleet.hosts["h3"].rescan((), tell(fleet.read()))
-    del fleet.inventory["h1"]
-    assert fleet.run(prefer=("h3",), lost=["h1"]) == "InstanceUnknown" and fleet.owners() == ["h2"]
-
-
-@pytest.mark.parametrize("lie", ["after", "known"])
-def test_of_what_a_host_that_is_removed_miscounts_the_others_are_told_nothing(fleet, lie):
-    """They would all say it from then on, and nobody could make the instance again."""
-    says_of_itself(fleet, "h1", lie, 1 << 40)
-    told = telling.remembered_by(fleet.read(), "h1")
-    for host in ("h2", "h3"):
-        fleet.hosts[host].rescan((), told)
-    del fleet.inventory["h1"]
-    assert fleet.run(prefer=("h2",), lost=["h1", "h9"]) is None and fleet.owners() == ["h2"]
-
-
-@pytest.mark.follows("take_out_miscounting")
-def test_the_copy_that_stays_does_not_count_on_from_another_that_miscounts(fleet):
-    """Its own host's replies would be refused from then on, with all of its instances."""
-    assert fleet.run() is None
-    plant(fleet.hosts["h2"].store, fleet.hosts["h1"].record().replace(generation=[1 << 40, 0]))
-    with pytest.raises(counting.EpochImplausible, match="h2") as caught:
-        keep_one.choose(fleet.read(), "web1", WEB, "h1", True, ())
-    assert caught.value.hint == counting_hints.take_out_miscounting("h2")
-    del fleet.inventory["h2"]
-    assert keep_one.choose(fleet.read(), "web1", WEB, "h1", True, ()).others == []
-
-
-def says_of_itself(fleet, liar, part, epoch):
-    number = {"after": epoch, "known": {"host": "h9", "host_uuid": "id-h9", "generation": [epoch, 0]}}
-    lie = {"known": None, "planned": [], "after": 0, "gone": None, "left": None, part: number.get(part, [epoch, 0])}
-    host = fleet.hosts[liar]
-    facts, rescan = host.facts, host.rescan
-    host.facts = lambda: {**facts(), "notes": {WEB: lie}}
-    host.rescan = lambda *args: {**rescan(*args), "notes": {WEB: lie}}
 
 
 def test_that_it_is_gone_is_believed_of_the_host_that_it_was_moved_to(fleet):
@@ -395,23 +312,6 @@ def test_every_operation_looks_at_what_the_others_remember(fleet, action):
     expected = errors.InstanceUnknown if action == "recover_record" else errors.RecordOutdated
     with pytest.raises(expected, match="h2"):
         operations[action]()
-
-
-@pytest.mark.parametrize("action", ["start", "delete", "move"])
-def test_nothing_is_done_with_an_owner_that_miscounts(fleet, action):
-    """Whoever takes the instance over from it would count on from there: its replies would be refused."""
-    assert fleet.run() is None
-    home, here = fleet.hosts["h1"], {"role": "OWN", "generation": [1 << 40, 0]}
-    home.store.compare_and_swap(home.record(), home.record().replace(generation=here["generation"]))
-    seen = fleet.read()
-    operations = {
-        "start": lambda: locate.locate(seen, "web1", WEB),
-        "delete": lambda: locate.locate_to_delete(seen, "web1", WEB),
-        "move": lambda: sides.check(seen, WEB, "web1", ("h1", here, None, sides.NOTHING)),
-    }
-    with pytest.raises(counting.EpochImplausible) as caught:
-        operations[action]()
-    assert caught.value.hint == counting_hints.take_out_miscounting("h1")
 
 
 @pytest.mark.parametrize("action", ["start", "move"])

@@ -18,7 +18,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import nvr
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import disks, storage
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.moving_host import Effects
 from ansible_collections.berth.kvm.plugins.module_utils.model import move_errors as errors  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.model import state_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import take_over_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
 
 UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
@@ -97,7 +97,7 @@ def test_files_without_a_record_and_a_mark_are_not_overwritten_until_they_were_p
     (there / "root.qcow2").write_text("")
     with pytest.raises(errors.MigrationPreCheckError, match="no record") as refused:
         storage.check_apart(pool, UUID)
-    assert refused.value.hint == state_hints.put_files_away(str(there))
+    assert refused.value.hint == take_over_hints.put_files_away(str(there))
     there.rename(there.parent.parent / "elsewhere")
     storage.check_apart(pool, UUID)
 
