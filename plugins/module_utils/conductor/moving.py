@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The plan for each instance to be moved: between which hosts, live or cold, with which request, whether it may move at
-all, and which hosts are left out.
+all, and which hosts are left out. Hosts forced at the creation do not bind a move.
 
 Pure: takes the fleet's documents and the hosts' views, returns a move for each instance.
 """

@@ -1,7 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The table that ends every run: a line for each instance, and below it the errors and the hosts that were left out."""
+"""The table that ends every run: a line for each instance, and below it the errors, with names instead of
+uuids, and the hosts that were left out."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The features that a flavor and an image together ask for; a contradiction between them is an InvalidInput.
+"""The features that a flavor and an image together ask for; a contradiction between them is an InvalidInput
+(that of CPU policies is in numa.py).
 
 The rules are those of nova.virt.hardware. A flavor says ``hw:name``, an image ``hw_name``. ``props`` are the known properties
 of an image (model.image.known_properties).

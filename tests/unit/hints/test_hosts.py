@@ -133,7 +133,7 @@ def test_a_host_receives_disks_at_an_address_of_its_own(tmp_path, monkeypatch, w
     monkeypatch.setattr(transfer, "open_targets", lambda uuid, disks, key, at, attempt: opened.append(at))
     monkeypatch.setattr(disks, "expected", lambda *_any: [])
     monkeypatch.setattr(disks, "grown", lambda *_any: [])
-    monkeypatch.setattr(storage, "check_still", lambda *_any: None)
+    monkeypatch.setattr(storage, "check_shared_as_claimed", lambda *_any: None)
     monkeypatch.setattr(storage, "is_shared", lambda *_any: False)
     monkeypatch.setattr(moving_host.Effects, "pool_path", lambda *_any: str(tmp_path))
     effects = moving_host.Effects(types.SimpleNamespace(connection=None, identity={"name": "kvm1"}))

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The guest in libvirt: define and read back, start, stop, remove. Each call has a time limit."""
+"""The guest in libvirt: define and read back, start or resume, stop, remove. Each call has a time limit."""
 
 from __future__ import annotations
 

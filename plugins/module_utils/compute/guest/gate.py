@@ -127,7 +127,9 @@ def check(host_name, path=HOOK, run_dir=RUN_DIR):
     if not is_installed(path):
         what = "is missing or is not as it was installed (%s)" % path
     elif needs_restart(run_dir) or not is_read(path):
-        what = "came after libvirt was started, which reads its hooks only then, or the clock was set back since"
+        what = (
+            "may be unknown to libvirt, which has not been restarted since it was prepared, or the clock was set back"
+        )
     else:
         return
     raise BootGateMissing(
@@ -168,7 +170,7 @@ def note_restart(run_dir=RUN_DIR):
 
 
 def needs_restart(run_dir=RUN_DIR):
-    """Whether a daemon still runs that was started before the hook was there."""
+    """Whether a daemon still runs that was started before the hook, a certificate or the listen address was changed."""
     top = durable.open_directory(run_dir, create=True)
     try:
         noted = (durable.read(top, RESTART) or b"").decode().split()

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Live migration through libvirt: peer to peer, and the guest arrives PAUSED.
+"""Live migration through libvirt: peer to peer, within a time limit, and the guest arrives PAUSED.
 
 Without PAUSED, a lost reply would leave two running guests. So the destination's guest waits until the source's record
 gives up the instance, and only then continues. Never PERSIST_DEST (the destination defines the guest from its own
@@ -78,7 +78,7 @@ def prepare(effects, record, manifest, arrived):
     connection, here = effects.connection, effects.address()
     if not guests.is_active(connection, record.uuid):
         effects.define(record)
-        storage.check_still(effects.pool_path(record), record)
+        storage.check_shared_as_claimed(effects.pool_path(record), record)
         shared = storage.is_shared(record)
         for entry in () if shared else disks.expected(effects.pool_path(record), record, manifest):
             if not disks.is_read_only(entry):

@@ -183,7 +183,7 @@ class Effects(Guests):
         if shared:
             disks.check_seen(pool_path, record, manifest)
         else:
-            storage.check_apart(pool_path, record.uuid)
+            storage.check_no_files(pool_path, record.uuid)
         self._volumes(record).check_seen(shared)
         return shared
 
@@ -206,7 +206,7 @@ class Effects(Guests):
 
     def open_targets(self, record, manifest, key):
         wanted = disks.grown(disks.expected(self.pool_path(record), record, manifest), record)
-        storage.check_still(self.pool_path(record), record)
+        storage.check_shared_as_claimed(self.pool_path(record), record)
         if storage.is_shared(record):
             return []
         here = self.address()
@@ -249,7 +249,7 @@ class Effects(Guests):
 
     def complete(self, record):
         transfer.close(record.uuid)
-        storage.check_still(self.pool_path(record), record)
+        storage.check_shared_as_claimed(self.pool_path(record), record)
         disks.check_arrived(self.pool_path(record), record)
         if not storage.is_shared(record):
             disks.publish(self.pool_path(record), record)
@@ -297,7 +297,7 @@ class Effects(Guests):
         """Publish the volumes that the source let go of: from now on there are no other copies."""
         if not storage.is_shared(record):
             transfer.close(record.uuid)
-            storage.check_still(self.pool_path(record), record)
+            storage.check_shared_as_claimed(self.pool_path(record), record)
             disks.publish_volumes(self.pool_path(record), record)
 
     def let_go_of_volumes(self, record):

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How often the writes of a running guest are copied again before it stops: until little is left for its downtime."""
+"""A cold move: how often the writes of a running guest are copied again before it stops."""
 
 from __future__ import annotations
 

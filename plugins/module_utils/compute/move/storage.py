@@ -1,7 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Do source and destination share storage? A marker file proves it; it is never guessed from a path.
+"""Do source and destination share storage? A marker file proves it; it is never guessed from a path. Later steps look
+again, and stop if the answer is another one than at the claim.
 
 The source leaves a mark in the instance's directory, with the id of the operation, a nonce, in its name. If the
 destination finds it in its own pool, both see one directory: then nothing is copied, the disks only change their owner,
@@ -56,7 +57,7 @@ def check_side(pool_path, record):
         owner.refuse(pool_path, record.uuid, record.name)
 
 
-def check_apart(pool_path, uuid, of=paths.instance):
+def check_no_files(pool_path, uuid, of=paths.instance):
     """Refuse a destination with any files of the instance, or of a volume: a copy would overwrite them."""
     if _names(pool_path, uuid, of):
         raise MigrationPreCheckError(
@@ -66,8 +67,8 @@ def check_apart(pool_path, uuid, of=paths.instance):
         )
 
 
-def check_still(pool_path, record):
-    """Raise MigrationConflict if the destination sees marks that it did not see at its claim, or the reverse."""
+def check_shared_as_claimed(pool_path, record):
+    """Raise MigrationConflict if the hosts share the storage now and did not at the claim, or the reverse."""
     seen = [is_one(pool_path, record.uuid, record.op)]
     seen += [is_one(pool_path, entry["uuid"], record.op, paths.volume) for entry in volumes.of(record.spec)]
     if seen != [is_shared(record)] * len(seen):

@@ -52,7 +52,7 @@ class Volumes:
         """On the destination, raise VolumeStays if the volumes can neither all be seen nor be copied."""
         if self._are_copied(shared):
             for entry in self.entries:
-                storage.check_apart(self.pool_path, entry["uuid"], paths.volume)
+                storage.check_no_files(self.pool_path, entry["uuid"], paths.volume)
             return
         unseen = [entry["name"] for entry in self.entries if not (shared and self._is_seen(entry))]
         if unseen:

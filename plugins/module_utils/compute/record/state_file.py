@@ -1,7 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The JSON files beside the records. One that was cut off, emptied or edited is never treated as missing."""
+"""The JSON files beside the records. One that was cut off, emptied or edited is never treated as missing. For one
+that was removed see whereabouts.py."""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Confirm: there is no way back, and what the source kept is removed (purge), also on a host that was lost and came
-back. It is refused if the guest crashed. A revert and a give up end in the same way."""
+back. It is refused if the guest crashed. The last step of every move, finish, is refused while the other host may hold a
+part of the instance."""
 
 from __future__ import annotations
 

@@ -92,14 +92,14 @@ def test_the_storage_is_one_where_the_destination_sees_the_mark_of_this_very_mov
 
 @pytest.mark.follows("put_files_away")
 def test_files_without_a_record_and_a_mark_are_not_overwritten_until_they_were_put_away(pool):
-    storage.check_apart(pool, UUID)
+    storage.check_no_files(pool, UUID)
     there = Path(pool, "instances", UUID)
     (there / "root.qcow2").write_text("")
     with pytest.raises(errors.MigrationPreCheckError, match="no record") as refused:
-        storage.check_apart(pool, UUID)
+        storage.check_no_files(pool, UUID)
     assert refused.value.hint == take_over_hints.put_files_away(str(there))
     there.rename(there.parent.parent / "elsewhere")
-    storage.check_apart(pool, UUID)
+    storage.check_no_files(pool, UUID)
 
 
 @pytest.mark.parametrize("shared", [True, False])
@@ -108,7 +108,7 @@ def test_a_storage_that_is_another_than_at_the_claim_stops_the_move(pool, shared
     if not shared:
         storage.mark(pool, record("OWN"), SOURCE)
     with pytest.raises(errors.MigrationConflict):
-        storage.check_still(pool, record(shared=shared))
+        storage.check_shared_as_claimed(pool, record(shared=shared))
 
 
 class Compute:
