@@ -51,9 +51,6 @@ def keep_one_again(name: str) -> str:
     )
 
 
-def keep_where_set_aside(name: str) -> str:
+def keep_where_set_aside() -> str:
     """A copy was to come back on a host where none was set aside."""
-    return (
-        "Name with berth_keep_on the host where it was set aside: set-aside.json in the state directory of that host lists it. "
-        "If no host lists %s, there is no other copy: berth.kvm.create with berth_lost_hosts makes it anew" % name
-    )
+    return "Name with berth_keep_on the host where it was set aside: its /var/lib/berth/set-aside.json lists it"

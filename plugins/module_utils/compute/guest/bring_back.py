@@ -51,7 +51,7 @@ def _last_put_away(instance):
         raise InstanceNotFound(
             "Instance %s could not be found: no copy of it was set aside on %s"
             % (instance.uuid, instance.host.connection.getHostname()),
-            hint=copy_hints.keep_where_set_aside(instance.uuid),
+            hint=copy_hints.keep_where_set_aside(),
         )
     return max(found.values(), key=lambda record: list(record.generation))
 

@@ -92,7 +92,7 @@ def test_what_was_not_set_aside_or_was_removed_is_not_brought_back(copies):
     for act in (bring_back.record_again, bring_back.would_record_again):
         with pytest.raises(InstanceNotFound, match="no copy of it was set aside on kvm2") as refused:
             act(other.instance())
-        assert refused.value.hint == copy_hints.keep_where_set_aside(other.instance().uuid)
+        assert refused.value.hint == copy_hints.keep_where_set_aside()
 
 
 def test_a_copy_that_only_counted_less_counts_more(copies):
