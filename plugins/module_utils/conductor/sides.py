@@ -85,12 +85,12 @@ def check(fleet: Fleet, uuid: str, name: str, found: Sides, lost: Collection[str
     check_no_stray(fleet, name, uuid)
     source, here, destination, there = found
     views = [
-        (view["generation"], host)
+        (view["generation"], view["role"] == OWN, host)  # both sides may have counted as far
         for host, view in ((source, here), (destination, there))
         if host and view.get("generation")
     ]
     if views:
-        generation, host = max(views)
+        generation, _owns, host = max(views)
         answers = fleet.answers(lost)
         _check_lost_sides(name, (here, there), answers)
         notes.check_owner(name, host, notes.generation(generation), fleet.notes_on(uuid), answers)

@@ -49,3 +49,8 @@ def keep_one_again(name: str) -> str:
         "copy is lost for good, name this host with berth_keep_on and that one with berth_lost_hosts: this copy comes back"
         % name
     )
+
+
+def keep_where_set_aside() -> str:
+    """A copy was to come back on a host where none was set aside."""
+    return "Name with berth_keep_on the host where it was set aside: its /var/lib/berth/set-aside.json lists it"

@@ -50,3 +50,18 @@ def test_the_hosts_are_told_before_the_copy_comes_back_and_nothing_is_stopped_or
         assert [each["arguments"]["told"]["after"] for each in asked["h2"] if each["module"] == "rescan"]
     assert done["rc"] == 0 or "h3" in done["said"]
     assert "one copy kept" in done["said"], done["said"][-3000:]
+
+
+def test_a_host_where_nothing_was_set_aside_is_asked_once_and_the_run_says_so_to_the_end(tmp_path):
+    def made(host):
+        found = replies(has_record=False)(host)
+        why = "Instance could not be found: no copy of it was set aside on h1"
+        found["instance_copy"] = {"failed": True, "msg": "InstanceNotFound: " + why}
+        return found
+
+    command = ["keep_one", "--limit", NAME, "-e", "berth_keep_on=h1", "-e", "berth_lost_hosts=h3"]
+    done = fake_fleet.play(tmp_path, command, change=h3_is_down, replies=made)
+    asked = [json.loads(line) for line in done["asked"]["h1"]]
+    states = [each["arguments"]["state"] for each in asked if each["module"] == "instance_copy"]
+    assert states == ["recorded"], done["said"][-3000:]
+    assert done["rc"] and "no copy of it was set aside on h1" in done["said"].split("WHY")[-1], done["said"][-3000:]

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 
+from ...model import copy_hints
 from ...model.lifecycle import ACTIVE, SETTING_ASIDE
 from ...model.move_errors import InstanceNotFound
 from .. import durable, paths
@@ -49,7 +50,8 @@ def _last_put_away(instance):
     if not found:
         raise InstanceNotFound(
             "Instance %s could not be found: no copy of it was set aside on %s"
-            % (instance.uuid, instance.host.connection.getHostname())
+            % (instance.uuid, instance.host.connection.getHostname()),
+            hint=copy_hints.keep_where_set_aside(),
         )
     return max(found.values(), key=lambda record: list(record.generation))
 

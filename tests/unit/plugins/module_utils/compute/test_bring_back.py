@@ -17,6 +17,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     DisksUnfit,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import bring_back, set_aside
+from ansible_collections.berth.kvm.plugins.module_utils.model import copy_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceNotFound
 
 OTHER = "22222222-3c6e-5d59-9d0b-3a1c9d7f1e2a"
@@ -83,13 +84,15 @@ def test_before_it_is_back_nobody_starts_it_and_it_can_be_set_aside_again(copies
     assert other.record is None and (path / "root.qcow2").exists()
 
 
+@pytest.mark.follows("keep_where_set_aside")
 def test_what_was_not_set_aside_or_was_removed_is_not_brought_back(copies):
     _stays, other = copies
     put_away(other)
     set_aside.remove(other.instance())
     for act in (bring_back.record_again, bring_back.would_record_again):
-        with pytest.raises(InstanceNotFound, match="no copy of it was set aside on kvm2"):
+        with pytest.raises(InstanceNotFound, match="no copy of it was set aside on kvm2") as refused:
             act(other.instance())
+        assert refused.value.hint == copy_hints.keep_where_set_aside()
 
 
 def test_a_copy_that_only_counted_less_counts_more(copies):

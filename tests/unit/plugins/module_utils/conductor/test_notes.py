@@ -154,3 +154,14 @@ def test_a_side_of_a_move_is_given_up_as_the_machine_that_it_is(lost, refused):
             sides.check(fleet, WEB, "web1", found, lost)
     else:
         sides.check(fleet, WEB, "web1", found, lost)
+
+
+@pytest.mark.parametrize("source, destination", [("kvm1", "kvm2"), ("kvm2", "kvm1")])
+def test_a_begun_move_whose_sides_have_counted_as_far_goes_on_though_all_know_its_owner(source, destination):
+    """In a move both sides use one epoch and count their own writes; a run between has told all who owns it."""
+    told = {host: {WEB: note((source, 4, 3))} for host in ("kvm1", "kvm2")}
+    documents = {host: {"uuid": host, "instances": []} for host in told}
+    sides_of = {"source": {"name": source, "uuid": source}, "destination": {"name": destination, "uuid": destination}}
+    here = {"role": "OWN", "generation": [4, 3], "migration": sides_of}
+    there = {"role": "IN", "generation": [4, 3], "migration": sides_of}
+    sides.check(Fleet(documents, {}, told), WEB, "web1", (source, here, destination, there))
