@@ -18,7 +18,7 @@ from test_architecture import PLUGINS, SOURCES, imports  # noqa: E402
 
 # Our own part of what is sent for a module, in units of 1,000 bytes. Ansible's own part, about 169 of them, comes to it.
 MOST = {
-    "build_instances": 280,
+    "build_instances": 281,
     "cached_image": 113,
     "claim": 293,
     "group_members": 115,

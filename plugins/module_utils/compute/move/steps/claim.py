@@ -19,7 +19,7 @@ from ....model import hints, volumes
 from ....model import migration as names
 from ....model import move_guards as guards
 from ....model.errors import InvalidInput
-from ....model.lifecycle import CLAIM, IN, INCOMING, OWN, RESIZED
+from ....model.lifecycle import CLAIM, CLAIMED, IN, INCOMING, OWN, RESIZED
 from ....model.move_errors import MigrationConflict, MigrationEnded, MigrationFenced, MigrationNotReady, SourceDiffers
 from ....model.record import Record
 from ...record import claim as claims
@@ -50,10 +50,8 @@ def claim(host, uuid, token, peer=None, spec=None, **decided):
         return False
     if host.store.is_buried(op):
         raise MigrationEnded("the move %s of %s was given up" % (op, uuid))
-    if record is not None and record.role == CLAIM and is_source(peer, op) and not volumes.of(record.spec):
-        # a create that was killed left it: the source has the instance, so nothing is built from it any more
-        host.store.compare_and_swap(record, None)
-        record = None
+    if record is not None and is_left_over(record) and is_source(peer, op):
+        return claim_room(host, uuid, token, peer, spec, left_over=record, **decided)
     if record is not None and (record.role != IN or record.op != op):
         raise MigrationConflict("%s already holds a record of %s" % (host.identity["name"], uuid), role=record.role)
     if record is not None and has_released(peer, token):
@@ -74,13 +72,19 @@ def claim(host, uuid, token, peer=None, spec=None, **decided):
     return False
 
 
+def is_left_over(record):
+    """Whether a create that was killed left the claim, if the source has the instance: nothing is built from it then."""
+    return record.state() == (CLAIM, CLAIMED) and not volumes.of(record.spec)
+
+
 def is_source(peer, op):
     return bool(peer and (peer["role"], peer["op"]) == (OWN, op) and peer["migration"])
 
 
 def claim_room(host, uuid, token, peer, spec, kind=names.RESIZE, source=None, destination=None, limits=None,
-               confirm_window=0, **_ignored):  # fmt: skip
-    """Decide capacity, limits and group and write the claim under one hold of the host's lock."""
+               confirm_window=0, left_over=None, **_ignored):  # fmt: skip
+    """Decide capacity, limits and group and write the claim, instead of one that is ``left_over``, under one hold of the
+    host's lock."""
     _check_decided(host, uuid, spec, source, destination)
     check_source(peer, spec, source)
     guards.check_grow_only(peer["migration"]["old_spec"]["flavor"], spec["flavor"])
@@ -90,6 +94,8 @@ def claim_room(host, uuid, token, peer, spec, kind=names.RESIZE, source=None, de
     incoming = moved(incoming, shared=host.effects.check_destination(incoming, peer.get("disks")))
     arriving = spec if incoming.migration["shared"] else volumes.arriving(spec)
     with host.store.host_lock():
+        if left_over is not None:
+            host.store.compare_and_swap(left_over, None)
         resources = claims.without_volumes(host.effects.allocate(arriving, limits), arriving)
         claimed = put(host, None, incoming.replace(resources=resources), "%s is claimed" % kind)
         host.effects.expect_volumes(claimed, peer.get("volumes") or ())
