@@ -10,6 +10,7 @@ import time
 from ..module_utils.conductor.errors import NoHostAnswered
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import uuid_of
+from ..module_utils.model.messages import BESIDE_FACTS
 from ..plugin_utils import run_report
 from ..plugin_utils.answers_of_hosts import reason_of
 from ..plugin_utils.asking import answers, ask, warnings
@@ -25,12 +26,7 @@ class ActionModule(ControllerAction):
         "instances": {"type": "list", "elements": "str", "required": True},
         "hosts": {"type": "list", "elements": "str"},
         "most": {"type": "int"},
-        "digests": {"type": "bool", "default": False},
-        "looks": {"type": "bool", "default": False},
-        "moves": {"type": "bool", "default": False},
-        "addresses": {"type": "bool", "default": False},
-        "checkup": {"type": "bool", "default": False},
-        "fix": {"type": "bool", "default": False},
+        **{part: {"type": "bool", "default": False} for part in BESIDE_FACTS},
         "must_answer": {"type": "bool", "default": True},
     }
 
@@ -40,7 +36,7 @@ class ActionModule(ControllerAction):
         check_name(self.own_variables(task_vars, ["berth_name"]))
         check_counts(self.own_variables(task_vars, COUNTS))
         run_report.begin(self, task_vars)
-        more = {name: args[name] for name in ("digests", "looks", "moves", "addresses", "checkup", "fix")}
+        more = {name: args[name] for name in BESIDE_FACTS}
         if not hosts:
             raise no_kvm_hosts(task_vars)
         began = time.time()

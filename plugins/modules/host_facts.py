@@ -497,16 +497,12 @@ from ..module_utils.compute.host.host import Host
 from ..module_utils.compute.move.onlooker import Onlooker
 from ..module_utils.compute.move.steps.common import view_of
 from ..module_utils.compute.record import failed_instances, store, whereabouts
+from ..module_utils.model.messages import BESIDE_FACTS
 
 SPEC = {
     "timeout": {"type": "int", "default": 30},
     "about": {"type": "list", "elements": "str", "default": []},
-    "digests": {"type": "bool", "default": False},
-    "looks": {"type": "bool", "default": False},
-    "moves": {"type": "bool", "default": False},
-    "addresses": {"type": "bool", "default": False},
-    "checkup": {"type": "bool", "default": False},
-    "fix": {"type": "bool", "default": False},
+    **{part: {"type": "bool", "default": False} for part in BESIDE_FACTS},
 }
 
 

@@ -309,9 +309,8 @@ class _Results:
             key: value for key, value in result.items() if key not in ("exception", "deprecations", "invocation")
         }
         if "msg" in forwarded:
-            forwarded["msg"] = shown(forwarded["msg"]).removeprefix(
-                "Task failed: "
-            )  # every failure of a task begins so
+            # every failure of a task begins so
+            forwarded["msg"] = shown(forwarded["msg"]).removeprefix("Task failed: ")
         if "warnings" in forwarded:
             forwarded["warnings"] = [shown(warning) for warning in forwarded["warnings"]]
         self._sender.send(("result", forwarded))

@@ -10,13 +10,40 @@ import json
 import os
 import re
 import secrets
-from typing import Any
+import stat
+from typing import Any, BinaryIO, Callable
+
+from ..module_utils.model.errors import InvalidInput
 
 # The end of the name of an incomplete file, which a killed run leaves.
 TEMPORARY = re.compile(r"(\.[0-9a-f]{16})?\.tmp\Z")
 
 
 MOST_BYTES = 1 << 20  # of a file that is read
+
+
+def check_replaceable(path: str, field: str, value: Any, is_ours: Callable[[BinaryIO], bool], rule: str) -> None:
+    """Raise InvalidInput about the ``field`` with this ``value`` if there is something else at ``path`` than an empty file
+    or one of which ``is_ours`` is true: replaced, it would be lost."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise InvalidInput(field, value, "a file that is no link and can be read: %s" % error.strerror) from None
+    try:
+        if not _is_replaceable(fd, is_ours):
+            raise InvalidInput(field, value, rule)
+    finally:
+        os.close(fd)
+
+
+def _is_replaceable(fd: int, is_ours: Callable[[BinaryIO], bool]) -> bool:
+    status = os.fstat(fd)
+    if not stat.S_ISREG(status.st_mode):
+        return False
+    with open(fd, "rb", closefd=False) as file:
+        return not status.st_size or is_ours(file)
 
 
 def write_document(path: str, document: Any) -> None:

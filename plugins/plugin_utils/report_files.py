@@ -6,12 +6,11 @@
 from __future__ import annotations
 
 import os
-import stat
-from typing import Any, Optional
+from typing import Any, BinaryIO, Optional
 
 from ..module_utils.model.errors import InvalidInput
 from . import state_directory
-from .documents import write_document, write_private
+from .documents import check_replaceable, write_document, write_private
 
 VARIABLE = "berth_report_page"
 ABOUT = "berth.kvm.report"  # near the beginning of both files
@@ -24,7 +23,9 @@ def page_path(value: Optional[str]) -> str:
     if not path.endswith(ENDING) or os.path.basename(path) == ENDING:
         raise InvalidInput(VARIABLE, value, "a file name that ends in .html")
     for file in (path, data_path(path)):
-        _check_replaceable(file)
+        check_replaceable(
+            file, VARIABLE, file, _is_report, "a new file or an earlier report: the existing file is neither"
+        )
     return path
 
 
@@ -49,18 +50,5 @@ def _default() -> str:
     return state_directory.path_of(FOLDER, "fleet" + ENDING)
 
 
-def _check_replaceable(path: str) -> None:
-    """Refuse an existing file that is neither an earlier report nor empty."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise InvalidInput(VARIABLE, path, "a file that is no link and can be read: %s" % error.strerror) from None
-    try:
-        regular = stat.S_ISREG(os.fstat(fd).st_mode)
-        head = os.read(fd, 1000) if regular else b""
-    finally:
-        os.close(fd)
-    if not regular or (head and ABOUT.encode() not in head):
-        raise InvalidInput(VARIABLE, path, "a new file or an earlier report: the existing file is neither")
+def _is_report(file: BinaryIO) -> bool:
+    return ABOUT.encode() in file.read(1000)

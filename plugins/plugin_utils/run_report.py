@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import json
 import os
-import stat
-from typing import Any, Dict
+from typing import Any, BinaryIO, Dict
 
 from ..module_utils.model.errors import InvalidInput
 from ..module_utils.model.safe_text import visible_all
 from ..module_utils.model.schema import Text
-from .documents import write_document
+from .documents import check_replaceable, write_document
 from .plain import plain
 
 VARIABLE = "berth_report"
@@ -51,28 +50,15 @@ def _write(action: Any, task_vars: Dict[str, Any], document: Dict[str, Any]) -> 
 def file_of(path: Any) -> str:
     """The file's path. Raises InvalidInput if there is something else, such as an inventory: it would be lost."""
     file = os.path.expanduser(FILE.check(path, VARIABLE))  # a shell leaves the ~ of -e berth_report=~/out.json
-    try:
-        fd = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return file
-    except OSError as error:
-        raise InvalidInput(VARIABLE, path, "a file that is no link and can be read: %s" % error.strerror) from None
-    try:
-        if not _of_a_run(fd):
-            raise InvalidInput(VARIABLE, path, "a new file, or that of an earlier run: the existing one is neither")
-    finally:
-        os.close(fd)
+    check_replaceable(
+        file, VARIABLE, path, _is_of_a_run, "a new file, or that of an earlier run: the existing one is neither"
+    )
     return file
 
 
-def _of_a_run(fd: int) -> bool:
-    """Whether it is an empty file, or one that a run wrote."""
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        return False
-    with open(fd, "rb", closefd=False) as opened:
-        text = opened.read()
+def _is_of_a_run(file: BinaryIO) -> bool:
     try:
-        document = json.loads(text or b'{"finished": false}')
+        document = json.load(file)
     except ValueError:
         return False
     return isinstance(document, dict) and "finished" in document

@@ -14,7 +14,7 @@ from ..model.errors import InvalidInput
 from ..model.lifecycle import OWN, SETTING_ASIDE
 from ..model.nova_states import ALIVE
 from . import silence
-from .errors import DuplicateRuns, HostNotLost, InstanceMoving, InstanceUnknown
+from .errors import DuplicateRuns, InstanceMoving, InstanceUnknown
 from .fleet import Fleet, Place
 from .found_nowhere import check_absent
 from .locate import generation_of, is_later, is_moving
@@ -68,23 +68,21 @@ def _comes_back(fleet: Fleet, uuid: str, place: Optional[Place], lost: Collectio
 
 def _brought_back(fleet: Fleet, name: str, uuid: str, stays: str, lost: Collection[str]) -> Choice:
     """Raise HostNotLost, InstanceUnknown or InstanceMoving unless the other copy can be nowhere but on lost hosts."""
-    for host in sorted({*lost} & {*fleet.documents, *fleet.uuids().values()}):
-        raise HostNotLost("%s was declared lost, but it answers" % host, hint=hints.not_lost(host))
+    silence.check_none_answers(lost, {*fleet.documents, *fleet.uuids().values()})
     if not set(lost) & ({*fleet.verdicts} | set(fleet.known_as)):
         raise InvalidInput("berth_lost_hosts", ",".join(lost), "the host of the copy that had stayed")
     _check_all_answered(fleet, name, stays, lost)
-    places, found, answers = fleet.places.get(uuid, ()), fleet.notes_on(uuid), fleet.answers(lost)
+    places, answers = fleet.places.get(uuid, ()), fleet.answers(lost)
     for place in places:
         if place["host"] != stays or is_moving(place):
             raise InstanceMoving(
                 "%s on %s is in %s" % (name, place["host"], place["phase"]), hint=hints.run_again(), uuid=uuid
             )
-    if found.known and answers.names.get(found.known.host_uuid) == stays:
-        found = dataclasses.replace(found, known=None)
-    check_absent(name, found, answers)
-    if found.miscounted:
-        raise miscounted(name, found.miscounted)
-    epoch = max(found.latest[0], generation_of(places)[0] + 1)  # nobody may have heard of the copy that had stayed
+    elsewhere = fleet.notes_on(uuid).apart_from(stays, answers)
+    check_absent(name, elsewhere, answers)
+    if elsewhere.miscounted:
+        raise miscounted(name, elsewhere.miscounted)
+    epoch = max(elsewhere.latest[0], generation_of(places)[0] + 1)  # nobody may have heard of the copy that had stayed
     return Choice(stays, [], [epoch, 0], True, not places)
 
 

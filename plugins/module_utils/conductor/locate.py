@@ -6,7 +6,6 @@ because a host is silent. And which host may take back a record that was lost.""
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Collection, Iterable, List, Tuple
 
 from ..model import copy_hints, hints, state_hints
@@ -65,8 +64,8 @@ def locate_to_take_back(fleet: Fleet, name: str, uuid: str, lost_hosts: Collecti
         )
         raise DuplicateInstance("%s is on %s" % (name, " and ".join(sorted(here))), hint=hint)
     answers, notes_on_it = fleet.answers(lost_hosts), fleet.notes_on(uuid)
-    if notes_on_it.known and here and answers.names.get(notes_on_it.known.host_uuid) == here[0]:
-        notes_on_it = dataclasses.replace(notes_on_it, known=None)
+    if here:
+        notes_on_it = notes_on_it.apart_from(here[0], answers)
     if not places:
         check_absent(name, notes_on_it, answers)
         return here
@@ -86,7 +85,7 @@ def holders(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[str] = ()
     if moving:
         raise _moving(name, uuid, places)
     if len(owners) > 1:
-        raise _owned_twice(name, owners)
+        raise owned_twice(name, owners)
     known, answers = fleet.notes_on(uuid), fleet.answers(lost_hosts)
     if owners:
         notes.check_owner(name, owners[0], generation_of(places), known, answers)
@@ -95,7 +94,7 @@ def holders(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[str] = ()
     return claims, owners
 
 
-def _owned_twice(name: str, hosts: Iterable[str]) -> DuplicateInstance:
+def owned_twice(name: str, hosts: Collection[str]) -> DuplicateInstance:
     return DuplicateInstance(
         "%s is owned by %s" % (name, " and ".join(sorted(hosts))),
         hint=copy_hints.find_the_right_copy(name, sorted(hosts)),
@@ -195,7 +194,7 @@ def _moving(name: str, uuid: str, places: List[Place]) -> BerthError:
     at_rest = [other for other in places if other["role"] == OWN and not is_moving(other)]
     if at_rest and place["role"] == OWN and is_later(place, at_rest):
         # The move goes on: the copy at rest is from a backup, or of a host that was given up as lost.
-        return _owned_twice(name, [place["host"], *(other["host"] for other in at_rest)])
+        return owned_twice(name, [place["host"], *(other["host"] for other in at_rest)])
     if at_rest:
         # The two contradict each other: a host that was given up as lost is back.
         return InstanceMoving(

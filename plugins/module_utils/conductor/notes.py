@@ -56,6 +56,11 @@ class Notes:
     latest: Generation = NEVER
     miscounted: Tuple[str, ...] = ()
 
+    def apart_from(self, host: str, answers: Answers) -> Notes:
+        """Without the owner, if it was this host, by its inventory name."""
+        was_here = self.known is not None and answers.names.get(self.known.host_uuid) == host
+        return dataclasses.replace(self, known=None) if was_here else self
+
 
 @dataclasses.dataclass(frozen=True)
 class Answers:

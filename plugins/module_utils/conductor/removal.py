@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Collection, List, Mapping
 
-from ..model import fleet_hints, hints
+from ..model import fleet_hints
 from ..model.errors import shortened
 from ..model.messages import Document
 from . import silence
-from .errors import HostInUse, HostNotLost
+from .errors import HostInUse
 from .fleet import Fleet
 
 
@@ -19,8 +19,7 @@ def check_removable(fleet: Fleet, host: str, lost: Collection[str], names: Mappi
     """Raise HostInUse if something is, or may be, on the host; HostNotLost if it was named as lost and answers. ``names``:
     uuid -> name of the inventory's instances, since who remembers an instance knows no name."""
     if host in fleet.documents:
-        if host in lost:
-            raise HostNotLost("%s was declared lost, but it answers" % host, hint=hints.not_lost(host))
+        silence.check_none_answers(lost, [host])
         held = holdings(fleet.documents[host])
         if held:
             raise HostInUse("%s holds %s" % (host, shortened(held)), hint=fleet_hints.empty_host(host))

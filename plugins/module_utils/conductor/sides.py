@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from typing import Collection, Iterable, List, Mapping, NamedTuple, Optional, Set, Tuple
 
-from ..model import copy_hints, fleet_hints, hints, state_hints
+from ..model import fleet_hints, hints, state_hints
 from ..model.lifecycle import CLAIM, OWN
 from ..model.messages import Side, View
 from ..model.move_errors import InstanceNotFound
 from . import notes, silence
 from .errors import (
-    DuplicateInstance,
     HostLibvirtTimeout,
     HostNameAmbiguous,
     HostNotLost,
@@ -26,7 +25,7 @@ from .errors import (
     MoveContradicted,
 )
 from .fleet import Fleet
-from .locate import check_no_stray
+from .locate import check_no_stray, owned_twice
 
 NOTHING: View = {"role": None}
 LOST: View = {"role": None, "lost": True}
@@ -53,10 +52,7 @@ def find(
     current = {host: view for host, view in found.items() if host not in left}
     owners = [host for host, view in current.items() if view["role"] == OWN]
     if len(owners) > 1:
-        raise DuplicateInstance(
-            "%s is owned by %s" % (name, " and ".join(sorted(owners))),
-            hint=copy_hints.find_the_right_copy(name, sorted(owners)),
-        )
+        raise owned_twice(name, owners)
     if owners and left and not current[owners[0]].get("migration"):
         first = left[0]
         return owners[0], current[owners[0]], first, {**found[first], "left": True}

@@ -52,3 +52,9 @@ def check_lost(lost: Collection[str], reasons: Mapping[str, str]) -> None:
     for host in sorted(set(lost) & set(reasons)):
         if is_there(reasons[host]):
             raise HostNotLost("%s is there, but: %s" % (host, reasons[host]), hint=hints.mend_lost_host(host))
+
+
+def check_none_answers(lost: Collection[str], answering: Collection[str]) -> None:
+    """Raise HostNotLost if a host that was declared lost is among those that report what they hold."""
+    for host in sorted(set(lost) & set(answering)):
+        raise HostNotLost("%s was declared lost, but it answers" % host, hint=hints.not_lost(host))

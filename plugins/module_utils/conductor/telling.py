@@ -57,10 +57,11 @@ def remembered_by(fleet: Fleet, host: str) -> Document:
     planned: List[PlannedInstance] = []
     for uuid, note in fleet.notes.get(own, {}).items():
         last, removed, epoch = note.get("known"), note.get("gone"), note.get("after", 0)
-        if _last_epoch(note) > _epoch_of_owner(fleet, uuid):
+        last_epoch = _last_epoch(note)
+        if last_epoch > _epoch_of_owner(fleet, uuid):
             # Nobody else may know how far it was counted: a backup of an earlier owner must not count as newer than the
             # next one.
-            epoch = _last_epoch(note)
+            epoch = last_epoch
         if epoch and counting.are_plausible(epoch):
             after[uuid] = epoch
         plans = [plan for plan in note.get("planned") or () if plan["host_uuid"] != own]

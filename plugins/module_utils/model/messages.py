@@ -9,6 +9,9 @@ from typing import Any, Dict, List, Optional, TypedDict, Union
 
 Document = Dict[str, Any]  # an object of JSON
 
+# What a host is asked beside its facts.
+BESIDE_FACTS = ("digests", "looks", "moves", "addresses", "checkup", "fix")
+
 
 class Side(TypedDict):
     """A host of a move."""
