@@ -98,8 +98,8 @@ class Fleet:
 
     def answers(self, lost_hosts: Collection[str] = ()) -> Answers:
         """Raise HostNotLost if a lost host answers, HostNameAmbiguous if its name could mean several hosts."""
-        silence.check_lost(lost_hosts, self.verdicts)
         names = {uuid: name for name, uuid in self.uuids().items()}
+        silence.check_lost(set(lost_hosts) - set(names), self.verdicts, self.known_as)
         answers = Answers(names, lost_hosts, self.faults, self.verdicts, self.doubles, self.known_as)
         answers.check_lost()
         return answers

@@ -80,11 +80,10 @@ class Answers:
         return note.host_uuid in self.doubles or not self.gives_up(note.host, note.host_uuid)
 
     def gives_up(self, host: str, uuid: str) -> bool:
-        """A machine that answers is not lost, whatever name it once had. A name gives up one silent machine at most."""
-        if uuid in self.lost:
-            return uuid not in self.names
-        name = self.names.get(uuid, host)
-        return name in self.lost and self.silent_called(name) <= {uuid}
+        """A machine that answers is not lost, whatever it is called. A name gives up one silent machine at most."""
+        if uuid in self.names or uuid in self.faults:
+            return False
+        return uuid in self.lost or (host in self.lost and self.silent_called(host) <= {uuid})
 
     def silent_called(self, name: str) -> Set[str]:
         return self.called.get(name, set()) - set(self.names) - set(self.doubles)

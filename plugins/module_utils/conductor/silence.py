@@ -8,7 +8,7 @@ Only a host that is away can be given up as lost: if only its libvirt hangs, its
 
 from __future__ import annotations
 
-from typing import Collection, Mapping, Sequence
+from typing import Collection, Mapping, Optional, Sequence
 
 from ..model import fleet_hints, hints, host_hints
 from . import host_identity
@@ -47,10 +47,12 @@ def hint(hosts: Sequence[str], reasons: Mapping[str, str]) -> str:
     return hints.mend_lost_host(", ".join(there))
 
 
-def check_lost(lost: Collection[str], reasons: Mapping[str, str]) -> None:
-    """Raise HostNotLost if a host that was declared lost answers."""
-    for host in sorted(set(lost) & set(reasons)):
-        if is_there(reasons[host]):
+def check_lost(
+    lost: Collection[str], reasons: Mapping[str, str], called: Optional[Mapping[str, Collection[str]]] = None
+) -> None:
+    """Raise HostNotLost if a host that was declared lost answers: by its name, or by a uuid of those ``called`` so."""
+    for host in sorted(reasons):
+        if is_there(reasons[host]) and set(lost) & {host, *(called or {}).get(host, ())}:
             raise HostNotLost("%s is there, but: %s" % (host, reasons[host]), hint=hints.mend_lost_host(host))
 
 

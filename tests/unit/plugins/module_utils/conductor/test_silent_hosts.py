@@ -7,8 +7,9 @@ second instance (I1); with its record intact and no later note a silent host sto
 from __future__ import annotations
 
 import pytest
-from fleet_case import HAPPENINGS, NAMES, SUBSETS, WEB, copied, record_and_domain_lost, renamed
+from fleet_case import HAPPENINGS, NAMES, SUBSETS, WEB, copied, record_and_domain_lost, renamed, unmounted
 
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import whereabouts
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import recovery
 from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints
 
@@ -19,10 +20,30 @@ def test_a_host_whose_libvirt_hangs_is_not_given_up_and_no_second_one_is_made(fl
     home.hung = True
     assert fleet.run() == "InstanceUnknown"
     assert fleet.hint == hints.restart_hung_libvirt(), "its guest runs on: nobody is told to give the host up"
-    assert fleet.run(lost=["h1"]) == "HostNotLost"
+    for lost in (["h1"], ["id-h1"]):
+        assert fleet.run(prefer=("h2", "h3"), lost=lost) == "HostNotLost", "by its name and by its uuid"
     home.hung = False
     assert fleet.run() is None
     assert fleet.owners() == ["h1"]
+
+
+@pytest.mark.parametrize("lost", ["h1", "id-h1"])
+def test_a_host_whose_records_are_not_trusted_is_not_given_up_by_its_name_nor_by_its_uuid(fleet, lost):
+    assert fleet.run() is None
+    unmounted(fleet, "h1")
+    fleet.hosts["h1"].domain = False
+    assert fleet.run(prefer=("h2", "h3"), lost=[lost]) == "HostNotLost" and fleet.owners() == ["h1"]
+
+
+@pytest.mark.parametrize("lost", [["h1"], ["id-h1"], ["h1", "h2", "h3"]], ids=",".join)
+def test_a_host_that_answers_is_not_given_up_whatever_a_person_says(fleet, lost):
+    """Its record or its guest is gone, or its state directory came from a backup: others know better."""
+    assert fleet.run() is None
+    whereabouts.remember(fleet.hosts["h2"].store, {"hosts": {"id-h1": "h1"}, "known": {"id-h1": {WEB: [1, 9]}}})
+    fleet.hosts["h1"].runs = False
+    assert (fleet.run(lost=lost), fleet.owners()) == ("RecordOutdated", [])
+    record_and_domain_lost(fleet, "h1")
+    assert (fleet.run(prefer=("h2", "h3"), lost=lost), fleet.owners()) == ("RecordMissing", [])
 
 
 def test_what_was_never_made_is_made_while_the_libvirt_of_another_host_hangs(fleet):
