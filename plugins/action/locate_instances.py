@@ -129,16 +129,17 @@ class ActionModule(ControllerAction):
         fleet, stays = run.fleet, _answering(run.fleet, "berth_keep_on", run.variables.get("berth_keep_on"))
         confirmed = is_true(run.variables, "berth_keep_on_confirmed")
         choice = choose(fleet, name, uuid, stays, confirmed, lost_hosts(run.variables))
+        dry = self._task.check_mode
         if choice.comes_back:
-            say("%s: the copy on %s %s back" % (name, stays, "would come" if self._task.check_mode else "comes"))
-            if not (choice.listed or self._task.check_mode):
-                told = will_own(fleet, uuid, stays, choice.above[0], acting.RUN)
-                ask(self, run.task_vars, list(fleet.documents), "rescan", {"told": told})
-            return {**dataclasses.asdict(choice), "hosts": [stays]}
+            say("%s: the copy on %s %s back" % (name, stays, "would come" if dry else "comes"))
         for host in choice.others:
-            verb = "would be" if self._task.check_mode else "is"
+            verb = "would be" if dry else "is"
             say("%s: the copy on %s stays, that on %s %s stopped and set aside" % (name, stays, host, verb))
-        return {"hosts": choice.others, **dataclasses.asdict(choice)}
+        if not dry and (choice.others or (choice.comes_back and not choice.listed)):
+            # once the other copy is gone, nobody else may know of the one that stays
+            told = will_own(fleet, uuid, stays, choice.above[0], acting.RUN)
+            ask(self, run.task_vars, list(fleet.documents), "rescan", {"told": told})
+        return {**dataclasses.asdict(choice), "hosts": [stays] if choice.comes_back else choice.others}
 
 
 def _check_found(run, name, task):

@@ -13,7 +13,7 @@ from ..model.counting import are_plausible, miscounted
 from ..model.errors import InvalidInput
 from ..model.lifecycle import OWN, SETTING_ASIDE
 from ..model.nova_states import ALIVE
-from . import silence
+from . import notes, silence
 from .errors import DuplicateRuns, InstanceMoving, InstanceUnknown
 from .fleet import Fleet, Place
 from .found_nowhere import check_absent
@@ -53,7 +53,7 @@ def choose(fleet: Fleet, name: str, uuid: str, stays: str, confirmed: bool, lost
         raise DuplicateRuns(
             "%s runs on %s" % (name, " and on ".join(running)), hint=copy_hints.keep_one_confirmed(name, stays, others)
         )
-    above = generation_of(owners[host] for host in others)
+    above = max(generation_of(owners[host] for host in others), _planned_elsewhere(fleet, uuid, stays))
     if not are_plausible(*above):
         raise miscounted(name, [host for host in others if not are_plausible(*generation_of([owners[host]]))])
     return Choice(stays, others, list(above))
@@ -61,9 +61,16 @@ def choose(fleet: Fleet, name: str, uuid: str, stays: str, confirmed: bool, lost
 
 def _comes_back(fleet: Fleet, uuid: str, place: Optional[Place], lost: Collection[str]) -> bool:
     """Whether a person gives another copy up, and this one was set aside for it, or counts less."""
-    known = fleet.notes_on(uuid).known
-    behind = place is not None and known is not None and known.generation > generation_of([place])
-    return bool(lost) and (place is None or place["phase"] == SETTING_ASIDE or behind)
+    if not lost or place is None or place["phase"] == SETTING_ASIDE:
+        return bool(lost)
+    known, own = fleet.notes_on(uuid).known, generation_of([place])
+    return known is not None and known.generation > own or _planned_elsewhere(fleet, uuid, place["host"])[0] >= own[0]
+
+
+def _planned_elsewhere(fleet: Fleet, uuid: str, host: str) -> notes.Generation:
+    """The generation after which another host was to have the instance: a run that chose that host may have been killed."""
+    plans = (plan for plan in fleet.notes_on(uuid).planned if plan.host_uuid != fleet.uuids().get(host))
+    return max((plan.generation for plan in plans if are_plausible(*plan.generation)), default=notes.NEVER)
 
 
 def _brought_back(fleet: Fleet, name: str, uuid: str, stays: str, lost: Collection[str]) -> Choice:

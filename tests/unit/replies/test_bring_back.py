@@ -65,3 +65,34 @@ def test_a_host_where_nothing_was_set_aside_is_asked_once_and_the_run_says_so_to
     states = [each["arguments"]["state"] for each in asked if each["module"] == "instance_copy"]
     assert states == ["recorded"], done["said"][-3000:]
     assert done["rc"] and "no copy of it was set aside on h1" in done["said"].split("WHY")[-1], done["said"][-3000:]
+
+
+def two_copies(host):
+    """h2 has a copy of what h1 has."""
+    found = fake_fleet.replies(host)
+    document = found["host_facts"]["ansible_facts"]["berth_host"]
+    if host in ("h1", "h2"):
+        original = fake_fleet.replies("h1")["host_facts"]["ansible_facts"]["berth_host"]["instances"]
+        copy = {**next(each for each in original if each["name"] == NAME), "power_state": "shutdown"}
+        document["instances"] = [each for each in document["instances"] if each["name"] != NAME] + [copy]
+        document["num_instances"] = len(document["instances"])
+        found["instance_copy"] = {"changed": True, "instance_copy": {"uuid": copy["uuid"], "paths": ["/p"]}}
+    return found
+
+
+@pytest.mark.parametrize("check", [(), ("--check",)], ids=["run", "check mode"])
+def test_all_hosts_are_told_which_copy_stays_before_the_other_is_stopped_and_nobody_in_check_mode(tmp_path, check):
+    """Nobody else may know of it when the other is gone."""
+    command = ["keep_one", "--limit", NAME, "-e", "berth_keep_on=h1", *check]
+    done = fake_fleet.play(tmp_path, command, replies=two_copies)
+    asked = {host: [json.loads(line) for line in lines] for host, lines in done["asked"].items()}
+    modules = {host: [each["module"] for each in all_asked] for host, all_asked in asked.items()}
+    assert "instance_copy" in modules["h2"], done["said"][-3000:]
+    told = [each["arguments"]["told"] for each in asked["h3"] if each["module"] == "rescan"]
+    if check:
+        assert "rescan" not in {module for of_host in modules.values() for module in of_host}
+        return
+    assert [[plan["host_uuid"] for plan in each["planned"]] for each in told] == [[next(iter(told[0]["hosts"]))]]
+    assert list(told[0]["hosts"].values()) == ["h1"]
+    for host in ("h1", "h2"):
+        assert modules[host].index("rescan") < modules[host].index("instance_copy"), modules

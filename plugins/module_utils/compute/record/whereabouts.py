@@ -10,8 +10,8 @@ later runs ask. There are five kinds of notes, and none overwrites another:
 - known: that host was the owner, at this generation, as it said itself. A higher generation replaces it. It is removed
   if the owner, or an owner of a later epoch, says that the instance is gone. A person who says that a host is lost says
   it for one run: what it had stays known until another host has it.
-- planned: a run meant to make the instance there. A run that saw the host answer without it removes it, or one that
-  was told that the host is lost and made the instance elsewhere.
+- planned: a run meant to make the instance there, or to keep its copy. It is removed if that host owns the instance or
+  answers without it, or if a run was told that the host is lost and made the instance elsewhere.
 - after: the epoch of the last owner that was known when a plan was made: an owner of that epoch may have a successor on
   a planned host, and the next one begins after it. A later owner removes it.
 - gone: this host itself removed the instance it owned, at this generation.
@@ -52,12 +52,15 @@ class Notes:
         self.names, self.known, self.planned, self.after, self.gone, self.left = {}, {}, {}, {}, {}, {}
 
     def learn(self, uuid, host_uuid, generation):
-        """Note an owner. Only a generation higher than the remembered one is news."""
+        """Note an owner. Only a higher generation is news."""
         before = self.known.get(uuid)
         if before is None or tuple(generation) > before[1:]:
             self.known[uuid] = (host_uuid, *generation)
             if generation[0] > self.after.get(uuid, 0):
                 self.after.pop(uuid, None)
+                for plan in list(self.planned.get(uuid, ())):
+                    if plan[0] == host_uuid:
+                        self.drop_plan(uuid, *plan)
 
     def forget(self, uuid, host_uuid, generation):
         """The owner says that the instance is gone: remove that note, and those of earlier owners. A note of another
@@ -93,7 +96,7 @@ class Notes:
             self.drop_plan(plan["uuid"], plan["host_uuid"], plan["run"])
 
     def digests(self, but: Iterable[str] = ()) -> Dict[str, str]:
-        """Return digests of who owns what, except the instances ``but``, and whether there are plans at all."""
+        """Return digests of who owns what, but those instances, and whether there are plans."""
         left_out = set(but)
         known = {uuid: owner for uuid, owner in self.known.items() if uuid not in left_out}
         plans = {whereabouts_digest.PLANS: "some"} if self.planned else {}
@@ -155,8 +158,8 @@ def recall(store, uuids: Iterable[str]) -> Dict[str, Dict[str, Any]]:
     """Return what is remembered of these instances, {uuid: {known, planned, after, gone, left}}, without those that
     have no note.
 
-    ``known`` {host, host_uuid, generation} or null, ``planned`` [{host, host_uuid, run}], ``after`` the epoch after
-    which the next owner begins, ``gone`` and ``left`` [epoch, n] or null.
+    ``known`` {host, host_uuid, generation} or null, ``planned`` [{host, host_uuid, run}], ``after`` an epoch, ``gone`` and
+    ``left`` [epoch, n] or null.
     """
     notes, found = _read(store), {}
     for uuid in uuids:
@@ -186,7 +189,7 @@ def heard_of(store) -> List[str]:
 
 
 def digests(store, but: Iterable[str] = ()) -> Dict[str, str]:
-    """Return the digests of all notes except those of ``but``, see model/whereabouts_digest.py."""
+    """Return the digests of all notes but those, see model/whereabouts_digest.py."""
     return _read(store).digests(but)
 
 
@@ -197,9 +200,9 @@ def _named(notes, host_uuid):
 def remember(store, told: Dict[str, Any]) -> bool:
     """Take in what a run tells. Return whether it was news. All parts are optional:
 
-    ``hosts`` {host uuid: inventory name}; ``known`` {host uuid: {uuid: [epoch, n]}}, what each host owns; ``gone`` the
-    same for what each host says it has removed; ``planned`` and ``ended`` [{uuid, host_uuid, run}]; ``after`` {uuid:
-    epoch} of the last known owners of what is planned.
+    ``hosts`` {host uuid: inventory name}; ``known`` {host uuid: {uuid: [epoch, n]}}, what each owns; ``gone`` the same
+    for what each has removed; ``planned`` and ``ended`` [{uuid, host_uuid, run}]; ``after`` {uuid: epoch} of what is
+    planned.
     """
     return _change(store, lambda notes: notes.take_in(told))
 

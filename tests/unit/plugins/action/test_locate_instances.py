@@ -13,6 +13,7 @@ import pytest
 from controller import Controller
 from held_case import WEB, held
 
+from ansible_collections.berth.kvm.plugins.action import locate_instances
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import report_power
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
@@ -21,8 +22,10 @@ HOST = json.loads((Path(__file__).parent / "host.json").read_text())
 
 
 @pytest.fixture
-def locate():
+def locate(monkeypatch):
     """locate(method, run variables, h1=[...], ...): what the action gives as berth_located, or its failure."""
+    # tests/unit/replies/test_bring_back.py plays what hosts are told
+    monkeypatch.setattr(locate_instances, "ask", lambda *_what: {})
 
     def act(method, run, instance=None, selected=True, unknown=False, names=("web1",), **hosts):
         facts = {}
