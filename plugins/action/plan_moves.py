@@ -29,8 +29,9 @@ from ..module_utils.model.errors import BerthError, InstanceIsLocked
 from ..module_utils.model.identity import uuid_of
 from ..module_utils.model.schema import OneOf
 from ..module_utils.placement.request import resize_request
-from ..plugin_utils import receipts, walking
+from ..plugin_utils import acting, receipts, walking
 from ..plugin_utils.answers_of_hosts import read_reports, replies
+from ..plugin_utils.asking import ask
 from ..plugin_utils.controller import ControllerAction, controller_facts, new_token
 from ..plugin_utils.inventory_differences import InventoryDifferences, owner
 from ..plugin_utils.inventory_variables import kvm_hosts, lost_hosts, raw_vars, variables, who_locked
@@ -120,6 +121,7 @@ class ActionModule(ControllerAction):
             _only_once(moves, errors)
         for move in moves.values():
             move["look"] = sorted(fleet.documents) if commit_move.needs_a_look(move, catalog.quotas) else []
+        self._tell_who_takes_back(task_vars, fleet, moves)
         facts = self._facts(moves, errors, fleet, action)
         inventory = InventoryDifferences(task_vars, names, hosts, self._loader)
         left = {name: _as_left(action, move, fleet.places.get(move["uuid"], ())) for name, move in moves.items()}
@@ -127,6 +129,11 @@ class ActionModule(ControllerAction):
         if args["again"]:
             facts = _both(first, facts, names)
         return {"ansible_facts": {"berth_moves": facts}, "_ansible_verbose_override": True}
+
+    def _tell_who_takes_back(self, task_vars, fleet, moves):
+        told = [telling.will_take_back(fleet, move, acting.RUN) for move in moves.values()]
+        for what in filter(None, () if self._task.check_mode else told):
+            ask(self, task_vars, list(fleet.documents), "rescan", {"told": what})
 
     def _views(self, task_vars, hosts, fleet):
         return {

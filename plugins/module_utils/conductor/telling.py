@@ -17,6 +17,7 @@ from ..model.messages import Document, Note
 from ..model.whereabouts_digest import digests, part_of
 from .fleet import Fleet
 from .locate import generation_of
+from .moving import PlannedMove
 from .notes import vouched_for
 from .plan import PlannedInstance
 
@@ -84,6 +85,16 @@ def will_own(fleet: Fleet, uuid: str, host: str, epoch: int, run: str) -> Docume
         "planned": [{"uuid": uuid, "host_uuid": own, "run": run}],
         "after": {uuid: epoch},
     }
+
+
+def will_take_back(fleet: Fleet, move: PlannedMove, run: str) -> Optional[Document]:
+    """That the source will own the instance again without the lost destination, which may be at rest when it is back. None
+    of another move: there the owner stays the same."""
+    if move["sequence"] != "reclaim_alone":
+        return None
+    uuid, here = move["uuid"], move["views"]["source"]
+    epoch = max(fleet.notes_on(uuid).latest[0], here["generation"][0])
+    return will_own(fleet, uuid, move["source"], epoch, run)
 
 
 def _last_epoch(note: Note) -> int:

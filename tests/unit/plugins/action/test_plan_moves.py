@@ -35,6 +35,25 @@ def test_hosts_that_have_missed_a_move_are_told_where_the_instance_is(monkeypatc
     assert what["known"] == {host_uuid("h2"): {instance_uuid("default", "a"): [2, 3]}} and hosts == list(HOSTS)
 
 
+def test_hosts_are_told_who_takes_an_instance_back_from_a_lost_host_and_of_no_other_move(monkeypatch):
+    """Nobody else may know of it when the lost host is back."""
+    asked = []
+    monkeypatch.setattr(
+        plan_moves, "ask", lambda _action, _vars, hosts, _module, what: asked.append((hosts, what["told"]))
+    )
+    sides = {end: {"uuid": host_uuid(host), "name": host} for end, host in (("source", "h1"), ("destination", "h2"))}
+    migration = {"type": "resize", **sides, "new_spec": view("a")["spec"]}
+    kept = {"role": "OUT", "phase": "keep", "generation": [2, 0], "op": "ab" * 16, "migration": migration}
+    lost = {"berth_lost_hosts": "h2"}
+    found = plan("revert", variables=lost, views={"a": kept}, held_with={"role": "OUT", "phase": "keep"}, silent=["h2"])
+    assert found["moves"]["a"]["sequence"] == "reclaim_alone", found
+    ((hosts, told),) = asked
+    assert (hosts, told["after"]) == (["h1", "h3"], {instance_uuid("default", "a"): 2})
+    assert [each["host_uuid"] for each in told["planned"]] == [host_uuid("h1")]
+    plan(variables=lost, silent=["h2"])
+    assert len(asked) == 1
+
+
 def test_the_destination_gets_from_the_controller_all_that_was_decided():
     """S23: who leaves where and goes where, as what, and the limits of the decision."""
     move = plan()["moves"]["a"]

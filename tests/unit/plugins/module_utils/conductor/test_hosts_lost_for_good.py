@@ -10,6 +10,7 @@ import itertools
 
 import pytest
 from fleet_case import SUBSETS, WEB, Fleet
+from records import plant
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import errors, locate, recovery, telling
 
@@ -146,3 +147,27 @@ def test_once_it_is_made_elsewhere_nobody_asks_for_the_lost_host_any_more(fleet)
     assert fleet.run(prefer=("h2", "h3"), lost=["h1"]) is None and fleet.owners() == ["h2"]
     assert fleet.delete() == ["h2"]
     assert fleet.run(prefer=("h3", "h2")) is None and fleet.owners() == ["h3"]
+
+
+def test_what_was_taken_back_from_a_lost_host_does_not_run_there_when_that_host_is_back_and_this_one_silent(fleet):
+    """h1 kept its copy of a move, and was away when the move was confirmed without it: h2 has its own copy at rest."""
+    assert fleet.run() is None
+    kept = fleet.hosts["h1"].record().replace(role="OUT", phase="keep", op="ab" * 16, generation=[2, 0])
+    plant(fleet.hosts["h1"].store, kept)
+    fleet.hosts["h1"].runs = False
+    fleet.hosts["h2"].store.restore(kept.replace(role="OWN", phase="active", op=None, generation=[2, 5]))
+    fleet.silence("h1")
+    assert fleet.run() is None and fleet.owners() == ["h2"]
+    fleet.silence("h2")
+    fleet.hosts["h2"].runs = False  # switched off, as the person said
+    seen = fleet.read()
+    move = {"sequence": "reclaim_alone", "uuid": WEB, "source": "h1", "views": {"source": {"generation": [2, 0]}}}
+    told = telling.will_take_back(seen, move, "revert")
+    for name in seen.documents:
+        fleet.hosts[name].rescan((), told)
+    plant(fleet.hosts["h1"].store, kept.replace(role="OWN", phase="active", op=None, generation=[3, 1]))
+    fleet.hosts["h1"].runs = True
+    fleet.silence("h1")
+    assert fleet.run(prefer=("h3", "h2")) == "InstanceUnknown" and fleet.owners() == ["h1"]
+    fleet.silence()
+    assert fleet.run() == "DuplicateInstance" and fleet.owners() == ["h1"]
