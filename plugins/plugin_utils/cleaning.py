@@ -13,8 +13,7 @@ from .asking import answers, ask
 
 def clean(action, task_vars, fleet, host, authorities):
     """Return {changed, removed, left}. Raise HostInUse if the host got something since it was read."""
-    others = [other for other in fleet.documents if other != host]
-    ask(action, task_vars, others, "rescan", {"told": remembered_by(fleet, host)})
+    _pass_on(action, task_vars, fleet, host)
     asked = {"authorities": authorities}
     done = _done(action, task_vars, host, "host_clean", asked)
     if done["restart"]:
@@ -29,6 +28,21 @@ def clean(action, task_vars, fleet, host, authorities):
             )
         done = {"changed": True, "removed": done["removed"] + rest["removed"], "left": rest["left"]}
     return {part: done[part] for part in ("changed", "removed", "left")}
+
+
+def _pass_on(action, task_vars, fleet, host):
+    """Send the other hosts what only this one may know. Raise HostNotCleaned unless they took it: it is lost otherwise."""
+    others = [other for other in fleet.documents if other != host and other not in fleet.unprepared()]
+    replies = answers(ask(action, task_vars, others, "rescan", {"told": remembered_by(fleet, host)}))
+    for other, reply in replies.items():
+        why = reply.get("reason") or (reply.get("error") or {}).get("message")
+        if why:
+            message = "%s was not cleaned, since %s did not take what it remembers of instances: %s" % (
+                host,
+                other,
+                why,
+            )
+            raise HostNotCleaned(message, hint=reply.get("error", {}).get("hint") or hints.run_again())
 
 
 def _done(action, task_vars, host, module, arguments):

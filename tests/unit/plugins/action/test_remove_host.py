@@ -56,10 +56,10 @@ NOTHING = {"removed": ["/var/cache/berth"], "left": [], "restart": []}
 
 
 class Hosts:
-    """What hosts reply, and what they were asked: [(host, module, arguments)]. ``cleans``: the replies of host_clean, in order."""
+    """What hosts reply, and were asked: [(host, module, arguments)]. ``cleans``: of host_clean, in order; ``deaf``: whose only one."""
 
     def __init__(self):
-        self.asked, self.cleans = [], []
+        self.asked, self.cleans, self.deaf = [], [], {}
 
     def run_on(self, hosts, module, arguments, _task, _at_once, _seconds):
         name = module.rpartition(".")[2]
@@ -67,7 +67,7 @@ class Hosts:
         reply = {"changed": False}
         if name == "host_clean":
             reply = self.cleans.pop(0) if self.cleans else {"changed": True, **CLEANED}
-        return {host: reply for host in hosts}
+        return {host: self.deaf.get(host, reply) for host in hosts}
 
     def modules(self, host="kvm3"):
         return [module for asked, module, _arguments in self.asked if asked == host]
@@ -353,6 +353,24 @@ def test_a_lost_host_is_asked_nothing_and_cleaned_when_it_is_back(fleet, said, k
     assert fleet_hints.clean_later("kvm3") in said
     done = fleet.remove()
     assert (kvms.modules(), done["revoked"], done["changed"]) == (["host_clean"], 0, True)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        {"unreachable": True, "msg": "no route"},
+        {"failed": True, "error_code": "WhereaboutsFull", "msg": "WhereaboutsFull: full"},
+    ],
+    ids=["silent", "full"],
+)
+def test_a_host_is_not_cleaned_while_another_one_does_not_take_what_it_remembers(fleet, kvms, reply):
+    """Nobody else may know it."""
+    kvms.deaf["kvm2"] = reply
+    refused = fleet.remove()
+    assert refused["error_code"] == "HostNotCleaned" and "since kvm2 did not take" in refused["msg"]
+    assert "host_clean" not in kvms.modules() and not fleet.revoked("kvm3")
+    kvms.deaf.clear()
+    assert fleet.remove()["revoked"] == 2
 
 
 def test_what_the_host_remembers_of_instances_is_told_to_the_others_first(fleet, kvms):
