@@ -59,7 +59,7 @@ def file_of(path: Any) -> str:
 def _is_of_a_run(file: BinaryIO) -> bool:
     try:
         document = json.load(file)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return isinstance(document, dict) and "finished" in document
 

@@ -45,7 +45,9 @@ def test_a_run_that_has_begun_has_not_finished_whatever_an_earlier_one_wrote(run
     assert stat.S_IMODE(run.path.stat().st_mode) == 0o600
 
 
-@pytest.mark.parametrize("there", ["all: {children: {kvm_hosts: {}}}", '{"mine": 1}', "[1]", "finished"])
+@pytest.mark.parametrize(
+    "there", ["all: {children: {kvm_hosts: {}}}", '{"mine": 1}', "[1]", "finished", "[" * 200_000], ids=range(5)
+)
 def test_a_file_that_no_run_wrote_is_kept(run, tmp_path, there):
     mine = tmp_path / "fleet.yml"
     mine.write_text(there)
