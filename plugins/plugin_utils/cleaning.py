@@ -35,14 +35,11 @@ def _pass_on(action, task_vars, fleet, host):
     others = [other for other in fleet.documents if other != host and other not in fleet.unprepared()]
     replies = answers(ask(action, task_vars, others, "rescan", {"told": remembered_by(fleet, host)}))
     for other, reply in replies.items():
-        why = reply.get("reason") or (reply.get("error") or {}).get("message")
+        error = reply.get("error") or {}
+        why = reply.get("reason") or error.get("message")
         if why:
-            message = "%s was not cleaned, since %s did not take what it remembers of instances: %s" % (
-                host,
-                other,
-                why,
-            )
-            raise HostNotCleaned(message, hint=reply.get("error", {}).get("hint") or hints.run_again())
+            message = "%s was not cleaned, since %s did not take what it remembers of instances: %s"
+            raise HostNotCleaned(message % (host, other, why), hint=error.get("hint") or hints.run_again())
 
 
 def _done(action, task_vars, host, module, arguments):
