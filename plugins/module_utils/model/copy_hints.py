@@ -62,3 +62,10 @@ def keep_the_other(name: str, host: str, others: Sequence[str]) -> str:
 def keep_where_set_aside() -> str:
     """A copy was to come back on a host where none was set aside."""
     return "Name with berth_keep_on the host where it was set aside: its /var/lib/berth/set-aside.json lists it"
+
+
+def put_disks_back(directory: str) -> str:
+    """A copy that was set aside is to come back, and some of its disks are not there any more."""
+    return (
+        "Put these files back into %s, from where they were moved or from a backup, and run the same again" % directory
+    )

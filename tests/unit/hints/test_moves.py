@@ -166,23 +166,6 @@ def test_a_run_that_was_overtaken_is_run_again_and_finds_the_move_ended():
     assert world.records[D]["phase"] == "resized"
 
 
-@pytest.mark.follows("another_run")
-@pytest.mark.parametrize("kind", ["resize", "live-migration"])
-def test_of_two_moves_at_once_the_later_is_told_that_another_run_works_on_it_and_then_finds_it_done(kind):
-    world = memory.World(kind=kind)
-    first, later = memory_controller.Controller("resize", "op0"), memory_controller.Controller("resize", "op1")
-    for run in (first, later):
-        while not run.walk:
-            run.advance(world)
-    while not world.records[S]["op"]:
-        first.advance(world)
-    walk(world, later)
-    assert later.state == "failed" and hints.another_run() in later.error, getattr(later, "error", later.state)
-    done(world, first)
-    done(world, memory_controller.Controller("resize", "op2"))
-    assert world.records[D]["role"] == "OWN"
-
-
 def told_of_flavor(world, side):
     """What create says of the flavor of the record there, where the inventory says the new one."""
     has = world.host(side).store.read(memory_names.UUID).spec["flavor"]["name"]
