@@ -18,10 +18,10 @@ from test_architecture import PLUGINS, SOURCES, imports  # noqa: E402
 
 # Our own part of what is sent for a module, in units of 1,000 bytes. Ansible's own part, about 169 of them, comes to it.
 MOST = {
-    "build_instances": 281,
+    "build_instances": 282,
     "cached_image": 113,
     "claim": 293,
-    "group_members": 115,
+    "group_members": 116,
     "host_certificates": 100,
     "host_clean": 162,
     "host_facts": 260,
