@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-from ..module_utils.conductor import report_creation
+from ..module_utils.conductor import report_creation, stale_claims
 from ..module_utils.conductor.build_results import settle
 from ..module_utils.conductor.plan import FAILED, prepare_round
 from ..plugin_utils import failed_requests, fleet_filters
 from ..plugin_utils.answers_of_hosts import answer
-from ..plugin_utils.asking import ask
+from ..plugin_utils.asking import answers, ask
 from ..plugin_utils.controller import (
     ControllerAction,
     current_plan,
@@ -63,6 +63,8 @@ class ActionModule(ControllerAction):
 
     def _withdraw_and_tell(self, plan, task_vars):
         """Withdraw unused claims, record build failures, and tell all hosts who owns the instances now."""
+        left = [host for host in plan["reachable"] if host in stale_claims.hosts(plan)]
+        stale_claims.withdraw_outdated(plan, plain(answers(ask(self, task_vars, left, "rescan", {}))))
         hosts = [host for host in plan["reachable"] if host in plan["withdraw"] or host in plan["faults"]]
         ask(self, task_vars, hosts, "claim", {}, {"withdraw": plan["withdraw"], "failed": plan["faults"]})
         if plan["tell"]:

@@ -15,13 +15,13 @@ from typing import Callable, Dict, Iterator, List, Mapping, Sequence, Tuple
 from ..model import copy_hints, failed_builds, fleet_hints, hints, host_hints, saved_hints, state_hints, volume_hints
 from ..model import line as line_kinds
 from ..model.errors import shortened
-from ..model.lifecycle import ACTIVE, DELETING, OWN, SETTING_ASIDE
+from ..model.lifecycle import ACTIVE, OWN
 from ..model.messages import Document
-from ..model.nova_states import POWERING_OFF, SPAWNING
 from ..placement.text import table
 from . import drift, filter_drift, free_volumes, silence, unconfirmed, volumes
 from .fleet import Fleet, Place
-from .locate import is_moving, stray_hint
+from .interrupted import to_end
+from .locate import stray_hint
 
 ERROR, WARNING, NOTE = "error", "warning", "note"
 SEVERITIES = (ERROR, WARNING, NOTE)
@@ -272,7 +272,7 @@ def _instances(case: Case) -> Iterator[Finding]:
         if changing and not waits:
             place = changing[0]
             text = "it is in task_state %s" % place["task_state"]
-            yield Finding("ChangeNotEnded", WARNING, place["host"], text, _to_end(place, name), name)
+            yield Finding("ChangeNotEnded", WARNING, place["host"], text, to_end(place, name), name)
         elif waits:
             text = "it waits for confirm_resize or revert_resize"
             yield Finding("NotConfirmed", NOTE, "".join(owners), text, hints.confirm_or_revert(name), name)
@@ -312,17 +312,6 @@ def _unlisted(case: Case) -> Iterator[Finding]:
     for host, names in held.items():
         text = "it has instances that this inventory does not have: %s" % shortened(sorted(names))
         yield Finding("InstancesNotInInventory", NOTE, host, text, fleet_hints.list_again())
-
-
-def _to_end(place: Place, name: str) -> str:
-    """The hint that ends a change which a run began and did not finish."""
-    if is_moving(place):
-        return hints.finish_move(name)
-    if place["phase"] == SETTING_ASIDE:
-        return copy_hints.keep_one_again(name)
-    if place["phase"] != ACTIVE or place["task_state"] == SPAWNING:
-        return hints.end_it(name, "delete" if place["phase"] == DELETING else "create")
-    return hints.end_it(name, "stop" if place["task_state"] == POWERING_OFF else "start")
 
 
 def _missing(case: Case) -> Iterator[Finding]:

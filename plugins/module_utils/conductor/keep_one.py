@@ -11,7 +11,7 @@ from typing import Collection, Dict, List, Optional
 from ..model import copy_hints, hints
 from ..model.counting import are_plausible, miscounted
 from ..model.errors import InvalidInput
-from ..model.lifecycle import OWN, SETTING_ASIDE
+from ..model.lifecycle import DELETING, OWN, SETTING_ASIDE
 from ..model.nova_states import ALIVE
 from . import notes, silence
 from .errors import DuplicateRuns, InstanceMoving, InstanceUnknown
@@ -103,7 +103,13 @@ def _check_all_answered(fleet: Fleet, name: str, stays: str, lost: Collection[st
 
 
 def _check_still(name: str, stays: str, owners: Dict[str, Place]) -> None:
-    """Only a copy at rest is set aside. One in a move stays if it is later than all others: nothing is written to it then."""
+    """Only a copy at rest is set aside. One in a move stays if it is later than all others: nothing is written to it then.
+    One that a killed run was putting away may have its disks in two places."""
+    if owners[stays]["phase"] in (SETTING_ASIDE, DELETING):
+        raise InstanceMoving(
+            "The copy of %s on %s is in %s" % (name, stays, owners[stays]["phase"]),
+            hint=copy_hints.keep_the_other(name, stays, sorted(set(owners) - {stays})),
+        )
     for host, place in sorted(owners.items()):
         later = is_later(place, (other for other in owners.values() if other is not place))
         if is_moving(place) and not (later and host == stays):

@@ -6,7 +6,7 @@ because a host is silent. And which host may take back a record that was lost.""
 
 from __future__ import annotations
 
-from typing import Collection, Iterable, List, Tuple
+from typing import Any, Collection, Iterable, List, Mapping, Tuple
 
 from ..model import copy_hints, hints, state_hints
 from ..model.errors import BerthError
@@ -151,7 +151,7 @@ def locate_to_unlock(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[
     return locked or locate(fleet, name, uuid, lost_hosts)
 
 
-def is_moving(place: Place) -> bool:
+def is_moving(place: Mapping[str, Any]) -> bool:
     """Whether the instance is in a move there: from its start until it is confirmed, reverted or given up."""
     return place["role"] not in (OWN, CLAIM) or place["phase"] in MOVING
 

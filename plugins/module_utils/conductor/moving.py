@@ -18,6 +18,7 @@ from ..model.messages import Document, FencingToken, Migration, Side, View
 from ..model.move_errors import InstanceInvalidState, InstanceNotResized, MigrationEnded
 from ..model.move_guards import check_grow_only, check_tied_to_host
 from . import sequences
+from .interrupted import to_end
 from .locks import check_unlocked
 from .plan import Alternate, Instance, host_of
 from .sides import Sides
@@ -201,7 +202,8 @@ def _refusal(action: str, kind: str, move: PlannedMove, owner: View) -> BerthErr
         return InstanceNotResized(uuid, hint=hints.move_again(name, PLAYBOOKS[move["kind"]]))
     if phase == lifecycle.RESIZED:
         return InstanceInvalidState(uuid, "vm_state", owner.get("vm_state"), kind, hint=hints.confirm_or_revert(name))
-    return InstanceInvalidState(uuid, "task_state", owner.get("task_state") or phase, kind)
+    state = owner.get("task_state") or phase
+    return InstanceInvalidState(uuid, "task_state", state, kind, hint=hints.finish_move(name))
 
 
 def _what_is_left(move: PlannedMove, here: View, there: View, owner: View) -> str:
@@ -236,7 +238,8 @@ def _from_rest(move: PlannedMove, action: str, kind: str, view: View, wanted: Op
         move["why"] = "was %s already" % view["last_move"]
         return move
     if view["phase"] != lifecycle.ACTIVE or view["task_state"]:
-        raise InstanceInvalidState(move["uuid"], "task_state", view["task_state"] or view["phase"], kind)
+        state = view["task_state"] or view["phase"]
+        raise InstanceInvalidState(move["uuid"], "task_state", state, kind, hint=to_end(view, move["name"]))
     if kind == names.LIVE and view.get("vm_state") == "stopped":
         hint = hints.migrate_what_is_off(move["name"])
         raise InstanceInvalidState(move["uuid"], "vm_state", view["vm_state"], kind, hint=hint)

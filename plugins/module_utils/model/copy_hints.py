@@ -51,6 +51,21 @@ def keep_one_again(name: str) -> str:
     )
 
 
+def keep_the_other(name: str, host: str, others: Sequence[str]) -> str:
+    """The copy that was named to stay is one that an interrupted run was setting aside or deleting."""
+    return (
+        "An earlier run did not finish with that copy. Run berth.kvm.keep_one --limit %s -e berth_keep_on=%s: the copy on %s is "
+        "set aside with what it has" % (name, " or ".join(others), host)
+    )
+
+
 def keep_where_set_aside() -> str:
     """A copy was to come back on a host where none was set aside."""
     return "Name with berth_keep_on the host where it was set aside: its /var/lib/berth/set-aside.json lists it"
+
+
+def put_disks_back(directory: str) -> str:
+    """A copy that was set aside is to come back, and some of its disks are not there any more."""
+    return (
+        "Put these files back into %s, from where they were moved or from a backup, and run the same again" % directory
+    )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, List, Optional
 
+from . import hints
 from .errors import BerthError
 
 
@@ -18,6 +19,8 @@ class InstanceInvalidState(BerthError):
     """The state of the instance does not allow this; the message names the attribute and the state."""
 
     def __init__(self, uuid: str, attr: str, state: Optional[str], method: str, **details: Any) -> None:
+        if attr == "task_state":  # such as the later of two moves at once
+            details.setdefault("hint", hints.another_run())
         super().__init__(
             "Cannot '%s' instance %s while it is in %s %s" % (method, uuid, attr, state),
             attr=attr,

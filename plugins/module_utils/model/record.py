@@ -12,7 +12,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from . import hints, host_hints, record_parts
 from .errors import BerthError, InstanceIsLocked
-from .lifecycle import ROLES, State
+from .lifecycle import MOVING, ROLES, State
 from .record_parts import is_count
 
 SCHEMA = 1
@@ -116,6 +116,7 @@ class Record:
         if record.role not in ROLES:
             raise RecordInvalid("the record has the unknown role %r" % (record.role,))
         record._check_types()
+        record._check_move()
         return record
 
     def _check_types(self) -> None:
@@ -124,6 +125,14 @@ class Record:
             raise RecordInvalid("the record's generation is not [epoch, n]: %r" % (numbers,))
         for part, kind in record_parts.faults(vars(self)):
             raise RecordInvalid("the record's %s is not %s" % (part, kind))
+
+    def _check_move(self) -> None:
+        """A phase of a move needs the move. The volumes of an instance that moves have none of their own."""
+        for part in ("op", "migration"):
+            if self.phase in MOVING and getattr(self, part) is None and "instance" not in self.spec:
+                raise RecordInvalid(
+                    "the record of %s has the phase %s, of a move, but its %s is null" % (self.name, self.phase, part)
+                )
 
 
 # The parts of a record that this version knows.

@@ -18,7 +18,7 @@ from ...model import copy_hints
 from ...model.lifecycle import ACTIVE, SETTING_ASIDE
 from ...model.move_errors import InstanceNotFound
 from .. import durable, paths
-from ..disk import owner
+from ..disk import disk, owner
 from ..errors import DisksNotHere, DisksUnfit
 from ..record import journal
 from . import definition, set_aside
@@ -91,7 +91,7 @@ def would_bring_back(instance, above):
 
 
 def _check_disks(instance, record, path):
-    """Raise DisksOfAnotherHost, DisksNotHere or DisksUnfit unless this copy has its disks, in one place."""
+    """Raise DisksOfAnotherHost, DisksNotHere or DisksUnfit unless this copy has all its disks, in one place."""
     pool_path = instance.host.pool_of(record)
     here = paths.instance(pool_path, instance.uuid)
     if os.path.isdir(here):
@@ -100,6 +100,23 @@ def _check_disks(instance, record, path):
             raise DisksUnfit("%s and %s both have files of %s. Nothing was changed" % (here, path, record.name))
     elif not _has_disks(path):
         raise DisksNotHere("neither %s nor %s has the disks of %s" % (here, path, record.name))
+    where = path if _has_disks(path) else here
+    missing = [name for name in _files(record) if not _is_in(where, name)]
+    if missing:
+        raise DisksNotHere(
+            "%s lacks %s of %s. Nothing was changed" % (where, " and ".join(missing), record.name),
+            hint=copy_hints.put_disks_back(where),
+        )
+
+
+def _files(record):
+    """Return the names of its files that nothing makes again: not those of the firmware, and ``mend`` makes a seed."""
+    return [planned.file for planned in disk.planned(record.spec) if planned not in (disk.SEED, disk.NVRAM)]
+
+
+def _is_in(directory, name):
+    """Whether it is there, or a data disk that update_disks has not finished, and the next one does."""
+    return any(os.path.lexists(os.path.join(directory, found)) for found in (name, name + ".tmp"))
 
 
 def _has_disks(path):

@@ -15,7 +15,13 @@ import shutil
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import state_directory, whereabouts
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import Store
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import build_results, locate, telling, what_to_create
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
+    build_results,
+    locate,
+    stale_claims,
+    telling,
+    what_to_create,
+)
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import plan as rounds
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.commit import commit
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
@@ -83,7 +89,8 @@ class Host:
     def rescan(self, about=(), told=None):
         notes = whereabouts.recall(self.store, about)
         record = self.record()
-        held = [{"uuid": WEB, "role": record.role, "token": record.token, "project_id": "default"}] if record else []
+        parts = ("uuid", "role", "phase", "generation", "token", "project_id")
+        held = [{part: getattr(record, part) for part in parts}] if record else []
         whereabouts.remember(self.store, told or {})
         return {"host_uuid": self.uuid, "instances": held, "notes": notes}
 
@@ -192,6 +199,11 @@ class Fleet:
                 yield
             build_results.settle(plan, built)
             rounds.prepare_round(plan, lambda: next(tokens))
+        scans = {}
+        for name in stale_claims.hosts(plan):
+            scans[name] = call(self.inventory[name], "rescan")
+            yield
+        stale_claims.withdraw_outdated(plan, scans)
         for name, entries in plan["withdraw"].items():
             call(self.inventory[name], "claim", (), entries)
             yield

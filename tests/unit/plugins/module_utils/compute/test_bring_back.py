@@ -10,6 +10,7 @@ import shutil
 
 import pytest
 from instance_case import Case, Killed
+from records import plant
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     DisksNotHere,
@@ -125,6 +126,38 @@ def test_disks_that_are_gone_or_in_two_places_are_left_alone(copies):
     with pytest.raises(DisksNotHere):
         bring_back.record_again(other.instance())
     kept.rename(path)
+    assert back(other, list(stays.record.generation)) is True
+
+
+@pytest.mark.follows("put_disks_back")
+@pytest.mark.parametrize("half", [False, True], ids=["set aside", "half"])
+@pytest.mark.parametrize("file", ["root.qcow2", "data-logs.qcow2"])
+def test_a_copy_that_lacks_a_disk_is_not_brought_back_and_the_disk_is_named(copies, half, file):
+    stays, other = copies
+    spec = dict(other.record.spec, disks=[{"name": "logs", "size_gb": 1, "bus": "virtio"}])
+    plant(other.host.store, other.record.next(spec=spec))
+    (other.root.parent / "data-logs.qcow2").write_text("what it logged")
+    path = put_away(other)
+    if half:
+        bring_back.record_again(other.instance())
+    kept = (path / file).rename(path.parent / "moved")
+    above = list(stays.record.generation)
+    for act in (lambda: back(other, above), lambda: bring_back.would_bring_back(other.instance(), above)):
+        with pytest.raises(DisksNotHere, match="lacks %s of web1" % file) as refused:
+            act()
+        assert refused.value.hint == copy_hints.put_disks_back(str(path))
+    assert (other.record.phase if half else other.record) == ("setting_aside" if half else None)
+    kept.rename(path / file)
+    assert back(other, above) is True and (other.root.parent / file).exists()
+
+
+def test_a_data_disk_that_was_never_finished_keeps_no_copy_away(copies):
+    """update_disks was killed: it finishes the disk once the copy is back."""
+    stays, other = copies
+    spec = dict(other.record.spec, disks=[{"name": "logs", "size_gb": 1, "bus": "virtio"}])
+    plant(other.host.store, other.record.next(spec=spec))
+    (other.root.parent / "data-logs.qcow2.tmp").write_text("")
+    put_away(other)
     assert back(other, list(stays.record.generation)) is True
 
 

@@ -208,7 +208,7 @@ def test_what_is_set_aside_has_no_permit_from_the_moment_that_its_guest_is_stopp
 @pytest.mark.parametrize("change", [{"op": "ab" * 16}, {"phase": "resizing"}])
 def test_a_copy_on_the_move_is_neither_kept_nor_set_aside(copies, change):
     _stays, other = copies
-    other.host.store.compare_and_swap(other.record, other.record.next(**change))
+    plant(other.host.store, other.record.next(**change))
     for act in (lambda: set_aside.keep(other.instance(), [9, 9]), lambda: set_aside.set_aside(other.instance(), 1)):
         with pytest.raises(InstanceInvalidState):
             act()
@@ -218,9 +218,7 @@ def test_a_copy_on_the_move_is_neither_kept_nor_set_aside(copies, change):
 def test_a_later_copy_in_a_move_is_kept_as_it_is_and_never_set_aside(copies):
     """The run of its move goes on with the record that it knows."""
     stays, _other = copies
-    moving = stays.host.store.compare_and_swap(
-        stays.record, stays.record.next(op="ab" * 16, phase="resizing", generation=[2, 2])
-    )
+    moving = plant(stays.host.store, stays.record.next(phase="resizing", generation=[2, 2]))
     assert set_aside.keep(stays.instance(), [1, 9]) is False
     assert stays.record == moving
     for act in (lambda: set_aside.keep(stays.instance(), [2, 0]), lambda: set_aside.set_aside(stays.instance(), 1)):

@@ -146,8 +146,8 @@ def test_it_does_not_come_back_unless_a_person_gives_up_every_host_that_may_have
 def test_it_does_not_come_back_beside_a_host_that_answers():
     with pytest.raises(HostNotLost):
         choose({"h1": ASIDE, "h2": {"generation": [0, 1], "role": "CLAIM", "phase": "claimed"}}, lost=["h2"])
-    both = choose({"h1": ASIDE, "h2": {"generation": [2, 0]}}, lost=["h2"])
-    assert not both.comes_back and both.others == ["h2"], "its host says what is right"
+    with pytest.raises(InstanceMoving, match="setting_aside"):
+        choose({"h1": ASIDE, "h2": {"generation": [2, 0]}}, lost=["h2"])
     with pytest.raises(InstanceMoving):
         choose(
             {"h1": ASIDE, "h3": {"generation": [0, 1], "role": "CLAIM", "phase": "claimed"}},
@@ -181,3 +181,15 @@ def test_a_lost_host_that_is_back_does_nothing_while_the_copy_that_came_back_is_
     back = Fleet({"h2": {"uuid": "host-h2", "instances": []}}, {"h1": SILENT["h2"]}, {"host-h2": {WEB: note}})
     with pytest.raises(InstanceUnknown, match="made it anew on h1"):
         check_owner("web1", "h2", (2, 4), back.notes_on(WEB), back.answers())
+
+
+@pytest.mark.follows("keep_the_other")
+@pytest.mark.parametrize("phase", ["setting_aside", "deleting"])
+@pytest.mark.parametrize("lost", [(), ("h2",)], ids=["", "its host was lost and is back"])
+def test_a_copy_that_a_killed_run_was_putting_away_cannot_stay_and_the_hint_ends_that_run(phase, lost):
+    copies = {"h1": {"generation": [1, 9], "phase": phase}, "h2": {"generation": [2, 0]}}
+    with pytest.raises(InstanceMoving, match="web1 on h1 is in %s" % phase) as refused:
+        choose(copies, stays="h1", lost=lost)
+    assert refused.value.hint == copy_hints.keep_the_other("web1", "h1", ["h2"])
+    choice = choose(copies, stays="h2", lost=lost)
+    assert (choice.stays, choice.others, choice.above) == ("h2", ["h1"], [1, 9])

@@ -16,7 +16,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import 
     InstanceSuperseded,
     MoveContradicted,
 )
-from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import copy_hints, fleet_hints, hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InstanceIsLocked
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import (
     CannotResizeDisk,
@@ -66,10 +66,20 @@ def test_a_confirm_again_is_no_change():
     assert plan("confirm", at_rest(last_move="confirmed"))["sequence"] is None
 
 
-def test_a_busy_instance_is_refused():
+@pytest.mark.parametrize(
+    "busy, hint",
+    [
+        ({"phase": "building"}, hints.end_it("vm", "create")),
+        ({"phase": "deleting"}, hints.end_it("vm", "delete")),
+        ({"phase": "setting_aside"}, copy_hints.keep_one_again("vm")),
+        ({"task_state": "powering-off"}, hints.end_it("vm", "stop")),
+    ],
+)
+def test_a_busy_instance_is_refused_with_what_ends_that(busy, hint):
     """R11."""
-    with pytest.raises(InstanceInvalidState):
-        plan("move", at_rest(phase="building"))
+    with pytest.raises(InstanceInvalidState) as refused:
+        plan("move", at_rest(**busy))
+    assert refused.value.hint == hint
 
 
 def begun():

@@ -11,7 +11,7 @@ import shutil
 
 import pytest
 from fleet_case import HAPPENINGS, WEB, another_uuid, moved, record_and_domain_lost, record_lost, unmounted
-from records import plant
+from records import in_a_move, plant
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import state_directory, whereabouts
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
@@ -238,7 +238,7 @@ def test_the_owner_in_a_move_that_lost_its_record_gets_it_from_a_backup_and_no_c
     assert fleet.run() is None
     left = fleet.hosts["h1"].record().replace(role="OUT", phase="keep", op="ab" * 16, generation=[1, 0])
     record_lost(fleet, "h1")
-    fleet.hosts["h2"].store.restore(left)
+    fleet.hosts["h2"].store.restore(in_a_move(left))
     with pytest.raises(errors.InstanceMoving, match="h1 has its guest and no record") as told:
         locate.locate_to_take_back(fleet.read(), "web1", WEB)
     assert told.value.hint == state_hints.restore_backup_of_record(WEB)
