@@ -10,6 +10,7 @@ import secrets
 
 from ansible.plugins.action import ActionBase
 
+from ..module_utils.conductor.errors import ReportNotWritten
 from ..module_utils.conductor.silence import is_there
 from ..module_utils.model import input_hints
 from ..module_utils.model.errors import BerthError, InvalidInput
@@ -42,8 +43,14 @@ class ControllerAction(ActionBase):
         report, each_ends = self.reported(result), host_ends.PART in task_vars
         if each_ends:
             host_ends.note(self, task_vars, result)
-        if report is not None:
+        if report is None:
+            return
+        try:
             (host_ends if each_ends else run_report).end(self, task_vars, report)
+        except InvalidInput as error:  # it was there when the run began, so this is no fault of the input
+            raise ReportNotWritten(
+                "the run has ended, and its result is shown above, but not in the file of berth_report: %s" % error
+            ) from None
 
     def _failed(self, error, task_vars):
         result = {"failed": True, **visible_all(error.to_result())}
