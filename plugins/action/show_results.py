@@ -34,15 +34,14 @@ class ActionModule(ControllerAction):
         self._keep(operation, outcomes, task_vars)
         say("", *report.closing(outcomes, left_out, self._tried), "")
         moved = [outcome for outcome in outcomes if not located or outcome.instance in located["moving"]]
-        return {**results_fact(outcomes, left_out), **self._would_change(operation, moved, moves)}
+        return results_fact(outcomes, left_out, self._would_change(operation, moved, moves))
 
     def _would_change(self, operation, outcomes, moves):
-        """The changes that check mode expects, made here because it runs no step of a move."""
+        """The changes that check mode expects, instance -> diff: made here because it runs no step of a move."""
         if not self._task.check_mode or not moves:
             return {}
-        diffs = [report_moves.difference(operation, outcome, moves) for outcome in outcomes]
-        found = [diff for diff in diffs if diff]
-        return {"changed": True, "diff": found} if found else {}
+        diffs = {outcome.instance: report_moves.difference(operation, outcome, moves) for outcome in outcomes}
+        return {name: diff for name, diff in diffs.items() if diff}
 
     def _keep(self, operation, outcomes, task_vars):
         """Keep the failure of a move until one succeeds; a delete removes what is kept about failed requests."""

@@ -8,9 +8,10 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: report_failure
 version_added: 0.2.0
-short_description: "Internal: fail for an instance or a KVM host, so that the recap counts it"
+short_description: "Internal: report an instance or a KVM host in its own name, so that the recap counts it"
 description:
   - Part of the playbooks. Fails with the reason in the closing table. A KVM host that did not answer is unreachable.
+    In check mode, an instance that would be moved has changed.
 extends_documentation_fragment:
   - berth.kvm.controller
 author:

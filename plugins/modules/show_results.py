@@ -41,7 +41,9 @@ ansible_facts:
   type: dict
   contains:
     berth_results:
-      description: The errors of the instances as C(failed), and the hosts that were C(left_out) with the reason.
+      description:
+        - The errors of the instances as C(failed), the hosts that were C(left_out) with the reason, and in check mode the diffs of the
+          instances that C(would_change) because they would be moved.
       type: dict
-      sample: {failed: {}, left_out: {}}
+      sample: {failed: {}, left_out: {}, would_change: {}}
 """

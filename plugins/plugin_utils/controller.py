@@ -10,6 +10,7 @@ import secrets
 
 from ansible.plugins.action import ActionBase
 
+from ..module_utils.conductor.errors import ReportNotWritten
 from ..module_utils.conductor.silence import is_there
 from ..module_utils.model import input_hints
 from ..module_utils.model.errors import BerthError, InvalidInput
@@ -42,8 +43,14 @@ class ControllerAction(ActionBase):
         report, each_ends = self.reported(result), host_ends.PART in task_vars
         if each_ends:
             host_ends.note(self, task_vars, result)
-        if report is not None:
+        if report is None:
+            return
+        try:
             (host_ends if each_ends else run_report).end(self, task_vars, report)
+        except InvalidInput as error:  # it was there when the run began, so this is no fault of the input
+            raise ReportNotWritten(
+                "the run has ended, and its result is shown above, but not in the file of berth_report: %s" % error
+            ) from None
 
     def _failed(self, error, task_vars):
         result = {"failed": True, **visible_all(error.to_result())}
@@ -95,12 +102,12 @@ def outcomes_reported(result):
     return {"outcomes": result["outcomes"], "hosts_left_out": result["ansible_facts"]["berth_results"]["left_out"]}
 
 
-def results_fact(outcomes, left_out):
-    """The end of a run, for the task that reports failures, and for programs."""
+def results_fact(outcomes, left_out, would_change=None):
+    """The end of a run, for the task that reports failures, and for programs. ``would_change``: instance -> its diff."""
     failed = {outcome.instance: outcome.error for outcome in outcomes if outcome.error}
     hosts = {host: {"reason": reason, "silent": not is_there(reason)} for host, reason in left_out.items()}
     return {
-        "ansible_facts": {"berth_results": {"failed": failed, "left_out": hosts}},
+        "ansible_facts": {"berth_results": {"failed": failed, "left_out": hosts, "would_change": would_change or {}}},
         "outcomes": [outcome.to_dict() for outcome in outcomes],
         "_ansible_verbose_override": True,
     }

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import re
@@ -30,8 +31,11 @@ def check_replaceable(path: str, field: str, value: Any, is_ours: Callable[[Bina
     except FileNotFoundError:
         return
     except OSError as error:
-        raise InvalidInput(field, value, "a file that is no link and can be read: %s" % error.strerror) from None
+        why = "this is a link" if error.errno == errno.ELOOP else error.strerror
+        raise InvalidInput(field, value, "a file that is no link and can be read: %s" % why) from None
     try:
+        if stat.S_ISDIR(os.fstat(fd).st_mode):
+            raise InvalidInput(field, value, "a file: this is a directory")
         if not _is_replaceable(fd, is_ours):
             raise InvalidInput(field, value, rule)
     finally:

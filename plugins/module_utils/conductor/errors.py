@@ -57,6 +57,11 @@ class DuplicateRuns(BerthError):
     """More than one copy of the instance runs. None is stopped until a person confirms it."""
 
 
+class ReportNotWritten(BerthError):
+    """The run has ended, and its result could not be written to the file of berth_report. What the run did stays
+    done."""
+
+
 class GroupPolicyViolation(BerthError):
     """The instance's host would break the policy of its server group."""
 

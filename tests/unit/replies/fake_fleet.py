@@ -30,12 +30,12 @@ SETTINGS = {
 }
 
 
-def moving(host):
-    """What a host says in each step of a resize of at-rest-h1."""
+def moving(host, name="at-rest-h1"):
+    """What a host says in each step of a resize of this instance."""
     begun = good.moved_record(host if host in ("h1", "h2") else "h2")
-    wanted = good.spec("at-rest-h1")
-    changes = {"uuid": wanted["uuid"], "name": "at-rest-h1", "spec": wanted}
-    changes["migration"] = {**begun.migration, "old_spec": wanted, "new_spec": good.spec("at-rest-h1", "big")}
+    wanted = good.spec(name)
+    changes = {"uuid": wanted["uuid"], "name": name, "spec": wanted}
+    changes["migration"] = {**begun.migration, "old_spec": wanted, "new_spec": good.spec(name, "big")}
     said = good.migration_of(host)[1]["move"]
     extra = {name: said[name] for name in ("disks", "targets", "transfer", "sent")}
     return {"changed": True, "move": good.view(begun.replace(**changes), host, **extra), "token": {}, "took": {}}
@@ -49,12 +49,13 @@ def replies(host):
     facts["ansible_facts"]["berth_host"].update(instances=instances, num_instances=1)
     scan = {**made["rescan"], "notes": {}}
     scan["instances"] = [instance for instance in scan["instances"] if instance["name"].startswith("at-rest")]
+    moves = [moving(host, "at-rest-%s" % of)["move"] for of in good.HOSTS]
     held = {kind: {"request": request(), "certificate": "", "authority": ""} for kind in ("libvirt", "qemu")}
     return {
         **made,
         "host_facts": {**facts, "moves": at_rest, "notes": {}, "digests": digests()},
         "rescan": scan,
-        "migration": moving(host),
+        "migration": {**moving(host), "moves": {move["uuid"]: move for move in moves}},
         "host_certificates": {**made["host_certificates"], "held": held},
     }
 

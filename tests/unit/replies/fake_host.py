@@ -25,7 +25,7 @@ def main(directory):
     given = {key: value for key, value in params.items() if not key.startswith("_ansible_")}
     with open(os.path.join(directory, "asked.jsonl"), "a", encoding="utf-8") as log:
         log.write(json.dumps({"module": name, "arguments": given}, sort_keys=True) + "\n")
-    reply = answer(directory, name, given)
+    reply = answer(directory, name, given, params.get("_ansible_check_mode"))
     extra = load(directory, "extra.json") or {}
     facts = {**extra.get("ansible_facts", {}), **reply.get("ansible_facts", {})}
     print(json.dumps({**extra, **reply, **({"ansible_facts": facts} if facts else {})}))
@@ -39,7 +39,7 @@ def load(directory, name):
         return json.load(file)
 
 
-def answer(directory, name, given):
+def answer(directory, name, given, check_mode):
     good = load(directory, "good.json")
     reply = good.get(name, {"changed": False})
     if name == "setup":
@@ -59,7 +59,7 @@ def answer(directory, name, given):
         builds = [{"uuid": each["uuid"], "reply": of_instance(good["instance"], each)} for each in given["builds"]]
         return {"changed": True, "builds": builds}
     if name == "migration":
-        return migrate(directory, reply, given)
+        return {**migrate(directory, reply, given), **({"changed": False} if check_mode else {})}
     return reply
 
 
@@ -107,5 +107,6 @@ def migrate(directory, reply, given):
         error = {"code": "TestRefuses", "message": "%s refuses" % os.path.basename(directory), "retryable": True}
         return {"failed": True, "msg": "TestRefuses: " + error["message"], "error": error}
     op = (given.get("token") or {}).get("op")
-    move = {**reply["move"], "op": op, "migration": {**reply["move"]["migration"], "id": op}}
+    said = reply.get("moves", {}).get(given["uuid"], reply["move"])
+    move = {**said, "op": op, "migration": {**said["migration"], "id": op}}
     return {"changed": True, "move": move, "token": {"op": op, "attempt": 1}, "took": {}}

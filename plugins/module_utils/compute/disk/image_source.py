@@ -1,11 +1,10 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where an image's bytes come from: a web server, or a file below the host's own image directories; and which failures no
-other host can avoid.
+"""Where an image's bytes come from: a web server, or a file below the host's own image directories.
 
-Root reads a path from a catalog, so it is only followed below ``image_directories`` of the host's settings, component
-by component, without links. A download has a time limit here; its caller limits the size.
+Root reads a path of a catalog, so it is only followed below ``image_directories`` of the host's settings, without
+links. A download has a time limit; its caller limits the size.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ from ...model import input_hints
 from ..errors import ImageInvalid, ImagePathRefused, ImageUnavailable, ImageUrlDead
 
 NETWORK_TIMEOUT = 30  # s without a byte
-# Temporary answers, which say nothing about the url: request timeout, too early, too many requests.
+# Request timeout, too early, too many requests.
 _FOR_NOW = (408, 425, 429)
 _NO_SUCH_NAME = (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME))
 
 
 def shown(url: str) -> str:
-    """Return the url for a message, without what follows a ?, which may be a token."""
+    """The url for a message, without what follows a ?, which may be a token."""
     return url.partition("?")[0]
 
 
@@ -40,11 +39,15 @@ def open_source(url: str, directories: Sequence[str]) -> BinaryIO:
             "the image's url is not used", field="url", value=shown(url), rule="http://, https:// or an absolute path"
         )
     try:
-        return _opener().open(url, timeout=NETWORK_TIMEOUT)
+        answer = _opener().open(url, timeout=NETWORK_TIMEOUT)
+        if answer.status in (204, 206):  # nothing, or a part
+            raise urllib.error.HTTPError(url, answer.status, "", None, answer)
+        return answer
     except urllib.error.HTTPError as error:
         kind = ImageUrlDead if 400 <= error.code < 500 and error.code not in _FOR_NOW else ImageUnavailable
-        raise kind("%s: the server says %d" % (shown(url), error.code), field="url", value=shown(url))
-    except Exception as error:  # http.client and ssl have their own errors beside OSError
+        said = "%s: the server says %d" if error.code // 100 != 3 else "%s: redirection %d leads nowhere"
+        raise kind(said % (shown(url), error.code), field="url", value=shown(url))
+    except Exception as error:  # http.client and ssl have their own
         reason = getattr(error, "reason", error)
         unknown = isinstance(reason, socket.gaierror) and reason.errno in _NO_SUCH_NAME
         kind = ImageUrlDead if unknown or isinstance(reason, ConnectionRefusedError) else ImageUnavailable
@@ -52,7 +55,7 @@ def open_source(url: str, directories: Sequence[str]) -> BinaryIO:
 
 
 def _opener() -> urllib.request.OpenerDirector:
-    """Allow HTTP and HTTPS alone, after a redirect too: the usual opener would also accept ftp:// and data: urls."""
+    """Allow HTTP and HTTPS alone, after a redirect too: the usual opener takes ftp:// too."""
     opener = urllib.request.OpenerDirector()
     for handler in (
         urllib.request.ProxyHandler,
@@ -97,7 +100,7 @@ def _refused(path: str, why: str) -> ImagePathRefused:
 
 
 def _open_without_links(path: str) -> int:
-    """Return a descriptor of the file. Each component is opened in the one before it and may not be a link."""
+    """Open each component in the one before it; none may be a link."""
     *directories, name = path.strip("/").split("/")
     at = os.open("/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import multiprocessing
 import os
@@ -14,7 +15,7 @@ from types import SimpleNamespace
 import pytest
 from placement_case import VM, controller
 
-from ansible_collections.berth.kvm.plugins.plugin_utils import delegates, host_ends, screen
+from ansible_collections.berth.kvm.plugins.plugin_utils import acting, delegates, documents, host_ends, screen
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def run(tmp_path, monkeypatch):
         )
         values = {**it.task_vars(), "ansible_play_hosts_all": ["localhost"], "inventory_hostname": "localhost"}
         result = it.run(action, args, values)
-        return result, json.loads(path.read_text()) if path.exists() else None
+        return result, json.loads(path.read_text()) if path.is_file() else None
 
     act.path = path
     return act
@@ -59,9 +60,17 @@ def test_a_file_that_no_run_wrote_is_kept(run, tmp_path, there):
 def test_what_is_no_file_is_kept_and_no_link_is_followed_or_replaced(run, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to(tmp_path / "out.json")
-    for name in ("pipe", "link"):
-        result, told = run("read_hosts", {"instances": ["a"], "must_answer": False}, file=tmp_path / name)
+    (tmp_path / "folder").mkdir()
+    for name, why in (
+        (tmp_path / "pipe", "the existing one is neither"),
+        (tmp_path / "link", "this is a link"),
+        (tmp_path / "folder", "this is a directory"),
+        ("/dev/stdout", "this is a link"),
+        ("/dev/full", "the existing one is neither"),
+    ):
+        result, told = run("read_hosts", {"instances": ["a"], "must_answer": False}, file=name)
         assert result["error"]["field"] == "berth_report" and told is None
+        assert why in result["msg"]
     assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode) and (tmp_path / "link").is_symlink()
 
 
@@ -200,3 +209,47 @@ def test_with_a_callback_that_writes_json_stdout_is_left_to_it(callback, to_stde
     screen.say("a table")
     out, err = capsys.readouterr()
     assert ("a table" in out, "a table" in err) == (not to_stderr, to_stderr)
+
+
+# ---- a file that cannot be written any more when the run ends
+
+
+def is_full(monkeypatch, path):
+    def write_file(*_args):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(documents, "write_file", write_file)
+
+
+def is_a_directory(monkeypatch, path):
+    path.unlink()
+    path.mkdir()
+
+
+def is_a_link(monkeypatch, path):
+    path.rename(path.with_name("elsewhere"))
+    path.symlink_to(path.with_name("elsewhere"))
+
+
+@pytest.mark.parametrize(
+    "change, why",
+    [(is_full, "No space left on device"), (is_a_directory, "this is a directory"), (is_a_link, "this is a link")],
+)
+def test_a_run_whose_result_cannot_be_written_says_that_it_has_ended_and_the_file_says_nothing_else(
+    run, monkeypatch, change, why
+):
+    """A refusal would say that nothing was done."""
+    run("read_hosts", {"instances": ["a"], "must_answer": False})
+    change(monkeypatch, run.path)
+    result, told = run("placement", {"instances": ["a"]})
+    assert told is None or not told["finished"]
+    assert result["error_code"] == "ReportNotWritten" and why in result["msg"]
+    assert not list(run.path.parent.glob("*.tmp"))
+
+
+def test_of_two_runs_that_share_a_file_neither_says_finished_for_hosts_that_have_not_ended(run, monkeypatch):
+    part = {"part": "hosts", "names": ["localhost", "h2"]}
+    for number in ("r-1", "r-2"):
+        monkeypatch.setattr(acting, "RUN", number)
+        told = run("report_host", {}, __berth_report_part=part)[1]
+    assert (told["run"], told["finished"], set(told["hosts"])) == ("r-2", False, {"localhost"})

@@ -45,7 +45,7 @@ def states(result):
 def test_every_instance_has_a_line_also_where_nothing_changed(show):
     result = show("start", {"web1": {"__berth_done": {"changed": False}}}, berth_located=located())
     assert states(result) == {"web1": "unchanged", "web2": "unchanged"}
-    assert result["ansible_facts"]["berth_results"] == {"failed": {}, "left_out": {}}
+    assert result["ansible_facts"]["berth_results"] == {"failed": {}, "left_out": {}, "would_change": {}}
 
 
 def test_a_guest_that_a_recovery_left_off_is_shown_as_one_that_is_off(show):
@@ -87,11 +87,20 @@ def test_the_address_is_the_one_that_the_host_tells_such_as_one_of_a_pool(show):
 
 
 @pytest.mark.parametrize(
-    "name, counted", [("web1", {"failed": True, "msg": "X: no"}), ("kvm1", {"unreachable": True, "msg": "UNREACHABLE"})]
+    "name, counted",
+    [
+        ("web1", {"failed": True, "msg": "X: no"}),
+        ("kvm1", {"unreachable": True, "msg": "UNREACHABLE"}),
+        ("web2", {"changed": True, "diff": [{"before": "a", "after": "b"}]}),
+    ],
 )
-def test_what_failed_is_reported_in_its_own_name(name, counted):
-    results = {"failed": {"web1": "X: no"}, "left_out": {"kvm1": {"reason": "UNREACHABLE", "silent": True}}}
-    it = Controller({"kvm_hosts": ["kvm1"], "vms": ["web1"]}, facts={"localhost": {"berth_results": results}})
+def test_what_failed_or_would_change_is_reported_in_its_own_name(name, counted):
+    results = {
+        "failed": {"web1": "X: no"},
+        "left_out": {"kvm1": {"reason": "UNREACHABLE", "silent": True}},
+        "would_change": {"web2": {"before": "a", "after": "b"}},
+    }
+    it = Controller({"kvm_hosts": ["kvm1"], "vms": ["web1", "web2"]}, facts={"localhost": {"berth_results": results}})
     done = it.run("report_failure", task_vars={**it.task_vars(), "inventory_hostname": name})
     assert {key: done[key] for key in counted} == counted
 
@@ -108,9 +117,9 @@ def planned(kind="resize", **more):
 
 def diff_of(result):
     """The parts that differ: {part: (before, after)}; None where no diff is told."""
-    if "diff" not in result:
+    diff = result["ansible_facts"]["berth_results"]["would_change"].get("web1")
+    if diff is None:
         return None
-    [diff] = result["diff"]
     before, after = (json.loads(diff[when] or "{}") for when in ("before", "after"))
     return {part: (before[part], after.get(part)) for part in before if before[part] != after.get(part)}
 
@@ -154,7 +163,7 @@ def test_check_mode_tells_a_move_as_the_change_that_it_would_be(show, operation,
     """C05"""
     facts = {"berth_moves": moves, "berth_located": located(names=["web1"], moving=["web1"])}
     result = show(operation, {}, check_mode=True, **facts)
-    assert (result["changed"], diff_of(result)) == (True, expected)
+    assert (result["changed"], diff_of(result)) == (False, expected), "each instance reports its own change"
     assert diff_of(show(operation, {}, **facts)) is None, "the legs of a real run tell their own"
 
 
