@@ -22,7 +22,7 @@ MOST = {
     "cached_image": 113,
     "claim": 293,
     "group_members": 115,
-    "host_certificates": 99,
+    "host_certificates": 100,
     "host_clean": 162,
     "host_facts": 260,
     "host_prepare": 152,
