@@ -98,10 +98,14 @@ def commit(
 ) -> None:
     """Decide for each claim. ``claims`` and ``scans`` are by host."""
     plan["withdraw"] = {}
-    seen = {host: scan for host, scan in scans.items() if "instances" in scan}
     for host, scan in scans.items():
-        if "instances" not in scan and "uuid" in plan["hosts"][host]:
+        planned = plan["hosts"][host].get("uuid")
+        if planned and "instances" not in scan:
             plan["hosts"][host] = {"reason": _why(scan, "did not answer")}
+        elif planned and scan["host_uuid"] != planned:
+            # what was planned for the one machine is nothing that the other may build
+            plan["hosts"][host] = {"reason": "another machine answers by its name than before (%s)" % scan["host_uuid"]}
+    seen = {host: scan for host, scan in scans.items() if "uuid" in plan["hosts"][host]}
     records = {host: {record["uuid"]: record for record in scan["instances"]} for host, scan in seen.items()}
     after = AfterClaims(seen, records, set(lost_hosts))
     for instance in plan["instances"].values():
@@ -137,7 +141,8 @@ def _commit_claim(plan: Plan, instance: Instance, reply: Claimed, after: AfterCl
             return
         attempt_failed(plan, instance, code, message, error.get("retryable", True))
     elif host not in after.scans:
-        attempt_failed(plan, instance, "HostUnreachable", "did not answer after the claim", retryable=True)
+        why = plan["hosts"][host].get("reason", "did not answer after the claim")
+        attempt_failed(plan, instance, "HostUnreachable", why, retryable=True)
     elif uuid not in after.records[host] or after.records[host][uuid]["token"] != instance["token"]:
         fail(instance, ClaimConflict("another run has taken over the claim of %s on %s" % (name, host)))
     else:

@@ -1,0 +1,29 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Two names of the inventory reach each other's machine: from some moment of a run on, as after new leases of DHCP or the
+failover of an address, or for a while."""
+
+from __future__ import annotations
+
+import pytest
+
+CALLS = 12  # of a run of create to hosts, at most; the plan is made after the first three
+
+
+def exchanged(fleet):
+    fleet.inventory["h1"], fleet.inventory["h2"] = fleet.inventory["h2"], fleet.inventory["h1"]
+
+
+@pytest.mark.parametrize("lasting", [5, CALLS])
+@pytest.mark.parametrize("before", range(6))
+def test_a_create_during_which_two_machines_are_exchanged_leaves_no_owner_that_others_know_elsewhere(
+    fleet, before, lasting
+):
+    for number, _call in enumerate(fleet.create()):
+        if number in (before, before + lasting):
+            exchanged(fleet)
+        fleet.check()
+    assert fleet.run() is None and len(fleet.owners()) == 1
+    fleet.silence(*fleet.owners())
+    assert fleet.run() == "InstanceUnknown" and len(fleet.owners()) == 1
