@@ -68,12 +68,12 @@ def faults(pki=PKI):
 
 
 def is_good(place, pki=PKI):
-    """Whether its certificate and that of its authority count now, by this host's clock."""
+    """Whether its certificate counts now, by this host's clock."""
     return not why_not(*(os.path.join(pki, name) for name in (place.authority, place.certificates[0])))
 
 
 def why_not(authority, certificate):
-    """What openssl says of the certificate in one file, by the authority in the other; None if it counts now."""
+    """What openssl says against the certificate, or None. Both are paths."""
     try:
         run(["openssl", "verify", "-CAfile", authority, certificate], error=HostNotPrepared)
     except HostNotPrepared as error:

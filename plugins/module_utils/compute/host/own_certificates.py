@@ -20,7 +20,7 @@ from ..guest import gate
 from ..run import run
 from .certificates import PKI, PLACES, why_not
 
-MOST = 1 << 20  # bytes of a file: enough for a list of 20,000 revoked certificates
+MOST = 1 << 20  # bytes: enough for 20,000 revoked certificates
 
 
 def qemu_group(capabilities_xml):
@@ -140,7 +140,7 @@ class Certificates:
 
 
 def _check_counts(use, parts):
-    """libvirt does not start with a certificate that does not count yet by the host's clock, or any more."""
+    """libvirt does not start with one that does not count by the host's clock."""
     if "certificate" not in parts:
         return
     with tempfile.TemporaryDirectory() as scratch:
@@ -150,7 +150,7 @@ def _check_counts(use, parts):
         why, name = why_not(*paths), os.uname().nodename
     if why:
         raise HostNotPrepared(
-            "the new certificate for %s does not count by the clock of %s, so nothing was installed: %s"
-            % (use, name, why),
+            "by the clock of %s the new certificate for %s does not count: %s. Nothing was installed"
+            % (name, use, why),
             hint=host_hints.set_clock(name),
         )
