@@ -71,9 +71,9 @@ class AfterClaims:
             if "reason" in answer and host not in self.lost
         }
 
-    def answers(self) -> Answers:
+    def answers(self, plan: Plan) -> Answers:
         names = {scan["host_uuid"]: name for name, scan in self.scans.items()}
-        return Answers(names, self.lost, called=self.known_as)
+        return Answers(names, self.lost, silent=self.silent(plan), called=self.known_as)
 
     @functools.cached_property
     def known_as(self) -> Dict[str, Set[str]]:
@@ -162,7 +162,7 @@ def _check_the_only_claim(plan: Plan, instance: Instance, after: AfterClaims) ->
             raise InstanceExists("%s was created on %s meanwhile" % (name, owner), hint=hints.create_again())
         if moving:
             raise InstanceMoving("%s is in the middle of a move on %s" % (name, moving), hint=hints.finish_move(name))
-        check_absent(name, after.notes_on(instance), after.answers(), plan["run"])
+        check_absent(name, after.notes_on(instance), after.answers(plan), plan["run"])
         instance["state"] = BUILDING
     except BerthError as error:
         withdraw_claim(plan, instance)
@@ -173,7 +173,7 @@ def _came_to_nothing(plan: Plan, instance: Instance, after: AfterClaims) -> List
     """The plans of earlier runs that created nothing: this run knew of them before it read the planned host, and the
     instance was not there. A plan that was written only since proves nothing: its claim may have come after that
     host was read."""
-    names, uuid = after.answers().names, instance["uuid"]
+    names, uuid = after.answers(plan).names, instance["uuid"]
     return [
         {"uuid": uuid, "host_uuid": note.host_uuid, "run": note.run}
         for note in put_together(instance.get("notes") or {}).planned
