@@ -73,7 +73,7 @@ from ..module_utils.compute.connection import connect
 from ..module_utils.compute.errors import failing
 from ..module_utils.compute.guest import gate
 from ..module_utils.compute.host import address, settings
-from ..module_utils.compute.host.certificates import Certificates, qemu_group
+from ..module_utils.compute.host.own_certificates import Certificates, qemu_group
 
 
 def act(module):

@@ -76,7 +76,7 @@ reasons:
   description: Why a certificate was signed, by its use.
   returned: success
   type: dict
-  sample: {libvirt: ["it ends on 2027-01-31"]}
+  sample: {libvirt: ["it counts from 2025-01-31 to 2027-01-31"]}
 signed:
   description: The new certificates with their authority, by use. Empty in check mode.
   returned: success

@@ -142,7 +142,8 @@ class Authority:
         if set(_names(certificate)) != set(_general_names(names)):
             why.append("it is for other names")
         if _is_due(certificate):
-            why.append("it ends on %s" % certificate.not_valid_after_utc.date())
+            dates = (certificate.not_valid_before_utc.date(), certificate.not_valid_after_utc.date())
+            why.append("it counts from %s to %s" % dates)
         if self.certificate and not self.has_signed(certificate):
             why.append("another key of the authority signs now")
         if held["authority"] != (self.text if trusted is None else trusted):
@@ -225,9 +226,9 @@ def common_name(certificate):
 
 
 def _is_due(certificate):
-    """Whether less than a third of its lifetime is left."""
+    """Whether less than a third of its lifetime is left, or it was signed when the clock was ahead and does not count yet."""
     whole = certificate.not_valid_after_utc - certificate.not_valid_before_utc
-    return certificate.not_valid_after_utc - now() < whole / 3
+    return certificate.not_valid_after_utc - now() < whole / 3 or now() < certificate.not_valid_before_utc
 
 
 def _self_signed(key, name):

@@ -70,9 +70,9 @@ class Signed:
             return []
         return [each for each in found if key and each.is_signature_valid(key)]
 
-    def _end(self, text):
-        """When the first of its lists ends."""
-        return min(found.next_update_utc for found in self._lists(text))
+    def _is_short(self, text, begin, end):
+        """Whether one of its lists in ``text`` begins later or ends earlier."""
+        return any(found.last_update_utc > begin or found.next_update_utc < end for found in self._lists(text))
 
     def note(self, host, certificate):
         """Record that a certificate (PEM) is the host's, if it has the host's name and this authority signed it."""
@@ -87,9 +87,8 @@ class Signed:
             write_file(folder, self._book, json.dumps(self.hosts, indent=1, sort_keys=True).encode(), 0o600)
 
     def revoke(self, host):
-        """Revoke all certificates of the host. Return how many were valid until now."""
-        good = [number for number, ends in self.hosts.get(host, {}).items() if _moment(ends) > ca.now()]
-        new = frozenset(map(int, good)) - self.revoked
+        """Revoke all certificates of the host, whatever this machine's clock says of them. Return how many that are."""
+        new = frozenset(map(int, self.hosts.get(host, {}))) - self.revoked
         self._add(new)
         return len(new)
 
@@ -102,14 +101,14 @@ class Signed:
         return found is not None and found.serial_number in self.revoked
 
     def lacks(self, text):
-        """Whether a host with this list would accept a revoked certificate, or has a list that ends before ours."""
-        theirs = self._numbers(text)
-        return bool(self.revoked - (theirs or frozenset())) or bool(
-            theirs and self.text and self._end(text) < self._end(self.text)
+        """Whether a host with this list would accept a revoked certificate, or has a list that counts for less time."""
+        theirs = self._numbers(text) or frozenset()
+        return bool(self.revoked - theirs) or any(
+            self._is_short(text, own.last_update_utc, own.next_update_utc) for own in self._lists(self.text)
         )
 
     def _add(self, numbers):
-        if self.dry or numbers <= self.revoked and not self._ends_early():
+        if self.dry or numbers <= self.revoked and not self._is_outdated():
             return
         with ca.locked(self.directory) as folder:
             self._load(folder)
@@ -117,9 +116,10 @@ class Signed:
             self.text = self._signed()
             write_file(folder, self._list, self.text.encode(), 0o644)
 
-    def _ends_early(self):
-        """Whether the authority's certificate was renewed since."""
-        return bool(self.text) and self._end(self.text) < self.authority.certificate.not_valid_after_utc
+    def _is_outdated(self):
+        """Whether the authority's certificate was renewed since, or made when this machine's clock was ahead."""
+        own = self.authority.certificate
+        return self._is_short(self.text, own.not_valid_before_utc, own.not_valid_after_utc)
 
     def _signed(self):
         begin = self.authority.certificate.not_valid_before_utc

@@ -71,9 +71,9 @@ class AfterClaims:
             if "reason" in answer and host not in self.lost
         }
 
-    def answers(self) -> Answers:
+    def answers(self, plan: Plan) -> Answers:
         names = {scan["host_uuid"]: name for name, scan in self.scans.items()}
-        return Answers(names, self.lost, called=self.known_as)
+        return Answers(names, self.lost, silent=self.silent(plan), called=self.known_as)
 
     @functools.cached_property
     def known_as(self) -> Dict[str, Set[str]]:
@@ -98,10 +98,14 @@ def commit(
 ) -> None:
     """Decide for each claim. ``claims`` and ``scans`` are by host."""
     plan["withdraw"] = {}
-    seen = {host: scan for host, scan in scans.items() if "instances" in scan}
     for host, scan in scans.items():
-        if "instances" not in scan and "uuid" in plan["hosts"][host]:
+        planned = plan["hosts"][host].get("uuid")
+        if planned and "instances" not in scan:
             plan["hosts"][host] = {"reason": _why(scan, "did not answer")}
+        elif planned and scan["host_uuid"] != planned:
+            # what was planned for the one machine is nothing that the other may build
+            plan["hosts"][host] = {"reason": "another machine answers by its name than before (%s)" % scan["host_uuid"]}
+    seen = {host: scan for host, scan in scans.items() if "uuid" in plan["hosts"][host]}
     records = {host: {record["uuid"]: record for record in scan["instances"]} for host, scan in seen.items()}
     after = AfterClaims(seen, records, set(lost_hosts))
     for instance in plan["instances"].values():
@@ -137,7 +141,8 @@ def _commit_claim(plan: Plan, instance: Instance, reply: Claimed, after: AfterCl
             return
         attempt_failed(plan, instance, code, message, error.get("retryable", True))
     elif host not in after.scans:
-        attempt_failed(plan, instance, "HostUnreachable", "did not answer after the claim", retryable=True)
+        why = plan["hosts"][host].get("reason", "did not answer after the claim")
+        attempt_failed(plan, instance, "HostUnreachable", why, retryable=True)
     elif uuid not in after.records[host] or after.records[host][uuid]["token"] != instance["token"]:
         fail(instance, ClaimConflict("another run has taken over the claim of %s on %s" % (name, host)))
     else:
@@ -157,7 +162,7 @@ def _check_the_only_claim(plan: Plan, instance: Instance, after: AfterClaims) ->
             raise InstanceExists("%s was created on %s meanwhile" % (name, owner), hint=hints.create_again())
         if moving:
             raise InstanceMoving("%s is in the middle of a move on %s" % (name, moving), hint=hints.finish_move(name))
-        check_absent(name, after.notes_on(instance), after.answers(), plan["run"])
+        check_absent(name, after.notes_on(instance), after.answers(plan), plan["run"])
         instance["state"] = BUILDING
     except BerthError as error:
         withdraw_claim(plan, instance)
@@ -168,7 +173,7 @@ def _came_to_nothing(plan: Plan, instance: Instance, after: AfterClaims) -> List
     """The plans of earlier runs that created nothing: this run knew of them before it read the planned host, and the
     instance was not there. A plan that was written only since proves nothing: its claim may have come after that
     host was read."""
-    names, uuid = after.answers().names, instance["uuid"]
+    names, uuid = after.answers(plan).names, instance["uuid"]
     return [
         {"uuid": uuid, "host_uuid": note.host_uuid, "run": note.run}
         for note in put_together(instance.get("notes") or {}).planned

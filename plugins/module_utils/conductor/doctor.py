@@ -246,7 +246,9 @@ def _left(case: Case) -> Iterator[Finding]:
             yield Finding("HostReplaced", ERROR, host, text, fleet_hints.replaced(host, host_uuid))
         else:
             text = "it is not in the inventory any more, and holds %s" % ", ".join(sorted(names))
-            yield Finding("HostLeftInventory", ERROR, host, text, hints.bring_back_or_lost([host]))
+            yield Finding(
+                "HostLeftInventory", ERROR, host, text, fleet_hints.unlisted(host, sorted(case.fleet.verdicts))
+            )
 
 
 def _strays(case: Case) -> Iterator[Finding]:

@@ -105,6 +105,10 @@ class Answers:
         """Whether another machine answers under the name that the host had then."""
         return note.host_uuid not in self.names and note.host in self.names.values()
 
+    def is_unlisted(self, note: Note) -> bool:
+        """Whether no host of the inventory has that name: it was taken out, or was renamed and does not answer."""
+        return note.host not in self.silent and note.host not in self.names.values()
+
     def hint(self, note: Note) -> str:
         if note.host_uuid in self.doubles:
             return fleet_hints.renamed_or_copied(self.doubles[note.host_uuid], note.host)
@@ -112,6 +116,8 @@ class Answers:
             return state_hints.mount_state_directory("the state directory of %s" % note.host)
         if self.is_replaced(note):
             return fleet_hints.replaced(note.host, note.host_uuid)
+        if self.is_unlisted(note):
+            return fleet_hints.unlisted(note.host, sorted(self.silent))
         return silence.hint([note.host], self.silent)
 
     def describe(self, note: Note) -> str:
@@ -124,6 +130,8 @@ class Answers:
             return "%s, whose records are not trusted: %s" % (note.host, self.faults[note.host_uuid])
         if self.is_replaced(note):
             return "%s, where another machine answers now (it was host %s)" % (note.host, note.host_uuid)
+        if self.is_unlisted(note):
+            return "%s, which is not in this inventory" % note.host
         return silence.describe(note.host, self.silent)
 
 

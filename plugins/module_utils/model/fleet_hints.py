@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Sequence
 
+from . import hints
+
 
 def allow_become(host: str, method: str) -> str:
     """The login user may not become root on the host, has no password for that, or the become program is missing."""
@@ -128,6 +130,15 @@ def forget_unlisted_build(host: str) -> str:
     )
 
 
+def unlisted(host: str, silent: Sequence[str]) -> str:
+    """The inventory has no host of the name by which others know the one that may hold the instance. ``silent``: those of the
+    inventory that do not answer, one of which may be that machine under a new name."""
+    renamed = (
+        "If it has another name by now, bring %s back first. Otherwise put" % " and ".join(silent) if silent else "Put"
+    )
+    return "%s %s back into the inventory, and run again. %s" % (renamed, host, hints.LOST % host)
+
+
 def replaced(host: str, uuid: str) -> str:
     """Another machine answers under the name of one that had instances, which is ``uuid``: it was reinstalled, or replaced."""
     return (
@@ -153,8 +164,10 @@ def listed_twice(hosts: str) -> str:
     """Hosts of the inventory answer with one uuid."""
     return (
         "Compare the ansible_host of %s with those of the others. If they are one machine, take the wrong name or address "
-        "out of the inventory. If one has a copy of the other's disks, switch the copy off and take it out. Then run the "
-        "same again" % hosts
+        "out of the inventory. If one has a copy of the other's disks, switch the copy off and take it out. If they are two "
+        "machines whose boards have one uuid: on the one that holds nothing, set another host_uuid (from uuidgen) in "
+        "libvirtd.conf, restart libvirt, remove /etc/berth/host.json, and run berth.kvm.prepare_hosts with it in --limit. Then "
+        "run the same again" % hosts
     )
 
 

@@ -104,18 +104,18 @@ def _certificates(pki: str) -> Iterator[Finding]:
         return
     for place in certificates.PLACES.values():
         path = os.path.join(pki, place.certificates[0])
-        if not _is_good(path, 0):
-            yield finding("CertificateEnded", ERROR, "%s has ended or cannot be read" % path)
-        elif not _is_good(path, SOON):
+        if not certificates.is_good(place, pki):
+            yield finding("CertificateEnded", ERROR, "%s has ended, does not count yet, or cannot be read" % path)
+        elif _ends_soon(path):
             yield finding("CertificateEndsSoon", WARNING, "%s ends within 30 days" % path)
 
 
-def _is_good(path: str, seconds: int) -> bool:
+def _ends_soon(path: str) -> bool:
     try:
-        run(["openssl", "x509", "-noout", "-checkend", str(seconds), "-in", path], error=BerthError)
+        run(["openssl", "x509", "-noout", "-checkend", str(SOON), "-in", path], error=BerthError)
     except BerthError:
-        return False
-    return True
+        return True
+    return False
 
 
 def _port(host: Host, pki: str, port: int) -> Iterator[Finding]:

@@ -123,9 +123,10 @@ class Notes:
         }
 
     @classmethod
-    def from_dict(cls, data):
+    def from_dict(cls, data, written=False):
+        """``written``: the file had a schema before, so without one it was edited."""
         notes = cls()
-        if "schema" not in data:
+        if "schema" not in data and not written:
             return notes._read_first(data)
         if data["schema"] != SCHEMA:
             raise ValueError("schema %r" % (data["schema"],))
@@ -263,9 +264,10 @@ def _encode(notes) -> bytes:
 def _read(store) -> Notes:
     try:
         data = durable.read_in(store.state_dir, FILE)
-        if data is None and durable.read_in(store.state_dir, WRITTEN) is not None:
+        written = durable.read_in(store.state_dir, WRITTEN) is not None
+        if data is None and written:
             raise WhereaboutsDamaged("%s is gone" % _path(store), hint=state_hints.restore_whereabouts(WRITTEN))
-        return Notes() if data is None else Notes.from_dict(json.loads(data))
+        return Notes() if data is None else Notes.from_dict(json.loads(data), written)
     except NONSENSE as error:
         raise WhereaboutsDamaged(
             "%s is damaged: %s" % (_path(store), error), hint=state_hints.restore_whereabouts(WRITTEN)

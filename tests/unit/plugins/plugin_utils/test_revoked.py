@@ -150,12 +150,33 @@ def test_a_certificate_of_another_host_is_not_noted_as_a_hosts_own(directory):
     assert book.revoke("kvm3") == 0 and not book.has_revoked(certificate)
 
 
-def test_a_certificate_that_has_ended_is_not_counted(directory, monkeypatch):
+@pytest.mark.skipif(not shutil.which("openssl"), reason="needs openssl")
+def test_a_certificate_that_has_ended_by_this_machines_clock_is_revoked_too(directory, tmp_path, monkeypatch):
+    """A controller whose clock was ahead would else leave a removed host with certificates that count."""
     book = book_of(directory)
-    sign(book, "kvm3")
+    certificate = sign(book, "kvm3")
     later = ca.now() + datetime.timedelta(days=731)
     monkeypatch.setattr(ca, "now", lambda: later)
-    assert book.revoke("kvm3") == 0
+    assert book.revoke("kvm3") == 1 and not accepted(tmp_path, book, certificate)
+
+
+@pytest.mark.skipif(not shutil.which("openssl"), reason="needs openssl")
+@pytest.mark.parametrize("ahead", [datetime.timedelta(hours=2), datetime.timedelta(days=3653)])
+def test_what_was_signed_when_the_clock_was_ahead_is_signed_anew_when_it_is_right(
+    directory, tmp_path, monkeypatch, ahead
+):
+    """Authority, certificate and list: otherwise every host would refuse every other until that time has come."""
+    today = ca.now()
+    monkeypatch.setattr(ca, "now", lambda: today + ahead)
+    early = book_of(directory)
+    gone, held = sign(early, "kvm3"), {"request": "", "certificate": sign(early, "kvm1")}
+    early.revoke("kvm3")
+    monkeypatch.setattr(ca, "now", lambda: today)
+    book = book_of(directory)
+    book.take_over(early.text)
+    assert book.authority.reasons({**held, "authority": early.authority.text}, ["kvm1"])
+    assert [accepted(tmp_path, book, one) for one in (sign(book, "kvm1"), gone)] == [True, False]
+    assert book.lacks(early.text) and not book.lacks(book.text)
 
 
 def test_a_dry_look_writes_nothing(directory, tmp_path):

@@ -5,19 +5,22 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 import shutil
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import HostNotPrepared
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate
-from ansible_collections.berth.kvm.plugins.module_utils.compute.host import certificates
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import certificates, own_certificates
+from ansible_collections.berth.kvm.plugins.plugin_utils import authority as ca
 
 GROUP = 4242
-SIGNED = {
-    use: {"certificate": use + " certificate\n", "authority": use + " authority\n"} for use in certificates.PLACES
-}
+TWO_HOURS, TEN_YEARS = datetime.timedelta(hours=2), datetime.timedelta(days=3653)
 
 pytestmark = [
     pytest.mark.skipif(not shutil.which("openssl"), reason="needs openssl"),
@@ -28,7 +31,27 @@ pytestmark = [
 @pytest.fixture
 def make(tmp_path, monkeypatch):
     monkeypatch.setattr(gate, "daemons", lambda: ["7:1"])
-    return lambda dry=False: certificates.Certificates(GROUP, dry, str(tmp_path / "pki"), str(tmp_path / "run"))
+    return lambda dry=False: own_certificates.Certificates(GROUP, dry, str(tmp_path / "pki"), str(tmp_path / "run"))
+
+
+@pytest.fixture
+def sign(tmp_path, monkeypatch):
+    """What a controller signs whose clock is that much ahead."""
+
+    def signed(ahead=datetime.timedelta()):
+        then = ca.now() + ahead
+        asked = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([]))
+        asked = asked.sign(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256())
+        text = asked.public_bytes(serialization.Encoding.PEM).decode()
+        with monkeypatch.context() as patch:
+            patch.setattr(ca, "now", lambda: then)
+            authorities = {use: ca.Authority(str(tmp_path / "ca"), use) for use in certificates.PLACES}
+            return {
+                use: {"certificate": authority.sign(text, ["kvm1"], 730), "authority": authority.text}
+                for use, authority in authorities.items()
+            }
+
+    return signed
 
 
 def test_keys_are_made_once_and_stay(make):
@@ -45,10 +68,10 @@ def test_a_dry_look_makes_nothing(make, tmp_path):
     assert not (tmp_path / "pki").exists()
 
 
-def test_libvirts_key_is_roots_alone_and_qemus_for_its_group(make, tmp_path):
+def test_libvirts_key_is_roots_alone_and_qemus_for_its_group(make, sign, tmp_path):
     first = make()
     first.held()
-    first.install(SIGNED)
+    first.install(sign())
     modes = {
         path.relative_to(tmp_path / "pki").as_posix(): (path.stat().st_mode & 0o777, path.stat().st_gid)
         for path in (tmp_path / "pki").rglob("*.pem")
@@ -64,13 +87,13 @@ def test_libvirts_key_is_roots_alone_and_qemus_for_its_group(make, tmp_path):
     assert certificates.missing(str(tmp_path / "pki")) == []
 
 
-def test_the_restart_is_noted_before_the_first_file_changes(make, monkeypatch):
+def test_the_restart_is_noted_before_the_first_file_changes(make, sign, monkeypatch):
     """Else a run that ends in between leaves a libvirt with old certificates for ever."""
     certificates = make()
     certificates.held()
     monkeypatch.setattr(certificates, "_put", lambda *what, **more: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        certificates.install(SIGNED)
+        certificates.install(sign())
     assert gate.needs_restart(certificates.run_dir)
 
 
@@ -84,9 +107,34 @@ def test_a_file_that_others_may_read_is_seen_and_tightened(make, tmp_path):
     assert path.stat().st_mode & 0o777 == 0o600 and not make().loose()
 
 
-def test_nothing_is_installed_without_a_key(make):
+def test_nothing_is_installed_without_a_key(make, sign):
     with pytest.raises(HostNotPrepared, match="no key"):
-        make().install(SIGNED)
+        make().install(sign())
+
+
+@pytest.mark.parametrize("ahead", [TWO_HOURS, TEN_YEARS, -TEN_YEARS])
+def test_a_certificate_that_does_not_count_by_the_hosts_clock_replaces_none(make, sign, ahead):
+    """libvirt would not start with it, and the next run needs libvirt. Who is wrong, host or controller, is not known."""
+    first = make()
+    first.held()
+    first.install(sign())
+    first.changed.clear()
+    with pytest.raises(HostNotPrepared, match="(?s)by the clock of .*Nothing was installed") as refused:
+        first.install(sign(ahead))
+    assert "the same source" in refused.value.hint and not first.changed
+    first.install(sign())  # when the clocks agree again
+    assert certificates.faults(first.pki) == []
+
+
+def test_a_certificate_that_does_not_count_yet_is_told_as_one_that_has_ended(make, sign, monkeypatch):
+    """As after the host's own clock was set back: a live migration would fail once it has begun."""
+    first = make()
+    first.held()
+    monkeypatch.setattr(own_certificates, "_check_counts", lambda _use, _parts: None)
+    for ahead, good in ((datetime.timedelta(), True), (TWO_HOURS, False)):
+        first.install(sign(ahead))
+        assert [certificates.is_good(place, first.pki) for place in certificates.PLACES.values()] == [good, good]
+    assert all("does not count yet" in fault for fault in certificates.faults(first.pki))
 
 
 @pytest.mark.parametrize(
@@ -97,7 +145,7 @@ def test_nothing_is_installed_without_a_key(make):
     ],
 )
 def test_the_group_that_qemu_runs_as_is_libvirts_word(models, group):
-    assert certificates.qemu_group("<capabilities><host>%s</host></capabilities>" % models) == group
+    assert own_certificates.qemu_group("<capabilities><host>%s</host></capabilities>" % models) == group
 
 
 def test_a_long_list_of_what_is_revoked_is_read_whole(make):

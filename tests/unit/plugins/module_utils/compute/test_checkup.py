@@ -66,6 +66,7 @@ def well(prepared, wanted, monkeypatch, tmp_path):
         lambda libvirt: {uuid: (guest, names[guest.now]) for uuid, guest in libvirt.domains.items()},
     )
     monkeypatch.setattr(certificates, "missing", lambda pki: [])
+    monkeypatch.setattr(certificates, "is_good", lambda place, pki: True)
     monkeypatch.setattr(checkup, "run", lambda *args, **more: "")
     server = socket.create_server(("localhost", 0))
     yield prepared, uuid, lambda fix=False: checkup.look(prepared, fix, str(tmp_path), server.getsockname()[1])
@@ -212,10 +213,11 @@ def test_a_guest_that_is_off_though_nobody_stopped_it_is_found_until_it_runs_or_
 
 def test_certificates_are_found_that_are_missing_have_ended_or_end_soon(well, monkeypatch):
     _host, _uuid, look = well
-    good = {"0": True, str(checkup.SOON): False}
-    monkeypatch.setattr(checkup, "_is_good", lambda path, seconds: good[str(seconds)])
+    good = [True]
+    monkeypatch.setattr(certificates, "is_good", lambda place, pki: good[0])
+    monkeypatch.setattr(checkup, "_ends_soon", lambda path: True)
     assert {one["code"] for one in look()} == {"CertificateEndsSoon"}
-    good["0"] = False
+    good[0] = False
     assert {one["code"] for one in look()} == {"CertificateEnded"}
     monkeypatch.setattr(certificates, "missing", lambda pki: ["/etc/pki/x"])
     assert {one["code"] for one in look()} == {"CertificatesMissing"}

@@ -162,6 +162,15 @@ def test_the_first_form_of_the_file_is_read_as_plans(store):
     assert (known(store), planned(store)) == (None, [("kvm1", "r0")])
 
 
+@pytest.mark.parametrize("first", [{}, {WEB: {"host": "kvm1", "host_uuid": H1, "run": "r0"}}])
+def test_a_file_that_somebody_emptied_or_put_back_in_its_first_form_is_not_nothing_known(store, first):
+    """Not even if it is well-formed: another create would make what a silent host has."""
+    tell(store, known={H1: {WEB: [1, 7]}})
+    durable.write_in(store.state_dir, whereabouts.FILE, json.dumps(first).encode())
+    with pytest.raises(whereabouts.WhereaboutsDamaged, match="Restore the file from a backup"):
+        whereabouts.recall(store, [WEB])
+
+
 def test_two_hundred_thousand_instances_are_remembered(store):
     """With the file's first form 123,000 locked up every host."""
     many = {"%08x-0000-4000-8000-000000000000" % number: [1, number] for number in range(200_000)}

@@ -30,8 +30,10 @@ def test_two_names_of_one_machine_are_a_fault_of_the_inventory_and_nothing_is_to
     reports = {name: {"document": {"uuid": "same", "instances": []}} for name in ("h1", "h2")}
     refused = read_fleet(reports, dict).verdicts
     assert silence.hint(["h1"], refused) == fleet_hints.listed_twice("h1")
-    del reports["h2"]
-    assert read_fleet(reports, dict).verdicts == {}
+    alone, another = {"h1": reports["h1"]}, {"document": {"uuid": "another", "instances": []}}
+    assert "set another host_uuid" in fleet_hints.listed_twice("h1")
+    for mended in (alone, {**alone, "h2": another}):
+        assert read_fleet(mended, dict).verdicts == {}
 
 
 def test_a_host_with_the_uuid_of_a_silent_one_is_no_fault_of_the_inventory_and_has_a_code_of_its_own():
