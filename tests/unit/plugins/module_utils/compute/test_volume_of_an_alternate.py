@@ -59,7 +59,9 @@ def fleet(make_host, wanted, monkeypatch):
         uuid = fake_libvirt.HOST_UUID.replace("11111111", str(number) * 8)
         made[name] = Host(make_house(make_host(name, uuid), wanted, monkeypatch), given_seed)
     entry = runs.instance("web1", FIRST, (SECOND,), spec=spec, uuid=spec["uuid"])
-    return made, runs.a_plan(entry, hosts=(FIRST, SECOND))
+    plan = runs.a_plan(entry, hosts=(FIRST, SECOND))
+    plan["hosts"] = {name: {"uuid": host.host.uuid} for name, host in made.items()}
+    return made, plan
 
 
 def fail_on_first(monkeypatch, place, name):

@@ -14,7 +14,7 @@ from records import plant
 from ansible_collections.berth.kvm.plugins.module_utils.compute import durable
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim, whereabouts
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import Store
-from ansible_collections.berth.kvm.plugins.module_utils.model import hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints, migration
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
 
@@ -105,18 +105,13 @@ def test_what_was_told_before_is_no_news(store):
     assert not tell(store, known={H1: {WEB: [1, 7]}})
 
 
-MOVE = {
-    "type": "migration", "attempt": 1, "vm_state_before": "active",
-    "destination": {"uuid": H2, "name": "kvm2"}, "source": {"uuid": H1, "name": "kvm1"},
-}  # fmt: skip
-
-
 def test_the_host_itself_remembers_what_it_deleted_and_who_took_over(store):
-    for role, migration, note in (
+    sides = {"uuid": H1, "name": "kvm1"}, {"uuid": H2, "name": "kvm2"}
+    for role, move, note in (
         ("OWN", None, {"known": None, "planned": [], "after": 0, "gone": [1, 7], "left": None}),
-        ("OUT", MOVE, None),
+        ("OUT", migration.new_migration("op", "migration", *sides, record("OUT"), record("OUT").spec, 0), None),
     ):
-        first = record(role, migration=migration).replace(phase="keep" if migration else "deleting")
+        first = record(role, migration=move).replace(phase="keep" if move else "deleting")
         store.compare_and_swap(plant(store, first), None)
         if note:
             assert whereabouts.recall(store, [WEB]) == {WEB: note}
