@@ -131,9 +131,9 @@ class ActionModule(ControllerAction):
         return {"ansible_facts": {"berth_moves": facts}, "_ansible_verbose_override": True}
 
     def _tell_who_takes_back(self, task_vars, fleet, moves):
-        told = [telling.will_take_back(fleet, move, acting.RUN) for move in moves.values()]
-        for what in filter(None, () if self._task.check_mode else told):
-            ask(self, task_vars, list(fleet.documents), "rescan", {"told": what})
+        told = telling.together(telling.will_take_back(fleet, move, acting.RUN) for move in moves.values())
+        if told and not self._task.check_mode:
+            ask(self, task_vars, list(fleet.documents), "rescan", {"told": told})
 
     def _views(self, task_vars, hosts, fleet):
         return {

@@ -63,8 +63,8 @@ class ActionModule(ControllerAction):
 
     def _withdraw_and_tell(self, plan, task_vars):
         """Withdraw unused claims, record build failures, and tell all hosts who owns the instances now."""
-        left = [host for host in plan["reachable"] if host in stale_claims.hosts(plan)]
-        stale_claims.withdraw_outdated(plan, plain(answers(ask(self, task_vars, left, "rescan", {}))))
+        left = set(stale_claims.hosts(plan)) & set(plan["reachable"])
+        stale_claims.withdraw_outdated(plan, plain(answers(ask(self, task_vars, sorted(left), "rescan", {}))))
         hosts = [host for host in plan["reachable"] if host in plan["withdraw"] or host in plan["faults"]]
         ask(self, task_vars, hosts, "claim", {}, {"withdraw": plan["withdraw"], "failed": plan["faults"]})
         if plan["tell"]:

@@ -32,7 +32,7 @@ def clean(action, task_vars, fleet, host, authorities):
 
 def _pass_on(action, task_vars, fleet, host):
     """Send the other hosts what only this one may know. Raise HostNotCleaned unless they took it: it is lost otherwise."""
-    others = [other for other in fleet.documents if other != host and other not in fleet.unprepared()]
+    others = sorted(set(fleet.documents) - set(fleet.unprepared()) - {host})
     replies = answers(ask(action, task_vars, others, "rescan", {"told": remembered_by(fleet, host)}))
     for other, reply in replies.items():
         error = reply.get("error") or {}

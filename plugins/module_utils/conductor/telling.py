@@ -9,7 +9,7 @@ that part. What a create made is added at its end, in plan.py.
 
 from __future__ import annotations
 
-from typing import Dict, List, Mapping, Optional
+from typing import Dict, Iterable, List, Mapping, Optional
 
 from ..model import counting
 from ..model.lifecycle import CLAIM, OWN
@@ -95,6 +95,16 @@ def will_take_back(fleet: Fleet, move: PlannedMove, run: str) -> Optional[Docume
     uuid, here = move["uuid"], move["views"]["source"]
     epoch = max(fleet.notes_on(uuid).latest[0], here["generation"][0])
     return will_own(fleet, uuid, move["source"], epoch, run)
+
+
+def together(documents: Iterable[Optional[Document]]) -> Document:
+    """Several documents of ``will_own`` as one, empty if there is none: the hosts are asked once."""
+    told: Document = {}
+    for document in filter(None, documents):
+        told.setdefault("hosts", {}).update(document["hosts"])
+        told.setdefault("planned", []).extend(document["planned"])
+        told.setdefault("after", {}).update(document["after"])
+    return told
 
 
 def _last_epoch(note: Note) -> int:

@@ -123,10 +123,9 @@ class Notes:
         }
 
     @classmethod
-    def from_dict(cls, data, written=False):
-        """``written``: the file had a schema before, so without one it was edited."""
+    def from_dict(cls, data):
         notes = cls()
-        if "schema" not in data and not written:
+        if "schema" not in data:
             return notes._read_first(data)
         if data["schema"] != SCHEMA:
             raise ValueError("schema %r" % (data["schema"],))
@@ -264,10 +263,12 @@ def _encode(notes) -> bytes:
 def _read(store) -> Notes:
     try:
         data = durable.read_in(store.state_dir, FILE)
-        written = durable.read_in(store.state_dir, WRITTEN) is not None
-        if data is None and written:
-            raise WhereaboutsDamaged("%s is gone" % _path(store), hint=state_hints.restore_whereabouts(WRITTEN))
-        return Notes() if data is None else Notes.from_dict(json.loads(data), written)
+        document = {} if data is None else json.loads(data)
+        if "schema" not in document and durable.read_in(store.state_dir, WRITTEN) is not None:
+            if data is None:
+                raise WhereaboutsDamaged("%s is gone" % _path(store), hint=state_hints.restore_whereabouts(WRITTEN))
+            raise ValueError("it has no schema any more")
+        return Notes.from_dict(document)
     except NONSENSE as error:
         raise WhereaboutsDamaged(
             "%s is damaged: %s" % (_path(store), error), hint=state_hints.restore_whereabouts(WRITTEN)

@@ -171,3 +171,16 @@ def test_what_was_taken_back_from_a_lost_host_does_not_run_there_when_that_host_
     assert fleet.run(prefer=("h3", "h2")) == "InstanceUnknown" and fleet.owners() == ["h1"]
     fleet.silence()
     assert fleet.run() == "DuplicateInstance" and fleet.owners() == ["h1"]
+
+
+def test_what_hosts_are_told_of_several_instances_is_one_request_and_none_is_left_out():
+    first, second = (
+        {"hosts": {host: host}, "planned": [{"uuid": uuid, "host_uuid": host, "run": "r"}], "after": {uuid: epoch}}
+        for host, uuid, epoch in (("H1", "a", 2), ("H2", "b", 3))
+    )
+    assert telling.together([first, None, second]) == {
+        "hosts": {"H1": "H1", "H2": "H2"},
+        "planned": [*first["planned"], *second["planned"]],
+        "after": {"a": 2, "b": 3},
+    }
+    assert telling.together([None]) == {}
