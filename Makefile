@@ -33,8 +33,8 @@ protocol:  ## every interleaving of runs that move one instance, with kills and 
 nova-tests:  ## Nova's own unit tests, asked of placement; installs Nova below .cache (some minutes)
 	python tests/nova/run.py
 
-integration:  ## tests on a lab of real libvirt hosts
-	pytest tests/integration
+integration:  ## tests on two labs of real libvirt hosts, with the slow ones
+	pytest -n 2 --dist loadfile tests/integration
 
 realguest:  ## a Debian 12 cloud image, made here, taken through create, moves, firmwares and buses (about an hour)
 	pytest -v tests/realguest

@@ -43,10 +43,10 @@ integration() {
   title "integration tests, on two labs of real hosts side by side"
   trap labs_down INT TERM
   # By file: what the tests of a file share is made once.
-  python -m pytest -v -o cache_dir=.cache/pytest --cache-clear --durations=15 -n 2 --dist loadfile tests/integration && return
+  python -m pytest -v -o cache_dir=.cache/pytest --cache-clear --durations=15 -n 2 --dist loadfile -m "not slow" tests/integration && return
   # QEMU without KVM now and then corrupts the memory of a guest that is migrated live: its kernel ends with an oops.
   title "once more, on a new lab, the tests that failed"
-  python -m pytest -v -o cache_dir=.cache/pytest --last-failed --last-failed-no-failures none tests/integration
+  python -m pytest -v -o cache_dir=.cache/pytest --last-failed --last-failed-no-failures none -m "not slow" tests/integration
 }
 
 # All parts run even if an earlier one fails, so that one run tells everything.

@@ -98,6 +98,7 @@ def test_a_build_killed_at_a_step_is_finished_by_the_next_run(side, web, at):
     assert_gone(side, web)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", range(len(BUILD_STEPS)), ids=BUILD_STEPS)
 def test_a_build_killed_at_a_step_can_be_deleted(side, web, at):
     claim(side, web)
@@ -123,6 +124,7 @@ def test_a_create_after_a_killed_delete_finishes_the_delete_first(side, web, at)
     assert side.traces() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", range(len(DELETE_STEPS)), ids=DELETE_STEPS)
 def test_a_clean_up_killed_at_a_step_is_finished_by_the_next_run(side, web, at):
     claim(side, web)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import hashlib
 
+import pytest
+
 from playbooks import catalog, homes, vm
 
 DIRECTORY = "/srv/shared/images/direct"
@@ -19,6 +21,7 @@ rm whole; sha256sum vmlinuz initrd.gz
 """.format(DIRECTORY)
 
 
+@pytest.mark.slow
 def test_a_guest_boots_from_the_kernel_of_its_image_also_after_a_move(lab, inventory, tmp_path):
     """Its disk comes from the controller."""
     empty = tmp_path / "empty disk.img"

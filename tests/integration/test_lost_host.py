@@ -56,6 +56,7 @@ def test_a_lost_destination_gives_the_guest_back_and_starts_nothing_when_it_retu
     assert len(case.look(source)["running"]) == 1
 
 
+@pytest.mark.slow
 def test_a_lost_source_is_confirmed_without_and_swept_when_it_returns(case):
     source = case.owner()
     case.play("resize", RESIZE)

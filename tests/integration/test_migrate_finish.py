@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import time
 
+import pytest
 from test_migrate_refused_or_broken_off import begun, other_host
 from test_resize import cases, facts, mover  # noqa: F401  pylint: disable=unused-import
 
@@ -29,6 +30,7 @@ def states(case, host):
     return case.lab.sh(host, "virsh -q list --all | awk '{print $3}'").stdout.split()
 
 
+@pytest.mark.slow
 def test_a_source_that_dies_as_finish_is_on_its_way_loses_neither_the_guest_nor_later_migrations(mover):  # noqa: F811
     """The destination's libvirtd is held so that Finish waits for it; then that of the source is killed."""
     case, source = mover

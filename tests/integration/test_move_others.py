@@ -121,6 +121,7 @@ def test_a_delete_by_another_controller_in_the_middle_of_a_resize_ends_both(resi
     assert left(case.lab) == {}
 
 
+@pytest.mark.slow
 def test_uefi_variables_travel(lab, image, tmp_path):
     """R01, R30: they lie in a file of their own, which libvirt makes at the first start, and QEMU anew after a live one."""
     nvram, at = "/var/lib/libvirt/berth/instances/*/nvram.fd", 540600  # behind all that the firmware writes at a boot

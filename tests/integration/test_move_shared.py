@@ -156,6 +156,7 @@ def test_a_volume_goes_along_to_every_host_that_shares_its_storage(shared, image
     assert owners() == {last: ["OWN"]}, "it is free, and on the host that its instance was on last"
 
 
+@pytest.mark.slow
 def test_a_guest_that_boots_from_a_volume_goes_along_with_it_cold_and_live_and_back(shared, image, inventory):
     """It has no disk of its own, so nothing but its volume says that it is whole."""
     catalogs = catalog(image, berth_volumes_defined={"os": {"size_gb": 2}})

@@ -127,6 +127,7 @@ def test_confirm_of_what_was_not_resized_is_refused(mover):
     assert refused.rc and "has not been resized" in refused.output
 
 
+@pytest.mark.slow
 def test_a_data_disk_goes_with_its_guest_to_the_other_host(lab, image, tmp_path):
     """C24: written inside, made larger with another beside it while the guest runs, read inside after the move, and gone with
     the instance."""

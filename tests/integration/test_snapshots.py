@@ -59,6 +59,7 @@ def test_a_snapshot_before_and_after_a_resize_is_named_and_its_data_comes_along_
     assert records(case.lab) == [] and not any(case.look(host)["files"] for host in case.lab.hosts)
 
 
+@pytest.mark.slow
 def test_a_snapshot_in_the_middle_of_the_copy_is_seen_before_the_source_lets_go(mover):  # noqa: F811
     """The guest goes on where it was, and can be resized when the layer is taken back, also while it is off."""
     case, source = mover
@@ -99,6 +100,7 @@ virsh backup-begin $(virsh -q list --uuid) /root/backup.xml
 """
 
 
+@pytest.mark.slow
 def test_a_backup_that_is_under_way_is_broken_off_by_no_move(mover):  # noqa: F811
     """It is refused by name before anything happens; a stop is what somebody asked for, and goes on."""
     case, source = mover

@@ -9,6 +9,8 @@ import hashlib
 import os
 from xml.etree import ElementTree
 
+import pytest
+
 from playbooks import catalog, homes, vm
 
 FILES = "find /var/lib/libvirt/berth/volumes /var/lib/berth/volumes -type f 2>/dev/null; true"
@@ -69,6 +71,7 @@ def test_what_a_guest_wrote_on_a_volume_is_there_after_delete_and_create(lab, im
     lab.sh(home, "! " + cached)
 
 
+@pytest.mark.slow
 def test_volumes_are_made_from_an_image_on_the_controller_with_their_instance_and_when_it_runs(
     lab, image, inventory, tmp_path
 ):
