@@ -1,24 +1,37 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Files that a running QEMU has open although libvirt does not know of them.
+"""Files and connections that a running QEMU has open although libvirt does not know of them.
 
-A libvirtd that dies while it attaches a disk leaves them behind: QEMU has the file open, as "nodes" on top of each
-other, and the next libvirtd can neither attach that file nor detach it.
+A libvirtd that dies while it attaches a disk or migrates a guest leaves them behind, as "nodes" on top of each other.
+The next libvirtd can neither attach that file nor detach it, and refuses to migrate that guest.
 """
 
 from __future__ import annotations
 
 import json
+import re
 
 from . import domain
+
+OF_A_MIGRATION = re.compile(r"migration-.+-(storage|format)\Z")  # libvirt's names of the destination's disks
 
 
 def close(guest, path):
     """Make the QEMU of ``guest`` close the file ``path``, of which libvirt says that the guest does not have it as a
     disk. QEMU closes none that a device uses. Return (whether it closed something, whether the file is still open)."""
+    return _close(guest, lambda node: node.get("file") == path)
+
+
+def close_those_of_a_migration(guest):
+    """Make the QEMU of ``guest`` close its connections to a destination's disks. QEMU closes none that a job uses.
+    Return whether it closed something."""
+    return _close(guest, lambda node: OF_A_MIGRATION.match(node["node-name"]))[0]
+
+
+def _close(guest, is_meant):
     found = _ask(guest, "query-named-block-nodes", flat=True) or []
-    left = before = [node["node-name"] for node in found if node.get("file") == path]
+    left = before = [node["node-name"] for node in found if is_meant(node)]
     for _layer in before:  # a node closes after those on top of it
         left = [name for name in left if _ask(guest, "blockdev-del", **{"node-name": name}) is None]
     return len(left) < len(before), bool(left)

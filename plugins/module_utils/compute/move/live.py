@@ -22,6 +22,7 @@ from ...model.move_errors import MigrationError
 from .. import paths
 from ..connection import Bounded, LibvirtTimeout, connect, require_libvirt
 from ..guest import domain as guests
+from ..guest import leftover_nodes
 from ..host.address import why_not
 from . import cells, disks, jobs, storage, transfer
 from .downtime import CALL_SECONDS, Downtime
@@ -223,6 +224,17 @@ def start(guest, record, pool_path, targets, options, there=None):
         raise MigrationError("; ".join(problems))
     uri = remote_uri(targets["address"], options.get("tls", True))
     flags, parameters = _flags(targets, options), _parameters(described, record, targets, options, there)
+    failed = _run(guest, record.uuid, uri, parameters, flags, options)
+    if failed is not None and _closed_leftovers(guest):
+        failed = _run(guest, record.uuid, uri, parameters, flags, options)
+    if failed is not None:
+        with contextlib.suppress(library.libvirtError, LibvirtTimeout):
+            go_on(guest)
+        raise MigrationError("libvirt: %s" % failed)
+
+
+def _run(guest, uuid, uri, parameters, flags, options):
+    """Run the migration to its end. Return why it failed, or None."""
     outcome = []
 
     def run():
@@ -234,11 +246,17 @@ def start(guest, record, pool_path, targets, options, there=None):
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    watch(guest, record.uuid, thread, options)
-    if outcome[0] is not None:
-        with contextlib.suppress(library.libvirtError, LibvirtTimeout):
-            go_on(guest)
-        raise MigrationError("libvirt: %s" % outcome[0])
+    watch(guest, uuid, thread, options)
+    return outcome[0]
+
+
+def _closed_leftovers(guest):
+    """Whether QEMU had nodes of an earlier migration, whose names libvirt needs again, and has closed them. It is asked
+    only after a failure, since libvirt marks a guest as tainted if somebody talks to its QEMU."""
+    try:
+        return leftover_nodes.close_those_of_a_migration(guest)
+    except BerthError:
+        return False  # people need the reason why the migration failed
 
 
 def _flags(targets, options):
