@@ -29,7 +29,7 @@ def chain(prepared_lab, image, tmp_path_factory):
 @pytest.mark.parametrize(
     "name",
     [
-        "resize:controller:Copy the disks.presend+1200",
+        pytest.param("resize:controller:Copy the disks.presend+1200", marks=pytest.mark.slow),
         "confirm:crash-source:2.purge",
         "live:libvirtd-destination:Hand the running guest over.migrate_live",
         "resize_here:cut-source:2.freeze",

@@ -52,6 +52,7 @@ def pooled(lab):
     lab.sh(1, END)
 
 
+@pytest.mark.slow
 def test_an_instance_on_a_netfs_pool_migrates_live_and_its_disk_stays_where_it_is(pooled, image, inventory):
     lab = pooled
     first, second = lab.host(1), lab.host(2)

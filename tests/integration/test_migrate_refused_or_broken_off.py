@@ -10,6 +10,7 @@ import os
 import signal
 import time
 
+import pytest
 from test_resize import cases, facts, mover  # noqa: F401  pylint: disable=unused-import
 
 from playbooks import records
@@ -70,6 +71,7 @@ def begun(case, source, target, bandwidth, **more):
     raise AssertionError(process.communicate()[0])
 
 
+@pytest.mark.slow
 def test_a_running_live_migration_is_given_up_by_revert_and_taken_up_when_its_controller_dies(mover):  # noqa: F811
     """R30: given up it leaves the guest running where it is; a run after the controller's end follows the same job."""
     case, source = mover

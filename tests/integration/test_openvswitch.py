@@ -51,6 +51,7 @@ def answers(lab, probe):
     return lab.sh(2, script % (probe, ADDRESS, probe), check=False).rc == 0
 
 
+@pytest.mark.slow
 def test_a_nic_is_a_port_of_the_bridge_that_a_host_tells_and_is_in_its_vlan_alone(switched, image, inventory):
     lab = switched
     tenants = {"type": "bridge", "source": "ovsbr0", "virtualport": "openvswitch", "vlan": 7, "cidr": "198.51.100.0/24"}

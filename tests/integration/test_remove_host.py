@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import shlex
 
+import pytest
+
 from playbooks import catalog, homes, left, vm, watched
 
 STAYS = {"/etc/libvirt/storage/autostart/berth.xml", "/etc/libvirt/storage/berth.xml", "/run/libvirt/storage/berth.xml"}
@@ -35,6 +37,7 @@ def listens(lab, host):
     return ":16514" in lab.sh(host, "ss -ltn").stdout
 
 
+@pytest.mark.slow
 def test_libvirt_and_qemu_listen_on_the_migration_address_alone_where_they_are_told_to(lab, image, inventory):
     path = inventory({"a": vm()}, catalog(image))
     alone = {"berth_host_migration_address_only": True}

@@ -54,6 +54,7 @@ def guests(prepared_lab, image, tmp_path_factory):
     make_whole(prepared_lab)
 
 
+@pytest.mark.slow
 def test_a_guest_is_reached_on_the_ports_of_its_groups_alone_and_a_change_is_at_work_at_once(guests):
     """A09, R30: on the guest that runs, and on the host that it moves to."""
     lab, create = guests

@@ -36,6 +36,7 @@ def processes(lab, host):
     return lab.sh(host, "pgrep -a swtpm; true").stdout
 
 
+@pytest.mark.slow
 def test_a_tpm_is_the_same_after_stop_and_start_and_gone_with_the_instance(with_swtpm, image, inventory):
     lab = with_swtpm
     image = {**image, "properties": {"hw_tpm_version": "2.0", "hw_tpm_model": "tpm-crb"}}

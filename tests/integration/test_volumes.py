@@ -98,6 +98,7 @@ def test_volumes_are_made_from_an_image_on_the_controller_with_their_instance_an
     assert homes(lab) == {"a": home}
 
 
+@pytest.mark.slow
 def test_a_volume_goes_with_its_instance_to_a_host_with_another_storage_and_back(lab, image, inventory):
     more = {"berth_volumes_defined": {"data": {"size_gb": 1}}}
     path = inventory({"a": vm(volumes=["data"], user_data="#cloud-config\n# lab-writer: on\n")}, catalog(image, **more))
