@@ -136,7 +136,10 @@ class Chain:
             return process.communicate(timeout=PATIENCE)[0]
         except subprocess.TimeoutExpired:
             self.heal()
+        try:
             return process.communicate(timeout=2 * PATIENCE)[0]
+        except subprocess.TimeoutExpired:
+            raise Violation("I4 the run with the fault does not end:\n%s" % (process.kill() or "")[-3000:])
 
     def _again(self, operation, variables, fault, first):
         """The one re-run -> its output."""
