@@ -112,3 +112,17 @@ def test_force_complete_stops_a_guest_that_takes_too_long_until_it_has_arrived(m
     check_nobody_waits(case)
     after = facts(case, target, lambda said: said["ack"] > before["ack"])
     assert (after["boots"], after["nonce"]) == (before["boots"], before["nonce"])
+
+
+@pytest.mark.slow
+def test_a_destination_that_loses_its_power_while_disks_are_copied_is_not_waited_for_as_long_as_tcp_does(mover):  # noqa: F811
+    case, source = mover
+    target = other_host(case, source)
+    process = begun(case, source, target, 1)
+    case.lab.crash(target)
+    output = process.communicate(timeout=150)[0]
+    assert process.returncode == 2 and "MigrationError" in output, output
+    assert facts(case, source)["boots"] == 1 and records(case.lab)[0][0] == source
+    case.lab.start(target)
+    case.play("live_migrate", {"berth_target_host": target})
+    assert facts(case, target)["boots"] == 1

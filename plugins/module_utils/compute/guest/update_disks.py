@@ -23,7 +23,7 @@ from ..disk import disk_chain, virtual_size, volume_files
 from ..errors import BuildFailed, DiskNotAttached, GuestNotSupported
 from ..record import journal, room
 from ..run import run
-from . import domain, domain_xml, leftover_nodes, startable, update_volumes
+from . import domain, domain_xml, qemu_nodes, startable, update_volumes
 
 METHOD = "update the disks of"  # in error messages
 HOT_PLUGGED = ("virtio", "scsi")
@@ -206,7 +206,7 @@ def _attach_disk(found, xml, path, flags):
         domain.attach(found, xml, flags)
     except BuildFailed as refused:
         try:
-            closed, _left = leftover_nodes.close(found, path)
+            closed, _left = qemu_nodes.close(found, path)
         except (BuildFailed, GuestNotSupported):
             raise refused  # people need the reason why the disk cannot be attached
         if not closed:

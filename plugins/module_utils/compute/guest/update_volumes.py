@@ -17,7 +17,7 @@ from .. import paths
 from ..disk import volume, volume_files
 from ..errors import DiskNotDetached
 from ..record import journal, volume_claim, volume_store
-from . import domain, domain_xml, hardware, leftover_nodes
+from . import domain, domain_xml, hardware, qemu_nodes
 
 TIMEOUT = 20  # s in which a guest releases a disk
 
@@ -78,7 +78,7 @@ def _take_from_guest(instance, new, gone):
                 hint=volume_hints.unmount(new.name, entry["name"]),
                 volume=entry["name"],
             )
-        if not known and leftover_nodes.close(guest, path)[1]:
+        if not known and qemu_nodes.close(guest, path)[1]:
             raise DiskNotDetached(
                 "QEMU of %s still has volume %s open, but libvirt, which died while it attached the volume, does not "
                 "know that" % (new.name, entry["name"]),

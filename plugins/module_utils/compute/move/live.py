@@ -11,6 +11,7 @@ rendering) and never UNDEFINE_SOURCE (the record decides what is removed).
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import threading
 import time
@@ -22,9 +23,9 @@ from ...model.move_errors import MigrationError
 from .. import paths
 from ..connection import Bounded, LibvirtTimeout, connect, require_libvirt
 from ..guest import domain as guests
-from ..guest import leftover_nodes
+from ..guest import qemu_nodes
 from ..host.address import why_not
-from . import cells, disks, jobs, storage, transfer
+from . import cells, disks, jobs, stalled, storage, transfer
 from .downtime import CALL_SECONDS, Downtime
 from .guest_state import has_left, is_halted, is_migrating, job_of
 from .live_checks import OPEN_TIMEOUT, bracketed, disk_problems, remote_uri
@@ -56,6 +57,9 @@ def abort(connection, uuid):
         if job is not None:
             guest.abortJob()
         ended = job is None or jobs.has_ended(guest)
+        if not ended:
+            stalled.break_off(guest)
+            ended = jobs.has_ended(guest)
         if ended:
             go_on(guest)
     except (library.libvirtError, LibvirtTimeout):
@@ -116,17 +120,24 @@ def migrate(effects, record, targets, options, there=None):
     remote = open_remote(targets, options)
     downtime = Downtime(connection.unbounded, remote, record.uuid)
     try:
-        start(guest, record, effects.pool_path(record), targets, options, there)
+        start(guest, record, effects.pool_path(record), targets, options, there, remote)
     except MigrationError as error:
         # Another run's migration may have ended right before this one was to begin.
         if has_gone_over(connection, record.uuid, targets, options):
             return None, None
-        if not guests.is_active(Bounded(remote, CALL_SECONDS), record.uuid):
+        if not _has_copy(remote, record.uuid):
             raise
         # Of a migration that a killed run began after this run's follow_live. The next run removes the copy in prepare_live.
         message = "%s. The destination still has a copy of the guest, which never ran" % error
         raise MigrationError(message, hint=hints.run_again())
     return remote, downtime
+
+
+def _has_copy(remote, uuid):
+    """Whether the destination has a copy of the guest. One that does not answer is not said to have one."""
+    with contextlib.suppress(BerthError, require_libvirt().libvirtError):
+        return guests.is_active(Bounded(remote, CALL_SECONDS), uuid)
+    return False
 
 
 def why_off(connection, uuid):
@@ -168,9 +179,9 @@ def follow(connection, uuid, options):
     guest = guests.find(connection, uuid)
     if guest is None or not guest.isActive() or not _goes_on(guest):
         return False
-    limit = Limit(options)
+    limit, copying = Limit(options), stalled.Stalled(guest)
     while _goes_on(guest):
-        _look_after(guest, uuid, limit)
+        _look_after(guest, uuid, limit, copying)
         time.sleep(POLL)
     left = has_left_at_last(connection, uuid)
     if limit.ended and not left:
@@ -214,9 +225,10 @@ def allocated(xml):
     return size
 
 
-def start(guest, record, pool_path, targets, options, there=None):
-    """Run the migration and watch it: progress, time limit. Between the check of the guest and libvirt's job somebody
-    may detach or attach a disk: libvirt copies only the disks named here, and refuses if one is gone."""
+def start(guest, record, pool_path, targets, options, there=None, remote=None):
+    """Run the migration and watch it: progress, time limit, a destination (``remote``) that is gone. Between the check
+    of the guest and libvirt's job somebody may detach or attach a disk: libvirt copies only the disks named here, and
+    refuses if one is gone."""
     library = require_libvirt()
     described = guest.XMLDesc(library.VIR_DOMAIN_XML_MIGRATABLE | library.VIR_DOMAIN_XML_SECURE)
     problems = disk_problems(described, record, pool_path, targets.get("shared"))
@@ -224,29 +236,30 @@ def start(guest, record, pool_path, targets, options, there=None):
         raise MigrationError("; ".join(problems))
     uri = remote_uri(targets["address"], options.get("tls", True))
     flags, parameters = _flags(targets, options), _parameters(described, record, targets, options, there)
-    failed = _run(guest, record.uuid, uri, parameters, flags, options)
+    run = functools.partial(_run, guest, record.uuid, (uri, parameters, flags), options, remote)
+    failed = run()
     if failed is not None and _closed_leftovers(guest):
-        failed = _run(guest, record.uuid, uri, parameters, flags, options)
+        failed = run()
     if failed is not None:
         with contextlib.suppress(library.libvirtError, LibvirtTimeout):
             go_on(guest)
         raise MigrationError("libvirt: %s" % failed)
 
 
-def _run(guest, uuid, uri, parameters, flags, options):
-    """Run the migration to its end. Return why it failed, or None."""
+def _run(guest, uuid, asked, options, remote):
+    """Ask libvirt for the migration, and watch it to its end. Return why it failed, or None."""
     outcome = []
 
     def run():
         try:
-            guest.unbounded.migrateToURI3(uri, parameters, flags)
+            guest.unbounded.migrateToURI3(*asked)
             outcome.append(None)
         except Exception as error:  # pylint: disable=broad-exception-caught  # such as of a parameter; told as libvirt's own
             outcome.append(error)
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    watch(guest, uuid, thread, options)
+    watch(guest, uuid, thread, options, remote)
     return outcome[0]
 
 
@@ -254,7 +267,7 @@ def _closed_leftovers(guest):
     """Whether QEMU had nodes of an earlier migration, whose names libvirt needs again, and has closed them. It is asked
     only after a failure, since libvirt marks a guest as tainted if somebody talks to its QEMU."""
     try:
-        return leftover_nodes.close_those_of_a_migration(guest)
+        return qemu_nodes.close_those_of_a_migration(guest)
     except BerthError:
         return False  # people need the reason why the migration failed
 
@@ -309,17 +322,18 @@ def without_backing_images(xml):
     return ElementTree.tostring(root, encoding="unicode")
 
 
-def watch(guest, uuid, thread, options):
-    limit = Limit(options)
+def watch(guest, uuid, thread, options, remote):
+    limit, copying = Limit(options), stalled.Stalled(guest, remote)
     while thread.is_alive():
         thread.join(POLL)
         if thread.is_alive():
-            _look_after(guest, uuid, limit)
+            _look_after(guest, uuid, limit, copying)
 
 
-def _look_after(guest, uuid, limit):
-    """Write the progress and hold the time limit. What libvirt refuses, as between two phases, is tried again."""
-    for work in (lambda: note(guest, uuid), lambda: limit.enforce(guest)):
+def _look_after(guest, uuid, limit, copying):
+    """Write the progress, hold the time limit, and break off what stalls. What libvirt refuses, as between two phases, is
+    tried again."""
+    for work in (lambda: note(guest, uuid), lambda: limit.enforce(guest), lambda: copying.check(limit.ended)):
         with contextlib.suppress(require_libvirt().libvirtError):
             work()
 

@@ -211,7 +211,7 @@ class NamedHost:
 
 
 class QemuPart:
-    """libvirt_qemu: what the QEMU of a fake domain answers about its ``nodes``."""
+    """libvirt_qemu: what the QEMU of a fake domain answers about its ``nodes``; ``cut``: what cuts its connections."""
 
     @staticmethod
     def qemuMonitorCommand(domain, text, _flags):  # noqa: N802
@@ -220,6 +220,13 @@ class QemuPart:
             return json.dumps(
                 {"return": [{"node-name": name, "file": file} for name, (file, _user) in domain.nodes.items()]}
             )
+        if asked["execute"] == "query-yank":
+            connections = [name for name in domain.nodes if name.endswith("-storage")]
+            of_nodes = [{"type": "block-node", "node-name": name} for name in connections]
+            return json.dumps({"return": [{"type": "chardev", "id": "charmonitor"}, *of_nodes]})
+        if asked["execute"] == "yank":
+            domain.cut([each["node-name"] for each in asked["arguments"]["instances"]])
+            return json.dumps({"return": {}})
         name = asked["arguments"]["node-name"]
         user = domain.nodes[name][1]
         if user == "a device" or user in domain.nodes:

@@ -16,6 +16,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[5] / "protocol"))
 
+import fake_libvirt  # noqa: E402
 import memory  # noqa: E402
 import memory_controller  # noqa: E402
 import memory_names  # noqa: E402
@@ -64,6 +65,8 @@ class LibvirtError(Exception):
 class Guest:
     """A domain of libvirt's; ``stuck`` are the calls that its hung QEMU does not answer."""
 
+    nodes = {}  # of its QEMU
+
     def __init__(self, now=RUNNING, reason=USER, job=NO_JOB, stuck=(), operation=OUT_OF_HERE):
         self.operation = operation
         self.now, self.reason, self.job, self.stuck, self.called = now, reason, job, stuck, []
@@ -103,6 +106,7 @@ class Guest:
 def library(monkeypatch):
     fake = SimpleNamespace(libvirtError=LibvirtError, **LIBRARY)
     monkeypatch.setattr(connection, "libvirt", fake)
+    monkeypatch.setattr(connection, "libvirt_qemu", fake_libvirt.QemuPart)
     monkeypatch.setattr(jobs, "CANCEL_SECONDS", 0.3)
     monkeypatch.setattr(domain, "ANSWER", 0.2)
     return fake
@@ -156,6 +160,17 @@ def test_a_migration_that_goes_on_all_the_same_is_not_called_given_up(of):
     with pytest.raises(errors.MigrationError, match="goes on"):
         live.abort(None, memory_names.UUID)
     assert guest.now == PAUSED
+
+
+def test_a_migration_whose_destination_lost_its_power_is_given_up_by_cutting_its_connections(of):
+    """QEMU waits for TCP before the job ends that was told to."""
+    guest = Guest(PAUSED, MIGRATION, JOB)
+    guest.nodes = {"migration-vda-storage": ("nbd", None), "libvirt-1-storage": ("/pool/root.qcow2", "a device")}
+    guest.abortJob = lambda: None
+    guest.cut = lambda names: names == ["migration-vda-storage"] and setattr(guest, "job", NO_JOB)
+    of(guest)
+    live.abort(None, memory_names.UUID)
+    assert (guest.now, guest.job) == (RUNNING, NO_JOB)
 
 
 # ---- the source's libvirt dies as the guest has arrived --------------------------------------------------------------
@@ -367,14 +382,6 @@ def test_whoever_asks_whether_a_guest_can_be_moved_asks_for_others_jobs_too(of):
 def test_a_guest_that_is_off_has_no_job(of):
     of(Guest(now=SHUTOFF))
     others_jobs.check(None, SimpleNamespace(uuid=memory_names.UUID, name="web1"), "kvm1")
-
-
-def test_a_block_job_that_does_not_come_on_is_not_waited_for_for_ever(monkeypatch):
-    monkeypatch.setattr(jobs, "STALLED_SECONDS", 0.3)
-    monkeypatch.setattr(jobs, "target_of", lambda _domain, _path: "vda")
-    guest = SimpleNamespace(blockJobInfo=lambda _target, _flags: {"cur": 7}, blockRebase=lambda *_all: None)
-    with pytest.raises(errors.TransferFailed, match="has not come on"):
-        jobs.pull(guest, "/x", None)
 
 
 @pytest.mark.parametrize("operation", [BACKUP, MIGRATION_IN], ids=["a backup", "on its way to here"])

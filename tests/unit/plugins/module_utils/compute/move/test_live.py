@@ -89,7 +89,7 @@ def sent(monkeypatch, text, shared, there=None, problems=(), **targets):
     given = []
     unbounded = SimpleNamespace(migrateToURI3=lambda uri, parameters, flags: given.append(parameters))
     guest = SimpleNamespace(XMLDesc=lambda flags: text, unbounded=unbounded)
-    monkeypatch.setattr(live, "watch", lambda found, uuid, thread, options: thread.join())
+    monkeypatch.setattr(live, "watch", lambda found, uuid, thread, options, remote: thread.join())
     record = SimpleNamespace(uuid="u", spec=SPEC, resources={})
     monkeypatch.setattr(
         live, "disk_problems", lambda *given: problems if given == (text, record, "/pool", shared) else 1 / 0
@@ -141,51 +141,6 @@ def test_on_one_storage_no_disk_is_copied(monkeypatch):
     assert "disks" not in sent(monkeypatch, DISKS, True)
 
 
-class Halfway:
-    """A guest whose libvirtd died while it opened the destination's disks; libvirt refuses as long as a node is there."""
-
-    def __init__(self, monkeypatch, user=None, tells=True):
-        self.library, self.asked = SimpleNamespace(**{**vars(LIBRARY), **vars(fake_libvirt.library())}), 0
-        self.nodes = {
-            "migration-vda-storage": ("nbd://192.0.2.2:49152/vda", "migration-vda-format"),
-            "migration-vda-format": ("json:{}", user),
-            "libvirt-1-storage": ("/pool/root.qcow2", "a device"),
-        }
-        monkeypatch.setattr(connection, "libvirt", self.library)
-        monkeypatch.setattr(connection, "libvirt_qemu", fake_libvirt.QemuPart if tells else None)
-        monkeypatch.setattr(live, "disk_problems", lambda *_: ())
-        monkeypatch.setattr(live, "watch", lambda found, uuid, thread, options: thread.join())
-        self.unbounded = self
-
-    def XMLDesc(self, _flags):  # noqa: N802
-        return DISKS
-
-    def state(self):
-        return [self.library.VIR_DOMAIN_SHUTOFF, 0]
-
-    def migrateToURI3(self, _uri, _parameters, _flags):  # noqa: N802
-        self.asked += 1
-        if "migration-vda-storage" in self.nodes:
-            raise self.library.libvirtError(1, "Duplicate nodes with node-name='migration-vda-storage'")
-
-    def migrate(self):
-        live.start(self, SimpleNamespace(uuid="u", spec=SPEC, resources={}), "/pool", {"address": "192.0.2.2"}, {})
-
-
-def test_what_a_libvirtd_that_died_in_a_migration_left_open_in_qemu_is_closed_and_the_guest_migrates(monkeypatch):
-    guest = Halfway(monkeypatch)
-    guest.migrate()
-    assert (list(guest.nodes), guest.asked) == (["libvirt-1-storage"], 2)
-
-
-@pytest.mark.parametrize("how", [{"user": "a device"}, {"tells": False}])
-def test_a_refused_migration_whose_leftovers_qemu_keeps_is_told_with_libvirts_reason(monkeypatch, how):
-    guest = Halfway(monkeypatch, **how)
-    with pytest.raises(MigrationError, match="Duplicate nodes"):
-        guest.migrate()
-    assert (len(guest.nodes), guest.asked) == (3, 1)
-
-
 @pytest.mark.parametrize("action, call", [("abort", "abortJob"), ("force_complete", "suspend")])
 def test_at_the_time_limit_it_is_tried_until_libvirt_has_a_job_to_end(monkeypatch, action, call):
     library = fake_libvirt.library()
@@ -202,7 +157,8 @@ def test_at_the_time_limit_it_is_tried_until_libvirt_has_a_job_to_end(monkeypatc
 
     thread = threading.Thread(target=ended.wait, args=(5,))
     thread.start()
-    live.watch(SimpleNamespace(**{call: end}), "uuid", thread, {"timeout": 0.01, "timeout_action": action})
+    limits = {"timeout": 0.01, "timeout_action": action}
+    live.watch(SimpleNamespace(jobStats=lambda _flags: {}, **{call: end}), "uuid", thread, limits, None)
     assert calls == [call] * 3
 
 
@@ -221,6 +177,9 @@ class Followed:
 
     def isActive(self):
         return True
+
+    def jobStats(self, _flags):  # noqa: N802
+        return {}
 
 
 @pytest.mark.parametrize("left", [True, False])

@@ -1,10 +1,10 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Files and connections that a running QEMU has open although libvirt does not know of them.
+"""Files and connections that a running QEMU has open, as "nodes" on top of each other, and that libvirt does not close.
 
-A libvirtd that dies while it attaches a disk or migrates a guest leaves them behind, as "nodes" on top of each other.
-The next libvirtd can neither attach that file nor detach it, and refuses to migrate that guest.
+A libvirtd that dies while it attaches a disk or migrates a guest leaves them behind. The next libvirtd can neither
+attach that file nor detach it, and refuses to migrate that guest.
 """
 
 from __future__ import annotations
@@ -27,6 +27,15 @@ def close_those_of_a_migration(guest):
     """Make the QEMU of ``guest`` close its connections to a destination's disks. QEMU closes none that a job uses.
     Return whether it closed something."""
     return _close(guest, lambda node: OF_A_MIGRATION.match(node["node-name"]))[0]
+
+
+def break_migration_off(guest):
+    """Make the QEMU of ``guest`` cut its connections to a destination's disks, so that the copying fails. By itself it
+    waits for a host that lost its power for as long as TCP does, a quarter of an hour."""
+    found = _ask(guest, "query-yank") or []
+    cut = [each for each in found if OF_A_MIGRATION.match(each.get("node-name") or "")]
+    if cut:
+        _ask(guest, "yank", instances=cut)
 
 
 def _close(guest, is_meant):
