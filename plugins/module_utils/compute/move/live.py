@@ -243,7 +243,8 @@ def start(guest, record, pool_path, targets, options, there=None, remote=None):
     if failed is not None:
         with contextlib.suppress(library.libvirtError, LibvirtTimeout):
             go_on(guest)
-        raise MigrationError("libvirt: %s" % failed)
+        gone = "the destination stopped answering; " if stalled.is_gone(remote) else ""
+        raise MigrationError("%slibvirt: %s" % (gone, failed))
 
 
 def _run(guest, uuid, asked, options, remote):

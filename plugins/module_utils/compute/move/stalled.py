@@ -31,16 +31,18 @@ class Stalled:
         done = stats.get("disk_processed"), stats.get("memory_processed")
         if done != self.done:
             self.done, self.since = done, now
-        elif now - self.since >= (GONE_SECONDS if told_to_end or self._is_gone() else STALLED_SECONDS):
+        elif now - self.since >= (GONE_SECONDS if told_to_end or is_gone(self.remote) else STALLED_SECONDS):
             self.since = now
             break_off(self.guest)
 
-    def _is_gone(self):
-        if self.remote is None:
-            return False
-        with contextlib.suppress(require_libvirt().libvirtError):
-            return not self.remote.isAlive()
-        return True
+
+def is_gone(remote):
+    """Whether the destination has stopped answering on this connection; of None it is not known."""
+    if remote is None:
+        return False
+    with contextlib.suppress(require_libvirt().libvirtError):
+        return not remote.isAlive()
+    return True
 
 
 def break_off(guest):

@@ -52,10 +52,9 @@ class Halfway:
         if "migration-vda-storage" in self.nodes:
             raise self.library.libvirtError(1, "Duplicate nodes with node-name='migration-vda-storage'")
 
-    def migrate(self):
-        live.start(
-            self, SimpleNamespace(uuid="u", spec=SPECS["new"], resources={}), "/pool", {"address": "192.0.2.2"}, {}
-        )
+    def migrate(self, remote=None):
+        record, there = SimpleNamespace(uuid="u", spec=SPECS["new"], resources={}), {"address": "192.0.2.2"}
+        live.start(self, record, "/pool", there, {}, remote=remote)
 
 
 def test_what_a_libvirtd_that_died_in_a_migration_left_open_in_qemu_is_closed_and_the_guest_migrates(monkeypatch):
@@ -70,6 +69,15 @@ def test_a_refused_migration_whose_leftovers_qemu_keeps_is_told_with_libvirts_re
     with pytest.raises(MigrationError, match="Duplicate nodes"):
         guest.migrate()
     assert (len(guest.nodes), guest.asked) == (3, 1)
+
+
+@pytest.mark.parametrize("alive", [0, 1])
+def test_a_destination_that_stopped_answering_is_the_first_reason_that_is_told(monkeypatch, alive):
+    """libvirt's own words may be no more than that a socket was closed."""
+    guest = Halfway(monkeypatch, tells=False)
+    with pytest.raises(MigrationError) as error:
+        guest.migrate(SimpleNamespace(isAlive=lambda: alive))
+    assert str(error.value).startswith("libvirt: " if alive else "the destination stopped answering; libvirt: ")
 
 
 def test_whoever_watches_a_migration_has_the_connection_to_its_destination(monkeypatch):
