@@ -182,11 +182,9 @@ class Walk:
             self.failure = None if self.move.settles else reason
             return
         if self.gives_up:
-            self.failure = "%s. The attempt to give the move up failed, too: %s. %s" % (
-                self.failure,
-                reason,
-                hints.run_again(),
-            )
+            self.failure = "%s. The attempt to give the move up failed, too: %s" % (self.failure, reason)
+            if not reason.endswith(" again"):
+                self.failure += ". " + hints.run_again()
             self.at = len(self._sequence().legs)
             return
         abandoned, leg = self._sequence().abandoned, self._sequence().legs[self.at]

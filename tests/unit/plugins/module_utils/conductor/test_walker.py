@@ -243,16 +243,20 @@ def test_what_is_given_up_has_the_token_that_was_taken_and_then_the_one_that_giv
     assert walk.turn().token == Token("op-kvm2", 2)
 
 
-def test_where_giving_up_fails_too_both_reasons_are_said_and_nothing_more_is_done():
+@pytest.mark.parametrize(
+    "reason, told",
+    [
+        ("it does not answer", "it does not answer. Run the same again"),
+        ("it hangs. Restart it, then run the same again", "it hangs. Restart it, then run the same again"),
+    ],
+)
+def test_where_giving_up_fails_too_both_reasons_are_said_and_nothing_more_is_done(reason, told):
     walk = Walk.begin(move())
     answer(walk)
     fail(walk, "it is full")
-    fail(walk, "it does not answer")
+    fail(walk, reason)
     assert walk.turn() is None
-    assert (
-        walk.failure
-        == "it is full. The attempt to give the move up failed, too: it does not answer. Run the same again"
-    )
+    assert walk.failure == "it is full. The attempt to give the move up failed, too: " + told
 
 
 @pytest.mark.parametrize(
