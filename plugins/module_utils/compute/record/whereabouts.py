@@ -185,7 +185,7 @@ def recall_all(store) -> Dict[str, Dict[str, Any]]:
 def heard_of(store) -> List[str]:
     """Return the uuids of all instances with a note, including those that are gone."""
     notes = _read(store)
-    return sorted({*notes.known, *notes.planned, *notes.gone})
+    return sorted({*notes.known, *notes.planned, *notes.after, *notes.gone, *notes.left})
 
 
 def digests(store, but: Iterable[str] = ()) -> Dict[str, str]:

@@ -46,7 +46,8 @@ class Host:
     def record(self):
         return self.store.read(WEB)
 
-    def facts(self):
+    def facts(self, about=(WEB,), heard_of=False):
+        """``about``: the instances of the inventory; ``heard_of``: of which ones it remembers anything."""
         if self.hung:
             raise RuntimeError("LibvirtTimeout: libvirt did not answer within 30 s")
         record, instances = self.record(), []
@@ -59,8 +60,9 @@ class Host:
         elif self.domain:
             instances = [{"foreign": True, "uuid": WEB, "name": WEB, "managed": True, "power_state": "running"}]
         document = {"uuid": self.uuid, "instances": instances, "state": state_directory.look(self.store)}
-        notes = whereabouts.recall(self.store, [WEB])
-        return {"document": document, "notes": notes, "digests": whereabouts.digests(self.store)}
+        notes, digests = whereabouts.recall(self.store, about), whereabouts.digests(self.store)
+        more = {"heard_of": whereabouts.heard_of(self.store)} if heard_of else {}
+        return {"document": document, "notes": notes, "digests": digests, **more}
 
     def claim(self, claims, withdraw=()):
         state_directory.check(self.store)
@@ -218,8 +220,8 @@ class Fleet:
         self.check()
         return self.error
 
-    def read(self):
-        return read_fleet({name: call(host, "facts") for name, host in self.inventory.items()}, dict)
+    def read(self, *about):
+        return read_fleet({name: call(host, "facts", *about) for name, host in self.inventory.items()}, dict)
 
     def recover_record(self, lost=()):
         """The playbook of that name; the hosts whose record was taken back."""
