@@ -26,7 +26,7 @@ from ..module_utils.model.schema import OneOf, Text
 from ..plugin_utils import acting
 from ..plugin_utils.answers_of_hosts import read_reports
 from ..plugin_utils.asking import ask
-from ..plugin_utils.controller import ControllerAction
+from ..plugin_utils.controller import ControllerAction, controller_fact
 from ..plugin_utils.inventory_differences import InventoryDifferences, by_hand
 from ..plugin_utils.inventory_variables import is_true, kvm_hosts, lost_hosts, variables, who_locked
 from ..plugin_utils.screen import say
@@ -54,6 +54,7 @@ class ActionModule(ControllerAction):
         "hosts": {"type": "list", "elements": "str"},
         "selected": {"type": "bool", "default": True},
         "method": {"type": "str", "required": True, "choices": list(OPERATIONS)},
+        "again": {"type": "bool", "default": False},
     }
 
     def reported(self, result):
@@ -79,7 +80,7 @@ class ActionModule(ControllerAction):
                 _check_found(run, name, found[name])
                 notes[name] = _notes(run, name, values, found[name])
             except BerthError as error:
-                if isinstance(error, InstanceMoving) and method == "delete":
+                if isinstance(error, InstanceMoving) and method == "delete" and not args["again"]:
                     moving.append(name)
                 else:
                     errors[name] = _text(error, method)
@@ -98,6 +99,8 @@ class ActionModule(ControllerAction):
             "listed": [name for name, task in found.items() if task.get("listed")],
             "errors": errors,
         }
+        if args["again"]:
+            located = _both(controller_fact(task_vars, "berth_located"), located)
         return {"ansible_facts": {"berth_located": located}, "verdicts": fleet.verdicts}
 
     def _task_of(self, run, name, values):
@@ -140,6 +143,19 @@ class ActionModule(ControllerAction):
             told = will_own(fleet, uuid, stays, choice.above[0], acting.RUN)
             ask(self, run.task_vars, list(fleet.documents), "rescan", {"told": told})
         return {**dataclasses.asdict(choice), "hosts": [stays] if choice.comes_back else choice.others}
+
+
+def _both(first, second):
+    """What the run found, after its second look for some of the instances."""
+    again = set(second["names"])
+
+    def part(name):
+        old, new = first[name], second[name]
+        if isinstance(old, dict):
+            return {**{key: value for key, value in old.items() if key not in again}, **new}
+        return [each for each in old if each not in again] + new
+
+    return {**{name: part(name) for name in second}, "names": first["names"], "left_out": second["left_out"]}
 
 
 def _check_found(run, name, task):
