@@ -105,10 +105,10 @@ def make_room_for_file(host: str) -> str:
 
 
 def restore_whereabouts(written: str) -> str:
-    """The file in which a host remembers other hosts' instances is damaged or gone; ``written`` is next to it."""
+    """The file in which a host remembers other hosts' instances is damaged, gone or older; ``written`` is next to it."""
     return (
-        "Restore the file from a backup of this host. If there is none, first bring all other hosts up. Then move the "
-        "file, and %s beside it, elsewhere, and run berth.kvm.create, which writes both again" % written
+        "First bring all other hosts up. Then restore the file, and %s beside it, from one backup of this host. If there "
+        "is none, move both elsewhere. Then run berth.kvm.create, which brings both up to date" % written
     )
 
 
