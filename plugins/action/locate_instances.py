@@ -12,8 +12,15 @@ from ..module_utils.conductor import locks, volume_quotas
 from ..module_utils.conductor.errors import InstanceMoving, KvmHostNotFound
 from ..module_utils.conductor.fleet import Fleet
 from ..module_utils.conductor.keep_one import choose
-from ..module_utils.conductor.locate import locate, locate_to_delete, locate_to_take_back, locate_to_unlock
+from ..module_utils.conductor.locate import (
+    locate,
+    locate_to_delete,
+    locate_to_run,
+    locate_to_take_back,
+    locate_to_unlock,
+)
 from ..module_utils.conductor.locks import lock_of
+from ..module_utils.conductor.notes import latest_with_lost
 from ..module_utils.conductor.operations import NEED_ONE, OPERATIONS, TELL_DIFFERENCES
 from ..module_utils.conductor.recovery import to_recover
 from ..module_utils.conductor.telling import will_own
@@ -33,7 +40,12 @@ from ..plugin_utils.screen import say
 from ..plugin_utils.selection import check_explicit, in_inventory, known_hosts, not_found, selected, warn_of_lost
 from ..plugin_utils.wanted_disks import wanted_disks
 
-FIND = {"delete": locate_to_delete, "recover_record": locate_to_take_back, "unlock": locate_to_unlock}
+FIND = {
+    **dict.fromkeys(("reboot", "start", "update_disks"), locate_to_run),
+    "delete": locate_to_delete,
+    "recover_record": locate_to_take_back,
+    "unlock": locate_to_unlock,
+}
 RUN = ("berth_keep_on", "berth_keep_on_confirmed", "berth_lost_hosts", "berth_set_aside_on")
 CHECKED = {"berth_reboot": OneOf("soft", "hard"), "berth_lock_reason": Text(longest=200, empty=True)}
 
@@ -121,12 +133,20 @@ class ActionModule(ControllerAction):
         if method == "remove_set_aside":
             return {"hosts": [_answering(fleet, "berth_set_aside_on", run_variables.get("berth_set_aside_on"))]}
         hosts, noted = FIND.get(method, locate)(fleet, name, uuid, lost_hosts(run_variables)), fleet.notes_on(uuid)
-        if method != "recover_record":
-            hosts = fleet.failed_on(uuid) + hosts
         known, answers = noted.known, fleet.answers(lost_hosts(run_variables))
+        if method == "recover_record":
+            return {"hosts": hosts, "after": self._take_back(run, uuid, hosts, latest_with_lost(noted, answers))}
         given_up = known is not None and not answers.counts(known)
         owner = known.host_uuid if known else None
+        hosts = fleet.failed_on(uuid) + hosts
         return {"hosts": hosts, "after": list(noted.latest), "owner": owner, "given_up": given_up}
+
+    def _take_back(self, run, uuid, hosts, latest):
+        """The generation after which the record begins; a host that was lost and is back must not count as the owner."""
+        if hosts and not self._task.check_mode:
+            told = will_own(run.fleet, uuid, hosts[0], latest[0], acting.RUN)
+            ask(self, run.task_vars, list(run.fleet.documents), "rescan", {"told": told})
+        return list(latest)
 
     def _keep_one(self, run, name, uuid):
         fleet, stays = run.fleet, _answering(run.fleet, "berth_keep_on", run.variables.get("berth_keep_on"))

@@ -129,6 +129,15 @@ def restore_record(name: str, host: str) -> str:
     )
 
 
+def make_latest(name: str, host: str, lost: Sequence[str]) -> str:
+    """A host that is lost for good had the instance later than the one that answers."""
+    return (
+        "If %s can never come back and its copy of %s is lost, run berth.kvm.recover_record --limit %s -e berth_lost_hosts=%s: "
+        "from then on the record of %s is the latest. Then run the same again"
+        % (" or ".join(lost), name, name, ",".join(lost), host)
+    )
+
+
 def undefine_copies(uuid: str, hosts: Sequence[str], owned: bool) -> str:
     """``hosts`` run guests of an instance without a record, as after a manual migration; ``owned``: another has one."""
     where = " and on ".join(hosts) if owned else "each of %s but the one whose copy is right" % " and ".join(hosts)

@@ -25,6 +25,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import plan as rounds
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.commit import commit
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.notes import latest_with_lost
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.telling import Telling, lacking
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
@@ -228,8 +229,18 @@ class Fleet:
         seen = self.read()
         hosts = locate.locate_to_take_back(seen, "web1", WEB, lost)
         for name in hosts:
-            self.inventory[name].take_back(seen.notes_on(WEB).latest)
+            latest = latest_with_lost(seen.notes_on(WEB), seen.answers(lost))
+            told = telling.will_own(seen, WEB, name, latest[0], "r%d" % next(self.runs))
+            for other in seen.documents:
+                self.inventory[other].rescan((), told)
+            self.inventory[name].take_back(latest)
         return hosts
+
+    def start(self, lost=()):
+        """The playbook of that name."""
+        for name in locate.locate_to_run(self.read(), "web1", WEB, lost)[-1:]:
+            self.inventory[name].runs = True
+        self.check()
 
     def delete(self):
         """The playbook of that name; the hosts that it was deleted on."""
