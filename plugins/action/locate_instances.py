@@ -12,8 +12,15 @@ from ..module_utils.conductor import locks, volume_quotas
 from ..module_utils.conductor.errors import InstanceMoving, KvmHostNotFound
 from ..module_utils.conductor.fleet import Fleet
 from ..module_utils.conductor.keep_one import choose
-from ..module_utils.conductor.locate import locate, locate_to_delete, locate_to_take_back, locate_to_unlock
+from ..module_utils.conductor.locate import (
+    locate,
+    locate_to_delete,
+    locate_to_run,
+    locate_to_take_back,
+    locate_to_unlock,
+)
 from ..module_utils.conductor.locks import lock_of
+from ..module_utils.conductor.notes import latest_with_lost
 from ..module_utils.conductor.operations import NEED_ONE, OPERATIONS, TELL_DIFFERENCES
 from ..module_utils.conductor.recovery import to_recover
 from ..module_utils.conductor.telling import will_own
@@ -26,14 +33,19 @@ from ..module_utils.model.schema import OneOf, Text
 from ..plugin_utils import acting
 from ..plugin_utils.answers_of_hosts import read_reports
 from ..plugin_utils.asking import ask
-from ..plugin_utils.controller import ControllerAction
+from ..plugin_utils.controller import ControllerAction, controller_fact
 from ..plugin_utils.inventory_differences import InventoryDifferences, by_hand
 from ..plugin_utils.inventory_variables import is_true, kvm_hosts, lost_hosts, variables, who_locked
 from ..plugin_utils.screen import say
 from ..plugin_utils.selection import check_explicit, in_inventory, known_hosts, not_found, selected, warn_of_lost
 from ..plugin_utils.wanted_disks import wanted_disks
 
-FIND = {"delete": locate_to_delete, "recover_record": locate_to_take_back, "unlock": locate_to_unlock}
+FIND = {
+    **dict.fromkeys(("reboot", "start", "update_disks"), locate_to_run),
+    "delete": locate_to_delete,
+    "recover_record": locate_to_take_back,
+    "unlock": locate_to_unlock,
+}
 RUN = ("berth_keep_on", "berth_keep_on_confirmed", "berth_lost_hosts", "berth_set_aside_on")
 CHECKED = {"berth_reboot": OneOf("soft", "hard"), "berth_lock_reason": Text(longest=200, empty=True)}
 
@@ -54,6 +66,7 @@ class ActionModule(ControllerAction):
         "hosts": {"type": "list", "elements": "str"},
         "selected": {"type": "bool", "default": True},
         "method": {"type": "str", "required": True, "choices": list(OPERATIONS)},
+        "again": {"type": "bool", "default": False},
     }
 
     def reported(self, result):
@@ -79,7 +92,7 @@ class ActionModule(ControllerAction):
                 _check_found(run, name, found[name])
                 notes[name] = _notes(run, name, values, found[name])
             except BerthError as error:
-                if isinstance(error, InstanceMoving) and method == "delete":
+                if isinstance(error, InstanceMoving) and method == "delete" and not args["again"]:
                     moving.append(name)
                 else:
                     errors[name] = _text(error, method)
@@ -98,6 +111,8 @@ class ActionModule(ControllerAction):
             "listed": [name for name, task in found.items() if task.get("listed")],
             "errors": errors,
         }
+        if args["again"]:
+            located = _both(controller_fact(task_vars, "berth_located"), located)
         return {"ansible_facts": {"berth_located": located}, "verdicts": fleet.verdicts}
 
     def _task_of(self, run, name, values):
@@ -118,12 +133,20 @@ class ActionModule(ControllerAction):
         if method == "remove_set_aside":
             return {"hosts": [_answering(fleet, "berth_set_aside_on", run_variables.get("berth_set_aside_on"))]}
         hosts, noted = FIND.get(method, locate)(fleet, name, uuid, lost_hosts(run_variables)), fleet.notes_on(uuid)
-        if method != "recover_record":
-            hosts = fleet.failed_on(uuid) + hosts
         known, answers = noted.known, fleet.answers(lost_hosts(run_variables))
+        if method == "recover_record":
+            return {"hosts": hosts, "after": self._take_back(run, uuid, hosts, latest_with_lost(noted, answers))}
         given_up = known is not None and not answers.counts(known)
         owner = known.host_uuid if known else None
+        hosts = fleet.failed_on(uuid) + hosts
         return {"hosts": hosts, "after": list(noted.latest), "owner": owner, "given_up": given_up}
+
+    def _take_back(self, run, uuid, hosts, latest):
+        """The generation after which the record begins; a host that was lost and is back must not count as the owner."""
+        if hosts and not self._task.check_mode:
+            told = will_own(run.fleet, uuid, hosts[0], latest[0], acting.RUN)
+            ask(self, run.task_vars, list(run.fleet.documents), "rescan", {"told": told})
+        return list(latest)
 
     def _keep_one(self, run, name, uuid):
         fleet, stays = run.fleet, _answering(run.fleet, "berth_keep_on", run.variables.get("berth_keep_on"))
@@ -140,6 +163,19 @@ class ActionModule(ControllerAction):
             told = will_own(fleet, uuid, stays, choice.above[0], acting.RUN)
             ask(self, run.task_vars, list(fleet.documents), "rescan", {"told": told})
         return {**dataclasses.asdict(choice), "hosts": [stays] if choice.comes_back else choice.others}
+
+
+def _both(first, second):
+    """What the run found, after its second look for some of the instances."""
+    again = set(second["names"])
+
+    def part(name):
+        old, new = first[name], second[name]
+        if isinstance(old, dict):
+            return {**{key: value for key, value in old.items() if key not in again}, **new}
+        return [each for each in old if each not in again] + new
+
+    return {**{name: part(name) for name in second}, "names": first["names"], "left_out": second["left_out"]}
 
 
 def _check_found(run, name, task):

@@ -27,6 +27,7 @@ from ..module_utils.conductor.plan import FAILED
 from ..module_utils.model import hints, migration
 from ..module_utils.model.errors import BerthError, InstanceIsLocked
 from ..module_utils.model.identity import uuid_of
+from ..module_utils.model.move_errors import MigrationEnded
 from ..module_utils.model.schema import OneOf
 from ..module_utils.placement.request import resize_request
 from ..plugin_utils import acting, receipts, walking
@@ -44,6 +45,8 @@ from ..plugin_utils.whose_variables import Catalogs
 KINDS = {"resize": migration.RESIZE, "cold_migrate": migration.COLD, "live_migrate": migration.LIVE, "migrate": None}
 # What a plan says of each instance.
 PARTS = ("moves", "errors", "differs")
+# What a delete meets if the move that it was to end has ended: the instance is at rest, or gone.
+ENDED = (MigrationEnded.__name__, InstanceNotFound.__name__)
 MIGRATION = OneOf("auto", "cold", "live")
 
 
@@ -277,6 +280,7 @@ class ActionModule(ControllerAction):
             "settle": [name for name, move in moves.items() if move["settles"]],
             "act": [name for name, move in moves.items() if move["sequence"] and not move["settles"]],
             "errors": {name: _text(error) for name, error in errors.items()},
+            "ended": [name for name, error in errors.items() if action == "delete" and error["code"] in ENDED],
         }
 
 
@@ -325,5 +329,6 @@ def _both(first, second, names):
         "left_out": second["left_out"],
         "settle": [name for name in first["settle"] if name not in names],
         "act": [name for name in first["act"] if name not in names] + second["act"],
+        "ended": [name for name in first["ended"] if name not in names] + second["ended"],
         **{part: {**kept[part], **second[part]} for part in PARTS},
     }

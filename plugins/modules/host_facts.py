@@ -31,6 +31,11 @@ options:
     type: bool
     default: false
     version_added: 0.2.0
+  heard_of:
+    description: Whether RV(heard_of) is returned too.
+    type: bool
+    default: false
+    version_added: 0.2.0
   looks:
     description:
       - Whether RV(looks) is returned too, for the instances in O(about), or for all instances if that is empty.
@@ -129,6 +134,12 @@ looks:
       compared: true
       filters: {"02:00:00:00:00:01": 1f0a2b3c4d5e}
       instance: {uuid: 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a, name: web-1, state: running, vm_state: active, role: OWN}
+heard_of:
+  description: The UUIDs of all instances of which the host remembers anything.
+  returned: with O(heard_of)
+  type: list
+  elements: str
+  sample: [0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a]
 digests:
   description:
     - Digests of the host's notes on which host owns which instance, by the first two digits of the instances' UUIDs. If a digest
@@ -502,6 +513,7 @@ from ..module_utils.model.messages import BESIDE_FACTS
 SPEC = {
     "timeout": {"type": "int", "default": 30},
     "about": {"type": "list", "elements": "str", "default": []},
+    "heard_of": {"type": "bool", "default": False},
     **{part: {"type": "bool", "default": False} for part in BESIDE_FACTS},
 }
 
@@ -549,6 +561,8 @@ def main():
             result["changed"] = any(found["fixed"] for found in result["checkup"]["findings"])
         if module.params["about"]:
             result["notes"] = whereabouts.recall(store.Store(), module.params["about"])
+        if module.params["heard_of"]:
+            result["heard_of"] = whereabouts.heard_of(store.Store())
         if module.params["digests"]:
             # without failed instances: if the run tells where one is now, its failure here is forgotten
             result["digests"] = whereabouts.digests(store.Store(), failed_instances.read(store.STATE_DIR))

@@ -65,7 +65,7 @@ ansible_facts:
   contains:
     berth_moves:
       description: The C(moves) by instance, the names to C(settle) first since an earlier run left something to be
-        ended, those to C(act) on, and the C(errors) by instance.
+        ended, those to C(act) on, the C(errors) by instance, and those to be deleted whose move has C(ended).
       type: dict
-      sample: {moves: {}, settle: [], act: [], errors: {}}
+      sample: {moves: {}, settle: [], act: [], errors: {}, ended: []}
 """

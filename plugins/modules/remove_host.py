@@ -16,10 +16,10 @@ description:
     berth without a record, and while it does not answer. A host that C(berth_lost_hosts) names is not asked. Both kinds
     of hosts are refused while other hosts remember instances there that no other host has. All instances of the
     inventory count, whichever the run selects.
-  - Tells the other hosts what this host remembers about instances. Then removes from it what M(berth.kvm.host_prepare),
-    M(berth.kvm.host_certificates) and later runs put there, and restarts libvirt if it had certificates of ours; guests keep running. From
-    the first step on nothing is claimed on the host. Packages, libvirt, storage pools with their files, guests and certificates of
-    others and an edited hook stay.
+  - Tells the other hosts what this host remembers about instances, also about those that are in no inventory. Then removes
+    from it what M(berth.kvm.host_prepare), M(berth.kvm.host_certificates) and later runs put there, and restarts libvirt if
+    it had certificates of ours; guests keep running. From the first step on nothing is claimed on the host. Packages,
+    libvirt, storage pools with their files, guests and certificates of others and an edited hook stay.
   - Has the authorities of M(berth.kvm.sign_certificates) note that none of the host's certificates counts any more. The other
     hosts get that list by the next run of playbook C(berth.kvm.prepare_hosts).
   - A run that was interrupted can be run again. If the host is to stay after all, C(berth.kvm.prepare_hosts) makes it a

@@ -5,15 +5,19 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from ..module_utils.conductor.errors import HostInUse, HostNotCleaned
 from ..module_utils.conductor.telling import remembered_by
 from ..module_utils.model import fleet_hints, hints
 from .asking import answers, ask
 
+MOST_AT_ONCE = 5000  # instances: a reply has a limit
+
 
 def clean(action, task_vars, fleet, host, authorities):
     """Return {changed, removed, left}. Raise HostInUse if the host got something since it was read."""
-    _pass_on(action, task_vars, fleet, host)
+    pass_on(action, task_vars, fleet, host)
     asked = {"authorities": authorities}
     done = _done(action, task_vars, host, "host_clean", asked)
     if done["restart"]:
@@ -30,16 +34,34 @@ def clean(action, task_vars, fleet, host, authorities):
     return {part: done[part] for part in ("changed", "removed", "left")}
 
 
-def _pass_on(action, task_vars, fleet, host):
-    """Send the other hosts what only this one may know. Raise HostNotCleaned unless they took it: it is lost otherwise."""
+def pass_on(action, task_vars, fleet, host):
+    """Send the other hosts what only this one may know of any instance, also of those that are in no inventory. Raise
+    HostNotCleaned unless they took it: it is lost otherwise."""
     others = sorted(set(fleet.documents) - set(fleet.unprepared()) - {host})
-    replies = answers(ask(action, task_vars, others, "rescan", {"told": remembered_by(fleet, host)}))
-    for other, reply in replies.items():
-        error = reply.get("error") or {}
-        why = reply.get("reason") or error.get("message")
-        if why:
-            message = "%s was not cleaned, since %s did not take what it remembers of instances: %s"
-            raise HostNotCleaned(message % (host, other, why), hint=error.get("hint") or hints.run_again())
+    uuids = fleet.uuids()
+
+    def asked(hosts, module, arguments):
+        replies = answers(ask(action, task_vars, hosts, module, arguments))
+        for name, reply in replies.items():
+            _check_passed_on(host, name, reply)
+        return replies
+
+    heard_of = asked([host], "host_facts", {"heard_of": True})[host].get("heard_of", ())
+    asked(others, "rescan", {"told": remembered_by(fleet, host)})
+    rest = sorted(set(heard_of) - set(fleet.notes[uuids[host]]))
+    for start in range(0, len(rest), MOST_AT_ONCE):
+        about = {"about": rest[start : start + MOST_AT_ONCE]}
+        notes = {uuids[name]: reply["notes"] for name, reply in asked([host, *others], "host_facts", about).items()}
+        asked(others, "rescan", {"told": remembered_by(dataclasses.replace(fleet, notes=notes), host)})
+
+
+def _check_passed_on(host, name, reply):
+    error = reply.get("error") or {}
+    why = reply.get("reason") or error.get("message")
+    if why:
+        what = "say" if name == host else "take"
+        message = "%s was not cleaned, since %s did not %s what it remembers of instances: %s"
+        raise HostNotCleaned(message % (host, name, what, why), hint=error.get("hint") or hints.run_again())
 
 
 def _done(action, task_vars, host, module, arguments):

@@ -12,7 +12,7 @@ from ..model import copy_hints, hints, state_hints
 from ..model.errors import BerthError
 from ..model.lifecycle import CLAIM, MOVING, OWN
 from . import notes, silence, unconfirmed
-from .errors import DomainWithoutRecord, DuplicateInstance, InstanceMoving, InstanceUnknown
+from .errors import DomainWithoutRecord, DuplicateInstance, InstanceMoving, InstanceUnknown, RecordOutdated
 from .fleet import Fleet, Place, Stray
 from .found_nowhere import check_absent
 from .locks import lock_of
@@ -31,6 +31,28 @@ def locate(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[str] = ())
     return claims + owners
 
 
+def locate_to_run(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[str] = ()) -> List[str]:
+    """As ``locate``, for what may start the guest."""
+    hosts = locate(fleet, name, uuid, lost_hosts)
+    check_latest(fleet, name, uuid, lost_hosts)
+    return hosts
+
+
+def check_latest(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[str]) -> None:
+    """Raise RecordOutdated if a lost host has, or may have, a later record than the owner that answers: when it is back
+    while this one is silent, it would count as the owner, and a second guest would be started."""
+    owners = [place for place in fleet.places.get(uuid, ()) if place["role"] == OWN]
+    here, noted, answers = generation_of(owners), fleet.notes_on(uuid), fleet.answers(lost_hosts)
+    later = notes.later_lost(here, noted, answers) if owners else None
+    if later:
+        raise RecordOutdated(
+            "%s has a record of %s of generation %d.%d, and %s, which is given up as lost, has or may have %d.%d"
+            % (owners[0]["host"], name, *here, later.host, *later.generation),
+            hint=state_hints.make_latest(name, owners[0]["host"], sorted(lost_hosts)),
+            host=owners[0]["host"],
+        )
+
+
 def locate_to_delete(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[str] = ()) -> List[str]:
     """As ``locate``, for a delete, which also removes what is left on a host that has no record of the instance."""
     left = [stray["host"] for stray in fleet.strays.get(uuid, ()) if stray["managed"]]
@@ -46,7 +68,8 @@ def locate_to_delete(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[
 
 
 def locate_to_take_back(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[str] = ()) -> List[str]:
-    """The host whose record of the instance was lost, or is older than what others have seen there; or [].
+    """The host whose record of the instance was lost, or is older than what others have seen there, or than what a lost
+    host may have; or [].
 
     All hosts have to answer, and no other host may have the instance or have had it later.
     """
@@ -70,7 +93,8 @@ def locate_to_take_back(fleet: Fleet, name: str, uuid: str, lost_hosts: Collecti
         check_absent(name, notes_on_it, answers)
         return here
     notes.check_owner(name, here[0], generation_of(places), notes_on_it, answers)
-    return here if places[0]["role"] == OWN and generation_of(places) < notes_on_it.latest else []
+    latest = notes.latest_with_lost(notes_on_it, answers)
+    return here if places[0]["role"] == OWN and generation_of(places) < latest else []
 
 
 def holders(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[str] = ()) -> Tuple[List[str], List[str]]:

@@ -210,6 +210,21 @@ def made_by(plan: Note) -> Generation:
     return min(plan.generation[0] + 1, MOST - 1), 0
 
 
+def latest_with_lost(notes: Notes, answers: Answers) -> Generation:
+    """Also after what a plan may have made on a host that was given up as lost, which nobody has heard of."""
+    lost = (made_by(plan) for plan in notes.planned if not answers.counts(plan))
+    return max(notes.latest, *lost, NEVER)
+
+
+def later_lost(generation: Generation, notes: Notes, answers: Answers) -> Optional[Note]:
+    """The record of a host that was given up as lost that is, or may be, later than this one."""
+    owner = [notes.known] if notes.known and not answers.counts(notes.known) else []
+    plans = [plan for plan in notes.planned if not answers.counts(plan) and plan.generation[0] >= generation[0]]
+    found = [*owner, *(dataclasses.replace(plan, generation=made_by(plan)) for plan in plans)]
+    last = max(found, key=lambda note: note.generation, default=None)
+    return last if last and last.generation > generation else None
+
+
 def check_owner(name: str, host: str, generation: Generation, notes: Notes, answers: Answers) -> None:
     """Raise RecordOutdated if the owner that answers is known to have had a successor or a higher generation,
     InstanceUnknown if it may have a successor on a silent host, EpochImplausible if it miscounts. No two owners have the

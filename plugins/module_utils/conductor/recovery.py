@@ -11,7 +11,7 @@ from ..model.lifecycle import OWN
 from ..model.nova_states import ALIVE, PAUSED
 from .errors import InstanceMoving, InstanceUnknown
 from .fleet import Fleet
-from .locate import locate
+from .locate import locate_to_run
 from .report import left_off
 
 
@@ -22,7 +22,7 @@ def to_recover(fleet: Fleet, name: str, uuid: str, lost_hosts: List[str]) -> Dic
     failure, since a timer starts the run again.
     """
     try:
-        hosts = locate(fleet, name, uuid, lost_hosts)
+        hosts = locate_to_run(fleet, name, uuid, lost_hosts)
     except (InstanceUnknown, InstanceMoving) as error:
         return {"hosts": [], "skipped": str(error)}
     state = _meant_to_run(fleet, uuid, hosts[-1]) if hosts else None

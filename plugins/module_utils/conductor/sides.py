@@ -25,7 +25,7 @@ from .errors import (
     MoveContradicted,
 )
 from .fleet import Fleet
-from .locate import check_no_stray, owned_twice
+from .locate import check_latest, check_no_stray, owned_twice
 
 NOTHING: View = {"role": None}
 LOST: View = {"role": None, "lost": True}
@@ -90,6 +90,8 @@ def check(fleet: Fleet, uuid: str, name: str, found: Sides, lost: Collection[str
         answers = fleet.answers(lost)
         _check_lost_sides(name, (here, there), answers)
         notes.check_owner(name, host, notes.generation(generation), fleet.notes_on(uuid), answers)
+        if len(views) == 1 and here.get("role") == OWN and not here.get("op"):
+            check_latest(fleet, name, uuid, lost)
 
 
 def _check_lost_sides(name: str, views: Iterable[View], answers: notes.Answers) -> None:

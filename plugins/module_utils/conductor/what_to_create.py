@@ -14,8 +14,8 @@ from ..model.errors import BerthError
 from ..model.messages import Document
 from . import drift, unconfirmed
 from .fleet import Fleet, Place
-from .locate import check_no_stray, check_none_silent, generation_of, holders
-from .notes import NEVER, Notes, made_by
+from .locate import check_latest, check_no_stray, check_none_silent, generation_of, holders
+from .notes import Notes, latest_with_lost
 from .plan import CLAIMING, EXISTING, UNCONFIRMED, Instance, fail
 
 
@@ -62,12 +62,13 @@ def _find(instance: Instance, fleet: Fleet, lost_hosts: Collection[str], strict:
         check_none_silent(fleet, instance["name"], lost_hosts)
     instance["notes"] = fleet.told_of(instance["uuid"])
     noted = fleet.notes_on(instance["uuid"])
-    if not owners:
+    if owners:
+        check_latest(fleet, instance["name"], instance["uuid"], lost_hosts)
+    else:
         _check_countable(instance, fleet, noted, places.values())
-    given_up = [plan for plan in noted.planned if not fleet.answers(lost_hosts).counts(plan)]
-    # also after what a plan may have made on a lost host, which nobody has heard of
-    made = max(map(made_by, given_up), default=NEVER)
-    instance["generation"] = list(max(generation_of(places.values()), noted.latest, made))
+    answers = fleet.answers(lost_hosts)
+    given_up = [plan for plan in noted.planned if not answers.counts(plan)]
+    instance["generation"] = list(max(generation_of(places.values()), latest_with_lost(noted, answers)))
     instance["outlived"] = [
         {"uuid": instance["uuid"], "host_uuid": plan.host_uuid, "run": plan.run} for plan in given_up
     ]

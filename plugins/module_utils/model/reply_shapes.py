@@ -46,6 +46,7 @@ from .shape import (
 )
 
 MOST_RECORDS = 10000
+MOST_HEARD_OF = 300000  # more than a host's notes have room for
 _TIME = whole(0, 1 << 33)  # s since 1970
 _SECONDS = number(0, float(1 << 33))
 _BYTES = whole(0, 1 << 60)
@@ -355,13 +356,14 @@ _FACTS = object_of(
         "looks": list_of(_LOOK, MOST_RECORDS),
         "moves": list_of(view, MOST_RECORDS),
         "notes": _NOTES,
+        "heard_of": list_of(uuid, MOST_HEARD_OF),
         "digests": map_of(word("[0-9a-f]{2}|plans", 5), word("[0-9a-f]{32}|some", 32), 257),
         "checkup": object_of({"clock": _SECONDS, "findings": list_of(_FINDING, 10000), "notes": _NOTES}),
         "addresses": map_of(
             uuid, object_of({"address": address, "source": choice("static", "lease", "arp", "agent")}), MOST_RECORDS
         ),
     },
-    optional=("looks", "moves", "notes", "addresses", "checkup", "digests"),
+    optional=("looks", "moves", "notes", "addresses", "checkup", "digests", "heard_of"),
 )
 _NO_KEYS = object_of({})
 _WAITING = object_of({"uuid": uuid, "name": text(), "why": cleaned(500)})

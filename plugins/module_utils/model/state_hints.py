@@ -105,10 +105,10 @@ def make_room_for_file(host: str) -> str:
 
 
 def restore_whereabouts(written: str) -> str:
-    """The file in which a host remembers other hosts' instances is damaged or gone; ``written`` is next to it."""
+    """The file in which a host remembers other hosts' instances is damaged, gone or older; ``written`` is next to it."""
     return (
-        "Restore the file from a backup of this host. If there is none, first bring all other hosts up. Then move the "
-        "file, and %s beside it, elsewhere, and run berth.kvm.create, which writes both again" % written
+        "First bring all other hosts up. Then restore the file, and %s beside it, from one backup of this host. If there "
+        "is none, move both elsewhere. Then run berth.kvm.create, which brings both up to date" % written
     )
 
 
@@ -126,6 +126,15 @@ def restore_record(name: str, host: str) -> str:
     return (
         "Mount or restore the state directory of %s, then run again. If there is no newer copy: berth.kvm.recover_record "
         "--limit %s restores what %s has, if no other host can have the instance" % (host, name, host)
+    )
+
+
+def make_latest(name: str, host: str, lost: Sequence[str]) -> str:
+    """A host that is lost for good had the instance later than the one that answers."""
+    return (
+        "If %s can never come back and its copy of %s is lost, run berth.kvm.recover_record --limit %s -e berth_lost_hosts=%s: "
+        "from then on the record of %s is the latest. Then run the same again"
+        % (" or ".join(lost), name, name, ",".join(lost), host)
     )
 
 

@@ -133,9 +133,9 @@ def host_facts(host):
     views = [view(record, host) for record in held_by(host)]
     about = instance_uuid("default", "at-rest-h3")
     where = {about: {"address": "192.0.2.11", "source": "lease"}}
-    return {"moves": True, "about": [about], "addresses": True, "checkup": True, "digests": True}, {
+    return {"moves": True, "about": [about], "addresses": True, "checkup": True, "digests": True, "heard_of": True}, {
         "changed": False, "ansible_facts": {"berth_host": document(host)}, "moves": views, "notes": notes(about),
-        "digests": {"0b": "1c6ee4b0a2a4f3c0e5d59d0b3a1c9d7f", "plans": "some"},
+        "digests": {"0b": "1c6ee4b0a2a4f3c0e5d59d0b3a1c9d7f", "plans": "some"}, "heard_of": [about],
         "addresses": where, "checkup": {"clock": 1800000000.5, "findings": [dict(FOUND)], "notes": notes(about)},
     }  # fmt: skip
 

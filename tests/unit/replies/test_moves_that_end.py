@@ -18,7 +18,7 @@ NAME = "resized"
 
 
 def facts(host, owner=None, flavor="big", last_move="confirmed", kind=migration.RESIZE):
-    """What a host says of its instances: ``resized`` is in its move, or at rest on ``owner``."""
+    """What a host says of its instances: ``resized`` is in its move, or at rest on ``owner``, which may be no host."""
     said = good.host_facts(host)[1]
     document = said["ansible_facts"]["berth_host"]
     for move in said["moves"]:
@@ -38,7 +38,8 @@ def facts(host, owner=None, flavor="big", last_move="confirmed", kind=migration.
 
 
 def run(folder, playbook, step, host, always=False, kind=migration.RESIZE, silence=None, **after):
-    """-> (what the run did, the steps that each host was asked for, in their order)"""
+    """-> (what the run did, the steps that each host was asked for, in their order). Without a ``step`` the move ends when
+    the run has looked for the first time."""
 
     def describe(tree):
         tree["all"]["children"]["instances"]["hosts"].update({NAME: {"berth_flavor": "big"}})
@@ -50,7 +51,8 @@ def run(folder, playbook, step, host, always=False, kind=migration.RESIZE, silen
             "migration": good.migration_of(name)[1],
         }
 
-    ended = {host: {"steps": [step], "always": always}}, lambda name: silence or facts(name, kind=kind, **after)
+    met = {host: {"steps": [step], "always": always}} if step else {name: {"looked": True} for name in good.HOSTS}
+    ended = met, lambda name: silence or facts(name, kind=kind, **after)
     done = play(folder, [playbook, "--limit", NAME], None, change=describe, replies=replies, ended=ended)
     asked = {
         name: [said["arguments"]["steps"] for said in map(json.loads, lines) if said["module"] == "migration"]
@@ -95,3 +97,36 @@ def test_a_run_that_cannot_look_again_fails_with_what_it_met(tmp_path):
     done, asked = run(tmp_path, "confirm_resize", "confirm", "h2", silence={"failed": True, "msg": "no libvirt"})
     assert done["rc"] == 2 and done["said"].count("resized: MigrationEnded: the move has just ended") == 1
     assert asked == {"h1": [], "h2": [["confirm"]], "h3": []}
+
+
+def deletes(done):
+    """The hosts on which the instance is deleted as one at rest."""
+    asked = {host: map(json.loads, lines) for host, lines in done["asked"].items()}
+    return [host for host, all_of in asked.items() for said in all_of if said["module"] == "instance"]
+
+
+@pytest.mark.parametrize("step", ["erase", None], ids=["at its first step", "after its first look"])
+@pytest.mark.parametrize("owner", ["h1", "h2"], ids=["reverted", "confirmed"])
+def test_a_delete_that_meets_the_end_of_a_move_deletes_the_instance_where_it_is_now(tmp_path, step, owner):
+    done, asked = run(tmp_path, "delete", step, "h2", owner=owner, flavor="small")
+    assert done["rc"] == 0 and deletes(done) == [owner], done["said"][-3500:]
+    assert [len(asked[host]) for host in good.HOSTS] == [0, 1 if step else 0, 0]
+
+
+@pytest.mark.parametrize("step", ["erase", None], ids=["at its first step", "after its first look"])
+def test_a_delete_that_meets_the_delete_of_another_controller_finds_it_gone(tmp_path, step):
+    done, _asked = run(tmp_path, "delete", step, "h2", owner="nowhere")
+    assert (done["rc"], deletes(done)) == (0, []) and "is on no host" in done["said"], done["said"][-3500:]
+
+
+def test_a_delete_that_meets_a_move_again_looks_no_third_time(tmp_path):
+    """A host that always says that the move has ended, and shows it as it was."""
+    done, asked = run(tmp_path, "delete", "erase", "h2", always=True)
+    assert done["rc"] == 2 and deletes(done) == [], done["said"][-3500:]
+    assert (asked["h1"], len(asked["h2"]), asked["h3"]) == ([], 2, [])
+
+
+def test_a_delete_that_cannot_look_again_fails_with_what_it_met(tmp_path):
+    done, _asked = run(tmp_path, "delete", "erase", "h2", silence={"failed": True, "msg": "no libvirt"})
+    assert done["rc"] == 2 and deletes(done) == []
+    assert done["said"].count("resized: MigrationEnded: the move has just ended") == 1

@@ -29,7 +29,8 @@ from .. import durable
 from .state_file import NONSENSE, text, whole
 
 FILE = "whereabouts.json"
-WRITTEN = "whereabouts.written"  # beside it: if FILE existed and is missing, that does not mean that nothing is known
+# Beside it: how often FILE was written. A FILE that is missing or older was removed or put back: it is not all that was known.
+WRITTEN = "whereabouts.written"
 SCHEMA = 2
 GONE_LIMIT = 20000  # the last instances that were deleted here
 RULE = "at most %d MiB" % (durable.LIMIT >> 20)
@@ -46,7 +47,9 @@ class WhereaboutsFull(BerthError):
 class Notes:
     """The content of the file, to work on. ``known``: {uuid: (host uuid, epoch, n)}; ``planned``: {uuid: {(host uuid,
     run)}}; ``after``: {uuid: epoch}; ``gone`` and ``left``: {uuid: (epoch, n)}, in the order in which they went;
-    ``names``: {host uuid: its inventory name}."""
+    ``names``: {host uuid: its inventory name}; ``written``: how often the file was written."""
+
+    written = 0
 
     def __init__(self):
         self.names, self.known, self.planned, self.after, self.gone, self.left = {}, {}, {}, {}, {}, {}
@@ -111,6 +114,7 @@ class Notes:
         number = {host_uuid: at for at, host_uuid in enumerate(order)}
         return {
             "schema": SCHEMA,
+            "written": self.written,
             "hosts": [[host_uuid, self.names.get(host_uuid, host_uuid)] for host_uuid in order],
             "known": {uuid: [number[note[0]], *note[1:]] for uuid, note in sorted(self.known.items())},
             "planned": {
@@ -129,6 +133,7 @@ class Notes:
             return notes._read_first(data)
         if data["schema"] != SCHEMA:
             raise ValueError("schema %r" % (data["schema"],))
+        notes.written = whole(data.get("written", 0))
         hosts = [text(host_uuid) for host_uuid, _name in data["hosts"]]
         notes.names = {host_uuid: text(name) for host_uuid, name in data["hosts"]}
         notes.known = {
@@ -185,7 +190,7 @@ def recall_all(store) -> Dict[str, Dict[str, Any]]:
 def heard_of(store) -> List[str]:
     """Return the uuids of all instances with a note, including those that are gone."""
     notes = _read(store)
-    return sorted({*notes.known, *notes.planned, *notes.gone})
+    return sorted({*notes.known, *notes.planned, *notes.after, *notes.gone, *notes.left})
 
 
 def digests(store, but: Iterable[str] = ()) -> Dict[str, str]:
@@ -243,16 +248,17 @@ def _change(store, take_in) -> bool:
         notes = _read(store)
         before = _encode(notes)
         take_in(notes)
-        after = _encode(notes)
-        if after == before:
+        if _encode(notes) == before:
             return False
+        notes.written += 1
+        after = _encode(notes)
         if len(after) > durable.LIMIT:
             raise WhereaboutsFull(
                 "%s would have %d bytes" % (_path(store), len(after)), rule=RULE, hint=hints.split_the_fleet()
             )
+        # In this order, wherever the host stops: the file is never older than the count beside it.
         durable.write_in(store.state_dir, FILE, after, create=True)
-        if durable.read_in(store.state_dir, WRITTEN) is None:
-            durable.write_in(store.state_dir, WRITTEN, b"")
+        durable.write_in(store.state_dir, WRITTEN, b"%d" % notes.written)
         return True
 
 
@@ -262,13 +268,18 @@ def _encode(notes) -> bytes:
 
 def _read(store) -> Notes:
     try:
+        # The count first: another process may write both meanwhile.
+        written = durable.read_in(store.state_dir, WRITTEN)
         data = durable.read_in(store.state_dir, FILE)
+        if data is None and written is not None:
+            raise WhereaboutsDamaged("%s is gone" % _path(store), hint=state_hints.restore_whereabouts(WRITTEN))
         document = {} if data is None else json.loads(data)
-        if "schema" not in document and durable.read_in(store.state_dir, WRITTEN) is not None:
-            if data is None:
-                raise WhereaboutsDamaged("%s is gone" % _path(store), hint=state_hints.restore_whereabouts(WRITTEN))
+        if "schema" not in document and written is not None:
             raise ValueError("it has no schema any more")
-        return Notes.from_dict(document)
+        notes = Notes.from_dict(document)
+        if notes.written < int(written or 0):
+            raise ValueError("it is older than what was last written")
+        return notes
     except NONSENSE as error:
         raise WhereaboutsDamaged(
             "%s is damaged: %s" % (_path(store), error), hint=state_hints.restore_whereabouts(WRITTEN)

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from held_case import WEB, held
+from leaving_case import CLEANED, NOTHING, SILENT, UUIDS, Hosts, up
 
 from ansible_collections.berth.kvm.plugins.action import remove_host
 from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints, input_hints
@@ -22,7 +22,6 @@ from ansible_collections.berth.kvm.plugins.plugin_utils import authority as ca
 from ansible_collections.berth.kvm.plugins.plugin_utils import delegates, trust
 from ansible_collections.berth.kvm.plugins.plugin_utils.revoked import Signed
 
-HOST = json.loads((Path(__file__).parent / "host.json").read_text())
 DB = {
     "uuid": WEB,
     "name": "db",
@@ -33,44 +32,12 @@ DB = {
     "instance": None,
     "phase": "active",
 }
-SILENT = {"reason": "UNREACHABLE: no route"}
-UUIDS = {name: str(uuid.uuid5(uuid.NAMESPACE_DNS, name)) for name in ("kvm1", "kvm2", "kvm3")}
-
-
-def up(name, *instances, volumes=(), seen=None):
-    """A host that answers; ``seen``: the host on which it remembers web1."""
-    own = {"uuid": UUIDS[name], "instances": list(instances), "num_instances": len(instances), "volumes": list(volumes)}
-    known = seen and {"host": seen, "host_uuid": UUIDS[seen], "generation": [1, 4]}
-    notes = {WEB: {"known": known, "planned": [], "after": 0, "gone": None}} if seen else {}
-    return {"ansible_facts": {"berth_host": {**HOST, **own}}, "notes": notes}
 
 
 def request():
     asked = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([]))
     asked = asked.sign(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256())
     return asked.public_bytes(serialization.Encoding.PEM).decode()
-
-
-CLEANED = {"removed": ["/etc/berth/host.json"], "left": [], "restart": []}
-NOTHING = {"removed": ["/var/cache/berth"], "left": [], "restart": []}
-
-
-class Hosts:
-    """What hosts reply, and were asked: [(host, module, arguments)]. ``cleans``: of host_clean, in order; ``deaf``: whose only one."""
-
-    def __init__(self):
-        self.asked, self.cleans, self.deaf = [], [], {}
-
-    def run_on(self, hosts, module, arguments, _task, _at_once, _seconds):
-        name = module.rpartition(".")[2]
-        self.asked += [(host, name, arguments[host]) for host in hosts]
-        reply = {"changed": False}
-        if name == "host_clean":
-            reply = self.cleans.pop(0) if self.cleans else {"changed": True, **CLEANED}
-        return {host: self.deaf.get(host, reply) for host in hosts}
-
-    def modules(self, host="kvm3"):
-        return [module for asked, module, _arguments in self.asked if asked == host]
 
 
 @pytest.fixture(autouse=True)
@@ -297,7 +264,7 @@ def test_a_host_that_brings_the_list_back_is_itself_judged_by_it(fleet):
 
 def test_the_host_is_cleaned_with_the_authorities_of_the_fleet_and_then_revoked(fleet, said, kvms):
     done = fleet.remove()
-    assert kvms.modules() == ["host_clean"] and done["removed"] == CLEANED["removed"]
+    assert kvms.modules() == ["host_facts", "host_clean"] and done["removed"] == CLEANED["removed"]
     (authorities,) = [given["authorities"] for _host, module, given in kvms.asked if module == "host_clean"]
     assert authorities["libvirt"] == fleet.authority().text
     assert "What berth had put on kvm3 was removed:" in said and "  /etc/berth/host.json" in said
@@ -308,7 +275,7 @@ def test_libvirt_is_restarted_between_the_two_parts_of_the_cleaning(fleet, kvms)
     first = {"changed": True, "removed": ["/etc/pki/CA/cacert.pem"], "left": [], "restart": ["libvirtd"]}
     kvms.cleans = [first, {"changed": True, "removed": ["/var/lib/berth"], "left": ["x: edited"], "restart": []}]
     done = fleet.remove()
-    assert kvms.modules() == ["host_clean", "host_task", "host_clean"]
+    assert kvms.modules() == ["host_facts", "host_clean", "host_task", "host_clean"]
     assert kvms.asked[-2][2]["arguments"] == {"name": "libvirtd", "state": "restarted"}
     assert (done["removed"], done["left"]) == (["/etc/pki/CA/cacert.pem", "/var/lib/berth"], ["x: edited"])
 
@@ -352,7 +319,7 @@ def test_a_lost_host_is_asked_nothing_and_cleaned_when_it_is_back(fleet, said, k
     assert (kvms.asked, done["removed"], done["revoked"]) == ([], [], 2)
     assert fleet_hints.clean_later("kvm3") in said
     done = fleet.remove()
-    assert (kvms.modules(), done["revoked"], done["changed"]) == (["host_clean"], 0, True)
+    assert (kvms.modules()[-1], done["revoked"], done["changed"]) == ("host_clean", 0, True)
 
 
 @pytest.mark.parametrize(
@@ -369,6 +336,9 @@ def test_a_host_is_not_cleaned_while_another_one_does_not_take_what_it_remembers
     refused = fleet.remove()
     assert refused["error_code"] == "HostNotCleaned" and "since kvm2 did not take" in refused["msg"]
     assert "host_clean" not in kvms.modules() and not fleet.revoked("kvm3")
+    kvms.deaf = {"kvm3": reply}
+    refused = fleet.remove()
+    assert refused["error_code"] == "HostNotCleaned" and "since kvm3 did not say" in refused["msg"]
     kvms.deaf.clear()
     assert fleet.remove()["revoked"] == 2
 
@@ -384,14 +354,32 @@ def test_what_the_host_remembers_of_instances_is_told_to_the_others_first(fleet,
         "after": {WEB: 1},
         "planned": [],
     }
-    assert kvms.asked[:2] == [(host, "rescan", {"told": told}) for host in ("kvm1", "kvm2")]
+    assert kvms.told() == [("kvm1", told), ("kvm2", told)]
 
 
 def test_that_an_instance_is_gone_is_passed_on_of_no_host_that_nobody_knows_to_have_had_it(fleet, kvms):
     there = up("kvm3", seen="kvm1")
     there["notes"][WEB]["gone"] = [9, 0]
     fleet.remove(kvm1=up("kvm1", held()), kvm3=there)
-    assert kvms.asked[0][2]["told"]["gone"] == {}
+    assert [told["gone"] for _host, told in kvms.told()] == [{}, {}]
+
+
+OTHER = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2b"
+
+
+def test_what_it_remembers_of_instances_in_no_inventory_is_told_too_and_checked_with_what_the_others_know(fleet, kvms):
+    gone = {"known": None, "planned": [], "after": 0, "gone": [4, 1], "left": None}
+    kvms.heard_of = {"kvm3": {OTHER: gone}}
+    fleet.remove()
+    nobody_knows, without = kvms.told()[-1][1], [asked[:2] for asked in kvms.asked if asked[2].get("about") == [OTHER]]
+    assert (nobody_knows["gone"], nobody_knows["after"]) == ({}, {OTHER: 4})
+    assert without == [("kvm3", "host_facts"), ("kvm1", "host_facts"), ("kvm2", "host_facts")]
+    known = {"host": "kvm3", "host_uuid": UUIDS["kvm3"], "generation": [4, 0]}
+    kvms.heard_of["kvm1"] = {OTHER: {**gone, "gone": None, "known": known}}
+    fleet.remove()
+    assert kvms.told()[-2:] == [
+        (host, {**nobody_knows, "gone": {UUIDS["kvm3"]: {OTHER: [4, 1]}}}) for host in ("kvm1", "kvm2")
+    ]
 
 
 def test_a_host_that_the_inventory_has_twice_is_not_cleaned(fleet, kvms):

@@ -25,6 +25,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import plan as rounds
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.commit import commit
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.notes import latest_with_lost
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.telling import Telling, lacking
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
@@ -46,7 +47,8 @@ class Host:
     def record(self):
         return self.store.read(WEB)
 
-    def facts(self):
+    def facts(self, about=(WEB,), heard_of=False):
+        """``about``: the instances of the inventory; ``heard_of``: of which ones it remembers anything."""
         if self.hung:
             raise RuntimeError("LibvirtTimeout: libvirt did not answer within 30 s")
         record, instances = self.record(), []
@@ -59,8 +61,9 @@ class Host:
         elif self.domain:
             instances = [{"foreign": True, "uuid": WEB, "name": WEB, "managed": True, "power_state": "running"}]
         document = {"uuid": self.uuid, "instances": instances, "state": state_directory.look(self.store)}
-        notes = whereabouts.recall(self.store, [WEB])
-        return {"document": document, "notes": notes, "digests": whereabouts.digests(self.store)}
+        notes, digests = whereabouts.recall(self.store, about), whereabouts.digests(self.store)
+        more = {"heard_of": whereabouts.heard_of(self.store)} if heard_of else {}
+        return {"document": document, "notes": notes, "digests": digests, **more}
 
     def claim(self, claims, withdraw=()):
         state_directory.check(self.store)
@@ -218,16 +221,26 @@ class Fleet:
         self.check()
         return self.error
 
-    def read(self):
-        return read_fleet({name: call(host, "facts") for name, host in self.inventory.items()}, dict)
+    def read(self, *about):
+        return read_fleet({name: call(host, "facts", *about) for name, host in self.inventory.items()}, dict)
 
     def recover_record(self, lost=()):
         """The playbook of that name; the hosts whose record was taken back."""
         seen = self.read()
         hosts = locate.locate_to_take_back(seen, "web1", WEB, lost)
         for name in hosts:
-            self.inventory[name].take_back(seen.notes_on(WEB).latest)
+            latest = latest_with_lost(seen.notes_on(WEB), seen.answers(lost))
+            told = telling.will_own(seen, WEB, name, latest[0], "r%d" % next(self.runs))
+            for other in seen.documents:
+                self.inventory[other].rescan((), told)
+            self.inventory[name].take_back(latest)
         return hosts
+
+    def start(self, lost=()):
+        """The playbook of that name."""
+        for name in locate.locate_to_run(self.read(), "web1", WEB, lost)[-1:]:
+            self.inventory[name].runs = True
+        self.check()
 
     def delete(self):
         """The playbook of that name; the hosts that it was deleted on."""

@@ -162,7 +162,9 @@ def test_a_file_that_somebody_emptied_or_put_back_in_its_first_form_is_not_nothi
     """Not even if it is well-formed: another create would make what a silent host has."""
     tell(store, known={H1: {WEB: [1, 7]}})
     durable.write_in(store.state_dir, whereabouts.FILE, json.dumps(first).encode())
-    with pytest.raises(whereabouts.WhereaboutsDamaged, match="Restore the file from a backup"):
+    with pytest.raises(
+        whereabouts.WhereaboutsDamaged, match="restore the file, and whereabouts.written beside it, from one backup"
+    ):
         whereabouts.recall(store, [WEB])
 
 
@@ -203,7 +205,9 @@ def test_more_than_can_be_read_back_is_never_written(store, monkeypatch):
 def test_a_damaged_file_is_an_error_of_its_host_and_never_nothing_known(store, data):
     durable.write_in(store.state_dir, whereabouts.FILE, data, create=True)
     for call in (lambda: whereabouts.recall(store, [WEB]), lambda: tell(store, known={H1: {WEB: [1, 7]}})):
-        with pytest.raises(whereabouts.WhereaboutsDamaged, match="Restore the file from a backup"):
+        with pytest.raises(
+            whereabouts.WhereaboutsDamaged, match="restore the file, and whereabouts.written beside it, from one backup"
+        ):
             call()
     # what the hint says where there is no backup: the file is moved away, and told anew by the next create
     move_away(store, whereabouts.FILE)
@@ -229,6 +233,82 @@ def test_a_file_that_was_there_and_is_gone_is_not_nothing_known(store):
     move_away(store, whereabouts.WRITTEN)  # what the hint says where there is no backup
     tell(store, known={H1: {WEB: [1, 7]}})
     assert known(store) == ("kvm1", [1, 7])
+
+
+EMPTY = b'{"schema":2,"hosts":[],"known":{},"planned":{},"after":{},"gone":{},"left":{}}'
+
+
+@pytest.mark.follows("restore_whereabouts")
+@pytest.mark.parametrize("again", [None, EMPTY], ids=["an earlier one", "an empty one"])
+def test_a_file_that_is_older_than_what_was_last_written_is_not_all_that_is_known(store, again):
+    tell(store, known={H1: {WEB: [1, 7]}})
+    backup = {name: durable.read_in(store.state_dir, name) for name in (whereabouts.FILE, whereabouts.WRITTEN)}
+    tell(store, known={H2: {WEB: [2, 0]}})
+    durable.write_in(store.state_dir, whereabouts.FILE, again or backup[whereabouts.FILE])
+    for call in (lambda: whereabouts.recall(store, [WEB]), lambda: tell(store, known={H1: {WEB: [1, 8]}})):
+        with pytest.raises(whereabouts.WhereaboutsDamaged, match="it is older than what was last written"):
+            call()
+    # what the hint says: both from one backup; the next create tells what is newer
+    for name, data in backup.items():
+        durable.write_in(store.state_dir, name, data)
+    assert known(store) == ("kvm1", [1, 7])
+    tell(store, known={H2: {WEB: [2, 0]}})
+    assert known(store) == ("kvm2", [2, 0])
+
+
+def test_wherever_a_write_is_killed_the_file_is_sound_and_the_next_write_goes_on(tmp_path, monkeypatch):
+    write, finished, killed = durable.write_in, False, 0
+    while not finished:
+        store, left = Store(str(tmp_path / str(killed))), killed
+        tell(store, known={H1: {WEB: [1, 7]}})
+
+        def killing(*args, **more):
+            nonlocal left
+            if left == 0:
+                raise KeyboardInterrupt
+            left -= 1
+            write(*args, **more)
+
+        monkeypatch.setattr(durable, "write_in", killing)
+        try:
+            finished = tell(store, known={H1: {WEB: [1, 8]}})
+        except KeyboardInterrupt:
+            killed += 1
+        monkeypatch.setattr(durable, "write_in", write)
+        assert known(store)[1] in ([1, 7], [1, 8])
+        tell(store, known={H1: {WEB: [1, 9]}})
+        assert known(store) == ("kvm1", [1, 9])
+    assert killed == 2, "the file and the count beside it"
+
+
+def test_who_reads_while_another_process_writes_takes_no_sound_file_for_an_older_one(store, monkeypatch):
+    tell(store, known={H1: {WEB: [1, 7]}})
+    read = durable.read_in
+
+    def and_written(directory, name):
+        found = read(directory, name)
+        monkeypatch.setattr(durable, "read_in", read)
+        tell(Store(store.state_dir), known={H1: {WEB: [1, 8]}})
+        return found
+
+    monkeypatch.setattr(durable, "read_in", and_written)
+    assert known(store)[1] in ([1, 7], [1, 8])
+
+
+@pytest.mark.parametrize("nonsense", [b"x", b"-", b"9" * 5000])
+def test_a_count_that_is_none_is_an_error_of_its_host(store, nonsense):
+    tell(store, known={H1: {WEB: [1, 7]}})
+    durable.write_in(store.state_dir, whereabouts.WRITTEN, nonsense)
+    with pytest.raises(whereabouts.WhereaboutsDamaged):
+        whereabouts.recall(store, [WEB])
+
+
+def test_a_file_of_before_it_was_counted_is_read_and_counted_from_the_next_news_on(store):
+    durable.write_in(store.state_dir, whereabouts.FILE, EMPTY, create=True)
+    durable.write_in(store.state_dir, whereabouts.WRITTEN, b"")
+    assert whereabouts.recall(store, [WEB]) == {}
+    tell(store, known={H1: {WEB: [1, 7]}})
+    assert durable.read_in(store.state_dir, whereabouts.WRITTEN) == b"1"
 
 
 def test_a_host_that_knew_something_before_it_had_the_mark_gets_it_with_the_next_news(store):

@@ -8,20 +8,27 @@ from __future__ import annotations
 import itertools
 import shutil
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from fleet_case import WEB, Fleet, moved
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import whereabouts
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import telling
+from ansible_collections.berth.kvm.plugins.plugin_utils import cleaning
+
+LISTED = [pytest.param([WEB], id="in the inventory"), pytest.param([], id="in no inventory")]
 
 
-def leaves(fleet, name):
-    """What berth.kvm.remove_host has the others remember."""
-    told = telling.remembered_by(fleet.read(), name)
+def leaves(fleet, name, listed=(WEB,)):
+    """What berth.kvm.remove_host has the others remember. ``listed``: the instances of the inventory."""
+
+    def ask(_action, _vars, hosts, module, arguments):
+        method = {"host_facts": "facts", "rescan": "rescan"}[module]
+        return {host: getattr(fleet.hosts[host], method)(**arguments) for host in hosts}
+
+    with mock.patch.object(cleaning, "ask", ask):
+        cleaning.pass_on(None, {}, fleet.read(listed), name)
     del fleet.inventory[name]
-    for host in fleet.inventory.values():
-        host.rescan((), told)
 
 
 @pytest.mark.parametrize(
@@ -34,7 +41,10 @@ def leaves(fleet, name):
         "its first, after the last",
     ],
 )
-def test_what_is_made_anew_after_its_hosts_were_removed_is_later_than_their_backups(fleet, tmp_path, owner, leaving):
+@pytest.mark.parametrize("listed", LISTED)
+def test_what_is_made_anew_after_its_hosts_were_removed_is_later_than_their_backups(
+    fleet, tmp_path, owner, leaving, listed
+):
     """It was moved to its last host, or not, and deleted there. That host comes back as it was before the delete."""
     assert fleet.run() is None
     if owner == "h2":
@@ -50,7 +60,7 @@ def test_what_is_made_anew_after_its_hosts_were_removed_is_later_than_their_back
     if owner not in leaving:
         del fleet.inventory[owner]  # it broke down
     for name in leaving:
-        leaves(fleet, name)
+        leaves(fleet, name, listed)
     assert fleet.run(prefer=("h3",)) is None and fleet.owners() == ["h3"]
     shutil.rmtree(home.store.state_dir)
     shutil.copytree(backup, home.store.state_dir)
@@ -62,14 +72,15 @@ def test_what_is_made_anew_after_its_hosts_were_removed_is_later_than_their_back
         assert fleet.run() == "RecordOutdated" and fleet.owners() == ["h3"]
 
 
-def test_what_only_a_host_that_left_knew_to_be_planned_on_a_silent_host_is_not_made_twice(tmp_path):
+@pytest.mark.parametrize("listed", LISTED)
+def test_what_only_a_host_that_left_knew_to_be_planned_on_a_silent_host_is_not_made_twice(tmp_path, listed):
     """The run that made it was killed before it told so, and h3 was silent then."""
     for stop in itertools.count(1):
         fleet = Fleet(tmp_path / str(stop))
         fleet.silence("h3")
         done = list(itertools.islice(fleet.create(prefer=("h2", "h1")), stop))
         fleet.silence("h2")
-        leaves(fleet, "h1")
+        leaves(fleet, "h1", listed)
         fleet.run(prefer=("h3",))
         if len(done) < stop:
             assert fleet.owners() == ["h2"]
@@ -87,3 +98,37 @@ def test_an_owner_is_not_stopped_by_what_a_host_that_left_remembers_of_it(fleet)
     leaves(fleet, "h1")
     fleet.silence("h3")
     assert fleet.run() is None and fleet.owners() == ["h2"]
+
+
+NOTES = {
+    "known": {"hosts": {"id-h3": "h3"}, "known": {"id-h3": {WEB: [3, 2]}}},
+    "planned": {"hosts": {"id-h3": "h3"}, "planned": [{"uuid": WEB, "host_uuid": "id-h3", "run": "r0"}]},
+    "after": {"after": {WEB: 4}},
+    "gone": {"gone": [5, 1]},
+    "left": {"left": [6, 1]},
+}
+
+
+@pytest.mark.parametrize("kinds", [kinds for size in (1, 2, 5) for kinds in itertools.combinations(NOTES, size)])
+def test_of_an_instance_in_no_inventory_the_others_learn_what_they_learn_of_one_that_is_listed(tmp_path, kinds):
+    """Whichever notes the host that leaves has of it."""
+    learned = []
+    for listed in ([WEB], []):
+        fleet = Fleet(tmp_path / str(len(listed)))
+        store = fleet.hosts["h1"].store
+        for kind in kinds:
+            whereabouts._change(store, lambda notes, kind=kind: note(notes, kind))
+        leaves(fleet, "h1", listed)
+        learned.append([whereabouts.recall(fleet.hosts[name].store, [WEB]) for name in ("h2", "h3")])
+        assert fleet.read().notes_on(WEB).latest[0] == max(EPOCHS.get(kind, 0) for kind in kinds)
+    assert learned[0] == learned[1] and all(learned[0])
+
+
+EPOCHS = {"known": 3, "after": 4, "gone": 5, "left": 6}
+
+
+def note(notes, kind):
+    if kind in ("gone", "left"):
+        getattr(notes, kind)[WEB] = tuple(NOTES[kind][kind])
+    else:
+        notes.take_in(NOTES[kind])
