@@ -64,9 +64,7 @@ def programs_of(folder):
     ],
     ids=["create-SIGINT", "resize-SIGTERM"],
 )
-def test_who_interrupts_a_run_is_told_once_to_run_it_again_and_that_goes_on(
-    playbook, module, number, status, tmp_path
-):
+def test_who_interrupts_a_run_is_told_once_to_run_it_again_and_that_goes_on(playbook, module, number, status, tmp_path):
     report = tmp_path / "report.json"
     playbook = [*playbook, "-e", "berth_report=%s" % report]
     ended, said = interrupted(tmp_path, playbook, module, number)

@@ -219,11 +219,12 @@ def parse(data: Any) -> HostSettings:
     for name, value in data.items():
         if name not in _CHECKS:
             variable = VARIABLE + str(name)[:64]
-            hint = did_you_mean(variable, [VARIABLE + known for known in NAMES])
+            hint = did_you_mean(variable, [VARIABLE + known for known in NAMES]) or host_hints.newer_version()
             raise SettingsInvalid(variable, value, "no such setting", hint=hint)
         try:
             checked = _CHECKS[name].check(value, VARIABLE + name)
         except InvalidInput as error:
+            error.hint = host_hints.newer_version() if name == "schema" else error.hint
             raise SettingsInvalid.of(error)
         values[name] = tuple(checked) if isinstance(checked, list) else checked
     settings = HostSettings(**values)
