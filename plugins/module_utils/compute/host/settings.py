@@ -21,6 +21,7 @@ from ..errors import HostIdentityChanged, HostNotPrepared
 
 PATH = "/etc/berth/host.json"
 SCHEMA = 1
+NO_SUCH = "no such setting"
 MAX_BYTES = 1 << 20
 VARIABLE = "berth_host_"  # what comes before the name of a setting in the inventory
 
@@ -219,8 +220,8 @@ def parse(data: Any) -> HostSettings:
     for name, value in data.items():
         if name not in _CHECKS:
             variable = VARIABLE + str(name)[:64]
-            hint = did_you_mean(variable, [VARIABLE + known for known in NAMES]) or host_hints.newer_version()
-            raise SettingsInvalid(variable, value, "no such setting", hint=hint)
+            hint = did_you_mean(variable, [VARIABLE + known for known in NAMES])
+            raise SettingsInvalid(variable, value, NO_SUCH, hint=hint)
         try:
             checked = _CHECKS[name].check(value, VARIABLE + name)
         except InvalidInput as error:
@@ -272,4 +273,9 @@ def load(path=PATH) -> HostSettings:
         data = json.loads(text.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise SettingsUnreadable("%s is no JSON: %s" % (path, error), path=path)
-    return parse(data)
+    try:
+        return parse(data)
+    except SettingsInvalid as error:
+        if error.rule == NO_SUCH:  # a run wrote the file, so it is no slip of a person
+            error.hint = host_hints.newer_version()
+        raise
