@@ -10,6 +10,7 @@ import secrets
 import socket
 
 from ..module_utils.model.safe_text import clean
+from . import interruption
 
 # Modules that write events into records.
 NOTING = ("build_instances", "claim", "group_members", "instance", "instance_copy", "migration", "volume")
@@ -25,6 +26,9 @@ def _user() -> str:
 # Ansible's strategy loads the actions before it forks, so all its processes share these two.
 WHO = clean("%s@%s" % (_user(), socket.gethostname()), 128)
 RUN = "r-" + secrets.token_hex(4)
+
+
+interruption.announce()
 
 
 def by():

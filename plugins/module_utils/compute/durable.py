@@ -30,22 +30,29 @@ class StateNotWritten(BerthError):
 
 
 @contextlib.contextmanager
-def writing(name):
+def writing(name, directory_fd=None):
     """Turn an OSError while ``name`` is written into StateNotWritten, except for a missing directory."""
     try:
         yield
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise StateNotWritten(
-            "%s cannot be written: %s" % (name, error.strerror or error), hint=state_hints.make_room()
-        )
+        host = os.uname().nodename
+        what = "%s on %s cannot be written: %s" % (_path(name, directory_fd), host, error.strerror or error)
+        raise StateNotWritten(what, hint=state_hints.make_room(host))
+
+
+def _path(name, directory_fd):
+    """The whole path if the directory's is known: it tells people which file system is meant."""
+    with contextlib.suppress(OSError, TypeError):
+        return os.path.join(os.readlink("/proc/self/fd/%d" % directory_fd), name)
+    return name
 
 
 def open_directory(path, create=False, dir_fd=None, mode=DIRECTORY_MODE):
     """Open a directory of ours and return its file descriptor. With ``create``, make it and make its name durable."""
     if create:
-        with writing(path), contextlib.suppress(FileExistsError):
+        with writing(path, dir_fd), contextlib.suppress(FileExistsError):
             os.mkdir(path, mode, dir_fd=dir_fd)
             _sync_parent(path, dir_fd)
     try:
@@ -112,7 +119,7 @@ def write(directory_fd, name, data, mode=FILE_MODE, group=None, temporary=None):
     After a crash or an error at any point, the file is wholly the old or wholly the new one. The caller holds a lock,
     so nobody else uses the fixed temporary name. ``mode`` and ``group`` are for files that others have to read.
     """
-    with writing(name):
+    with writing(name, directory_fd):
         _write(directory_fd, name, data, mode, group, temporary or _temporary(name))
 
 
@@ -172,13 +179,13 @@ def _temporary(name):
 
 def discard_temporary(directory_fd, name):
     """Remove what a crash in ``write`` may have left behind."""
-    with writing(name):
+    with writing(name, directory_fd):
         _unlink(directory_fd, _temporary(name))
 
 
 def remove(directory_fd, name):
     """Remove a file durably, if it exists."""
-    with writing(name):
+    with writing(name, directory_fd):
         if _unlink(directory_fd, name):
             os.fsync(directory_fd)
 

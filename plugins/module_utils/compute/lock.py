@@ -18,7 +18,7 @@ POLL = 0.05
 
 def _open(directory_fd, name):
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    with durable.writing(name):
+    with durable.writing(name, directory_fd):
         return os.open(name, flags, 0o600, dir_fd=directory_fd)
 
 

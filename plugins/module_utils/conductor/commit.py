@@ -125,13 +125,16 @@ def commit(
 def _why(reply: Union[Scan, Claimed], silent: str) -> str:
     """Why a host gave no answer; ``silent`` if its reply gives no reason."""
     error = reply.get("error")
-    return "%s: %s" % (error["code"], error["message"]) if error else reply.get("reason", silent)
+    return "%s: %s" % (error["code"], said_by(error, silent)) if error else reply.get("reason", silent)
 
 
 def _commit_claim(plan: Plan, instance: Instance, reply: Claimed, after: AfterClaims) -> None:
     host, uuid, name = host_of(instance), instance["uuid"], instance["name"]
     result = next((entry for entry in reply.get("results", ()) if entry.get("uuid") == uuid), None)
-    if result is None:
+    if result is None and reply.get("error"):
+        error = reply["error"]
+        attempt_failed(plan, instance, error["code"], said_by(error, "the claim was refused"), retryable=True)
+    elif result is None:
         attempt_failed(plan, instance, "HostUnreachable", _why(reply, "did not answer the claim"), retryable=True)
     elif not result.get("claimed"):
         error = result.get("error") or {}

@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hints about a host as part of the fleet, made only on the controller: who logs in there, and how to remove it. See
-hints.py."""
+"""Hints about a host as part of the fleet, made only on the controller: who logs in there, how to remove it, and how a
+run goes on that was interrupted. See hints.py."""
 
 from __future__ import annotations
 
@@ -17,6 +17,11 @@ def allow_become(host: str, method: str) -> str:
         "On %s, install %s and allow that user to run every command through it. If it asks for a password, run this "
         "again with --ask-become-pass. Or log in there as root (ansible_user)" % (host, method)
     )
+
+
+def run_again_after_interruption() -> str:
+    """A person or a program ended the run in the middle."""
+    return "Hosts may still finish the step that they were given. Run the same command again: it goes on from there"
 
 
 def list_again() -> str:

@@ -125,7 +125,7 @@ def set_clock(host: str) -> str:
 
 
 def newer_version() -> str:
-    """A record was written by a newer version of the collection."""
+    """A record, or another file of a host, was written by a newer version of the collection."""
     return "Use the version of berth.kvm that wrote it, or a newer one"
 
 

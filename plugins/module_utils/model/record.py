@@ -109,6 +109,8 @@ class Record:
                 hint=host_hints.newer_version(),
             )
         known = {name: data[name] for name in FIELDS if name in data}
+        if isinstance(known.get("migration"), dict):
+            known["migration"] = {**record_parts.LATER, **known["migration"]}
         try:
             record = cls(**known, unknown={name: data[name] for name in data if name not in known})
         except TypeError as error:

@@ -72,6 +72,8 @@ TYPES: Dict[Path, str] = {
     **{("migration", side): OBJECT for side in ("source", "destination")},
     **{("migration", side, name): TEXT for side in ("source", "destination") for name in ("uuid", "name")},
 }
+# Parts of a move that the first version wrote without, and what that meant: it moved nothing on shared storage.
+LATER = {"shared": False}
 # What older versions wrote without, or what only some moves have.
 OPTIONAL = frozenset(("migration", name) for name in ("new_resources", "waits_since"))
 REQUIRED = frozenset(

@@ -86,9 +86,9 @@ def close_to_others(host: str) -> str:
     )
 
 
-def make_room() -> str:
+def make_room(host: str) -> str:
     """A file of the state directory cannot be written."""
-    return "Make room on the file system of /var/lib/berth, or make it writable again; then run again"
+    return "Make room on that file system of %s, or make it writable again; then run the same again" % host
 
 
 def failing_disk(host: str, uuid: str) -> str:

@@ -124,6 +124,16 @@ def build(folder, extra, refuse=None, change=None, replies=replies, ended=None):
 def play(folder, playbook, extra=None, refuse=None, change=None, more_environment=None, replies=replies, ended=None):
     """What each host was asked with, and what the run printed."""
     inventory = build(folder, extra, refuse, change, replies, ended)
+    command, environment = command_of(folder, inventory, playbook, more_environment)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    asked = {host: folder / host / "asked.jsonl" for host in good.HOSTS}
+    lines = {host: path.read_text().splitlines() if path.exists() else [] for host, path in asked.items()}
+    said = {"said": done.stdout + done.stderr, "stdout": done.stdout}
+    return {"asked": lines, "rc": done.returncode, **said, "ca": (folder / "ca").exists()}
+
+
+def command_of(folder, inventory, playbook, more_environment=None):
+    """The command that plays it, and its environment."""
     environment = {
         **os.environ, "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".cache" / "collections"), "ANSIBLE_HOME": str(folder / "home"),
         "ANSIBLE_LOCALHOST_WARNING": "false", "ANSIBLE_NOCOLOR": "1", "ANSIBLE_LOCAL_TEMP": str(folder / "tmp"),
@@ -136,10 +146,4 @@ def play(folder, playbook, extra=None, refuse=None, change=None, more_environmen
         folder / playbook[0] if playbook[0].endswith(".yml") else "berth.kvm." + playbook[0],
         *playbook[1:],
     ]
-    done = subprocess.run(
-        list(map(str, command)), env=environment, capture_output=True, text=True, timeout=120, check=False
-    )
-    asked = {host: folder / host / "asked.jsonl" for host in good.HOSTS}
-    lines = {host: path.read_text().splitlines() if path.exists() else [] for host, path in asked.items()}
-    said = {"said": done.stdout + done.stderr, "stdout": done.stdout}
-    return {"asked": lines, "rc": done.returncode, **said, "ca": (folder / "ca").exists()}
+    return list(map(str, command)), environment

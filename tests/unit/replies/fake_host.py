@@ -4,6 +4,7 @@
 """Stands in for the Python of a KVM host: reads the module that Ansible sends, notes its arguments, and replies as recorded.
 
 Run as DIRECTORY/python. DIRECTORY/good.json has the host's replies by module, and more in every reply if there is an extra.json.
+The module that DIRECTORY/../halts.json names takes a minute, after DIRECTORY/../halted was made.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ import json
 import os
 import re
 import sys
+import time
 
-CLAIMED, MET = "claimed.json", "../met"
+CLAIMED, MET, HALTS, HALTED = "claimed.json", "../met", "../halts.json", "../halted"
 
 
 def main(directory):
@@ -25,6 +27,9 @@ def main(directory):
     given = {key: value for key, value in params.items() if not key.startswith("_ansible_")}
     with open(os.path.join(directory, "asked.jsonl"), "a", encoding="utf-8") as log:
         log.write(json.dumps({"module": name, "arguments": given}, sort_keys=True) + "\n")
+    if load(directory, HALTS) == name:
+        with open(os.path.join(directory, HALTED), "w", encoding="utf-8"):
+            time.sleep(60)
     reply = answer(directory, name, given, params.get("_ansible_check_mode"))
     extra = load(directory, "extra.json") or {}
     facts = {**extra.get("ansible_facts", {}), **reply.get("ansible_facts", {})}

@@ -21,6 +21,7 @@ from ..errors import HostIdentityChanged, HostNotPrepared
 
 PATH = "/etc/berth/host.json"
 SCHEMA = 1
+NO_SUCH = "no such setting"
 MAX_BYTES = 1 << 20
 VARIABLE = "berth_host_"  # what comes before the name of a setting in the inventory
 
@@ -220,10 +221,11 @@ def parse(data: Any) -> HostSettings:
         if name not in _CHECKS:
             variable = VARIABLE + str(name)[:64]
             hint = did_you_mean(variable, [VARIABLE + known for known in NAMES])
-            raise SettingsInvalid(variable, value, "no such setting", hint=hint)
+            raise SettingsInvalid(variable, value, NO_SUCH, hint=hint)
         try:
             checked = _CHECKS[name].check(value, VARIABLE + name)
         except InvalidInput as error:
+            error.hint = host_hints.newer_version() if name == "schema" else error.hint
             raise SettingsInvalid.of(error)
         values[name] = tuple(checked) if isinstance(checked, list) else checked
     settings = HostSettings(**values)
@@ -271,4 +273,9 @@ def load(path=PATH) -> HostSettings:
         data = json.loads(text.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise SettingsUnreadable("%s is no JSON: %s" % (path, error), path=path)
-    return parse(data)
+    try:
+        return parse(data)
+    except SettingsInvalid as error:
+        if error.rule == NO_SUCH:  # a run wrote the file, so it is no slip of a person
+            error.hint = host_hints.newer_version()
+        raise

@@ -23,7 +23,7 @@ from __future__ import annotations
 import json
 from typing import Any, Dict, Iterable, List
 
-from ...model import hints, state_hints, whereabouts_digest
+from ...model import hints, host_hints, state_hints, whereabouts_digest
 from ...model.errors import BerthError
 from .. import durable
 from .state_file import NONSENSE, text, whole
@@ -274,6 +274,9 @@ def _read(store) -> Notes:
         if data is None and written is not None:
             raise WhereaboutsDamaged("%s is gone" % _path(store), hint=state_hints.restore_whereabouts(WRITTEN))
         document = {} if data is None else json.loads(data)
+        if isinstance(document.get("schema"), int) and document["schema"] > SCHEMA:
+            what = "%s has schema %d, this version knows %d" % (_path(store), document["schema"], SCHEMA)
+            raise WhereaboutsDamaged(what, hint=host_hints.newer_version())
         if "schema" not in document and written is not None:
             raise ValueError("it has no schema any more")
         notes = Notes.from_dict(document)

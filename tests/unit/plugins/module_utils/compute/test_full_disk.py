@@ -79,7 +79,7 @@ OPERATIONS = {create: ((), True), stop: ((create,), False), delete: ((create,), 
 @pytest.mark.follows("make_room")
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_a_full_disk_is_a_typed_error_and_the_same_run_goes_on_when_there_is_room(
-    make_host, wanted, monkeypatch, operation
+    make_host, wanted, monkeypatch, tmp_path, operation
 ):
     before, runs = OPERATIONS[operation]
     disk, at, done = FullDisk(), 0, False
@@ -98,6 +98,9 @@ def test_a_full_disk_is_a_typed_error_and_the_same_run_goes_on_when_there_is_roo
         except BerthError as error:
             said = error.to_dict()
             assert os.strerror(ERRORS[at % 2]) in str(said) and said.get("hint"), said
+            if said["code"] == "StateNotWritten":  # where to make room
+                assert said["message"].startswith(str(tmp_path)), said
+                assert " on %s cannot be written" % os.uname().nodename in said["message"], said
         disk.at = 0
         guest_runs = web.domain is not None and bool(web.domain.isActive())
         assert not guest_runs or web.record.role == "OWN"

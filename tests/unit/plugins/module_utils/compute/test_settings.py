@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import settings
 from ansible_collections.berth.kvm.plugins.module_utils.model import host_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model.schema import Whole
 
 
 def test_no_file_means_the_defaults_of_nova_and_an_unprepared_host(tmp_path):
@@ -84,6 +85,19 @@ def test_a_bad_value_is_an_error_that_names_the_variable_of_the_inventory(name, 
         settings.parse({name: value})
     assert error.value.field.partition("[")[0] == "berth_host_" + name
     assert error.value.rule
+
+
+@pytest.mark.follows("newer_version")
+@pytest.mark.parametrize("written", [{"schema": settings.SCHEMA + 1}, {"warp_factor": 9}], ids=["schema", "setting"])
+def test_settings_of_a_newer_version_are_refused_with_what_to_do_and_kept(written, tmp_path, monkeypatch):
+    path = tmp_path / "host.json"
+    path.write_text(json.dumps(written))
+    with pytest.raises(settings.SettingsInvalid) as refused:
+        settings.load(path)
+    assert refused.value.hint == host_hints.newer_version()
+    assert json.loads(path.read_text()) == written
+    monkeypatch.setitem(settings._CHECKS, "schema", Whole(1, 2))
+    assert "warp_factor" in written or settings.load(path).prepared
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from records import plant
 from ansible_collections.berth.kvm.plugins.module_utils.compute import durable
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim, whereabouts
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import Store
-from ansible_collections.berth.kvm.plugins.module_utils.model import hints, migration
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints, host_hints, migration
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
 
@@ -195,12 +195,20 @@ def test_more_than_can_be_read_back_is_never_written(store, monkeypatch):
         b"{",
         b"[]",
         b"null",
-        b'{"schema": 3}',
+        b'{"schema": 0}',
         b'{"schema": 2}',
         b'{"schema":2,"hosts":[],"known":{"u":[0,1,1]}}',
         b"[" * 9999,
     ],
-    ids=["cut off", "a list", "nothing", "a newer schema", "parts missing", "a host that is not there", "deep"],
+    ids=[
+        "cut off",
+        "a list",
+        "nothing",
+        "no schema that there was",
+        "parts missing",
+        "a host that is not there",
+        "deep",
+    ],
 )
 def test_a_damaged_file_is_an_error_of_its_host_and_never_nothing_known(store, data):
     durable.write_in(store.state_dir, whereabouts.FILE, data, create=True)
@@ -212,6 +220,22 @@ def test_a_damaged_file_is_an_error_of_its_host_and_never_nothing_known(store, d
     # what the hint says where there is no backup: the file is moved away, and told anew by the next create
     move_away(store, whereabouts.FILE)
     tell(store, known={H1: {WEB: [1, 7]}})
+    assert known(store) == ("kvm1", [1, 7])
+
+
+@pytest.mark.follows("newer_version")
+def test_a_file_of_a_newer_version_is_kept_as_it_is_for_the_version_that_wrote_it(store, monkeypatch):
+    """It is not damaged: who moved it away, as the hint for damaged files says, would lose what the host knows."""
+    tell(store, known={H1: {WEB: [1, 7]}})
+    written = json.loads(durable.read_in(store.state_dir, whereabouts.FILE))
+    data = json.dumps({**written, "schema": 3}).encode()
+    durable.write_in(store.state_dir, whereabouts.FILE, data)
+    for call in (lambda: whereabouts.recall(store, [WEB]), lambda: tell(store, known={H1: {WEB: [1, 7]}})):
+        with pytest.raises(whereabouts.WhereaboutsDamaged, match="has schema 3, this version knows 2") as refused:
+            call()
+        assert refused.value.hint == host_hints.newer_version()
+    assert durable.read_in(store.state_dir, whereabouts.FILE) == data
+    monkeypatch.setattr(whereabouts, "SCHEMA", 3)
     assert known(store) == ("kvm1", [1, 7])
 
 

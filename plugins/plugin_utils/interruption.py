@@ -1,0 +1,38 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a person reads who ends a run with Ctrl-C or SIGTERM: Ansible itself says nothing about what to do then."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import signal
+import threading
+from typing import Any, Callable
+
+from ansible.executor.task_queue_manager import TaskQueueManager
+
+from ..module_utils.model import fleet_hints
+from .screen import warn
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def announce() -> None:
+    """Tell it before Ansible's own handler ends the run. In any other program, or thread, nothing is changed."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for number in SIGNALS:
+        handler = signal.getsignal(number)
+        if isinstance(getattr(handler, "__self__", None), TaskQueueManager):
+            signal.signal(number, functools.partial(_tell, handler, os.getpid()))
+
+
+def _tell(ansible: Callable[[int, Any], Any], controller: int, number: int, frame: Any) -> None:
+    """The processes that run tasks inherit this until they have handlers of their own: they say nothing."""
+    if os.getpid() == controller:
+        with contextlib.suppress(RuntimeError):  # the signal came while a line was being written
+            warn("The run was interrupted. %s" % fleet_hints.run_again_after_interruption())
+    ansible(number, frame)
