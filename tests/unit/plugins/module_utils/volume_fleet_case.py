@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs of create, update_disks, delete and delete_volume over hosts with volumes, one call to a host at a time: a call may be
-killed at any write. The conductor, the records and the steps on the hosts are the real ones; disks are qcow2 headers."""
+"""Runs of create, update_disks, delete and delete_volume over hosts with volumes, one call to a host at a time. The conductor,
+the records and the steps on the hosts are the real ones; disks are headers of qcow2."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ import os
 import struct
 
 import fake_libvirt
-from instance_case import Killed
 from volume_case import House
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute import durable, paths
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import update_disks
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.instance import Instance
@@ -41,42 +39,6 @@ from ansible_collections.berth.kvm.plugins.modules import rescan
 from ansible_collections.berth.kvm.plugins.modules import volume as volume_module
 
 INSTANCES = ("web1", "web2", "web3")
-WRITES = (
-    (durable, "write"), (durable, "remove"), (paths, "publish"), (paths, "remove_directory"), (paths, "make_directory"),
-    (paths, "remove"), (disk, "make"),
-    *((fake_libvirt.FakeConnection, name) for name in ("defineXMLFlags",)),
-    *((fake_libvirt.FakeDomain, name) for name in (
-        "createWithFlags", "destroy", "undefineFlags", "attachDeviceFlags", "detachDeviceFlags", "blockResize", "setMetadata",
-    )),
-)  # fmt: skip
-
-
-class Doom:
-    """Counts the writes on hosts; ends the process before, or right after, the k-th from now on."""
-
-    def __init__(self, monkeypatch):
-        self.left, self.after, self.count = None, False, 0
-        for place, name in WRITES:
-            monkeypatch.setattr(place, name, self._wrap(getattr(place, name)))
-
-    def _wrap(self, real):
-        def call(*args, **more):
-            self.count += 1
-            if self.left is None:
-                return real(*args, **more)
-            self.left -= 1
-            if self.left == 0 and not self.after:
-                self._end()
-            done = real(*args, **more)
-            if self.left == 0:
-                self._end()
-            return done
-
-        return call
-
-    def _end(self):
-        self.left = None
-        raise Killed
 
 
 def make_disk(planned, path, _base):
@@ -183,13 +145,11 @@ class Site(House):
 
 
 def call(site, method, *args, **more):
-    """The host's answer as the controller sees it. One that is killed there is silent."""
+    """The host's answer as the controller sees it."""
     if not site.up:
         return {"reason": "UNREACHABLE"}
     try:
         return copy.deepcopy(getattr(site, method)(*copy.deepcopy(args), **copy.deepcopy(more)))
-    except Killed:
-        return {"reason": "UNREACHABLE: killed"}
     except BerthError as error:
         return {"error": error.to_dict(), "reason": str(error)}
 
