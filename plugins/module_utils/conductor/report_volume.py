@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Dict, List, Mapping, Optional
 
-from ..model.lifecycle import DELETING, IN, OUT
+from ..model.lifecycle import CLAIM, CLAIMED, DELETING, IN, OUT
 from ..model.messages import Document
 from ..placement.text import table
 from . import volumes
@@ -34,6 +34,8 @@ def state(volume: Mapping[str, object]) -> str:
         return "being deleted"
     if volumes.is_unused(volume):
         return "being made, or left by a run that was interrupted"
+    if volume["phase"] == CLAIMED:
+        return "claimed for %s, which is not built yet" % name
     return "attached to %s" % name if name else "free"
 
 
@@ -57,7 +59,7 @@ def lines(parts: Held, most: int) -> List[str]:
 
 
 def _is_on_two(parts: Held) -> bool:
-    return len([part for _host, part in parts if part["role"] not in (IN, OUT)]) > 1
+    return len([part for _host, part in parts if part["role"] not in (CLAIM, IN, OUT)]) > 1
 
 
 def _size(volume: Document) -> str:

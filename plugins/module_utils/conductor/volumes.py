@@ -15,7 +15,7 @@ from typing import Any, Collection, Dict, Iterable, List, Mapping, Optional, Tup
 from ..model import hints, volume_hints, volumes
 from ..model.errors import BerthError
 from ..model.lifecycle import BUILDING as BEING_MADE
-from ..model.lifecycle import CLAIMED, DELETING, IN, OUT
+from ..model.lifecycle import CLAIM, CLAIMED, DELETING, IN, OUT
 from ..model.messages import Document
 from ..model.suggest import did_you_mean
 from ..model.volume_errors import (
@@ -34,10 +34,13 @@ Found = List[Tuple[str, Document]]  # (host, volume) of the hosts that report it
 
 
 def find(fleet: Fleet, uuid: str) -> Found:
-    """The hosts that own it; if none does, as in the middle of a move, the host that a revert gives it back to."""
+    """The hosts that own it; if none does, as in the middle of a move, the host that a revert gives it back to; if there is
+    no volume yet, those where a run has claimed one. A claim beside a volume is given up by its run, or left by one that
+    was killed."""
     found = [pair for pair in fleet.volumes() if pair[1]["uuid"] == uuid]
-    owners = [pair for pair in found if pair[1].get("role") not in (IN, OUT)]
-    return owners or sorted(found, key=lambda pair: pair[1].get("role") != OUT)[:1]
+    owners = [pair for pair in found if pair[1].get("role") not in (IN, OUT, CLAIM)]
+    moving = [pair for pair in found if pair[1].get("role") in (IN, OUT)]
+    return owners or sorted(moving, key=lambda pair: pair[1].get("role") != OUT)[:1] or found
 
 
 def settle(instances: Mapping[str, Instance], fleet: Fleet, lost_hosts: Collection[str] = ()) -> None:
@@ -64,6 +67,8 @@ def _settle(instance: Instance, fleet: Fleet, lost_hosts: Collection[str]) -> No
             requested["new"] = True
         else:
             hosts[entry["name"]], requested["size_gb"] = found[0], had_gb(found[1])
+            if found[1]["phase"] == CLAIMED and found[1]["instance"]:
+                requested["new"] = True  # by a run that ended before it had read all hosts again
             if found[1]["phase"] not in (CLAIMED, BEING_MADE):
                 requested.pop("image", None)  # what is on it stays
     if len(set(hosts.values())) > 1:
@@ -99,10 +104,17 @@ def to_have(
     for entry in wanted:
         found = the_only(fleet, name, uuid, entry, lost_hosts)
         if found and found[0] != host:
-            raise VolumeElsewhere("volume %s is on %s, %s on %s" % (entry["name"], found[0], name, host))
+            raise _elsewhere(entry["name"], *found, name, host)
         if found is None or is_unused(found[1]):
             new.append(entry["uuid"])
     return new
+
+
+def _elsewhere(volume: str, has: str, reported: Mapping[str, Any], name: str, host: Optional[str]) -> VolumeElsewhere:
+    begun = volume_hints.delete_begun_elsewhere(volume, str(reported.get("project_id")), has)
+    return VolumeElsewhere(
+        "volume %s is on %s, %s on %s" % (volume, has, name, host), hint=begun if is_unused(reported) else None
+    )
 
 
 def grows_from(fleet: Fleet, entry: Mapping[str, Any]) -> Optional[int]:
@@ -125,19 +137,28 @@ def is_unused(volume: Mapping[str, Any]) -> bool:
     return volume.get("phase") in (CLAIMED, BEING_MADE) and not volume["instance"]
 
 
+def _is_begun(volume: Mapping[str, Any]) -> bool:
+    """Whether nothing of the volume is there but a claim, or what no instance has and no guest has seen."""
+    return volume.get("phase") == CLAIMED or is_unused(volume)
+
+
+def _is_of(volume: Mapping[str, Any], uuid: str) -> bool:
+    return bool(volume["instance"]) and volume["instance"]["uuid"] == uuid
+
+
 def to_delete(
     fleet: Fleet, volume: str, uuid: str, defined: Collection[str], lost_hosts: Collection[str]
 ) -> Optional[str]:
     """The host that has the volume, or None if no host has it but the inventory defines it.
     Raise VolumeInUse if an instance has it."""
     on_hosts = find(fleet, uuid)
-    if len(on_hosts) > 1 and not all(is_unused(reported) for _host, reported in on_hosts):
+    if len(on_hosts) > 1 and not all(_is_begun(reported) for _host, reported in on_hosts):
         raise duplicate(volume, on_hosts)
     if on_hosts:
-        holder = on_hosts[0][1]["instance"]
-        if holder:
-            raise in_use(volume, holder["name"])
-        return on_hosts[0][0]
+        host, reported = min(on_hosts, key=lambda pair: not is_unused(pair[1]))
+        if reported["instance"]:
+            raise _held(reported)
+        return host
     check_none_silent(volume, fleet.verdicts, lost_hosts)
     check_known(fleet, volume, defined)
     return None
@@ -162,22 +183,38 @@ def the_only(
 ) -> Optional[Tuple[str, Document]]:
     """Return (host, volume) of an instance's volume, None if no host has it. Raises if the instance cannot have it."""
     volume, on_hosts = entry["name"], find(fleet, entry["uuid"])
+    if len(on_hosts) > 1 and all(_is_begun(reported) for _host, reported in on_hosts):
+        on_hosts = [_of_claims(volume, uuid, on_hosts)]
     if len(on_hosts) > 1:
         raise duplicate(volume, on_hosts)
     if not on_hosts:
         check_none_silent(volume, fleet.verdicts, lost_hosts)
         return None
     host, reported = on_hosts[0]
-    if is_unused(reported):
+    if is_unused(reported) or reported["phase"] == CLAIMED:
         check_none_silent(volume, fleet.verdicts, lost_hosts)
-    holder = reported["instance"]
-    if holder and holder["uuid"] != uuid:
-        raise in_use(volume, holder["name"], name)
+    if reported["instance"] and not _is_of(reported, uuid):
+        raise _held(reported, name)
     if reported["phase"] == DELETING:
         raise VolumeConflict(
-            "volume %s on %s is being deleted" % (volume, host), hint=volume_hints.delete_volume_again(volume)
+            "volume %s on %s is being deleted" % (volume, host),
+            hint=volume_hints.delete_volume_again(volume, str(reported.get("project_id"))),
         )
     return host, reported
+
+
+def _of_claims(volume: str, uuid: str, claims: Found) -> Tuple[str, Document]:
+    """Of the claims of several runs return the instance's own: its run reads all hosts after that, and gives way. Else return
+    one of another instance. Raise if the only others are those of no instance: no run may go on with one of them."""
+    own = [pair for pair in claims if _is_of(pair[1], uuid)]
+    others = own or [pair for pair in claims if pair[1]["instance"]]
+    if not others:
+        host, reported = claims[0]
+        raise VolumeConflict(
+            "runs have begun to make volume %s on %s" % (volume, " and on ".join(host for host, _told in claims)),
+            hint=volume_hints.delete_begun_elsewhere(volume, str(reported.get("project_id")), host),
+        )
+    return others[0]
 
 
 def check_none_silent(volume: str, silent: Mapping[str, str], lost_hosts: Collection[str]) -> None:
@@ -199,6 +236,19 @@ def duplicate(volume: str, found: Found) -> VolumeDuplicate:
     return VolumeDuplicate(
         "there is a volume %s on %s" % (volume, holders),
         hint=volume_hints.keep_one_volume(volume, found[0][1]["uuid"], [host for host, _told in found]),
+    )
+
+
+def _held(volume: Mapping[str, Any], name: Optional[str] = None) -> VolumeInUse:
+    """The error for a volume of another instance than ``name``: attached to it, or only claimed for it."""
+    holder = volume["instance"]["name"]
+    if volume.get("phase") != CLAIMED:
+        return in_use(volume["name"], holder, name)
+    return VolumeInUse(
+        "volume %s is claimed for %s, which is not built yet" % (volume["name"], holder),
+        hint=volume_hints.finish_claim(holder, volume["name"]),
+        volume=volume["name"],
+        instance=holder,
     )
 
 

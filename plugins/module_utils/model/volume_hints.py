@@ -22,6 +22,14 @@ def detach_volumes(name: str, volumes: Sequence[str]) -> str:
     )
 
 
+def finish_claim(name: str, volume: str) -> str:
+    """A run of create has claimed a volume for another instance, and has not built that."""
+    return (
+        "Wait until that run of berth.kvm.create has ended. If it was interrupted, run berth.kvm.create --limit %s: it gets the "
+        "volume, or, with %s taken out of its berth_volumes, gives it up" % (name, volume)
+    )
+
+
 def stay_with_boot_volume(name: str, volume: str) -> str:
     """An instance would move to a host that shares its disks but not its boot volume, which nobody can detach."""
     return "%s boots from %s. It keeps running on its host" % (name, volume)
@@ -79,9 +87,20 @@ def unmount(name: str, volume: str) -> str:
     return "Unmount %s in %s and run berth.kvm.update_disks --limit %s again, or stop it first" % (volume, name, name)
 
 
-def delete_volume_again(volume: str) -> str:
-    """The deletion of a volume was interrupted."""
-    return "Run berth.kvm.delete_volume -e berth_volume=%s again" % volume
+def delete_volume_again(volume: str, project: str) -> str:
+    """The deletion of a volume was interrupted. Another project may have one of the same name."""
+    return "Run berth.kvm.delete_volume -e berth_volume=%s -e berth_project=%s again" % (
+        shlex.quote(volume),
+        shlex.quote(project),
+    )
+
+
+def delete_begun_elsewhere(volume: str, project: str, host: str) -> str:
+    """A run that was interrupted has begun a volume on another host than that of the instance, and nothing is on it."""
+    return (
+        "No guest has seen it. If no other run makes it now: berth.kvm.delete_volume -e berth_volume=%s -e berth_project=%s removes "
+        "it from %s; then run the same again" % (shlex.quote(volume), shlex.quote(project), host)
+    )
 
 
 def use_or_delete_volume(volume: str, project: str) -> str:

@@ -127,7 +127,7 @@ def _check_unshared(host, record, own):
     if not os.path.isdir(own):
         return
     users = disk_users.of(host.connection, [os.path.join(own, file) for file in os.listdir(own)])
-    others = ["%s (%s)" % (clean(name, 100), uuid) for uuid, name in sorted(users.items()) if uuid != record.uuid]
+    others = ["%s (%s)" % (clean(user.name, 100), uuid) for uuid, user in sorted(users.items()) if uuid != record.uuid]
     if others:
         raise DisksUsed(
             "other domains on %s have disks of %s (%s): %s"

@@ -16,6 +16,7 @@ from ...model import volumes
 from ...model.lifecycle import ACTIVE, CLAIMED, DELETING, OWN
 from ...model.volume_errors import VolumeInUse
 from .. import paths
+from ..guest import disk_users
 from ..record import volume_move
 from ..record.volume_claim import check_free, is_elsewhere
 from ..record.volume_store import UNUSED, VolumeStore, change, instance_of, is_moving, is_of
@@ -41,8 +42,7 @@ def release(host, record):
             continue
         if is_moving(volume):
             volume = _take(host, own, volume)
-        goes = entry["delete_on_termination"] or entry.get("new") and volume.phase in UNUSED
-        if goes and _is_alone(host, volume, record.uuid):
+        if _goes(host, volume, entry) and _is_alone(host, volume, record.uuid):
             remove(host, volume)
         else:
             detach(host, record, entry)
@@ -63,6 +63,16 @@ def _take(host, own, volume):
     if os.path.isdir(paths.volume(pool_path, volume.uuid)):
         owner.write(pool_path, volume.uuid, host.identify(), paths.volume)
     return volume_move.take(own, volume)
+
+
+def _goes(host, volume, entry):
+    """Whether the volume goes with its instance. One that no guest has used is in none, else its record is an old one."""
+    if entry["delete_on_termination"]:
+        return True
+    if not entry.get("new") or volume.phase not in UNUSED:
+        return False
+    path = paths.volume_file(host.pool_of(volume), volume.uuid)
+    return volume.phase == CLAIMED or not disk_users.of(host.connection, [path])
 
 
 def _is_alone(host, volume, uuid):

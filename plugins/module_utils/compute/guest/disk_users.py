@@ -1,23 +1,34 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which guests of the host have a file among their disks, including guests that are off or that berth did not make."""
+"""Which guests of the host have a file among their disks, or below one, including guests that are off or that berth did
+not make."""
 
 from __future__ import annotations
 
 import os
+from typing import NamedTuple
 from xml.etree import ElementTree
 
 from ..connection import Deadline, LibvirtUnavailable, require_libvirt
+from ..disk import layers
 from .domains import INACTIVE, states
 
 TIMEOUT = 60  # s
 
 
+class User(NamedTuple):
+    """A guest, and the file of its disk, as its definition names it, that is the file asked for or stands on it."""
+
+    name: str
+    disk: str
+
+
 def of(connection, files):
-    """Return {uuid: name} of the domains, running or off, that have one of the files as a disk or below one."""
+    """Return {uuid: User} of the domains, running or off, that have one of the files as a disk or below one."""
     wanted = {os.path.realpath(path) for path in files}
-    return {uuid: name for uuid, (name, used) in _users(connection).items() if wanted & used}
+    users = {uuid: (name, sorted(wanted & set(used)), used) for uuid, (name, used) in _users(connection).items()}
+    return {uuid: User(name, used[found[0]]) for uuid, (name, found, used) in users.items() if found}
 
 
 def files(connection):
@@ -34,7 +45,7 @@ def _users(connection):
 
 
 def _read(connection):
-    """Return {uuid: (name, files)}."""
+    """Return {uuid: (name, {file: the disk, as the definition names it, that it is or is below})}."""
     library, users = require_libvirt(), {}
     for uuid, (domain, power_state) in states(connection).items():
         flags = (library.VIR_DOMAIN_XML_INACTIVE,) if power_state in INACTIVE else (0, library.VIR_DOMAIN_XML_INACTIVE)
@@ -44,6 +55,18 @@ def _read(connection):
             if error.get_error_code() == library.VIR_ERR_NO_DOMAIN:
                 continue  # removed since it was listed
             raise
-        used = {source.get("file") for root in roots for source in root.iterfind("devices/disk//source")}
-        users[uuid] = (roots[0].findtext("title") or domain.name(), {os.path.realpath(path) for path in used if path})
+        used = {}
+        for disk in (each for root in roots for each in root.iterfind("devices/disk")):
+            files = [source.get("file") for source in disk.iterfind(".//source") if source.get("file")]
+            used.update({os.path.realpath(path): files[0] for path in (*files, *_below(disk))})
+        users[uuid] = (roots[0].findtext("title") or domain.name(), used)
     return users
+
+
+def _below(disk):
+    """Return the backing files of a disk, by the headers of its files: the definition of a guest that is off names none.
+    Whether a disk is qcow2, only the definition says: a guest may write any header to its raw disk."""
+    source, driver = disk.find("source"), disk.find("driver")
+    if source is None or driver is None or not source.get("file"):
+        return []
+    return layers.chain(source.get("file"), driver.get("type"))

@@ -144,13 +144,22 @@ def _decide(host, ledger, claim, result, dry):
         allocation = ledger.allocate(request, claim.get("limits"))
         if not dry:
             own = without_volumes(allocation, request.document)
-            _write(host.store, request.to_dict(), result["token"], own, claim.get("after"))
-            volume_claim.attach(host.store, request.document, result["token"])
+            record = _write(host.store, request.to_dict(), result["token"], own, claim.get("after"))
+            _attach_volumes(host, record)
             failed_instances.forget(host.store, [result["uuid"]])
         ledger.take(request, allocation)
         result.update(claimed=True, changed=True, allocation=allocation)
     except BerthError as error:
         result["error"] = error.to_dict()
+
+
+def _attach_volumes(host, record):
+    """Claim the volumes too, or drop the claim: one that nobody continues would keep them from others."""
+    try:
+        volume_claim.attach(host.store, record.spec, record.token)
+    except BerthError:
+        _drop(host, record)
+        raise
 
 
 def without_volumes(allocation, spec):
@@ -185,4 +194,4 @@ def _write(store, spec, token, allocation, after=None):
         task_state="scheduling",
     )
     with store.instance_lock(record.uuid, timeout=0):
-        store.compare_and_swap(None, journal.noted(record, "claim"))
+        return store.compare_and_swap(None, journal.noted(record, "claim"))

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import stat
 import time
 
 from .. import durable
@@ -77,7 +78,9 @@ def _make_room(folder):
     files = []
     for name in os.listdir(folder):
         with contextlib.suppress(FileNotFoundError):  # another run removed it
-            files.append((os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime, name))
+            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            if not stat.S_ISDIR(status.st_mode):  # somebody else's, and no reason to delete nothing any more
+                files.append((status.st_mtime, name))
     files.sort(reverse=True)
     oldest = time.time() - DAYS * 86400
     for at, (changed, name) in enumerate(files):

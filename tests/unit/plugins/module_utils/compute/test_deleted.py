@@ -69,6 +69,15 @@ def test_it_is_kept_for_a_time_and_of_so_many(case, monkeypatch):
     assert sorted(path.name for path in folder.iterdir()) == ["2.json", "3.json", case.uuid + ".json"]
 
 
+def test_a_directory_that_somebody_made_there_stays_and_stops_no_delete(case):
+    case.make()
+    (files(case) / "old").mkdir(mode=0o700, parents=True)
+    files(case).chmod(0o700)
+    os.utime(files(case) / "old", (1, 1))
+    case.instance().absent()
+    assert case.record is None and (files(case) / "old").is_dir()
+
+
 @pytest.mark.parametrize("nonsense", ["", "{", "[]", '{"name": 1}', '{"name": "a", "project_id": "b", "history": [1]}'])
 def test_a_damaged_one_is_a_fault_that_names_it_and_stops_nothing(case, nonsense):
     case.make()

@@ -1,0 +1,354 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Runs of create, update_disks, delete and delete_volume over hosts with volumes, one call to a host at a time. The conductor,
+the records and the steps on the hosts are the real ones; disks are headers of qcow2."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import os
+import struct
+
+import fake_libvirt
+from volume_case import House
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import update_disks
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.instance import Instance
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim, state_directory, whereabouts
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
+    build_results,
+    locate,
+    new_volumes,
+    quotas,
+    telling,
+    volume_quotas,
+    volumes,
+    what_to_create,
+)
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import plan as rounds
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.commit import commit
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
+from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
+from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
+from ansible_collections.berth.kvm.plugins.module_utils.model.volumes import volume_uuid
+from ansible_collections.berth.kvm.plugins.modules import rescan
+from ansible_collections.berth.kvm.plugins.modules import volume as volume_module
+
+INSTANCES = ("web1", "web2", "web3")
+
+
+def make_disk(planned, path, _base):
+    """A file that says its size, as the headers of qcow2 do."""
+    form = planned.format if planned.format == "qcow2" else "raw"
+    with open(path, "wb") as stream:
+        stream.write(header(planned.size or 1 << 20) if form == "qcow2" else b"raw")
+
+
+def header(size):
+    head = bytearray(112)
+    head[:8], head[24:32] = b"QFI\xfb" + struct.pack(">I", 3), struct.pack(">Q", size)
+    head[100:104] = struct.pack(">I", 104)
+    return bytes(head)
+
+
+def make_sites(make_host, wanted, monkeypatch, names=("kvm1", "kvm2")):
+    """{name: Site}, each with 60 GiB; growing a disk writes the header of its file."""
+
+    def collect(_connection, _settings, records, *_args, volumes=(), **_kwargs):
+        used = sum(record.resources.get("disk_gb", 0) for record in [*records, *volumes])
+        return {"host": "kvm", "uuid": fake_libvirt.HOST_UUID, "vcpus": 40, "memory_mb": 4096, "local_gb": 60,
+                "local_gb_used": used, "instances": [], "num_instances": 0, "pool": "berth",
+                "pools": {"berth": {"type": "dir"}}}  # fmt: skip
+
+    def resize_on(domain, path, size, _flags):
+        resize_file(path, size)
+        domain.resized[path] = size
+
+    monkeypatch.setattr(disk, "make", make_disk)
+    monkeypatch.setattr(facts, "collect", collect)
+    monkeypatch.setattr(update_disks, "run", lambda command, **_how: resize_file(command[-2], int(command[-1])))
+    monkeypatch.setattr(fake_libvirt.FakeDomain, "blockResize", resize_on)
+    monkeypatch.setattr(os, "fsync", lambda _fd: None)
+    uuids = {name: fake_libvirt.HOST_UUID.replace("11111111", str(at) * 8) for at, name in enumerate(names, 1)}
+    return {name: Site(make_host(name, uuid), wanted) for name, uuid in uuids.items()}
+
+
+def resize_file(path, size):
+    with open(path, "r+b") as stream:
+        stream.seek(24)
+        stream.write(struct.pack(">Q", size))
+
+
+class Site(House):
+    """A host as the playbooks meet it."""
+
+    about = [instance_uuid("default", name) for name in INSTANCES]
+
+    def __init__(self, host, wanted):
+        super().__init__(host, wanted)
+        state_directory.establish(host.store)
+        self.up, self.name = True, host.connection.getHostname()
+
+    def facts(self):
+        host = self.host
+        records, states = host.store.records(), {uuid: each for uuid, each in host.connection.domains.items()}
+        instances = [
+            {"foreign": False, "flavor": record.spec["flavor"], "group": None, "uuid": record.uuid, "name": record.name,
+             "project_id": "default", "vcpus": 1, "memory_mb": 64, "nics": [], "pool": record.spec.get("pool")}
+            | {key: getattr(record, key) for key in ("role", "phase", "vm_state", "task_state", "power_state")}
+            | {"generation": list(record.generation)}
+            for record in records
+        ]  # fmt: skip
+        known = {record.uuid for record in records}
+        instances += [
+            {"foreign": True, "uuid": uuid, "name": uuid, "managed": True, "power_state": "running"}
+            for uuid in states
+            if uuid not in known
+        ]
+        found = [facts._volume(each, "berth", records, states) for each in self.store.records()]
+        return {
+            "document": {"uuid": host.uuid, "instances": instances, "volumes": found, "host": self.name},
+            "notes": whereabouts.recall(host.store, self.about),
+        }
+
+    def claim(self, claims, withdraw=()):
+        claim.withdraw_all(self.host, withdraw)
+        return {"results": claim.claim_all(self.host, list(claims))}
+
+    def rescan(self, about=(), told=None):
+        notes = whereabouts.recall(self.host.store, about)
+        whereabouts.remember(self.host.store, told or {})
+        held = [rescan.summary(record) for record in self.host.store.records()]
+        parts = [
+            {"uuid": each.uuid, "project_id": each.project_id, "size_gb": each.resources.get("disk_gb", 0)}
+            for each in self.store.records()
+        ]
+        return {"host_uuid": self.host.uuid, "instances": held, "notes": notes, "volumes": parts}
+
+    def build(self, uuid, token, seed):
+        changed = Instance(self.host, uuid, timeout=1).made(token, seed)
+        return {"changed": changed, "instance": {"generation": list(self.host.store.read(uuid).generation)}}
+
+    def delete(self, uuid, after):
+        return {"changed": Instance(self.host, uuid, timeout=1).absent(after=after)}
+
+    def update(self, uuid, wanted):
+        return {"changed": update_disks.update_disks(Instance(self.host, uuid, timeout=1), [], wanted)}
+
+    def volume_task(self, **params):
+        asked = {"state": "absent", "token": None, "volume": None, "grows": False, **params}
+        return {"changed": volume_module.act(self.host, asked, False), "uuid": params["uuid"]}
+
+
+def call(site, method, *args, **more):
+    """The host's answer as the controller sees it."""
+    if not site.up:
+        return {"reason": "UNREACHABLE"}
+    try:
+        return copy.deepcopy(getattr(site, method)(*copy.deepcopy(args), **copy.deepcopy(more)))
+    except BerthError as error:
+        return {"error": error.to_dict(), "reason": str(error)}
+
+
+class Fleet:
+    """``defined``: volume -> GiB, as berth_volumes_defined; ``quota`` of the project. A run is a generator that stops after each
+    call to a host, and returns its error or whether it changed anything."""
+
+    def __init__(self, sites, wanted, defined, quota=None):
+        self.sites, self.wanted, self.defined = sites, wanted, defined
+        self.quotas = {"default": quota} if quota else {}
+        self.numbers = itertools.count(1)
+        self.lost = ()
+
+    def read(self):
+        reports = {}
+        for name, site in self.sites.items():
+            reports[name] = call(site, "facts")
+            yield
+        return read_fleet({name: report if "document" in report else {"reason": report["reason"]}
+                           for name, report in reports.items()}, dict)  # fmt: skip
+
+    def new_token(self):
+        return "t%031d" % next(self.numbers)
+
+    def entries(self, names):
+        return [{"name": name, "size_gb": self.defined[name], "delete_on_termination": False} for name in names]
+
+    def create(self, name, names=(), prefer=None, goes=()):
+        spec, seed = self.wanted(name)
+        spec["pool"] = "berth"
+        spec["volumes"] = [
+            {**entry, "delete_on_termination": entry["name"] in goes, "slot": slot}
+            for slot, entry in enumerate(self.entries(names))
+        ]
+        seen = yield from self.read()
+        instances = what_to_create.sort_out({name: spec}, seen, self.lost, strict=True)
+        volumes.settle(instances, seen, self.lost)
+        quotas.before_placement(instances, seen, self.quotas)
+        instance = instances[name]
+        if "state" not in instance:
+            self._place(instance, seen, prefer or list(self.sites))
+        hosts = {each: {"uuid": uuid} for each, uuid in seen.uuids().items()}
+        hosts.update({each: {"reason": reason} for each, reason in seen.verdicts.items()})
+        plan = rounds.new_plan("r%d" % next(self.numbers), instances, hosts, 3, telling.whereabouts(seen))
+        rounds.prepare_round(plan, self.new_token)
+        yield from self._carry_out(plan, seed)
+        if instance["state"] == rounds.FAILED:
+            return "%(code)s: %(message)s" % instance["error"]
+        return bool(instance.get("changed"))
+
+    @staticmethod
+    def _place(instance, seen, prefer):
+        asked = (instance["spec"].get("requested_destination") or {}).get("host")
+        able = [host for host in prefer if host in seen.documents and asked in (None, host)]
+        if not able:
+            instance.update(state=rounds.FAILED, error={"code": "NoValidHost", "message": ""})
+            return
+        others = [{"host": host, "host_uuid": seen.documents[host]["uuid"]} for host in able]
+        instance.update(state=rounds.CLAIMING, host=able[0], host_uuid=others[0]["host_uuid"], alternates=others[1:])
+
+    def _carry_out(self, plan, seed):
+        for _round in range(rounds.MAX_ROUNDS):
+            if plan["claims"]:
+                claims, scans = {}, {}
+                for name in sorted(set(plan["claims"]) | set(plan["withdraw"])):
+                    args = plan["claims"].get(name, ()), plan["withdraw"].get(name, ())
+                    claims[name] = call(self.sites[name], "claim", *args)
+                    yield
+                for name in plan["reachable"]:
+                    scans[name] = call(self.sites[name], "rescan", plan["rescan"]["about"], plan["rescan"]["told"])
+                    yield
+                commit(plan, claims, scans, self.lost, quotas.after_the_claims(self.quotas) if self.quotas else None)
+            built = {}
+            for name in plan["build"]:
+                entry = plan["instances"][name]
+                built[name] = call(self.sites[entry["host"]], "build", entry["uuid"], entry.get("token"), seed)
+                if "error" in built[name]:
+                    built[name].pop("reason")
+                yield
+            build_results.settle(plan, built)
+            rounds.prepare_round(plan, self.new_token)
+        for name, entries in plan["withdraw"].items():
+            call(self.sites[name], "claim", (), entries)
+            yield
+        for name in plan["reachable"] if plan["tell"] else ():
+            call(self.sites[name], "rescan", (), plan["tell"])
+            yield
+
+    def update(self, name, names):
+        seen = yield from self.read()
+        uuid = self.wanted(name)[0]["uuid"]
+        try:
+            task = self._to_update(seen, name, uuid, names)
+        except BerthError as error:
+            return "%s: %s" % (error.code, error)
+        over = volume_quotas.before_the_claims({name: task}, seen, self.quotas)
+        if over:
+            return str(over[name])
+        error = yield from self._make_volumes(name, task)
+        if error:
+            return error
+        reply = call(self.sites[task["hosts"][-1]], "update", uuid, task["volumes"])
+        yield
+        return reply["changed"] if "changed" in reply else said(reply)
+
+    def _to_update(self, seen, name, uuid, names):
+        hosts = locate.locate(seen, name, uuid, self.lost)
+        if not hosts:
+            raise BerthError("no instance %s" % name)
+        wanted = [{**entry, "uuid": volume_uuid("default", entry["name"])} for entry in self.entries(names)]
+        new = volumes.to_have(seen, name, uuid, hosts[-1], wanted, self.lost)
+        grown = [(entry, volumes.grows_from(seen, entry)) for entry in wanted]
+        parts = ("uuid", "name", "size_gb")
+        return {
+            "hosts": hosts,
+            "project": "default",
+            "volumes": self.entries(names),
+            "new_volumes": [
+                {**{part: entry[part] for part in parts}, "pool": "berth", "image": None, "instance": uuid}
+                for entry in wanted
+                if entry["uuid"] in new
+            ],
+            "grown_volumes": [
+                {**{part: entry[part] for part in parts}, "from_gb": has, "instance": uuid}
+                for entry, has in grown
+                if has is not None
+            ],
+        }
+
+    def _make_volumes(self, name, task):
+        """What action make_volumes does; its own tests hold it to the same order."""
+        makings = new_volumes.to_make({name: task}, self.new_token)
+        for making in makings:
+            yield from self._ask(making, "claimed")
+            making.is_claimed = not making.error
+        claimed = [making for making in makings if making.is_claimed]
+        if claimed:
+            scans = {}
+            for host, site in self.sites.items():
+                if host not in self.lost:
+                    scans[host] = call(site, "rescan")
+                    yield
+            silent = {host: scan["reason"] for host, scan in scans.items() if "host_uuid" not in scan}
+            new_volumes.decide(claimed, scans, silent, self.lost)
+            answered = [scan for scan in scans.values() if "host_uuid" in scan]
+            over = volume_quotas.after_the_claims({name: task}, claimed, answered, self.quotas)
+            refused = {**new_volumes.failures(makings), **{each: str(error) for each, error in over.items()}}
+            for making in claimed:
+                making.error = making.error or refused.get(making.name)
+                yield from self._ask(making, "absent" if making.error else "present")
+        return new_volumes.failures(makings).get(name)
+
+    def _ask(self, making, state):
+        params = making.arguments(state)
+        if "volume" in params:
+            params["volume"] = {"pool": None, "image": None, **params["volume"]}
+        reply = call(self.sites[making.host], "volume_task", **params)
+        yield
+        if "changed" not in reply and not making.error:
+            making.error = said(reply)
+
+    def delete(self, name):
+        seen = yield from self.read()
+        uuid = self.wanted(name)[0]["uuid"]
+        try:
+            hosts = locate.locate_to_delete(seen, name, uuid, self.lost)
+        except BerthError as error:
+            return "%s: %s" % (error.code, error)
+        for host in hosts:
+            reply = call(self.sites[host], "delete", uuid, list(seen.notes_on(uuid).latest))
+            yield
+            if "changed" not in reply:
+                return said(reply)
+        return bool(hosts)
+
+    def delete_volume(self, name):
+        seen = yield from self.read()
+        uuid = volume_uuid("default", name)
+        try:
+            host = volumes.to_delete(seen, name, uuid, self.defined, self.lost)
+        except BerthError as error:
+            return "%s: %s" % (error.code, error)
+        if host is None:
+            return False
+        reply = call(self.sites[host], "volume_task", uuid=uuid)
+        yield
+        return reply["changed"] if "changed" in reply else said(reply)
+
+
+def said(reply):
+    error = reply.get("error") or {"code": "HostUnreachable", "message": reply.get("reason")}
+    return "%(code)s: %(message)s" % error
+
+
+def run(generator):
+    """Run to the end; what it returned."""
+    while True:
+        try:
+            next(generator)
+        except StopIteration as end:
+            return end.value
