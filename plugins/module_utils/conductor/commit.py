@@ -132,8 +132,8 @@ def _commit_claim(plan: Plan, instance: Instance, reply: Claimed, after: AfterCl
     host, uuid, name = host_of(instance), instance["uuid"], instance["name"]
     result = next((entry for entry in reply.get("results", ()) if entry.get("uuid") == uuid), None)
     if result is None and reply.get("error"):
-        error = reply["error"]
-        attempt_failed(plan, instance, error["code"], said_by(error, "the claim was refused"), retryable=True)
+        refused = reply["error"]
+        attempt_failed(plan, instance, refused["code"], said_by(refused, "the claim was refused"), retryable=True)
     elif result is None:
         attempt_failed(plan, instance, "HostUnreachable", _why(reply, "did not answer the claim"), retryable=True)
     elif not result.get("claimed"):
