@@ -95,7 +95,7 @@ class Site(House):
 
     def facts(self):
         host = self.host
-        records, states = host.store.records(), {uuid: each for uuid, each in host.connection.domains.items()}
+        records, states = host.store.records(), dict(host.connection.domains)
         instances = [
             {"foreign": False, "flavor": record.spec["flavor"], "group": None, "uuid": record.uuid, "name": record.name,
              "project_id": "default", "vcpus": 1, "memory_mb": 64, "nics": [], "pool": record.spec.get("pool")}
