@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Any, Collection, Iterable, List, Mapping, Tuple
 
 from ..model import copy_hints, hints, state_hints
+from ..model.counting import are_plausible, miscounted
 from ..model.errors import BerthError
-from ..model.lifecycle import CLAIM, MOVING, OWN
+from ..model.lifecycle import ACTIVE, CLAIM, MOVING, OWN, SETTING_ASIDE
 from . import notes, silence, unconfirmed
 from .errors import DomainWithoutRecord, DuplicateInstance, InstanceMoving, InstanceUnknown, RecordOutdated
 from .fleet import Fleet, Place, Stray
@@ -44,13 +45,18 @@ def check_latest(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[str]
     owners = [place for place in fleet.places.get(uuid, ()) if place["role"] == OWN]
     here, noted, answers = generation_of(owners), fleet.notes_on(uuid), fleet.answers(lost_hosts)
     later = notes.later_lost(here, noted, answers) if owners else None
-    if later:
-        raise RecordOutdated(
-            "%s has a record of %s of generation %d.%d, and %s, which is given up as lost, has or may have %d.%d"
-            % (owners[0]["host"], name, *here, later.host, *later.generation),
-            hint=state_hints.make_latest(name, owners[0]["host"], sorted(lost_hosts)),
-            host=owners[0]["host"],
-        )
+    if not later or owners[0]["phase"] == SETTING_ASIDE:  # that one starts only by keep_one
+        return
+    if not are_plausible(*later.generation):
+        raise miscounted(name, [answers.names[uuid] for uuid in noted.miscounted if uuid in answers.names])
+    host, at_rest = owners[0]["host"], owners[0]["phase"] == ACTIVE
+    hint = state_hints.make_latest if at_rest else state_hints.delete_older
+    raise RecordOutdated(
+        "%s has a record of %s of generation %d.%d, and %s, which is given up as lost, has or may have %d.%d"
+        % (host, name, *here, later.host, *later.generation),
+        hint=hint(name, host, sorted(lost_hosts)),
+        host=host,
+    )
 
 
 def locate_to_delete(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[str] = ()) -> List[str]:

@@ -242,10 +242,10 @@ class Fleet:
             self.inventory[name].runs = True
         self.check()
 
-    def delete(self):
+    def delete(self, lost=()):
         """The playbook of that name; the hosts that it was deleted on."""
         seen = self.read()
-        hosts = locate.locate_to_delete(seen, "web1", WEB)
+        hosts = locate.locate_to_delete(seen, "web1", WEB, lost)
         for name in hosts:
             self.inventory[name].delete(seen.notes_on(WEB).latest)
         return hosts
