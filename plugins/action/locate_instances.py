@@ -38,6 +38,7 @@ from ..plugin_utils.inventory_differences import InventoryDifferences, by_hand
 from ..plugin_utils.inventory_variables import is_true, kvm_hosts, lost_hosts, variables, who_locked
 from ..plugin_utils.screen import say
 from ..plugin_utils.selection import check_explicit, in_inventory, known_hosts, not_found, selected, warn_of_lost
+from ..plugin_utils.telling_owners import tell_latest
 from ..plugin_utils.wanted_disks import wanted_disks
 
 FIND = {
@@ -135,17 +136,17 @@ class ActionModule(ControllerAction):
         hosts, noted = FIND.get(method, locate)(fleet, name, uuid, lost_hosts(run_variables)), fleet.notes_on(uuid)
         known, answers = noted.known, fleet.answers(lost_hosts(run_variables))
         if method == "recover_record":
-            return {"hosts": hosts, "after": self._take_back(run, uuid, hosts, latest_with_lost(noted, answers))}
+            return {"hosts": hosts, "after": self._take_back(run, name, uuid, hosts, latest_with_lost(noted, answers))}
         given_up = known is not None and not answers.counts(known)
         owner = known.host_uuid if known else None
         hosts = fleet.failed_on(uuid) + hosts
         return {"hosts": hosts, "after": list(noted.latest), "owner": owner, "given_up": given_up}
 
-    def _take_back(self, run, uuid, hosts, latest):
+    def _take_back(self, run, name, uuid, hosts, latest):
         """The generation after which the record begins; a host that was lost and is back must not count as the owner."""
         if hosts and not self._task.check_mode:
             told = will_own(run.fleet, uuid, hosts[0], latest[0], acting.RUN)
-            ask(self, run.task_vars, list(run.fleet.documents), "rescan", {"told": told})
+            tell_latest(self, run.task_vars, run.fleet, name, told)
         return list(latest)
 
     def _keep_one(self, run, name, uuid):

@@ -57,7 +57,8 @@ def answer(directory, name, given, check_mode):
     if name == "host_facts":
         if os.path.exists(os.path.join(directory, MET)) or has_looked(directory):
             reply = load(directory, "after.json")
-        return {part: value for part, value in reply.items() if part == "ansible_facts" or given.get(part)}
+        asked = {**given, "ansible_facts": True, "notes": given.get("about")}
+        return {part: value for part, value in reply.items() if asked.get(part)}
     if name == "instance":
         return of_instance(reply, given)
     if name == "build_instances":

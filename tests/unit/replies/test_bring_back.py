@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 
 import fake_fleet
+import good
 import pytest
 
 NAME = "at-rest-h1"
@@ -96,3 +97,25 @@ def test_all_hosts_are_told_which_copy_stays_before_the_other_is_stopped_and_nob
     assert list(told[0]["hosts"].values()) == ["h1"]
     for host in ("h1", "h2"):
         assert modules[host].index("rescan") < modules[host].index("instance_copy"), modules
+
+
+@pytest.mark.parametrize("refuses", [False, True], ids=["all take it", "one does not"])
+def test_no_record_becomes_the_latest_before_every_host_has_taken_that(tmp_path, refuses):
+    """The host that does not know it would take the lost host, once that is back, for the owner."""
+
+    def made(host):
+        found = fake_fleet.replies(host)
+        uuid = next(each["uuid"] for each in fake_fleet.at_rest_on("h1") if each["name"] == NAME)
+        lost = {"host": "h3", "host_uuid": good.UUIDS["h3"], "generation": [7, 1]}
+        note = {"known": lost, "planned": [], "after": 0, "gone": None, "left": None}
+        found["host_facts"] = {**found["host_facts"], "notes": {uuid: note}}
+        if refuses and host == "h2":
+            found["rescan"] = {"failed": True, "msg": "StateNotWritten: no room on h2", "instances": []}
+        return found
+
+    command = ["recover_record", "--limit", NAME, "-e", "berth_lost_hosts=h3"]
+    done = fake_fleet.play(tmp_path, command, change=h3_is_down, replies=made)
+    asked = {host: [json.loads(line) for line in lines] for host, lines in done["asked"].items()}
+    assert [each["arguments"]["told"]["after"] for each in asked["h2"] if each["module"] == "rescan"], done["said"]
+    assert [each["module"] for each in asked["h1"]].count("instance") == (0 if refuses else 1), done["said"][-3000:]
+    assert not refuses or (done["rc"] and "h2 did not take" in " ".join(done["said"].split())), done["said"][-3000:]
