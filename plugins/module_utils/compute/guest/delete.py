@@ -13,7 +13,7 @@ from ...model.lifecycle import DELETING, OWN
 from .. import paths
 from ..disk import disk, disk_chain, volume
 from ..record import journal
-from . import definition, gate, instance_pools
+from . import definition, domain, gate, instance_pools
 from .converged import is_made
 
 
@@ -26,6 +26,8 @@ def check_pool(host, record):
 def delete(instance, record, spec=None):
     """Delete the instance. ``spec`` says what happens to the volumes; by default those of a guest never made stay."""
     if record.phase != DELETING:
+        if domain.is_active(instance.host.connection, instance.uuid):
+            volume.mark_used(instance.store, record)  # a record that says that it never ran is an old one
         instance.observe("delete begin")
         spec = spec or (record.spec if is_made(record) else volumes.kept(record.spec))
         deleting = journal.noted(record, "delete").replace(phase=DELETING, task_state="deleting", spec=spec)

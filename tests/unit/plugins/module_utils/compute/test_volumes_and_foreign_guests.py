@@ -82,17 +82,29 @@ def test_an_image_below_a_disk_of_a_foreign_guest_that_is_off_is_not_unused(hous
     assert [os.path.basename(path) for path in unused_images.remove(house.host)] == ["2" * 64]
 
 
-def test_records_from_the_middle_of_its_build_remove_no_volume_under_a_guest_that_runs(house):
+def records_of_its_build(house):
+    """A guest that runs, and the records from before, as of a host that was restored. Return what is in its volume."""
     web = house.guest()
     web.claim(named(new=True))
     claimed = web.record
     with pytest.raises(Killed):
         web.go_on(killed_at="build seed")
-    building = house.volume()
+    half, building = web.record, house.volume()
     web.go_on()
-    before = house.file().read_bytes()
-    for record, store in ((claimed, house.host.store), (building, house.store)):
-        plant(store, record)
+    plant(house.store, building)
+    return web, claimed, half, house.file().read_bytes()
+
+
+def test_records_from_the_middle_of_its_build_remove_no_volume_under_a_guest_that_runs(house):
+    web, claimed, _half, before = records_of_its_build(house)
+    plant(house.host.store, claimed)
     with pytest.raises(errors.GuestRunsAlready):
         web.go_on()
     assert house.file().read_bytes() == before
+
+
+def test_a_delete_by_records_from_the_middle_of_its_build_keeps_the_volume_of_a_guest_that_runs(house):
+    web, _claimed, half, before = records_of_its_build(house)
+    plant(house.host.store, half)
+    web.delete()
+    assert house.file().read_bytes() == before and house.has() == (ACTIVE, None, True)

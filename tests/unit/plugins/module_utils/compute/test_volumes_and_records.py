@@ -231,7 +231,7 @@ def test_a_record_from_when_the_volume_was_made_lets_no_data_go(house, role, pha
     web.make(named(new=True))
     plant(house.store, house.volume().replace(role=role, phase=phase))
     web.delete()
-    assert house.has() == (phase, None, True)
+    assert house.has() == (ACTIVE, None, True)
 
 
 def test_a_record_from_when_the_instance_was_made_lets_no_data_go_when_the_build_fails_then(house, monkeypatch):
