@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Collection, Iterable, List, Mapping, Tuple
 
-from ..model import copy_hints, hints, state_hints
+from ..model import copy_hints, fleet_hints, hints, state_hints
 from ..model.counting import are_plausible, miscounted
 from ..model.errors import BerthError
 from ..model.lifecycle import ACTIVE, CLAIM, MOVING, OWN, SETTING_ASIDE
@@ -50,7 +50,7 @@ def check_latest(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[str]
     if not are_plausible(*later.generation):
         raise miscounted(name, [answers.names[uuid] for uuid in noted.miscounted if uuid in answers.names])
     host, at_rest = owners[0]["host"], owners[0]["phase"] == ACTIVE
-    hint = state_hints.make_latest if at_rest else state_hints.delete_older
+    hint = state_hints.make_latest if at_rest else fleet_hints.delete_older
     raise RecordOutdated(
         "%s has a record of %s of generation %d.%d, and %s, which is given up as lost, has or may have %d.%d"
         % (host, name, *here, later.host, *later.generation),

@@ -183,3 +183,14 @@ def forget_failed_builds(host: str) -> str:
         "berth.kvm.prepare_hosts --limit %s -e kvm_host_forget_failed_builds=true. Otherwise each failure counts half "
         "as much after each hour, and the next build that succeeds there clears them" % (host, host)
     )
+
+
+def delete_older(name: str, host: str, lost: Sequence[str]) -> str:
+    """As state_hints.make_latest, but the record that answers is not at rest: it was never built to its end, or is being deleted."""
+    lost_hosts = ",".join(lost)
+    return (
+        "What %s has of it was never built to its end, or is being deleted. If %s can never come back and its copy of %s is "
+        "lost, run berth.kvm.delete --limit %s -e berth_lost_hosts=%s, which removes that, then berth.kvm.create --limit %s "
+        "-e berth_lost_hosts=%s, which makes it anew"
+        % (host, " or ".join(lost), name, name, lost_hosts, name, lost_hosts)
+    )

@@ -138,17 +138,6 @@ def make_latest(name: str, host: str, lost: Sequence[str]) -> str:
     )
 
 
-def delete_older(name: str, host: str, lost: Sequence[str]) -> str:
-    """As ``make_latest``, but the one that answers was never built to its end, or is being deleted."""
-    lost_hosts = ",".join(lost)
-    return (
-        "What %s has of it was never built to its end, or is being deleted. If %s can never come back and its copy of %s is "
-        "lost, run berth.kvm.delete --limit %s -e berth_lost_hosts=%s, which removes that, then berth.kvm.create --limit %s "
-        "-e berth_lost_hosts=%s, which makes it anew"
-        % (host, " or ".join(lost), name, name, lost_hosts, name, lost_hosts)
-    )
-
-
 def undefine_copies(uuid: str, hosts: Sequence[str], owned: bool) -> str:
     """``hosts`` run guests of an instance without a record, as after a manual migration; ``owned``: another has one."""
     where = " and on ".join(hosts) if owned else "each of %s but the one whose copy is right" % " and ".join(hosts)
