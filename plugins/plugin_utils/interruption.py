@@ -33,8 +33,7 @@ def announce() -> None:
 def _tell(ansible: Callable[[int, Any], Any], controller: int, number: int, frame: Any) -> None:
     """The processes that run tasks inherit this until they have handlers of their own: they say nothing."""
     if os.getpid() == controller:
-        with contextlib.suppress(
-            RuntimeError, OSError
-        ):  # it came while a line was being written, or the terminal is gone
+        # It came while a line was being written, or the terminal is gone.
+        with contextlib.suppress(RuntimeError, OSError):
             warn("The run was interrupted. %s" % fleet_hints.run_again_after_interruption())
     ansible(number, frame)
