@@ -122,6 +122,7 @@ def test_only_the_owner_of_the_disks_deletes_them(shared):
     assert left(shared.lab) == {}
 
 
+@pytest.mark.slow
 def test_a_volume_goes_along_to_every_host_that_shares_its_storage(shared, image, inventory):
     """What the guest wrote on it is there after a cold migration and a revert, and stays under the guest of a live migration."""
     defined = {"berth_volumes_defined": {"data": {"size_gb": 1}}}

@@ -89,6 +89,7 @@ def test_revert_goes_back_to_the_old_flavor_and_leaves_nothing(mover):
     assert case.look(destination)["files"] == []
 
 
+@pytest.mark.slow
 def test_resize_on_the_same_host_both_ways(mover):
     """R04: no second copy of the disk."""
     case, source = mover
