@@ -37,6 +37,7 @@ from ..plugin_utils.controller import ControllerAction, controller_fact
 from ..plugin_utils.inventory_differences import InventoryDifferences, by_hand
 from ..plugin_utils.inventory_variables import is_true, kvm_hosts, lost_hosts, variables, who_locked
 from ..plugin_utils.screen import say
+from ..plugin_utils.second_look import after_second_look
 from ..plugin_utils.selection import check_explicit, in_inventory, known_hosts, not_found, selected, warn_of_lost
 from ..plugin_utils.telling_owners import tell_latest
 from ..plugin_utils.wanted_disks import wanted_disks
@@ -113,7 +114,8 @@ class ActionModule(ControllerAction):
             "errors": errors,
         }
         if args["again"]:
-            located = _both(controller_fact(task_vars, "berth_located"), located)
+            first = controller_fact(task_vars, "berth_located")
+            located = {**after_second_look(first, located, names), "names": first["names"]}
         return {"ansible_facts": {"berth_located": located}, "verdicts": fleet.verdicts}
 
     def _task_of(self, run, name, values):
@@ -164,19 +166,6 @@ class ActionModule(ControllerAction):
             told = will_own(fleet, uuid, stays, choice.above[0], acting.RUN)
             ask(self, run.task_vars, list(fleet.documents), "rescan", {"told": told})
         return {**dataclasses.asdict(choice), "hosts": [stays] if choice.comes_back else choice.others}
-
-
-def _both(first, second):
-    """What the run found, after its second look for some of the instances."""
-    again = set(second["names"])
-
-    def part(name):
-        old, new = first[name], second[name]
-        if isinstance(old, dict):
-            return {**{key: value for key, value in old.items() if key not in again}, **new}
-        return [each for each in old if each not in again] + new
-
-    return {**{name: part(name) for name in second}, "names": first["names"], "left_out": second["left_out"]}
 
 
 def _check_found(run, name, task):

@@ -38,13 +38,12 @@ from ..plugin_utils.inventory_differences import InventoryDifferences, owner
 from ..plugin_utils.inventory_variables import kvm_hosts, lost_hosts, raw_vars, variables, who_locked
 from ..plugin_utils.plain import plain
 from ..plugin_utils.screen import say, verbosity
+from ..plugin_utils.second_look import after_second_look
 from ..plugin_utils.selection import InstanceNotFound, check_explicit, known_hosts, not_found, selected, warn_of_lost
 from ..plugin_utils.telling_owners import tell_owners
 from ..plugin_utils.whose_variables import Catalogs
 
 KINDS = {"resize": migration.RESIZE, "cold_migrate": migration.COLD, "live_migrate": migration.LIVE, "migrate": None}
-# What a plan says of each instance.
-PARTS = ("moves", "errors", "differs")
 # What a delete meets if the move that it was to end has ended: the instance is at rest, or gone.
 ENDED = (MigrationEnded.__name__, InstanceNotFound.__name__)
 MIGRATION = OneOf("auto", "cold", "live")
@@ -130,7 +129,7 @@ class ActionModule(ControllerAction):
         left = {name: _as_left(action, move, fleet.places.get(move["uuid"], ())) for name, move in moves.items()}
         facts["differs"] = {name: inventory.all_differences(name, places) for name, places in left.items()}
         if args["again"]:
-            facts = _both(first, facts, names)
+            facts = after_second_look(first, facts, names)
         return {"ansible_facts": {"berth_moves": facts}, "_ansible_verbose_override": True}
 
     def _tell_who_takes_back(self, task_vars, fleet, moves):
@@ -319,16 +318,3 @@ def _only_once(moves, errors):
         move["again"] = True
         if move["settles"]:
             errors[name] = moving.busy(moves.pop(name)).to_dict()
-
-
-def _both(first, second, names):
-    """The run's plan after the second reading: the instances of ``names`` are planned again, the others keep their
-    plan."""
-    kept = {part: {name: first[part][name] for name in first[part] if name not in names} for part in PARTS}
-    return {
-        "left_out": second["left_out"],
-        "settle": [name for name in first["settle"] if name not in names],
-        "act": [name for name in first["act"] if name not in names] + second["act"],
-        "ended": [name for name in first["ended"] if name not in names] + second["ended"],
-        **{part: {**kept[part], **second[part]} for part in PARTS},
-    }

@@ -10,7 +10,7 @@ import dataclasses
 from ..module_utils.conductor.errors import HostInUse, HostNotCleaned
 from ..module_utils.conductor.telling import remembered_by
 from ..module_utils.model import fleet_hints, hints
-from .asking import answers, ask
+from .asking import answers, ask, refusals
 
 MOST_AT_ONCE = 5000  # instances: a reply has a limit
 
@@ -42,8 +42,10 @@ def pass_on(action, task_vars, fleet, host):
 
     def asked(hosts, module, arguments):
         replies = answers(ask(action, task_vars, hosts, module, arguments))
-        for name, reply in replies.items():
-            _check_passed_on(host, name, reply)
+        for name, why, hint in refusals(replies):
+            what = "say" if name == host else "take"
+            message = "%s was not cleaned, since %s did not %s what it remembers of instances: %s"
+            raise HostNotCleaned(message % (host, name, what, why), hint=hint)
         return replies
 
     heard_of = asked([host], "host_facts", {"heard_of": True})[host].get("heard_of", ())
@@ -53,15 +55,6 @@ def pass_on(action, task_vars, fleet, host):
         about = {"about": rest[start : start + MOST_AT_ONCE]}
         notes = {uuids[name]: reply["notes"] for name, reply in asked([host, *others], "host_facts", about).items()}
         asked(others, "rescan", {"told": remembered_by(dataclasses.replace(fleet, notes=notes), host)})
-
-
-def _check_passed_on(host, name, reply):
-    error = reply.get("error") or {}
-    why = reply.get("reason") or error.get("message")
-    if why:
-        what = "say" if name == host else "take"
-        message = "%s was not cleaned, since %s did not %s what it remembers of instances: %s"
-        raise HostNotCleaned(message % (host, name, what, why), hint=error.get("hint") or hints.run_again())
 
 
 def _done(action, task_vars, host, module, arguments):

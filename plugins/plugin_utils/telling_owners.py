@@ -11,10 +11,9 @@ from typing import Any, Dict, Iterable
 from ..module_utils.conductor.errors import HostUnknown
 from ..module_utils.conductor.fleet import Fleet
 from ..module_utils.conductor.telling import lacking
-from ..module_utils.model import hints
 from ..module_utils.model.messages import Document
 from .answers_of_hosts import replies
-from .asking import answers, ask
+from .asking import answers, ask, refusals
 
 
 def tell_owners(action: Any, task_vars: Dict[str, Any], told: Document, hosts: Iterable[str]) -> None:
@@ -29,11 +28,10 @@ def tell_latest(action: Any, task_vars: Dict[str, Any], fleet: Fleet, name: str,
     """Tell all hosts which record of ``name`` becomes the latest. Raise HostUnknown if one does not take it: it would take a
     lost host that is back for the owner."""
     unprepared = fleet.unprepared()
-    for host, reply in answers(ask(action, task_vars, list(fleet.documents), "rescan", {"told": told})).items():
-        error = reply.get("error") or {}
-        why = reply.get("reason") or error.get("message")
-        if why and host not in unprepared:
+    taken = answers(ask(action, task_vars, list(fleet.documents), "rescan", {"told": told}))
+    for host, why, hint in refusals(taken):
+        if host not in unprepared:
             raise HostUnknown(
                 "the record of %s is left as it is: %s did not take that it becomes the latest: %s" % (name, host, why),
-                hint=error.get("hint") or hints.run_again(),
+                hint=hint,
             )

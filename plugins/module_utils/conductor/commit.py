@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Collection, Dict, List, Mapping, Optional, Set, Tuple, TypedDict, Union
+from typing import Collection, Dict, List, Mapping, Optional, Set, Tuple, TypedDict
 
 from ..model import address_clash, hints
 from ..model.errors import BerthError, InstanceExists
@@ -122,7 +122,7 @@ def commit(
     plan["build"] = [name for name, instance in plan["instances"].items() if instance["state"] in (BUILDING, EXISTING)]
 
 
-def _why(reply: Union[Scan, Claimed], silent: str) -> str:
+def _why(reply: Scan, silent: str) -> str:
     """Why a host gave no answer; ``silent`` if its reply gives no reason."""
     error = reply.get("error")
     return "%s: %s" % (error["code"], said_by(error, silent)) if error else reply.get("reason", silent)
@@ -135,7 +135,9 @@ def _commit_claim(plan: Plan, instance: Instance, reply: Claimed, after: AfterCl
         refused = reply["error"]
         attempt_failed(plan, instance, refused["code"], said_by(refused, "the claim was refused"), retryable=True)
     elif result is None:
-        attempt_failed(plan, instance, "HostUnreachable", _why(reply, "did not answer the claim"), retryable=True)
+        attempt_failed(
+            plan, instance, "HostUnreachable", reply.get("reason", "did not answer the claim"), retryable=True
+        )
     elif not result.get("claimed"):
         error = result.get("error") or {}
         code, message = error.get("code", "ClaimFailed"), said_by(error, "the claim was refused")

@@ -210,16 +210,20 @@ def made_by(plan: Note) -> Generation:
     return min(plan.generation[0] + 1, MOST - 1), 0
 
 
+def given_up(notes: Notes, answers: Answers) -> List[Note]:
+    """The plans on hosts that were given up as lost: what they may have made, nobody has heard of."""
+    return [plan for plan in notes.planned if not answers.counts(plan)]
+
+
 def latest_with_lost(notes: Notes, answers: Answers) -> Generation:
-    """Also after what a plan may have made on a host that was given up as lost, which nobody has heard of."""
-    lost = (made_by(plan) for plan in notes.planned if not answers.counts(plan))
-    return max(notes.latest, *lost, NEVER)
+    """Also after what the plans that were given up may have made."""
+    return max([notes.latest, *map(made_by, given_up(notes, answers))])
 
 
 def later_lost(generation: Generation, notes: Notes, answers: Answers) -> Optional[Note]:
     """The record of a host that was given up as lost that is, or may be, later than this one."""
     owner = [notes.known] if notes.known and not answers.counts(notes.known) else []
-    plans = [plan for plan in notes.planned if not answers.counts(plan) and plan.generation[0] >= generation[0]]
+    plans = [plan for plan in given_up(notes, answers) if plan.generation[0] >= generation[0]]
     found = [*owner, *(dataclasses.replace(plan, generation=made_by(plan)) for plan in plans)]
     last = max(found, key=lambda note: note.generation, default=None)
     return last if last and last.generation > generation else None

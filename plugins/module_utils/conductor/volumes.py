@@ -191,7 +191,7 @@ def the_only(
         check_none_silent(volume, fleet.verdicts, lost_hosts)
         return None
     host, reported = on_hosts[0]
-    if is_unused(reported) or reported["phase"] == CLAIMED:
+    if _is_begun(reported):
         check_none_silent(volume, fleet.verdicts, lost_hosts)
     if reported["instance"] and not _is_of(reported, uuid):
         raise _held(reported, name)

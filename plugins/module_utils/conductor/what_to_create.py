@@ -15,7 +15,7 @@ from ..model.messages import Document
 from . import drift, unconfirmed
 from .fleet import Fleet, Place
 from .locate import check_latest, check_no_stray, check_none_silent, generation_of, holders
-from .notes import Notes, latest_with_lost
+from .notes import Notes, given_up, latest_with_lost
 from .plan import CLAIMING, EXISTING, UNCONFIRMED, Instance, fail
 
 
@@ -67,10 +67,9 @@ def _find(instance: Instance, fleet: Fleet, lost_hosts: Collection[str], strict:
     else:
         _check_countable(instance, fleet, noted, places.values())
     answers = fleet.answers(lost_hosts)
-    given_up = [plan for plan in noted.planned if not answers.counts(plan)]
     instance["generation"] = list(max(generation_of(places.values()), latest_with_lost(noted, answers)))
     instance["outlived"] = [
-        {"uuid": instance["uuid"], "host_uuid": plan.host_uuid, "run": plan.run} for plan in given_up
+        {"uuid": instance["uuid"], "host_uuid": plan.host_uuid, "run": plan.run} for plan in given_up(noted, answers)
     ]
     hosts = claims + owners
     if not hosts:

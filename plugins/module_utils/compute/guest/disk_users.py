@@ -6,6 +6,7 @@ not make."""
 
 from __future__ import annotations
 
+import functools
 import os
 from typing import NamedTuple
 from xml.etree import ElementTree
@@ -47,6 +48,7 @@ def _users(connection):
 def _read(connection):
     """Return {uuid: (name, {file: the disk, as the definition names it, that it is or is below})}."""
     library, users = require_libvirt(), {}
+    chain = functools.lru_cache(None)(layers.chain)  # both definitions name most disks
     for uuid, (domain, power_state) in states(connection).items():
         flags = (library.VIR_DOMAIN_XML_INACTIVE,) if power_state in INACTIVE else (0, library.VIR_DOMAIN_XML_INACTIVE)
         try:
@@ -58,15 +60,15 @@ def _read(connection):
         used = {}
         for disk in (each for root in roots for each in root.iterfind("devices/disk")):
             files = [source.get("file") for source in disk.iterfind(".//source") if source.get("file")]
-            used.update({os.path.realpath(path): files[0] for path in (*files, *_below(disk))})
+            used.update({os.path.realpath(path): files[0] for path in (*files, *_below(disk, chain))})
         users[uuid] = (roots[0].findtext("title") or domain.name(), used)
     return users
 
 
-def _below(disk):
+def _below(disk, chain):
     """Return the backing files of a disk, by the headers of its files: the definition of a guest that is off names none.
     Whether a disk is qcow2, only the definition says: a guest may write any header to its raw disk."""
     source, driver = disk.find("source"), disk.find("driver")
     if source is None or driver is None or not source.get("file"):
         return []
-    return layers.chain(source.get("file"), driver.get("type"))
+    return chain(source.get("file"), driver.get("type"))

@@ -21,7 +21,6 @@ from ..errors import HostIdentityChanged, HostNotPrepared
 
 PATH = "/etc/berth/host.json"
 SCHEMA = 1
-NO_SUCH = "no such setting"
 MAX_BYTES = 1 << 20
 VARIABLE = "berth_host_"  # what comes before the name of a setting in the inventory
 
@@ -212,8 +211,10 @@ _CHECKS: Dict[str, Check] = {
 }
 
 
-def parse(data: Any) -> HostSettings:
-    """Return checked settings from the object in the file. Every error names its field. Fields may be missing."""
+def parse(data: Any, from_file: bool = False) -> HostSettings:
+    """Return checked settings from the object in the file. Every error names its field. Fields may be missing.
+
+    ``from_file``: a run wrote them, so an unknown one is of a newer version."""
     if not isinstance(data, dict):
         raise SettingsUnreadable("the host settings are no JSON object")
     values = {"prepared": True}
@@ -221,7 +222,8 @@ def parse(data: Any) -> HostSettings:
         if name not in _CHECKS:
             variable = VARIABLE + str(name)[:64]
             hint = did_you_mean(variable, [VARIABLE + known for known in NAMES])
-            raise SettingsInvalid(variable, value, NO_SUCH, hint=hint)
+            hint = host_hints.newer_version() if from_file else hint
+            raise SettingsInvalid(variable, value, "no such setting", hint=hint)
         try:
             checked = _CHECKS[name].check(value, VARIABLE + name)
         except InvalidInput as error:
@@ -273,9 +275,4 @@ def load(path=PATH) -> HostSettings:
         data = json.loads(text.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise SettingsUnreadable("%s is no JSON: %s" % (path, error), path=path)
-    try:
-        return parse(data)
-    except SettingsInvalid as error:
-        if error.rule == NO_SUCH:  # a run wrote the file, so it is no slip of a person
-            error.hint = host_hints.newer_version()
-        raise
+    return parse(data, from_file=True)

@@ -139,6 +139,15 @@ def call(host, method, *args):
         return {"reason": str(error)}
 
 
+def ask_for_claims(plan, ask):
+    """The hosts' answers to the claims of a round; ``ask``: (host, method, arguments) -> its answer"""
+    claims = {}
+    for name in sorted(set(plan["claims"]) | set(plan["withdraw"])):
+        claims[name] = ask(name, "claim", plan["claims"].get(name, ()), plan["withdraw"].get(name, ()))
+        yield
+    return claims
+
+
 class Fleet:
     """The hosts, and the inventory: name -> host. A run of create is a generator that stops after each call to a host."""
 
@@ -184,11 +193,8 @@ class Fleet:
         rounds.prepare_round(plan, lambda: next(tokens))
         for _round in range(rounds.MAX_ROUNDS):
             if plan["claims"]:
-                claims, scans = {}, {}
-                for name in sorted(set(plan["claims"]) | set(plan["withdraw"])):
-                    args = plan["claims"].get(name, ()), plan["withdraw"].get(name, ())
-                    claims[name] = call(self.inventory[name], "claim", *args)
-                    yield
+                claims = yield from ask_for_claims(plan, lambda name, *asked: call(self.inventory[name], *asked))
+                scans = {}
                 told = Telling(plan["rescan"]["told"])
                 for name in plan["reachable"]:
                     own = told.to(digests[name])

@@ -12,6 +12,7 @@ import os
 import struct
 
 import fake_libvirt
+from fleet_case import ask_for_claims
 from volume_case import House
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk
@@ -214,11 +215,8 @@ class Fleet:
     def _carry_out(self, plan, seed):
         for _round in range(rounds.MAX_ROUNDS):
             if plan["claims"]:
-                claims, scans = {}, {}
-                for name in sorted(set(plan["claims"]) | set(plan["withdraw"])):
-                    args = plan["claims"].get(name, ()), plan["withdraw"].get(name, ())
-                    claims[name] = call(self.sites[name], "claim", *args)
-                    yield
+                claims = yield from ask_for_claims(plan, lambda name, *asked: call(self.sites[name], *asked))
+                scans = {}
                 for name in plan["reachable"]:
                     scans[name] = call(self.sites[name], "rescan", plan["rescan"]["about"], plan["rescan"]["told"])
                     yield
