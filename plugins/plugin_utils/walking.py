@@ -55,7 +55,7 @@ def take(walk: Walk, answer: Mapping[str, Any]) -> None:
         view, took = plain(answer["move"]), plain(answer.get("took") or {})
         known = downtime.after(walk.away, turn.leg.steps, took, time.monotonic())
         walk.away = downtime.measured(view) or known
-        walk.answered(view, plain(answer["token"]))
+        walk.answered(view, plain(answer["token"]), bool(answer.get("changed")))
 
 
 def fact(walk: Walk, number: int, only_prepare: bool, settings: Mapping[str, Any]) -> Dict[str, Any]:

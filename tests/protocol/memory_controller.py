@@ -52,7 +52,7 @@ class Controller:
         self.views = {}
         self.walk = None
         self.steps = ()  # of the leg that is under way
-        self.said, self.token = {}, None  # of the host, in this leg
+        self.said, self.token, self.leg_changed = {}, None, False  # of the host, in this leg
         self.pending = None
         self.changed = False
         self.reaches, self.looks = True, 0
@@ -69,7 +69,8 @@ class Controller:
         transfers = [(view.get("targets"), view.get("transfer")) for view in (*views.values(), self.said)]
         walked = self.walk and (self.walk.sequence, self.walk.at, self.walk.candidate, self.walk.gives_up)
         said = walked, self.steps, repr(self.token), repr(self.pending), repr(brief), repr(transfers)
-        return (self.action, self.state, self.looks, self.reaches, *said)
+        taken = self.leg_changed, self.walk and self.walk.taken
+        return (self.action, self.state, self.looks, self.reaches, *taken, *said)
 
     def __deepcopy__(self, memo):
         """Views are never changed, only replaced: a state is copied for each step that is tried."""
@@ -128,13 +129,14 @@ class Controller:
 
     def _ended_leg(self):
         if self.walk:
-            self.walk.answered(self.said, self.token)
+            self.walk.answered(self.said, self.token, self.leg_changed)
         self._next_leg()
 
     def _next_leg(self):
         turn = self.walk and self.walk.turn()
         if turn:
-            self.steps, self.said, self.token = turn.leg.steps, {}, turn.arguments(self.options)["token"]
+            self.steps, self.said, self.leg_changed = turn.leg.steps, {}, False
+            self.token = turn.arguments(self.options)["token"]
         elif self.walk and self.walk.failure and not self.walk.met_end:
             self.state = "failed"
         elif not (self.walk and self.walk.met_end) and (self.reaches or self.looks):
@@ -187,6 +189,7 @@ class Controller:
         )
         if step in ("give_back", "reclaim") and changed:
             give_up_writes(world)
+        self.leg_changed = self.leg_changed or changed
         self.changed = self.changed or changed
         self.said = {**{key: self.said[key] for key in SAID if key in self.said}, **said}
         if step in TAKING:

@@ -154,22 +154,24 @@ class Walk:
         prepares = self._sequence().prepares
         return prepares is not None and self.at >= (prepares if self.move.candidates else 0)
 
-    def answered(self, view: View, token: Mapping[str, Any]) -> None:
-        """The leg was run: ``view`` shows the record after it, ``token`` is the fencing token from module migration."""
+    def answered(self, view: View, token: Mapping[str, Any], changed: bool) -> None:
+        """The leg was run: ``view`` shows the record after it, ``token`` is the fencing token from module migration.
+
+        One that had to take the move up and ``changed`` nothing found it past that: an earlier run is still at work."""
         leg = self._sequence().legs[self.at]
         if leg.side in OTHER_SIDE:
             kept = {name: said for name, said in self.said[leg.side].items() if name in SAID}
             self.said[leg.side] = cast(View, {**kept, **view})
             self.last = view
         if leg.takes_token:
-            self.token, self.taken = Token(**token), True
+            self.token, self.taken = Token(**token), changed
         ended = leg.may_be_last and view.get("ended")
         self.at = len(self._sequence().legs) if ended else self.at + 1
         self._skip()
 
     def stands(self) -> None:
         """The claim was judged valid."""
-        self.answered({}, {})
+        self.answered({}, {}, False)
 
     def failed(self, reason: str, silent: bool = False, ended: bool = False) -> None:
         """The leg failed: give up what was begun. If that fails too, the next run does it.

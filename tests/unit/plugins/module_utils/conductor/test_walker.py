@@ -33,12 +33,13 @@ def move(sequence="resize", candidates=("kvm2", "kvm3"), token=None, **more):
     )
 
 
-def answer(walk, **said):
+def answer(walk, changed=True, **said):
     """The leg that is next ends well. -> (its host, its steps)"""
     turn = walk.turn()
     op = turn.token.op
     attempt = turn.token.attempt + turn.leg.takes_token
-    walk.answered({"uuid": UUID, "op": op, "by": turn.leg.label, **said}, {"op": op, "attempt": attempt})
+    view = {"uuid": UUID, "op": op, "by": turn.leg.label, **said}
+    walk.answered(view, {"op": op, "attempt": attempt}, changed)
     return turn.host, turn.leg.steps
 
 
@@ -103,7 +104,7 @@ def test_a_leg_that_takes_the_move_up_gives_out_the_token_and_no_other_leg_does(
     assert walk.turn().token == Token("op-kvm2", 0)
     answer(walk)
     assert walk.turn().token == Token("op-kvm2", 1)
-    walk.answered({"uuid": UUID}, {"op": "op-kvm2", "attempt": 9})
+    walk.answered({"uuid": UUID}, {"op": "op-kvm2", "attempt": 9}, True)
     assert walk.turn().token == Token("op-kvm2", 1)
 
 
@@ -355,3 +356,18 @@ def test_a_move_that_this_run_has_taken_up_is_given_up_by_it():
     answer(walk)
     walk.failed("MigrationEnded: the claim was given up", ended=True)
     assert (walk.met_end, walk.gives_up) == (False, True)
+
+
+def test_a_move_that_an_earlier_run_ends_while_this_one_follows_it_is_looked_at_again():
+    """A live migration whose controller died: its source had let go before this run began, and the hosts end it."""
+    walk = Walk.begin(move("live_migrate"))
+    answer(walk, changed=False)
+    walk.failed("MigrationEnded: the move was given up", ended=True)
+    assert (walk.turn(), walk.met_end, walk.gives_up) == (None, True, False)
+
+
+def test_a_run_that_found_the_move_past_its_beginning_gives_nothing_up():
+    walk = Walk.begin(move("live_migrate"))
+    answer(walk, changed=False)
+    fail(walk, "MigrationNotReady: the guest has not arrived")
+    assert (walk.turn(), walk.gives_up, walk.failure) == (None, False, "MigrationNotReady: the guest has not arrived")
