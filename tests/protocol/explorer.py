@@ -177,7 +177,7 @@ def sample(make, actions, walks, seed, kills=1, crashes=0, writes=0, after=None)
 def explore(make, actions, kills=1, crashes=0, writes=0, after=None, limit=400000):
     """Walk every state. -> (states, violation or None, the path that led to it)."""
     first = beginning(make, actions, kills, crashes, writes, after)
-    stack, seen = [(first, ())], {first.key()}
+    stack, seen, converged = [(first, ())], {first.key()}, set()
     while stack:
         state, path = stack.pop()
         for choice in state.choices():
@@ -189,8 +189,12 @@ def explore(make, actions, kills=1, crashes=0, writes=0, after=None, limit=40000
                 if key in seen:
                     continue
                 seen.add(key)
-                for goal in GOALS:
-                    converge(copy.deepcopy(following.world), goal)
+                world = following.world.whole()
+                if world not in converged:
+                    # The runs after it see nothing of where the controllers stood.
+                    converged.add(world)
+                    for goal in GOALS:
+                        converge(copy.deepcopy(following.world), goal)
             except (Violation, Killed) as violation:
                 return len(seen), violation, here
             if len(seen) > limit:

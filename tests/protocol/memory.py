@@ -15,6 +15,7 @@ import copy
 
 from memory_effects import Effects
 from memory_names import OFF, OLD, ON, PROJECT, UUID, VOLUME, WHO, D, Killed, S, Violation
+from memory_volumes import record_of
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import StaleRecord
 from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import ERASING, OWN, check_change
@@ -83,6 +84,17 @@ class World:
             self.deleted,
         )
         return repr((records, parts, self.lose_finish, self.left, self.receipt and self.receipt["attempt"]))
+
+    def __deepcopy__(self, memo):
+        """Records are never changed, only replaced: a world is copied for each step that is tried."""
+        other = copy.copy(self)
+        for name, value in self.__dict__.items():
+            setattr(other, name, dict(value) if name in ("records", "volumes") else copy.deepcopy(value, memo))
+        return other
+
+    def whole(self):
+        """Everything that a later run may see."""
+        return repr({name: value for name, value in self.__dict__.items() if name != "nonces"})
 
     def tick(self):
         if self.fuse is not None:
@@ -176,7 +188,7 @@ class Store:
 
     def read(self, uuid):
         data = self.world.records[self.name]
-        return Record.from_dict(copy.deepcopy(data)) if data else None
+        return record_of(data)
 
     @contextlib.contextmanager
     def instance_lock(self, uuid):
@@ -194,7 +206,7 @@ class Store:
         if expected and new and list(new.generation) <= list(expected.generation):
             raise Violation("I12 the generation does not grow")
         self.world.tick()
-        self.world.records[self.name] = copy.deepcopy(new.to_dict()) if new else None
+        self.world.records[self.name] = new.to_dict() if new else None
         return new
 
     def bury(self, op):

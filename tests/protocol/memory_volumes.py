@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-import copy
+import functools
+import json
+import pickle
 
 from memory_names import VOLUME, Violation
 
@@ -16,6 +18,16 @@ from ansible_collections.berth.kvm.plugins.module_utils.model.errors import Bert
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
 
 
+def record_of(data):
+    """As it is read from the disk: a new one each time, checked (once for each that there ever was)."""
+    return pickle.loads(_checked(json.dumps(data))) if data else None
+
+
+@functools.lru_cache(maxsize=None)
+def _checked(text):
+    return pickle.dumps(Record.from_dict(json.loads(text)))
+
+
 class Volumes:
     """What volume_move needs of a store."""
 
@@ -24,7 +36,7 @@ class Volumes:
 
     def read(self, uuid):
         data = self.world.volumes[self.name] if uuid == VOLUME else None
-        return Record.from_dict(copy.deepcopy(data)) if data else None
+        return record_of(data)
 
     def compare_and_swap(self, expected, new):
         found = self.read(VOLUME)
@@ -34,7 +46,7 @@ class Volumes:
         if expected and new and list(new.generation) <= list(expected.generation):
             raise Violation("I12 the generation of the volume does not grow")
         self.world.tick()
-        self.world.volumes[self.name] = copy.deepcopy(new.to_dict()) if new else None
+        self.world.volumes[self.name] = new.to_dict() if new else None
         return new
 
     def detach(self):
