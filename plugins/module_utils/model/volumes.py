@@ -99,8 +99,13 @@ def new_gb(spec: Mapping[str, Any]) -> int:
 
 
 def shown(spec: Mapping[str, Any]) -> Dict[str, int]:
-    """Return {name: GiB}, for people and for comparisons."""
+    """Return {name: GiB}, for people."""
     return {str(entry.get("name")): entry.get("size_gb") or 0 for entry in spec.get("volumes") or ()}
+
+
+def made_as(spec: Mapping[str, Any]) -> Dict[str, Any]:
+    """Return {name: (GiB, boot_index, image)}: what a claim of new volumes, and their first records, depend on."""
+    return {entry["name"]: (entry["size_gb"], entry.get("boot_index"), source(spec, entry)) for entry in of(spec)}
 
 
 def going(spec: Mapping[str, Any]) -> List[str]:

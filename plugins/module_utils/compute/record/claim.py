@@ -123,7 +123,7 @@ def check_identity(spec):
 def _same_room(old, new):
     parts = ("flavor", "image", "group", "numa_topology", "pci_requests", "pool", "is_bfv")
     same = all(old.get(part) == new.get(part) for part in parts) and data_disks.of(old) == data_disks.of(new)
-    return same and volumes.shown(old) == volumes.shown(new)
+    return same and volumes.made_as(old) == volumes.made_as(new)
 
 
 def _adopt(store, record, token, claim, result, dry):
