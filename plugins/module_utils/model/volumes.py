@@ -105,7 +105,10 @@ def shown(spec: Mapping[str, Any]) -> Dict[str, int]:
 
 def made_as(spec: Mapping[str, Any]) -> Dict[str, Any]:
     """Return {name: (GiB, boot_index, image)}: what a claim of new volumes, and their first records, depend on."""
-    return {entry["name"]: (entry["size_gb"], entry.get("boot_index"), source(spec, entry)) for entry in of(spec)}
+    return {
+        str(entry.get("name")): (entry.get("size_gb"), entry.get("boot_index"), source(spec, entry))
+        for entry in of(spec)
+    }
 
 
 def going(spec: Mapping[str, Any]) -> List[str]:
