@@ -103,14 +103,6 @@ def shown(spec: Mapping[str, Any]) -> Dict[str, int]:
     return {str(entry.get("name")): entry.get("size_gb") or 0 for entry in spec.get("volumes") or ()}
 
 
-def made_as(spec: Mapping[str, Any]) -> Dict[str, Any]:
-    """Return {name: (GiB, boot_index, image)}: what a claim of new volumes, and their first records, depend on."""
-    return {
-        str(entry.get("name")): (entry.get("size_gb"), entry.get("boot_index"), source(spec, entry))
-        for entry in of(spec)
-    }
-
-
 def going(spec: Mapping[str, Any]) -> List[str]:
     """Return the names of the volumes that a delete of the instance removes."""
     return sorted(str(entry.get("name")) for entry in spec.get("volumes") or () if entry.get("delete_on_termination"))

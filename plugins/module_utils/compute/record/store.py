@@ -234,7 +234,6 @@ class Store:
         return written
 
     def latest_epoch(self, uuid):
-        """Return the latest epoch of the instance that this host was told of."""
         return whereabouts.epoch(self, uuid)
 
     def _note_departure(self, record):

@@ -31,8 +31,7 @@ from .state_file import NONSENSE, text, whole
 FILE = "whereabouts.json"
 # Beside it: how often FILE was written. A FILE that is missing or older was removed or put back: it is not all that was known.
 WRITTEN = "whereabouts.written"
-SCHEMA = 3
-UNCOUNTED = 2  # the schema before: a version that knows no other would drop the count
+SCHEMA = 3  # who knows only 2, which is read as well, would drop the count
 GONE_LIMIT = 20000  # the last instances that were deleted here
 RULE = "at most %d MiB" % (durable.LIMIT >> 20)
 
@@ -132,7 +131,7 @@ class Notes:
         notes = cls()
         if "schema" not in data:
             return notes._read_first(data)
-        if data["schema"] not in (UNCOUNTED, SCHEMA):
+        if data["schema"] not in (2, SCHEMA):
             raise ValueError("schema %r" % (data["schema"],))
         notes.written = whole(data.get("written", 0))
         hosts = [text(host_uuid) for host_uuid, _name in data["hosts"]]

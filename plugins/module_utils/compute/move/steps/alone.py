@@ -13,10 +13,8 @@ from .common import attempt_of, existing, is_past, moved, put, without_the_other
 
 
 def reclaim(host, uuid, token, peer=None, lost=False, **_ignored):
-    """On the source: own the instance again with what was kept. What the guest wrote on the destination is lost.
-
-    The epoch is later than that of the destination, and than any that this host was told: after the move was confirmed
-    without this host, the instance may have gone on."""
+    """On the source: own the instance again with what was kept. What the guest wrote on the destination is lost. After a
+    confirm without this host the instance may have gone on: the epoch is later than any that it was told of."""
     record = existing(host, uuid, token["op"])
     if is_past(record, token["op"], (OWN, RESTORING)) or (record.role == OWN and record.op is None):
         return False
