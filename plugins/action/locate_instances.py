@@ -32,7 +32,6 @@ from ..module_utils.model.lifecycle import OWN
 from ..module_utils.model.schema import OneOf, Text
 from ..plugin_utils import acting
 from ..plugin_utils.answers_of_hosts import read_reports
-from ..plugin_utils.asking import ask
 from ..plugin_utils.controller import ControllerAction, controller_fact
 from ..plugin_utils.inventory_differences import InventoryDifferences, by_hand
 from ..plugin_utils.inventory_variables import is_true, kvm_hosts, lost_hosts, variables, who_locked
@@ -164,7 +163,7 @@ class ActionModule(ControllerAction):
         if not dry and (choice.others or (choice.comes_back and not choice.listed)):
             # once the other copy is gone, nobody else may know of the one that stays
             told = will_own(fleet, uuid, stays, choice.above[0], acting.RUN)
-            ask(self, run.task_vars, list(fleet.documents), "rescan", {"told": told})
+            tell_latest(self, run.task_vars, fleet, name, told)
         return {**dataclasses.asdict(choice), "hosts": [stays] if choice.comes_back else choice.others}
 
 

@@ -19,7 +19,7 @@ from ..module_utils.conductor import (
     unconfirmed,
     what_to_create,
 )
-from ..module_utils.conductor.errors import KvmHostNotFound
+from ..module_utils.conductor.errors import HostUnknown, KvmHostNotFound
 from ..module_utils.conductor.fleet import Fleet
 from ..module_utils.conductor.locate import locate
 from ..module_utils.conductor.locks import check_unlocked_there
@@ -32,7 +32,6 @@ from ..module_utils.model.schema import OneOf
 from ..module_utils.placement.request import resize_request
 from ..plugin_utils import acting, receipts, walking
 from ..plugin_utils.answers_of_hosts import read_reports, replies
-from ..plugin_utils.asking import ask
 from ..plugin_utils.controller import ControllerAction, controller_facts, new_token
 from ..plugin_utils.inventory_differences import InventoryDifferences, owner
 from ..plugin_utils.inventory_variables import kvm_hosts, lost_hosts, raw_vars, variables, who_locked
@@ -40,7 +39,7 @@ from ..plugin_utils.plain import plain
 from ..plugin_utils.screen import say, verbosity
 from ..plugin_utils.second_look import after_second_look
 from ..plugin_utils.selection import InstanceNotFound, check_explicit, known_hosts, not_found, selected, warn_of_lost
-from ..plugin_utils.telling_owners import tell_owners
+from ..plugin_utils.telling_owners import tell_latest, tell_owners
 from ..plugin_utils.whose_variables import Catalogs
 
 KINDS = {"resize": migration.RESIZE, "cold_migrate": migration.COLD, "live_migrate": migration.LIVE, "migrate": None}
@@ -123,7 +122,7 @@ class ActionModule(ControllerAction):
             _only_once(moves, errors)
         for move in moves.values():
             move["look"] = sorted(fleet.documents) if commit_move.needs_a_look(move, catalog.quotas) else []
-        self._tell_who_takes_back(task_vars, fleet, moves)
+        self._tell_who_takes_back(task_vars, fleet, moves, errors)
         facts = self._facts(moves, errors, fleet, action)
         inventory = InventoryDifferences(task_vars, names, hosts, self._loader)
         left = {name: _as_left(action, move, fleet.places.get(move["uuid"], ())) for name, move in moves.items()}
@@ -132,10 +131,18 @@ class ActionModule(ControllerAction):
             facts = after_second_look(first, facts, names)
         return {"ansible_facts": {"berth_moves": facts}, "_ansible_verbose_override": True}
 
-    def _tell_who_takes_back(self, task_vars, fleet, moves):
-        told = telling.together(telling.will_take_back(fleet, move, acting.RUN) for move in moves.values())
-        if told and not self._task.check_mode:
-            ask(self, task_vars, list(fleet.documents), "rescan", {"told": told})
+    def _tell_who_takes_back(self, task_vars, fleet, moves, errors):
+        """What is to be taken back is an error, and stays as it is, unless every host has taken that."""
+        of_each = {name: telling.will_take_back(fleet, move, acting.RUN) for name, move in moves.items()}
+        told = {name: told for name, told in of_each.items() if told}
+        if not told or self._task.check_mode:
+            return
+        try:
+            tell_latest(self, task_vars, fleet, ", ".join(sorted(told)), telling.together(told.values()))
+        except HostUnknown as error:
+            for name in told:
+                errors[name] = error.to_dict()
+                del moves[name]
 
     def _views(self, task_vars, hosts, fleet):
         return {

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import os
 
+from ..module_utils.conductor import host_identity
 from ..module_utils.conductor.errors import CertificateForeign
 from ..module_utils.model import input_hints
 from ..module_utils.model.errors import InvalidInput
 from ..plugin_utils import trust
 from ..plugin_utils.authority import KINDS, check_names, there_is_none
 from ..plugin_utils.controller import ControllerAction
+from ..plugin_utils.inventory_variables import raw_vars
 from ..plugin_utils.plain import plain
 from ..plugin_utils.screen import say, warn
 
+PREPARED = "__kvm_host_prepared"  # what role kvm_host registers of each host
 HELD = ("request", "certificate", "authority", "revoked")
 
 
@@ -30,6 +33,7 @@ class ActionModule(ControllerAction):
     }
 
     def act(self, args, task_vars):
+        check_one_name(task_vars)
         names, held, days = check_names(plain(args["names"])), plain(args["held"]), args["days"]
         if not 1 <= days <= 3650:
             raise InvalidInput("days", days, "from 1 to 3650")
@@ -56,6 +60,17 @@ class ActionModule(ControllerAction):
 
     def _would_make(self, directory):
         return self._task.check_mode and not os.path.isdir(directory)
+
+
+def check_one_name(task_vars):
+    """Each name of a machine would get a certificate, and the machine keeps the last: with that, nobody reaches it by the others."""
+    uuids = {}
+    for name in task_vars["ansible_play_hosts_all"]:
+        prepared = raw_vars(task_vars, name).get(PREPARED) or {}
+        if prepared.get("host_uuid"):
+            uuids[name] = str(prepared["host_uuid"])
+    if task_vars["inventory_hostname"] in uuids:
+        host_identity.check_alone(task_vars["inventory_hostname"], uuids)
 
 
 def check_authority_is_here(directory, held, host):

@@ -209,6 +209,9 @@ class Store:
         self.world.records[self.name] = new.to_dict() if new else None
         return new
 
+    def latest_epoch(self, uuid):
+        return 0  # each run here knows no more than the two records
+
     def bury(self, op):
         self.world.tick()
         if op not in self.world.buried[self.name]:

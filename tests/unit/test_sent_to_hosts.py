@@ -30,9 +30,9 @@ MOST = {
     "instance": 386,
     "instance_copy": 284,
     "instance_info": 161,
-    "migration": 459,
+    "migration": 460,
     "rescan": 109,
-    "volume": 328,
+    "volume": 329,
     "volume_info": 88,
 }
 CLAIMING = {"claim", "instance", "migration", "volume"}

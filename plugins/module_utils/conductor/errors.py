@@ -144,6 +144,10 @@ class SelectionNotExplicit(BerthError):
     """A destructive playbook was run without naming its instances."""
 
 
+class HostIdentityConflict(BerthError):
+    """Several hosts of the inventory answer with one host uuid. None of them counts, and none gets certificates."""
+
+
 class CertificateForeign(BerthError):
     """The host has certificates that another authority signed. They were not replaced."""
 

@@ -13,9 +13,10 @@ from typing import Dict, Iterator, List, Mapping, Tuple
 
 from ..model import fleet_hints
 from ..model.messages import Document, Note, hosts_named
+from .errors import HostIdentityConflict
 
 # The codes of the verdicts: several hosts answer with one uuid, or one with that of a silent host.
-CONFLICT, TAKEN = "HostIdentityConflict", "HostIdentityTaken"
+CONFLICT, TAKEN = HostIdentityConflict.__name__, "HostIdentityTaken"
 
 Told = Mapping[str, Mapping[str, Note]]  # host uuid -> {instance uuid: what that host remembers}
 
@@ -44,7 +45,18 @@ def of_silent(
 
 
 def verdict(uuid: str, names: List[str]) -> str:
-    return "%s: %s all answer with the host uuid %s" % (CONFLICT, ", ".join(names), uuid)
+    return "%s: %s" % (CONFLICT, _said(uuid, names))
+
+
+def check_alone(host: str, uuids: Mapping[str, str]) -> None:
+    """Raise HostIdentityConflict if another host of ``uuids`` (host -> its uuid) has the same."""
+    names = sorted(name for name, uuid in uuids.items() if uuid == uuids[host])
+    if len(names) > 1:
+        raise HostIdentityConflict(_said(uuids[host], names), hint=fleet_hints.listed_twice(", ".join(names)))
+
+
+def _said(uuid: str, names: List[str]) -> str:
+    return "%s all answer with the host uuid %s" % (", ".join(names), uuid)
 
 
 def verdict_alone(name: str, silent: str) -> str:

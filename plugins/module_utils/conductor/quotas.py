@@ -46,12 +46,10 @@ def before_placement(
 ) -> None:
     """Fail the instances that exceed a project's quota; earlier instances of the run count. Each adds one instance
     (``more``) with its new volumes, or none (0) if it exists already and is resized."""
-    requests = [
-        _request(name, instance, more, lambda spec: len(spec["group"]["members"]))
-        for name, instance in instances.items()
-        if "state" not in instance
-    ]
-    for name, error in over(requests, usage(fleet.documents.values()), quotas).items():
+    new = {name: instance for name, instance in instances.items() if "state" not in instance}
+    requests = [_request(name, each, more, lambda spec: len(spec["group"]["members"])) for name, each in new.items()]
+    claims = [Request(name, each["project"], _taken(each)) for name, each in new.items()]
+    for name, error in over(requests, without(usage(fleet.documents.values()), claims), quotas).items():
         fail(instances[name], error)
 
 
@@ -101,9 +99,16 @@ def _request(name: str, instance: Instance, more: int, members: Callable[[Docume
     if not more:  # it joins no group, and its volumes stay as they are
         return Request(name, instance["project"], needs)
     new = sum(bool(entry.get("new")) for entry in spec.get("volumes") or ())
-    needs.update(volumes=new, gigabytes=volumes.new_gb(spec))
+    taken = _taken(instance)
+    needs.update(volumes=new + taken["volumes"], gigabytes=volumes.new_gb(spec) + taken["gigabytes"])
     group = spec.get("group")
     return Request(name, instance["project"], needs, group, members(spec) if group else 0)
+
+
+def _taken(instance: Instance) -> Dict[str, int]:
+    """Of the volumes whose claims it takes: hosts report them already."""
+    sizes = instance.get("taken_gb") or ()
+    return {"volumes": len(sizes), "gigabytes": sum(sizes)}
 
 
 def without(used: Used, requests: Iterable[Request]) -> Used:

@@ -3,8 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Claims that killed runs left on other hosts than the one that has the instance by now: a create withdraws them.
 
-The hosts are read again for it. A claim goes only if it is at rest and the owner began a later epoch than the claim: so
-the instance was made after it. Its host withdraws it by its token, as any claim: one that a run has taken over stays.
+The hosts are read again for it. A claim goes only if it is at rest and was not made after a later owner than the one that
+answers: the instance was made after the claim, or the claim was made to replace this owner, such as while its host was
+given up as lost. Its host withdraws it by its token, as any claim: one that a run has taken over stays. A run that has
+not ended, and finds its claim gone, builds nothing.
 """
 
 from __future__ import annotations
@@ -42,4 +44,4 @@ def _left(plan: Plan) -> Iterator[Tuple[Instance, str]]:
 
 def _is_outdated(claim: ScannedRecord, owner: ScannedRecord) -> bool:
     at_rest = (claim["role"], claim["phase"]) == (CLAIM, CLAIMED)
-    return at_rest and owner["role"] == OWN and owner["generation"][0] > claim["generation"][0]
+    return at_rest and owner["role"] == OWN and owner["generation"][0] >= claim["generation"][0]

@@ -97,10 +97,10 @@ def will_take_back(fleet: Fleet, move: PlannedMove, run: str) -> Optional[Docume
     return will_own(fleet, uuid, move["source"], epoch, run)
 
 
-def together(documents: Iterable[Optional[Document]]) -> Document:
-    """Several documents of ``will_own`` as one, empty if there is none: the hosts are asked once."""
+def together(documents: Iterable[Document]) -> Document:
+    """Several documents of ``will_own`` as one: the hosts are asked once."""
     told: Document = {}
-    for document in filter(None, documents):
+    for document in documents:
         told.setdefault("hosts", {}).update(document["hosts"])
         told.setdefault("planned", []).extend(document["planned"])
         told.setdefault("after", {}).update(document["after"])

@@ -60,7 +60,7 @@ def settle(instances: Mapping[str, Instance], fleet: Fleet, lost_hosts: Collecti
 
 
 def _settle(instance: Instance, fleet: Fleet, lost_hosts: Collection[str]) -> None:
-    spec, hosts = instance["spec"], {}
+    spec, hosts, taken_gb = instance["spec"], {}, []
     for entry, requested in zip(volumes.of(spec), spec["volumes"]):
         found = the_only(fleet, instance["name"], instance["uuid"], entry, lost_hosts)
         if found is None:
@@ -69,8 +69,11 @@ def _settle(instance: Instance, fleet: Fleet, lost_hosts: Collection[str]) -> No
             hosts[entry["name"]], requested["size_gb"] = found[0], had_gb(found[1])
             if found[1]["phase"] == CLAIMED and found[1]["instance"]:
                 requested["new"] = True  # by a run that ended before it had read all hosts again
+            elif found[1]["phase"] == CLAIMED:
+                taken_gb.append(requested["size_gb"])
             if found[1]["phase"] not in (CLAIMED, BEING_MADE):
                 requested.pop("image", None)  # what is on it stays
+    instance["taken_gb"] = taken_gb
     if len(set(hosts.values())) > 1:
         places = " and ".join("%s on %s" % pair for pair in sorted(hosts.items()))
         raise VolumeElsewhere("the volumes of %s are on more than one host: %s" % (instance["name"], places))

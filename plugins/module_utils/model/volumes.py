@@ -99,7 +99,7 @@ def new_gb(spec: Mapping[str, Any]) -> int:
 
 
 def shown(spec: Mapping[str, Any]) -> Dict[str, int]:
-    """Return {name: GiB}, for people and for comparisons."""
+    """Return {name: GiB}, for people."""
     return {str(entry.get("name")): entry.get("size_gb") or 0 for entry in spec.get("volumes") or ()}
 
 

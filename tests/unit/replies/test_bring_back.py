@@ -99,6 +99,19 @@ def test_all_hosts_are_told_which_copy_stays_before_the_other_is_stopped_and_nob
         assert modules[host].index("rescan") < modules[host].index("instance_copy"), modules
 
 
+def test_no_copy_is_stopped_or_set_aside_unless_every_host_has_taken_which_one_stays(tmp_path):
+    """The host that does not know it could take the other one, once its host is back, for the owner."""
+
+    def made(host):
+        refused = {"failed": True, "msg": "StateNotWritten: no room on h3", "instances": []}
+        return {**two_copies(host), **({"rescan": refused} if host == "h3" else {})}
+
+    done = fake_fleet.play(tmp_path, ["keep_one", "--limit", NAME, "-e", "berth_keep_on=h1"], replies=made)
+    asked = [json.loads(line)["module"] for lines in done["asked"].values() for line in lines]
+    assert "rescan" in asked and "instance_copy" not in asked, done["said"][-3000:]
+    assert done["rc"] and "h3 did not take" in " ".join(done["said"].split())
+
+
 @pytest.mark.parametrize("refuses", [False, True], ids=["all take it", "one does not"])
 def test_no_record_becomes_the_latest_before_every_host_has_taken_that(tmp_path, refuses):
     """The host that does not know it would take the lost host, once that is back, for the owner."""

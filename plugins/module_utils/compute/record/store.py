@@ -233,6 +233,9 @@ class Store:
             raise RecordInvalid("the record of %s does not read back as it was written" % record.uuid, uuid=record.uuid)
         return written
 
+    def latest_epoch(self, uuid):
+        return whereabouts.epoch(self, uuid)
+
     def _note_departure(self, record):
         """Note what a later run must know of an instance that was here, even if the host that has it now is silent."""
         if record.role == OWN:

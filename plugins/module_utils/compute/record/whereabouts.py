@@ -31,7 +31,7 @@ from .state_file import NONSENSE, text, whole
 FILE = "whereabouts.json"
 # Beside it: how often FILE was written. A FILE that is missing or older was removed or put back: it is not all that was known.
 WRITTEN = "whereabouts.written"
-SCHEMA = 2
+SCHEMA = 3  # who knows only 2, which is read as well, would drop the count
 GONE_LIMIT = 20000  # the last instances that were deleted here
 RULE = "at most %d MiB" % (durable.LIMIT >> 20)
 
@@ -131,7 +131,7 @@ class Notes:
         notes = cls()
         if "schema" not in data:
             return notes._read_first(data)
-        if data["schema"] != SCHEMA:
+        if data["schema"] not in (2, SCHEMA):
             raise ValueError("schema %r" % (data["schema"],))
         notes.written = whole(data.get("written", 0))
         hosts = [text(host_uuid) for host_uuid, _name in data["hosts"]]
@@ -246,24 +246,21 @@ def epoch(store, uuid) -> int:
 def _change(store, take_in) -> bool:
     with store.host_lock():
         notes = _read(store)
-        before = _encode(notes)
+        before = notes.to_dict()
         take_in(notes)
-        if _encode(notes) == before:
+        now = notes.to_dict()
+        if now == before:
             return False
-        notes.written += 1
-        after = _encode(notes)
+        now["written"] += 1
+        after = json.dumps(now, separators=(",", ":")).encode()
         if len(after) > durable.LIMIT:
             raise WhereaboutsFull(
                 "%s would have %d bytes" % (_path(store), len(after)), rule=RULE, hint=hints.split_the_fleet()
             )
         # In this order, wherever the host stops: the file is never older than the count beside it.
         durable.write_in(store.state_dir, FILE, after, create=True)
-        durable.write_in(store.state_dir, WRITTEN, b"%d" % notes.written)
+        durable.write_in(store.state_dir, WRITTEN, b"%d" % now["written"])
         return True
-
-
-def _encode(notes) -> bytes:
-    return json.dumps(notes.to_dict(), separators=(",", ":")).encode()
 
 
 def _read(store) -> Notes:

@@ -25,7 +25,6 @@ HOST = json.loads((Path(__file__).parent / "host.json").read_text())
 def locate(monkeypatch):
     """locate(method, run variables, h1=[...], ...): what the action gives as berth_located, or its failure."""
     # tests/unit/replies/test_bring_back.py plays what hosts are told
-    monkeypatch.setattr(locate_instances, "ask", lambda *_what: {})
     monkeypatch.setattr(locate_instances, "tell_latest", lambda *_what: None)
 
     def act(method, run, instance=None, selected=True, unknown=False, names=("web1",), **hosts):

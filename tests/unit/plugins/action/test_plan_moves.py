@@ -39,7 +39,7 @@ def test_hosts_are_told_who_takes_an_instance_back_from_a_lost_host_and_of_no_ot
     """Nobody else may know of it when the lost host is back."""
     asked = []
     monkeypatch.setattr(
-        plan_moves, "ask", lambda _action, _vars, hosts, _module, what: asked.append((hosts, what["told"]))
+        plan_moves, "tell_latest", lambda _action, _vars, _fleet, names, told: asked.append((names, told))
     )
     sides = {end: {"uuid": host_uuid(host), "name": host} for end, host in (("source", "h1"), ("destination", "h2"))}
     migration = {"type": "resize", **sides, "new_spec": view("a")["spec"]}
@@ -47,8 +47,8 @@ def test_hosts_are_told_who_takes_an_instance_back_from_a_lost_host_and_of_no_ot
     lost = {"berth_lost_hosts": "h2"}
     found = plan("revert", variables=lost, views={"a": kept}, held_with={"role": "OUT", "phase": "keep"}, silent=["h2"])
     assert found["moves"]["a"]["sequence"] == "reclaim_alone", found
-    ((hosts, told),) = asked
-    assert (hosts, told["after"]) == (["h1", "h3"], {instance_uuid("default", "a"): 2})
+    ((names, told),) = asked
+    assert (names, told["after"]) == ("a", {instance_uuid("default", "a"): 2})
     assert [each["host_uuid"] for each in told["planned"]] == [host_uuid("h1")]
     plan(variables=lost, silent=["h2"])
     assert len(asked) == 1

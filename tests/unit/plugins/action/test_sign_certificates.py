@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from ansible_collections.berth.kvm.plugins.action import sign_certificates
-from ansible_collections.berth.kvm.plugins.module_utils.model import input_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, input_hints
 
 OWN_WORD = "192.0.2.1"
 
@@ -72,6 +72,27 @@ def test_a_run_that_makes_an_authority_says_where_and_one_that_finds_it_does_not
         assert len(said) == lines and all("would make" in line for line in said[:1])
         said.clear()
     assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.follows("listed_twice")
+def test_two_names_of_one_machine_get_no_certificates_and_a_host_with_a_uuid_of_its_own_does(tmp_path):
+    """The machine would keep the certificate of one of them."""
+
+    def signed(**uuids):
+        controller = Controller({"kvm_hosts": ["kvm1", "kvm2", "kvm3"]})
+        for host, uuid in uuids.items():
+            controller.register(host, __kvm_host_prepared={"host_uuid": uuid})
+        play = {"ansible_play_hosts_all": ["kvm1", "kvm2", "kvm3"], "ansible_play_hosts": ["kvm1", "kvm2", "kvm3"]}
+        values = {**controller.task_vars(), **play, "inventory_hostname": "kvm1"}
+        arguments = {"held": held(), "names": ["kvm1"], "directory": str(tmp_path / "ca")}
+        return controller.run("sign_certificates", arguments, values)
+
+    refused = signed(kvm1="u1", kvm2="u1", kvm3="u3")
+    assert refused["error_code"] == "HostIdentityConflict"
+    assert "kvm1, kvm2 all answer with the host uuid u1" in refused["msg"] and not (tmp_path / "ca").exists()
+    assert refused["error"]["hint"] == fleet_hints.listed_twice("kvm1, kvm2")
+    for mended in ({"kvm1": "u1", "kvm3": "u3"}, {"kvm1": "u1", "kvm2": "u2", "kvm3": "u3"}, {"kvm3": "u3"}):
+        assert sorted(signed(**mended)["signed"]) == ["libvirt", "qemu"]
 
 
 def test_on_a_controller_without_the_authority_none_is_made_for_a_host_that_trusts_one(tmp_path):

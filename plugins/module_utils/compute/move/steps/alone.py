@@ -9,14 +9,12 @@ from __future__ import annotations
 from ....model import hints
 from ....model.lifecycle import KEEP, OUT, OWN, RESTORING
 from ....model.move_errors import MigrationConflict, MigrationNotReady
-from .common import after, attempt_of, existing, is_past, moved, next_epoch, put, without_the_other
+from .common import attempt_of, existing, is_past, moved, put, without_the_other
 
 
 def reclaim(host, uuid, token, peer=None, lost=False, **_ignored):
-    """On the source: own the instance again with what was kept. What the guest wrote on the destination is lost.
-
-    The generation is as if the destination had given it back, so it is higher than any that the destination may
-    have."""
+    """On the source: own the instance again with what was kept. What the guest wrote on the destination is lost. After a
+    confirm without this host the instance may have gone on: the epoch is later than any that it was told of."""
     record = existing(host, uuid, token["op"])
     if is_past(record, token["op"], (OWN, RESTORING)) or (record.role == OWN and record.op is None):
         return False
@@ -30,6 +28,6 @@ def reclaim(host, uuid, token, peer=None, lost=False, **_ignored):
     old = without_the_other(moved(record, attempt=attempt_of(record) + 1, frozen=None))
     host.effects.take_back(record)
     host.effects.define(old)
-    generation = after(next_epoch(record))
-    put(host, record, old.replace(role=OWN, phase=RESTORING, generation=generation), "taken back from a lost host")
+    epoch = max(record.generation[0], host.store.latest_epoch(uuid)) + 1
+    put(host, record, old.replace(role=OWN, phase=RESTORING, generation=[epoch, 1]), "taken back from a lost host")
     return True

@@ -74,6 +74,27 @@ def test_the_volume_is_made_from_the_image_and_the_guest_has_no_other_root_disk(
     assert web.go_on() is False
 
 
+OTHER_IMAGE = {"image": {"name": "other", "checksum": "sha256:" + "0" * 64, "disk_format": "qcow2"}}
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "image"),
+    [
+        ({}, BOOT, "the instance's"),
+        (BOOT, {}, None),
+        ({}, OTHER_IMAGE, "other"),
+        (OTHER_IMAGE, {}, None),
+    ],
+)
+def test_a_claim_for_a_volume_that_was_made_otherwise_is_decided_anew(house, before, now, image):
+    """The volume's record says what it is made from, and what may boot from it later."""
+    web = house.guest("web1")
+    web.claim(named(new=True, **before))
+    web.claim(named(new=True, **now), token="t2")
+    expected = web.spec["image"]["name"] if image == "the instance's" else image
+    assert house.volume().spec.get("source_image") == expected
+
+
 def test_the_guest_finds_it_where_it_finds_a_root_disk(house):
     """libvirt orders disks by their targets, whatever their order in the definition."""
     web = booting(house)

@@ -90,6 +90,37 @@ def test_runs_that_were_killed_after_claims_beyond_the_quota_do_not_exceed_it_wh
     assert sum(len(site.store.records()) for site in fleet.sites.values()) == 1
 
 
+def claimed_by_updates(fleet):
+    """Two runs of update_disks that read all hosts, claim a volume each, together beyond the quota, and are killed."""
+    for name, host in (("web1", "kvm1"), ("web2", "kvm2")):
+        assert run(fleet.create(name, prefer=[host])) is True
+    runs = fleet.update("web1", ["db"]), fleet.update("web2", ["logs"])
+    for _step in range(3):
+        for each in runs:
+            next(each)
+
+
+def test_a_create_that_takes_the_claim_of_a_killed_update_is_held_to_the_quota(fleet):
+    claimed_by_updates(fleet)
+    fleet.quotas = {"default": {"volumes": 1}}
+    assert "Quota exceeded for volumes" in run(fleet.create("web3", ["db"]))
+    assert has(fleet)["kvm1"] == ("claimed", None, False)
+    fleet.quotas = {"default": {"volumes": 2, "gigabytes": 3}}
+    assert run(fleet.create("web3", ["db"])) is True, "what is claimed counts once"
+
+
+def test_a_create_whose_taken_claim_exceeds_the_quota_by_what_another_run_claimed_meanwhile_builds_nothing(fleet):
+    for name, host in (("web1", "kvm1"), ("web2", "kvm2")):
+        assert run(fleet.create(name, prefer=[host])) is True
+    fleet.quotas = {"default": {"volumes": 1}}
+    killed, create, other = fleet.update("web1", ["db"]), fleet.create("web3", ["db"]), fleet.update("web2", ["logs"])
+    for one, steps in ((other, 2), (killed, 3), (create, 3), (other, 1)):
+        for _step in range(steps):
+            next(one)
+    assert "Quota exceeded for volumes" in run(create)
+    assert not any(site.host.store.read(fleet.wanted("web3")[0]["uuid"]) for site in fleet.sites.values())
+
+
 def test_a_claim_that_cannot_have_its_volumes_after_all_leaves_nothing(fleet, monkeypatch):
     def fails(*_args):
         raise errors.InstanceBusy("the volume is being made")

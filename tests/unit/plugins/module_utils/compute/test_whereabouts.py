@@ -228,15 +228,22 @@ def test_a_file_of_a_newer_version_is_kept_as_it_is_for_the_version_that_wrote_i
     """It is not damaged: who moved it away, as the hint for damaged files says, would lose what the host knows."""
     tell(store, known={H1: {WEB: [1, 7]}})
     written = json.loads(durable.read_in(store.state_dir, whereabouts.FILE))
-    data = json.dumps({**written, "schema": 3}).encode()
+    data = json.dumps({**written, "schema": 4}).encode()
     durable.write_in(store.state_dir, whereabouts.FILE, data)
     for call in (lambda: whereabouts.recall(store, [WEB]), lambda: tell(store, known={H1: {WEB: [1, 7]}})):
-        with pytest.raises(whereabouts.WhereaboutsDamaged, match="has schema 3, this version knows 2") as refused:
+        with pytest.raises(whereabouts.WhereaboutsDamaged, match="has schema 4, this version knows 3") as refused:
             call()
         assert refused.value.hint == host_hints.newer_version()
     assert durable.read_in(store.state_dir, whereabouts.FILE) == data
-    monkeypatch.setattr(whereabouts, "SCHEMA", 3)
+    monkeypatch.setattr(whereabouts, "SCHEMA", 4)
     assert known(store) == ("kvm1", [1, 7])
+
+
+def test_a_version_that_knows_no_count_takes_no_file_with_one(store):
+    """It would leave the count out, and the next newer one would take the file for an older one."""
+    tell(store, known={H1: {WEB: [1, 7]}})
+    data = json.loads(durable.read_in(store.state_dir, whereabouts.FILE))
+    assert data["written"] == 1 and data["schema"] > 2
 
 
 def move_away(store, name):
@@ -259,11 +266,11 @@ def test_a_file_that_was_there_and_is_gone_is_not_nothing_known(store):
     assert known(store) == ("kvm1", [1, 7])
 
 
-EMPTY = b'{"schema":2,"hosts":[],"known":{},"planned":{},"after":{},"gone":{},"left":{}}'
+UNCOUNTED = b'{"schema":2,"hosts":[],"known":{},"planned":{},"after":{},"gone":{},"left":{}}'
 
 
 @pytest.mark.follows("restore_whereabouts")
-@pytest.mark.parametrize("again", [None, EMPTY], ids=["an earlier one", "an empty one"])
+@pytest.mark.parametrize("again", [None, UNCOUNTED], ids=["an earlier one", "an empty one"])
 def test_a_file_that_is_older_than_what_was_last_written_is_not_all_that_is_known(store, again):
     tell(store, known={H1: {WEB: [1, 7]}})
     backup = {name: durable.read_in(store.state_dir, name) for name in (whereabouts.FILE, whereabouts.WRITTEN)}
@@ -328,7 +335,7 @@ def test_a_count_that_is_none_is_an_error_of_its_host(store, nonsense):
 
 
 def test_a_file_of_before_it_was_counted_is_read_and_counted_from_the_next_news_on(store):
-    durable.write_in(store.state_dir, whereabouts.FILE, EMPTY, create=True)
+    durable.write_in(store.state_dir, whereabouts.FILE, UNCOUNTED, create=True)
     durable.write_in(store.state_dir, whereabouts.WRITTEN, b"")
     assert whereabouts.recall(store, [WEB]) == {}
     tell(store, known={H1: {WEB: [1, 7]}})

@@ -37,6 +37,38 @@ def test_a_claim_that_a_killed_create_left_is_withdrawn_once_the_instance_is_els
     assert (fleet.run(), fleet.owners()) == (None, ["h1"])
 
 
+def given_up_and_claimed(fleet):
+    """h1 has it, was given up as lost by a create that claimed room on h2, and is back. That create may still run."""
+    assert (fleet.run(), fleet.owners()) == (None, ["h1"])
+    fleet.silence("h1")
+    slow = fleet.create(prefer=("h2", "h3"), lost=["h1"])
+    while not fleet.hosts["h2"].record():
+        next(slow)
+    fleet.silence()
+    assert fleet.hosts["h2"].record().generation[0] == fleet.hosts["h1"].record().generation[0]
+    return slow
+
+
+def test_a_claim_that_a_killed_create_left_when_it_had_given_the_owner_up_goes_when_that_owner_is_back(fleet):
+    given_up_and_claimed(fleet)
+    assert (fleet.run(), fleet.owners()) == (None, ["h1"])
+    assert fleet.hosts["h2"].record() is None
+
+
+def test_a_create_that_had_given_the_owner_up_and_goes_on_after_its_claim_was_withdrawn_builds_nothing(tmp_path):
+    for steps in itertools.count():
+        fleet = Fleet(tmp_path / str(steps))
+        slow = given_up_and_claimed(fleet)
+        list(itertools.islice(slow, steps))
+        if fleet.hosts["h2"].record().role != "CLAIM":
+            assert steps > 1
+            return
+        assert fleet.run() is None and fleet.hosts["h2"].record() is None, steps
+        for _step in slow:
+            fleet.check()
+        assert fleet.owners() == ["h1"] and fleet.run() is None, steps
+
+
 def test_the_killed_run_that_goes_on_after_all_builds_nothing(fleet):
     """It was only slow: its claim is gone, and so is its token."""
     slow = fleet.create(prefer=("h2",))
@@ -66,6 +98,7 @@ def test_a_create_killed_at_any_call_while_it_withdraws_leaves_it_to_the_next(tm
 
 CLAIM = {"uuid": WEB, "role": "CLAIM", "phase": "claimed", "generation": [1, 1], "token": "t1"}
 OWNER = {"uuid": WEB, "role": "OWN", "phase": "active", "generation": [2, 7], "token": "t2"}
+FOR_NEXT = {**CLAIM, "generation": [2, 1]}  # made when this owner was known
 
 
 def withdrawn(claim, owner):
@@ -79,8 +112,9 @@ def withdrawn(claim, owner):
     return plan["withdraw"]
 
 
-def test_what_is_withdrawn_is_the_claim_of_that_token():
-    assert withdrawn(CLAIM, OWNER) == {"h2": [{"uuid": WEB, "token": "t1"}]}
+@pytest.mark.parametrize("claim", [CLAIM, FOR_NEXT], ids=["older", "to replace it"])
+def test_what_is_withdrawn_is_the_claim_of_that_token(claim):
+    assert withdrawn(claim, OWNER) == {"h2": [{"uuid": WEB, "token": "t1"}]}
 
 
 @pytest.mark.parametrize(
@@ -93,8 +127,7 @@ def test_what_is_withdrawn_is_the_claim_of_that_token():
         ({**CLAIM, "role": "OWN", "phase": "building"}, OWNER),
         (CLAIM, {**OWNER, "role": "OUT", "phase": "keep"}),
         (CLAIM, {**OWNER, "role": "CLAIM", "phase": "claimed"}),
-        ({**CLAIM, "generation": [2, 1]}, OWNER),  # claimed after that owner was given up as lost, or had gone
-        ({**CLAIM, "generation": [3, 1]}, OWNER),
+        ({**CLAIM, "generation": [3, 1]}, OWNER),  # claimed after a later owner than this one
     ],
 )
 def test_nothing_else_is_withdrawn(claim, owner):

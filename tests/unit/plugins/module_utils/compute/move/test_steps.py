@@ -12,6 +12,7 @@ import pytest
 from move_side import ANOTHER_OP, ATTEMPT, DECIDED, OP, OTHER, ROOM, UUID, D, S, Side
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import claim, live
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import whereabouts
 from ansible_collections.berth.kvm.plugins.module_utils.model import migration
 from ansible_collections.berth.kvm.plugins.module_utils.model import move_errors as errors
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
@@ -131,6 +132,16 @@ def test_a_source_takes_back_only_what_was_given_back(source, destination, lies)
 def test_a_source_takes_nothing_back_from_a_host_that_nobody_gave_up(source):
     source.holds(("OUT", "keep"), epoch=4)
     refuses(source, errors.MigrationNotReady, "reclaim")
+
+
+def test_what_is_taken_back_alone_begins_after_every_owner_that_the_host_was_told_of(source):
+    """The destination confirmed the move without it, and the instance went on: were one of these back, it would be the owner."""
+    source.holds(("OUT", "keep"), epoch=4)
+    run = {"hosts": {}, "planned": [{"uuid": UUID, "host_uuid": S["uuid"], "run": "r"}], "after": {UUID: 7}}
+    whereabouts.remember(source.store, run)
+    source.step("reclaim", lost=True)
+    assert source.store.read(UUID).state() == ("OWN", "restoring")
+    assert source.store.read(UUID).generation == [8, 1]
 
 
 # the end of a move
