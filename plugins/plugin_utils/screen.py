@@ -24,6 +24,7 @@ COLOURS = {
     WARNING: "COLOR_WARN",
 }
 EVENTS = 15
+SAVE_CURSOR = "\n\x1b[s"  # the callback dense writes where the cursor was saved last
 
 
 def is_for_programs(callback: str) -> bool:
@@ -36,6 +37,8 @@ def say(*lines: str) -> List[str]:
     shown = [str(visible(line)) for line in lines]
     text, beside = "\n".join(shown), is_for_programs(C.DEFAULT_STDOUT_CALLBACK)
     painted = text if beside else "\n".join(_painted(*entry) for entry in zip(lines, shown))
+    if str(C.DEFAULT_STDOUT_CALLBACK).rpartition(".")[2] == "dense":
+        painted += SAVE_CURSOR
     if painted == text:
         Display().display(text, stderr=beside)
     else:  # a log has no colours
