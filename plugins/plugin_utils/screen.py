@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import List
 
 from ansible import constants as C  # noqa: N812 -- Ansible's usual name for them
+from ansible.errors import AnsibleError
 from ansible.utils.color import stringc
 from ansible.utils.display import Display
 
@@ -54,7 +55,19 @@ def _painted(line: str, text: str) -> str:
 
 
 def warn(line: str) -> None:
-    Display().warning(visible(line))
+    """A warning of the task, or a line of its own where Ansible would show nothing of a task that is ok."""
+    if _hides_ok():
+        Display().display("[WARNING]: %s" % visible(line), color=C.COLOR_WARN, stderr=True)
+    else:
+        Display().warning(visible(line))
+
+
+def _hides_ok() -> bool:
+    name = str(C.DEFAULT_STDOUT_CALLBACK).rpartition(".")[2]
+    try:
+        return not C.config.get_config_value("display_ok_hosts", plugin_type="callback", plugin_name=name)
+    except AnsibleError:  # not a setting of this callback
+        return False
 
 
 def events_shown() -> int:
