@@ -113,7 +113,7 @@ class Converted:
             raise InvalidInput(field, value, self.rule) from None
 
 
-class Seconds(Whole):
+class Number(Whole):
     """A number, also as text from -e and a survey."""
 
     def check(self, value: Any, field: str) -> int:
@@ -144,8 +144,9 @@ CHECKED = {
         Switch(),
     ),
     **dict.fromkeys(("berth_keep_on", "berth_remove_host", "berth_set_aside_on"), Name(empty=True)),
-    "berth_shutdown_timeout": Seconds(0, limits.SHUTDOWN, "seconds"),
-    "berth_host_timeout": Seconds(1, limits.SHUTDOWN, "seconds"),
+    "berth_console_lines": Number(0, 500),
+    "berth_shutdown_timeout": Number(0, limits.SHUTDOWN, "seconds"),
+    "berth_host_timeout": Number(1, limits.SHUTDOWN, "seconds"),
     **dict.fromkeys(
         ("berth_host_cpu_allocation_ratio", "berth_host_disk_allocation_ratio", "berth_host_ram_allocation_ratio"),
         Converted(check_type_float, "a number such as 4.0"),
