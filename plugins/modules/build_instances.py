@@ -46,7 +46,7 @@ options:
             type: str
             required: true
           fqdn:
-            description: The same with its domain, where it has one.
+            description: The host name with its domain, if it has one.
             type: str
           ssh_keys:
             description: Public SSH keys of the default user.
@@ -70,8 +70,8 @@ options:
         type: str
         choices: [running, shutdown]
       mend:
-        description: Whether a definition that somebody changed in libvirt is brought back, and packet filters that are asked for are
-          made.
+        description: Whether to restore a definition that somebody changed in libvirt, and to add the packet filters that the inventory
+          requests.
         type: bool
         default: false
       shutdown_timeout:

@@ -15,12 +15,12 @@ description:
   - Images with C(upload) come this way from the controller, when the first instance of a host needs one.
 options:
   image:
-    description: The image as a request has it.
+    description: The image, as in a request spec.
     type: dict
     required: true
     suboptions:
       name:
-        description: The name that messages have.
+        description: The name of the image in messages.
         type: str
         required: true
       checksum:
@@ -28,7 +28,7 @@ options:
         type: str
         required: true
       disk_format:
-        description: What the file has to be.
+        description: The format that the file must have.
         type: str
         choices: [raw, qcow2]
         required: true

@@ -34,7 +34,7 @@ options:
         type: dict
         default: {}
       after:
-        description: The highest generation, epoch and number, in which any host has heard of the instance.
+        description: The highest generation of the instance that any host knows, as epoch and number.
         type: list
         elements: int
         default: [0, 0]

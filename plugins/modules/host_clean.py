@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: host_clean
 version_added: 0.2.0
-short_description: Remove from a KVM host that leaves what berth has put there
+short_description: Remove what berth put on a KVM host that leaves the fleet
 description:
   - Refuses with C(HostNotEmpty), and changes nothing, while the host holds an instance, a volume or files of one.
   - First removes the settings, so that nothing can be claimed on the host any more. Then removes the certificates that

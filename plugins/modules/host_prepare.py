@@ -42,8 +42,7 @@ options:
     default: false
   forget_failed_builds:
     description:
-      - Forget the builds that failed on the host, for which placement would still prefer other hosts.
-        Use it when the host is repaired.
+      - Forget that builds failed on the host, which makes placement prefer other hosts. Use it after the host was repaired.
     type: bool
     default: false
     version_added: 0.2.0

@@ -19,7 +19,7 @@ description:
 
 options:
   action:
-    description: What is to be reached.
+    description: The operation to plan.
     type: str
     required: true
     choices: [resize, cold_migrate, live_migrate, migrate, confirm, revert, abort, delete, confirm_due]

@@ -18,7 +18,7 @@ description:
     edited, or was written by a newer version.
 options:
   path:
-    description: The receipt, C(NAME.receipt.gz). Without it the task fails and says how the playbook is given one.
+    description: The receipt, C(NAME.receipt.gz). If it is missing, the error says how to give it to the playbook.
     type: path
 extends_documentation_fragment:
   - berth.kvm.controller

@@ -13,7 +13,7 @@ version_added: 0.2.0
 short_description: "Internal: run the next leg of a move"
 description:
   - Part of role C(move). Runs M(berth.kvm.migration) with the steps of the leg that the fact C(berth_walk) names, on the
-    host that it names, and finds the leg after it. One task, so that a leg is one task on the screen.
+    host that it names, and finds the leg after it. So the screen shows one task for each leg.
   - If the leg fails, the fact stays as it was, and M(berth.kvm.walk_move) finds what is given up.
 
 options:

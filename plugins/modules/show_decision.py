@@ -17,7 +17,7 @@ description:
   - Knows the decisions that were made on this controller, as long as their receipts are kept.
 options:
   name:
-    description: The name of the instance. Without it the task fails and says how the playbook is given one.
+    description: The name of the instance. If it is missing, the error says how to give it to the playbook.
     type: str
   project:
     description: Its project. By default the last decision on an instance of that name in any project.

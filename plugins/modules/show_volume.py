@@ -14,8 +14,7 @@ short_description: Show the state of a volume
 description:
   - Shows a volume, attached or not, its size, pool and host, the instance that has it, the image that it was made from, and its
     history with who did what in which run. Nothing is changed.
-  - A volume that no host has is an error, unless C(berth_volumes_defined) names it, and so is one that may be on a host that does not
-    answer.
+  - Fails if no host has the volume and C(berth_volumes_defined) does not name it, or if it may be on a host that does not answer.
 options:
   name:
     description: The name of the volume.

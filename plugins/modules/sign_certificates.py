@@ -27,7 +27,7 @@ options:
     type: dict
     required: true
   names:
-    description: The host names and addresses under which other hosts reach this one. The request's own are ignored.
+    description: The host names and addresses under which other hosts reach this one. Names in the host's own request are ignored.
     type: list
     elements: str
     required: true
@@ -36,7 +36,7 @@ options:
     type: path
     required: true
   days:
-    description: How long a certificate is good, at most as long as its authority. From 1 to 3650.
+    description: For how many days a certificate is valid, 1 to 3650. It never outlives its authority.
     type: int
     default: 730
   address:

@@ -27,10 +27,10 @@ options:
     choices: [absent, claimed, present]
     default: absent
   token:
-    description: Whose claim it is.
+    description: The token that identifies the claim.
     type: str
   volume:
-    description: What is claimed, or was claimed and is made.
+    description: The volume to claim, or to make from its claim.
     type: dict
     suboptions:
       name:
@@ -42,7 +42,7 @@ options:
         type: int
         required: true
       pool:
-        description: The storage pool that it is to be in, which has to be that of the instance.
+        description: Its storage pool. It must be the pool of the instance.
         type: str
       image:
         description: The image that it is made from, with name, url or upload, checksum and disk_format. Without one it is empty. An image

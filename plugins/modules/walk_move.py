@@ -33,7 +33,7 @@ options:
     type: dict
     default: {}
   only_prepare:
-    description: Only claim room. The leg that would touch the guest is not given out.
+    description: Only claim room, and stop before the leg that touches the guest.
     type: bool
     default: false
   settings:

@@ -26,6 +26,14 @@ def check_counts(values: Dict[str, Any]) -> None:
         raise InvalidInput("berth_min_count", least, "a whole number from 1 to berth_count, %s" % count)
 
 
+def check_counted(values: Dict[str, Any]) -> None:
+    """Check that berth_count has a berth_name: without it the run would be about the whole inventory."""
+    count = values.get("berth_count", 1)
+    if "berth_name" not in values and str(count) != "1":
+        hint = input_hints.name_the_counted()
+        raise InvalidInput("berth_count", count, "how many instances berth_name stands for", hint=hint)
+
+
 def check_name(values: Dict[str, Any]) -> None:
     """Check that berth_name is one name: Ansible would take a pattern or list for other hosts, or fail on it."""
     name = values.get("berth_name", "")

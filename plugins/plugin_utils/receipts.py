@@ -9,6 +9,7 @@ They are in the controller's directory, or in berth_receipt_dir. Variables: bert
 
 from __future__ import annotations
 
+import calendar
 import contextlib
 import os
 import re
@@ -29,6 +30,8 @@ from .screen import warn
 VARIABLES = ("berth_receipt_dir", "berth_receipts_days", "berth_receipts_mb")
 FOLDER = "receipts"
 OURS = re.compile(r"[0-9]{8}T[0-9]{6}Z-r-[0-9a-f]{8}-[a-z_]+\.receipt\.gz")
+IN_NAME = "%Y%m%dT%H%M%SZ"
+LAST_SECOND = 253402300799  # of the year 9999, whose name is the last
 MB, DAYS = 64, 30
 MOST_BYTES = 1 << 28  # of a file that is read
 FIRST_PART = 1 << 20  # bytes of a file that contain its first line
@@ -61,19 +64,19 @@ def keep(keeping: Settings, operation: str, decision: Any, again: bool = False) 
     berth_receipt_dir also gets a file without the hosts' documents, and its path is the one that is returned."""
     if not keeping.most_bytes or not decision.result:
         return None
-    now = time.gmtime()
+    now = int(time.time())
     about = {
         **acting.by(),
-        "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", now),
+        "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now)),
         "operation": operation,
         "instances": {request["name"]: request["uuid"] for request in decision.requests},
     }
     which = operation + ("_again" if again else "")
-    name = "%s-%s-%s.receipt.gz" % (time.strftime("%Y%m%dT%H%M%SZ", now), acting.RUN, which)
     try:
         receipt = decision.receipt()
         data = receipt_file.pack(receipt, decision.documents, about)
         with _folder(keeping, make=True) as folder:
+            name = "%s-%s-%s.receipt.gz" % (_time_in_name(folder, now), acting.RUN, which)
             state_directory.write_bounded(folder, name, data, OURS, keeping.most_bytes, keeping.days)
             if keeping.directory:
                 name = "placement-%s%s.json" % (acting.RUN, "-again" if again else "")
@@ -82,6 +85,16 @@ def keep(keeping: Settings, operation: str, decision: Any, again: bool = False) 
         warn("No receipt of this decision is kept: %s" % error)
         return None
     return os.path.join(place(keeping), name)
+
+
+def _time_in_name(folder: int, now: int) -> str:
+    """``now``, or a second after the newest receipt if that is later, as after the clock was set back: the last one written is
+    the last by name."""
+    seconds = now
+    for name in _ours(folder)[:1]:
+        with contextlib.suppress(ValueError):  # no such day
+            seconds = max(seconds, calendar.timegm(time.strptime(name.split("-")[0], IN_NAME)) + 1)
+    return time.strftime(IN_NAME, time.gmtime(min(seconds, LAST_SECOND)))
 
 
 def read(path: str) -> Tuple[Dict[str, Any], Dict[str, Any], List[Any]]:
@@ -121,7 +134,12 @@ def heads(keeping: Settings) -> Iterator[Tuple[str, Dict[str, Any]]]:
 
 def _names(keeping: Settings) -> List[str]:
     with _folder(keeping) as folder:
-        return sorted(filter(OURS.fullmatch, os.listdir(folder)), reverse=True) if folder is not None else []
+        return _ours(folder) if folder is not None else []
+
+
+def _ours(folder: int) -> List[str]:
+    """The names of the receipts, the newest first."""
+    return sorted(filter(OURS.fullmatch, os.listdir(folder)), reverse=True)
 
 
 def headline(path: str, head: Dict[str, Any]) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import List
 
 from ansible import constants as C  # noqa: N812 -- Ansible's usual name for them
+from ansible.errors import AnsibleError
 from ansible.utils.color import stringc
 from ansible.utils.display import Display
 
@@ -24,6 +25,7 @@ COLOURS = {
     WARNING: "COLOR_WARN",
 }
 EVENTS = 15
+SAVE_CURSOR = "\n\x1b[s"  # the callback dense writes where the cursor was saved last
 
 
 def is_for_programs(callback: str) -> bool:
@@ -36,6 +38,8 @@ def say(*lines: str) -> List[str]:
     shown = [str(visible(line)) for line in lines]
     text, beside = "\n".join(shown), is_for_programs(C.DEFAULT_STDOUT_CALLBACK)
     painted = text if beside else "\n".join(_painted(*entry) for entry in zip(lines, shown))
+    if str(C.DEFAULT_STDOUT_CALLBACK).rpartition(".")[2] == "dense":
+        painted += SAVE_CURSOR
     if painted == text:
         Display().display(text, stderr=beside)
     else:  # a log has no colours
@@ -51,7 +55,19 @@ def _painted(line: str, text: str) -> str:
 
 
 def warn(line: str) -> None:
-    Display().warning(visible(line))
+    """A warning of the task, or a line of its own where Ansible would show nothing of a task that is ok."""
+    if _hides_ok():
+        Display().display("[WARNING]: %s" % visible(line), color=C.COLOR_WARN, stderr=True)
+    else:
+        Display().warning(visible(line))
+
+
+def _hides_ok() -> bool:
+    name = str(C.DEFAULT_STDOUT_CALLBACK).rpartition(".")[2]
+    try:
+        return not C.config.get_config_value("display_ok_hosts", plugin_type="callback", plugin_name=name)
+    except AnsibleError:  # not a setting of this callback
+        return False
 
 
 def events_shown() -> int:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from typing import Any, Dict, Iterable, Iterator, List, Mapping, Set, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Set, Tuple
 
 from ansible.errors import AnsibleError
+from ansible.module_utils.common.validation import check_type_bool, check_type_float, check_type_int
 from ansible.utils.vars import load_extra_vars
 
 from ..module_utils.conductor.errors import UnknownVariable
@@ -99,7 +100,20 @@ class Switch:
         is_true({field: value}, field)
 
 
-class Seconds(Whole):
+class Converted:
+    """What the argument specification of the role kvm_host takes; the host checks the range."""
+
+    def __init__(self, convert: Callable[[Any], Any], rule: str) -> None:
+        self.convert, self.rule = convert, rule
+
+    def check(self, value: Any, field: str) -> None:
+        try:
+            self.convert(value)
+        except (TypeError, ValueError):
+            raise InvalidInput(field, value, self.rule) from None
+
+
+class Number(Whole):
     """A number, also as text from -e and a survey."""
 
     def check(self, value: Any, field: str) -> int:
@@ -130,7 +144,36 @@ CHECKED = {
         Switch(),
     ),
     **dict.fromkeys(("berth_keep_on", "berth_remove_host", "berth_set_aside_on"), Name(empty=True)),
-    "berth_shutdown_timeout": Seconds(0, limits.SHUTDOWN, "seconds"),
+    "berth_console_lines": Number(0, 500),
+    "berth_shutdown_timeout": Number(0, limits.SHUTDOWN, "seconds"),
+    "berth_host_timeout": Number(1, limits.SHUTDOWN, "seconds"),
+    **dict.fromkeys(
+        ("berth_host_cpu_allocation_ratio", "berth_host_disk_allocation_ratio", "berth_host_ram_allocation_ratio"),
+        Converted(check_type_float, "a number such as 4.0"),
+    ),
+    **dict.fromkeys(
+        (
+            "berth_host_max_concurrent_builds",
+            "berth_host_reserved_host_cpus",
+            "berth_host_reserved_host_disk_gb",
+            "berth_host_reserved_host_memory_mb",
+            "kvm_host_certificate_days",
+        ),
+        Converted(check_type_int, "a whole number"),
+    ),
+    **dict.fromkeys(
+        (
+            "berth_host_disabled",
+            "berth_host_migration_address_only",
+            "berth_host_security_driver_none_ok",
+            "kvm_host_accept_state_directory",
+            "kvm_host_certificates",
+            "kvm_host_forget_failed_builds",
+            "kvm_host_packages",
+            "kvm_host_remove_unused_images",
+        ),
+        Converted(check_type_bool, "true or false"),
+    ),
 }
 KNOWN = frozenset((*CATALOG, *INSTANCE, *RUN, *HOST, *PUBLISHED, ERROR))
 OF_HOSTS = (*HOST, *ROLE)

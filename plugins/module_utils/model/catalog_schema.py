@@ -89,6 +89,10 @@ _SOURCE: Dict[str, Check] = {
 }
 
 
+_DISK_FORMAT = OneOf("raw", "qcow2")
+_DISK_FORMAT.rule += "; qemu-img convert -O qcow2 FILE NEW.qcow2 converts others"
+
+
 class Image:
     """An image: its file, and what it needs."""
 
@@ -96,7 +100,7 @@ class Image:
         {
             **_SOURCE,
             "upload": Upload(),
-            "disk_format": OneOf("raw", "qcow2"),
+            "disk_format": _DISK_FORMAT,
             "min_disk": Whole(0, MOST_DISK_GB, "GiB"),
             "min_ram": Whole(0, MOST_MEMORY_MB, "MiB"),
             "properties": ImageProperties(),
@@ -187,6 +191,8 @@ class SshKey:
     def check(self, value: Any, field: str) -> str:
         if isinstance(value, str) and "PRIVATE KEY" in value:
             raise InvalidInput(field, "<a private key>", self.line.rule, hint=input_hints.public_key())
+        if isinstance(value, str) and value[:1] in ("/", "~", "."):
+            raise InvalidInput(field, value, self.line.rule, hint=input_hints.public_key())
         return self.line.check(value.strip() if isinstance(value, str) else value, field)
 
 
@@ -349,11 +355,11 @@ PCI_ALIASES = MapOf(ListOf(PCI_ALIAS, single=True))
 QUOTAS = MapOf(QUOTA, key=Text(r"(\*|[A-Za-z0-9][A-Za-z0-9._-]*)\Z", "a project name, or * for every other project"))
 
 INSTANCE = {
-    "berth_flavor": Text(),
-    "berth_image": Text(),
+    "berth_flavor": Text(rule="a name in berth_flavors"),
+    "berth_image": Text(rule="a name in berth_images"),
     "berth_networks": ListOf(Nic(), single=True, longest=64),
     "berth_security_groups": ListOf(Text(), single=True, longest=64),
-    "berth_server_group": Text(),
+    "berth_server_group": Text(rule="a name in berth_server_groups"),
     "berth_project": PROJECT,
     "berth_availability_zone": Text(r"[^\s:]*(:[^\s:]*){0,2}\Z", "a zone, or zone:host, or zone:host:node"),
     "berth_pool": POOL_NAME,

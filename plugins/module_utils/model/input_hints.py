@@ -19,7 +19,7 @@ def name_migration_address(host: str, address: str) -> str:
 
 
 def keep_foreign_certificates() -> str:
-    """The host trusts an authority that is not ours."""
+    """The host trusts another authority."""
     return (
         "If another controller prepared the host, copy that controller's kvm_host_ca_directory to this one, or take it "
         "from a backup. If the certificates are of a PKI of your own, set kvm_host_certificates to false, which keeps them"
@@ -27,7 +27,7 @@ def keep_foreign_certificates() -> str:
 
 
 def bring_authority_key_back(file: str) -> str:
-    """The authority's certificate exists, and its key does not."""
+    """The authority's key is missing."""
     return "Restore %s from a backup" % file
 
 
@@ -45,12 +45,12 @@ def private_files() -> str:
 
 
 def approve_again() -> str:
-    """What create would do differs from what berth_approved holds."""
+    """create would do something else than berth_approved says."""
     return "Run the playbook berth.kvm.place again with the same selection, and get its result approved"
 
 
 def list_own_variables(variable: str) -> str:
-    """A variable with the prefix berth_ is unknown; it may be one of the user's own."""
+    """A variable berth_... is unknown; it may be the user's own."""
     return "If it is a variable of your own, add its name to the list %s" % variable
 
 
@@ -78,8 +78,8 @@ def select_in_one_place() -> str:
 
 
 def public_key() -> str:
-    """A private key was given where the public one belongs."""
-    return "Give the .pub file's content"
+    """A private key, or a path, is given as a public key."""
+    return "Give the .pub file's content, such as {{ lookup('file', '~/.ssh/id_ed25519.pub') }}"
 
 
 def plain_name() -> str:
@@ -88,12 +88,12 @@ def plain_name() -> str:
 
 
 def name_of_no_host(name: str) -> str:
-    """An instance has the name of a KVM host, or a KVM host has the variable that makes it an instance."""
+    """An instance has the name of a KVM host, or a KVM host has berth_flavor."""
     return "Give the instance another name; if %s is not an instance, remove berth_flavor from it" % name
 
 
 def name_of_no_group() -> str:
-    """An instance that is to be created has the name of an inventory group, or a name that Ansible reserves."""
+    """A new instance has the name of a group, or one that Ansible reserves."""
     return "Give the instance a name of its own"
 
 
@@ -103,7 +103,7 @@ def remove_quotes() -> str:
 
 
 def enable_filter(name: str) -> str:
-    """A scheduler hint is given that only a filter reads that is not enabled."""
+    """The filter that reads a scheduler hint is not enabled."""
     return (
         "Add %s to enabled_filters of berth_placement. That list replaces the default one, so name the default "
         "filters that you want to keep, too" % name
@@ -126,12 +126,12 @@ def run_playbook() -> str:
 
 
 def true_without_quotes() -> str:
-    """A truth value was given as text, as an INI inventory makes of true and false."""
+    """A truth value is text, as in an INI inventory."""
     return "Write true or false without quotes; in an INI inventory True or False, with a capital letter"
 
 
 def no_structure_in_text() -> str:
-    """A list or mapping was given as text, as an INI inventory makes of true, false and null in it."""
+    """A list or mapping is text, as in an INI inventory."""
     return (
         "It is text, not a list or mapping. Remove the quotes around it. An INI inventory reads True, False and None, but "
         "not true, false and null: set it in a YAML file, such as group_vars/all.yml"
@@ -154,17 +154,17 @@ def hashed_password() -> str:
 
 
 def in_one_place(variable: str, key: str) -> str:
-    """cloud-init would drop what a variable asks for, because the user data has the same key."""
+    """The user data has a key of its own for what a variable asks for."""
     return "Move what is under %s into %s, or leave %s out" % (key, variable, variable)
 
 
 def set_variable(field: str, name: str) -> str:
-    """A variable that every instance needs is missing."""
+    """A variable is missing."""
     return "Set %s for %s" % (field, name)
 
 
 def add_field(path: str) -> str:
-    """A part of a mapping is missing."""
+    """A field is missing."""
     return "Add %s" % path
 
 
@@ -175,8 +175,13 @@ def select_several() -> str:
     )
 
 
+def name_the_counted() -> str:
+    """berth_count is given, and berth_name is not."""
+    return "Give the name too: -e berth_name=web stands for web-1, web-2 and so on"
+
+
 def quote_value() -> str:
-    """-e has words that belong to no name=value, most likely because a value has spaces."""
+    """-e has words without name=value: most likely a value has spaces."""
     return "Quote a value that has spaces, as in -e 'name=\"a b\"'. Several instances are selected with --limit"
 
 

@@ -15,7 +15,7 @@ from typing import Any, Collection, Dict, Iterator, List, Mapping, Optional, Pro
 from . import input_hints
 from .errors import BerthError, InvalidInput, joined, together
 from .messages import Document
-from .suggest import did_you_mean, meant, nearest
+from .suggest import meant, nearest
 
 # Half of a surrogate pair cannot be written anywhere.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
@@ -101,7 +101,8 @@ class OneOf:
 
     def check(self, value: Any, field: str) -> str:
         if value not in self.choices:
-            raise InvalidInput(field, value, self.rule, hint=did_you_mean(value, self.choices))
+            near = nearest(value, self.choices)
+            raise InvalidInput(field, value, self.rule, hint=near and meant(near))
         return str(value)
 
 

@@ -35,7 +35,8 @@ def decode_user_data(value: Any, field: str = "berth_user_data") -> Optional[str
     if value is None:
         return None
     if not isinstance(value, str):
-        raise InstanceUserDataMalformed("%s: must be text" % field, field=field, rule="text, plain or in base64")
+        rule = "text, plain or in base64; in YAML it begins after |"
+        raise InstanceUserDataMalformed("%s: it is not text" % field, field=field, rule=rule)
     if value.lstrip("\ufeff\r\n\t ").startswith(_PLAIN):
         _limit(len(base64.b64encode(value.encode("utf-8", "surrogatepass"))), field)
         return str(value)

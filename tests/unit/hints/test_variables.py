@@ -52,6 +52,12 @@ def test_the_content_of_the_pub_file_is_a_key_and_the_private_one_is_never_shown
     assert build(berth_ssh_keys=[PUBLIC])[1]["ssh_keys"] == [PUBLIC]
 
 
+@pytest.mark.parametrize("path", ["~/.ssh/id.pub", "/root/.ssh/id.pub", "./id.pub"])
+def test_the_path_of_a_key_is_no_key_and_the_hint_is_how_to_read_it(path):
+    refused = refusal(berth_ssh_keys=[path])
+    assert refused.hint == input_hints.public_key() and path in str(refused)
+
+
 @pytest.mark.follows("remove_quotes")
 def test_a_number_without_quotes_is_a_number():
     assert refusal(catalog(vcpus="2")).hint == input_hints.remove_quotes()

@@ -8,6 +8,8 @@ from __future__ import annotations
 import base64
 import gzip
 import stat
+import time
+from types import SimpleNamespace
 
 import pytest
 from ansible.playbook.task import Task
@@ -15,7 +17,7 @@ from placement_case import VM, facts
 from receipt_case import create, files, replay, run, why
 
 from ansible_collections.berth.kvm.plugins.module_utils.model import input_hints
-from ansible_collections.berth.kvm.plugins.plugin_utils import receipts
+from ansible_collections.berth.kvm.plugins.plugin_utils import acting, receipts
 
 SECRET = "canary-b3r7h"
 
@@ -101,6 +103,26 @@ def test_why_shows_the_last_decision_with_reasons_numbers_weights_who_and_when(o
     assert "berth.kvm.create by %s, run r-" % receipts.acting.WHO in said
     assert why("db")["receipt_file"] == str(first)
     assert "db: h" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("back", [0, 3600, 86400 * 400])
+def test_why_shows_the_decision_that_was_written_last_though_the_clock_was_set_back(own_state, monkeypatch, back):
+    earlier = create()["receipt_file"]
+    now = time.time() - back
+    monkeypatch.setattr(receipts, "time", SimpleNamespace(**{**vars(time), "time": lambda: now}))
+    monkeypatch.setattr(acting, "RUN", "r-00000000")  # sorts before every other
+    last = create()["receipt_file"]
+    shown = why("web1")
+    assert shown["receipt_file"] == last != earlier
+    assert shown["receipt"]["at"] == time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now)), "what the clock said then"
+
+
+@pytest.mark.parametrize("name", ["99999999T999999Z", "99991231T235959Z"])
+def test_a_name_whose_time_is_none_or_the_last_that_there_is_stops_no_receipt(own_state, name):
+    (own_state / "receipts").mkdir(parents=True)
+    (own_state / "receipts" / (name + "-r-ffffffff-create.receipt.gz")).write_bytes(b"x")
+    create()
+    assert why("web1")["receipt"]["operation"] == "create"
 
 
 def test_why_knows_the_project(own_state):

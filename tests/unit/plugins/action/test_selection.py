@@ -10,7 +10,7 @@ from placement_case import CATALOG, VM, controller, place
 
 from ansible_collections.berth.kvm.plugins.module_utils.model import input_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
-from ansible_collections.berth.kvm.plugins.plugin_utils import patterns, selection
+from ansible_collections.berth.kvm.plugins.plugin_utils import berth_name, patterns, selection
 
 ACTIONS = [
     ("placement", {}), ("plan_moves", {"action": "cold_migrate"}), ("plan_moves", {"action": "confirm"}),
@@ -94,6 +94,14 @@ def test_the_limit_in_a_file_that_names_something_is_one(tmp_path):
 def test_every_playbook_refuses_a_count_that_is_none_before_a_host_is_asked(count):
     result = run("read_hosts", {}, berth_name="app", berth_count=count)
     assert result["error_code"] == "InvalidInput" and "a whole number from 1 to 1000" in result["msg"]
+
+
+@pytest.mark.follows("name_the_counted")
+def test_a_count_without_a_name_is_refused_before_a_host_is_asked_and_with_one_it_counts():
+    result = run("read_hosts", {"instances": []}, berth_count="3")
+    assert result["error_code"] == "InvalidInput" and input_hints.name_the_counted() in result["msg"]
+    for good in ({"berth_count": "3", "berth_name": "web"}, {"berth_count": 1}, {}):
+        berth_name.check_counted(good)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 
@@ -67,6 +68,40 @@ def test_where_no_colours_are_wanted_the_text_is_plain():
 def test_beside_a_document_for_programs_the_text_is_plain():
     out, err = printed(ANSIBLE_FORCE_COLOR="1", ANSIBLE_STDOUT_CALLBACK="ansible.posix.json")
     assert (out, err) == ("", "\n".join(TABLE))
+
+
+class Terminal:
+    """What a terminal shows that knows the sequences of the callback dense: save, restore and clear the line."""
+
+    def __init__(self):
+        self.lines, self.at, self.saved = [""], (0, 0), (0, 0)
+
+    def write(self, text):
+        for part in re.findall(r"\x1b\[2?[suK]|.|\n", text):
+            row, column = self.at
+            if part == "\x1b[s":
+                self.saved = self.at
+            elif part == "\x1b[u":
+                self.at = self.saved
+            elif part == "\x1b[2K":
+                self.lines[row] = ""
+            elif part == "\n":
+                self.at = (row + 1, 0)
+                self.lines += [""] * (row + 2 - len(self.lines))
+            else:
+                line = self.lines[row].ljust(column)
+                self.lines[row], self.at = line[:column] + part + line[column + 1 :], (row, column + 1)
+
+
+def test_the_callback_dense_writes_below_the_table(tmp_path):
+    """It writes each task where it saved the cursor last, over what others wrote since."""
+    terminal, log = Terminal(), tmp_path / "log"
+    terminal.write("\x1b[s\x1b[u\x1b[2Ktask 9.")
+    terminal.write(printed(ANSIBLE_STDOUT_CALLBACK="community.general.dense", ANSIBLE_LOG_PATH=str(log))[0])
+    for task in ("task 9: localhost", "task 10. localhost"):
+        terminal.write("\x1b[u\x1b[2K" + task)
+    assert [line for line in terminal.lines if line] == ["task 9.", *filter(None, TABLE), "task 10. localhost"]
+    assert "web1      active" in log.read_text("utf-8") and "\x1b" not in log.read_text("utf-8")
 
 
 def test_a_log_has_no_colours(tmp_path):
