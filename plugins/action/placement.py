@@ -64,6 +64,7 @@ class _Run(NamedTuple):
     fleet: Fleet
     lost: List[str]
     takes_over: bool
+    kept_addresses: Dict[str, Dict[str, str]]
 
 
 class _Request(NamedTuple):
@@ -157,7 +158,7 @@ class ActionModule(ControllerAction):
         options = {**catalog.placement, **plain(args["options"])}
         fleet, lost = read_reports(task_vars, hosts, oldest_facts(options)), lost_hosts(run_variables)
         warn_of_lost(lost, known_hosts(task_vars, hosts), fleet)
-        run = _Run(task_vars, run_variables, catalogs, fleet, lost, args["take_over"])
+        run = _Run(task_vars, run_variables, catalogs, fleet, lost, args["take_over"], {})
         instances = self._to_place(run, self._requests(run, names, known_hosts(task_vars, hosts)))
         decision = placing.place(
             instances,
@@ -261,11 +262,15 @@ class ActionModule(ControllerAction):
 
     def _give_addresses(self, run, instances):
         """Choose addresses from pools: never one that a host reports or that the inventory gives to an instance."""
+        on_hosts = {host: document["instances"] for host, document in run.fleet.documents.items()}
+        guests = addressing.of_guests(on_hosts)
+        addressing.refuse_taken(instances, guests)
         if not any(nic.get("pool") for instance in instances.values() for nic in instance["spec"]["networks"]):
             return
-        on_hosts = {host: document["instances"] for host, document in run.fleet.documents.items()}
         held = addressing.held_by(instances, on_hosts)
-        for address, owner in self._fixed(run.catalogs.instances, run.catalogs).items():
+        kept = {**guests, **self._fixed(run.catalogs.instances, run.catalogs)}
+        run.kept_addresses.update(addressing.reserved(instances, kept))
+        for address, owner in kept.items():
             held.setdefault(address, owner)
         silent = {host: why for host, why in run.fleet.verdicts.items() if host not in run.lost}
         addressing.give(instances, held, silent)
@@ -282,7 +287,7 @@ class ActionModule(ControllerAction):
                     instance.update(state=PLANNED, token=new_token())
         hosts.update({name: {"reason": reason} for name, reason in run.fleet.verdicts.items()})
         plan = new_plan(acting.RUN, instances, hosts, max_attempts, telling.whereabouts(run.fleet))
-        plan["unprepared"] = run.fleet.unprepared()
+        plan["unprepared"], plan["kept_addresses"] = run.fleet.unprepared(), run.kept_addresses
         prepare_round(plan, new_token)
         answers = replies(run.task_vars, "__berth_facts")
         looks = {host: plain(reply.get("looks", ())) for host, reply in answers.items()}

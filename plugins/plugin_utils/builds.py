@@ -9,7 +9,7 @@ from ..module_utils.model.catalog import Catalog
 from ..module_utils.placement.request import build_request
 from ..module_utils.placement.request_nics import network_config
 from .answers_of_hosts import replies
-from .inventory_variables import CATALOG, INSTANCE, is_true, power_state, variables
+from .inventory_variables import CATALOG, INSTANCE, is_true, power_state, variables, who_locked
 
 BUILT = "__berth_built"  # what build_on_hosts registers
 TIMEOUT = 600  # seconds
@@ -20,10 +20,12 @@ def arguments(task_vars, name, spec, token, timeout=TIMEOUT):
     BerthError if the instance's variables are wrong."""
     values = variables(task_vars, name, (*CATALOG, *INSTANCE, "berth_locked", "berth_mend", "berth_shutdown_timeout"))
     _spec, seed = build_request({**values, "inventory_hostname": name}, Catalog.from_variables(values))
-    mends = is_true(values, "berth_mend")
+    mends, stays = is_true(values, "berth_mend"), bool(who_locked(values)) and not token
     seed["network_config"] = network_config(spec["networks"])  # with the addresses from pools
-    wanted = {"state": "present", "uuid": spec["uuid"], "spec": spec, "seed": seed, "timeout": timeout}
-    if mends:
+    wanted = {"state": "present", "uuid": spec["uuid"], "seed": seed, "timeout": timeout}
+    if not stays:  # nobody changes an existing instance that the inventory locks
+        wanted["spec"] = spec
+    if mends and not stays:
         wanted["mend"] = True
     if power_state(values):
         wanted["power_state"] = power_state(values)

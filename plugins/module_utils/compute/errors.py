@@ -149,6 +149,11 @@ class PacketFilterForeign(BerthError):
     retryable = True
 
 
+class PacketFilterInUse(BerthError):
+    """A guest that berth does not manage uses the packet filter of a guest that was removed, for example a clone of it. The
+    filter was left alone."""
+
+
 class VgpuUnavailable(BerthError):
     """The host cannot provide the guest's vGPU: the GPU is gone, now offers another type, has no free vGPU, or somebody
     else made a mediated device with that uuid. Nothing was done to the guest."""

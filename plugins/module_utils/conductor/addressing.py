@@ -41,6 +41,21 @@ def give(instances: Mapping[str, Instance], held: Index, silent: Mapping[str, st
                 _hold(instance, held)
 
 
+def refuse_taken(instances: Mapping[str, Instance], guests: Index) -> None:
+    """Fail what would be created with an address of ``guests``, see of_guests()."""
+    for instance in instances.values():
+        error = address_clash.clash(instance["spec"], guests)
+        if error and not instance.get("existing") and instance.get("state") in (None, CLAIMING):
+            fail(instance, error)
+
+
+def of_guests(reported: Mapping[str, Iterable[Mapping[str, Any]]]) -> Index:
+    """Which guests without a record have which address. After the claims the hosts tell only of their records."""
+    return addresses(
+        {host: [instance for instance in told if instance.get("foreign")] for host, told in reported.items()}
+    )
+
+
 def held_by(instances: Mapping[str, Instance], reported: Mapping[str, Iterable[Mapping[str, Any]]]) -> Index:
     """Who has which address. ``reported``: host -> the instances that it reports. For the plan's ``instances`` only the
     report of their own host counts."""
@@ -68,13 +83,30 @@ def check_seen(instance: Instance, silent: Mapping[str, str]) -> None:
         )
 
 
-def choose_again(instance: Instance, held: Index) -> bool:
-    """Replace each pool address that another instance has too. Return whether no clash is left."""
+def reserved(instances: Mapping[str, Instance], held: Index) -> Index:
+    """Of ``held``, what the pools of these instances could give out."""
+    pools = {
+        (nic["type"], nic["source"], nic.get("vlan"), *nic["pool"]): nic
+        for instance in instances.values()
+        for nic in _pooled(instance)
+    }
+    return {
+        entry: owners
+        for entry, owners in held.items()
+        if any(address_pool.has(nic["pool"], nics.address_of(entry, nic) or "") for nic in pools.values())
+    }
+
+
+def choose_again(instance: Instance, held: Index, kept: Index) -> bool:
+    """Replace each pool address that another instance has too. Return whether no clash is left.
+
+    ``held``: who has which address by the hosts' records; ``kept``: what else is not given out, see reserved().
+    """
     instance["choices"] = instance.get("choices", 0) + 1
     if instance["choices"] > MOST_CHOICES:
         return False
     try:
-        _choose(instance, held)
+        _choose(instance, {entry: {**kept.get(entry, {}), **held.get(entry, {})} for entry in {**kept, **held}})
     except AddressPoolExhausted:
         return False
     return address_clash.clash(instance["spec"], held) is None

@@ -141,7 +141,7 @@ def _commit_claim(plan: Plan, instance: Instance, reply: Claimed, after: AfterCl
     elif not result.get("claimed"):
         error = result.get("error") or {}
         code, message = error.get("code", "ClaimFailed"), said_by(error, "the claim was refused")
-        if code == address_clash.AddressTaken.__name__ and addressing.choose_again(instance, after.addresses()):
+        if code == address_clash.AddressTaken.__name__ and _chosen_again(plan, instance, after.addresses()):
             instance["token"] = None
             return
         attempt_failed(plan, instance, code, message, error.get("retryable", True))
@@ -204,10 +204,14 @@ def _check_addresses(plan: Plan, after: AfterClaims) -> None:
         clash = address_clash.clash(instance["spec"], held)
         if clash:
             withdraw_claim(plan, instance)
-            if addressing.choose_again(instance, held):
+            if _chosen_again(plan, instance, held):
                 instance["state"], instance["token"] = CLAIMING, None
             else:
                 fail(instance, clash)
+
+
+def _chosen_again(plan: Plan, instance: Instance, held: address_clash.Index) -> bool:
+    return addressing.choose_again(instance, held, plan.get("kept_addresses", {}))
 
 
 def _check_groups(plan: Plan, after: AfterClaims) -> None:

@@ -15,7 +15,7 @@ from typing import Callable, Dict, Iterator, List, Mapping, Sequence, Tuple
 from ..model import copy_hints, failed_builds, fleet_hints, hints, host_hints, saved_hints, state_hints, volume_hints
 from ..model import line as line_kinds
 from ..model.errors import shortened
-from ..model.lifecycle import ACTIVE, OWN
+from ..model.lifecycle import ACTIVE, CLAIM, OWN
 from ..model.messages import Document
 from ..placement.text import table
 from . import drift, filter_drift, free_volumes, silence, unconfirmed, volumes
@@ -104,6 +104,7 @@ def examine(case: Case) -> List[Finding]:
         *_instances(case),
         *_unlisted(case),
         *_missing(case),
+        *_same_addresses(case),
         *_duplicate_volumes(case),
         *_free_volumes(case),
         *_full_pools(case),
@@ -181,6 +182,26 @@ def _free_volumes(case: Case) -> Iterator[Finding]:
         )
 
 
+def _same_addresses(case: Case) -> Iterator[Finding]:
+    """For example after somebody restored an old state directory or cloned a guest. Runs look after their own claims."""
+    held: Dict[str, Dict[str, str]] = {}
+    own = {uuid: case.name(uuid) for uuid in case.fleet.places}
+    for host, document in case.fleet.documents.items():
+        for instance in document["instances"]:
+            if instance.get("role") != CLAIM:
+                name = own.get(instance["uuid"], "guest %s without a record" % instance["uuid"])
+                for address in instance.get("nics") or ():
+                    held.setdefault(address, {})[instance["uuid"]] = "%s on %s" % (name, host)
+    shared: Dict[Tuple[str, ...], List[str]] = {}
+    for address, owners in held.items():
+        if len(owners) > 1 and owners.keys() & own.keys():
+            shared.setdefault(tuple(sorted(owners)), []).append(address)
+    for uuids, addresses in shared.items():
+        names = sorted(own[uuid] for uuid in uuids if uuid in own)
+        text = "%s each have %s" % (" and ".join(sorted(held[addresses[0]].values())), ", ".join(sorted(addresses)))
+        yield Finding("AddressTaken", ERROR, "", text, fleet_hints.same_address(names), names[0])
+
+
 def _duplicate_volumes(case: Case) -> Iterator[Finding]:
     for found in _owned_twice(case).values():
         error = volumes.duplicate(found[0][1]["name"], found)
@@ -255,7 +276,7 @@ def _strays(case: Case) -> Iterator[Finding]:
     for uuid, strays in case.fleet.strays.items():
         for stray in strays:
             if stray["managed"]:
-                name, host = case.in_inventory.get(uuid) or stray["name"], stray["host"]
+                name, host = case.in_inventory.get(uuid, uuid), stray["host"]  # anybody may have named it anything
                 text = "libvirt has a guest of berth that has no record"
                 yield Finding("DomainWithoutRecord", ERROR, host, text, stray_hint(case.fleet, name, uuid, stray), name)
 

@@ -114,6 +114,7 @@ class Plan(TypedDict, total=False):
     uuids: Dict[str, str]
     told: Document
     planned: List[PlannedInstance]  # what this run plans to create, and where
+    kept_addresses: Dict[str, Dict[str, str]]  # what pools give out to nobody, see addressing.reserved()
     ended: List[PlannedInstance]  # plans that created nothing, also those of earlier runs
     tell: Document
     unprepared: Dict[str, str]  # hosts that get no new instances, and what to do about it

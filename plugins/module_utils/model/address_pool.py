@@ -85,9 +85,13 @@ def size(pool: Iterable[str]) -> int:
     return sum(last - first + 1 for first, last in map(_span, pool))
 
 
-def has(pool: Iterable[str], address: str) -> bool:
-    number = int(ipaddress.ip_address(address))
-    return any(first <= number <= last for first, last in map(_span, pool))
+def has(pool: Iterable[str], text: str) -> bool:
+    """Whether the text, which a host may have sent, is an address of the pool."""
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return any(_is_between(address, *map(ipaddress.ip_address, part.split("-"))) for part in pool)
 
 
 def choose(pool: Iterable[str], taken: Collection[str], who: str, again: int = 0) -> Optional[str]:
@@ -101,6 +105,11 @@ def choose(pool: Iterable[str], taken: Collection[str], who: str, again: int = 0
         if found not in taken:
             return found
     return None
+
+
+def _is_between(address: Any, first: Any, last: Any) -> bool:
+    # an address of IPv6 may be the same number as one of IPv4
+    return bool(address.version == first.version and first <= address <= last)
 
 
 def _at(spans: Iterable[Span], place: int) -> int:

@@ -10,7 +10,7 @@ import posixpath
 import re
 from typing import Any, Dict, List, Optional
 
-from . import data_disks, input_hints, volumes
+from . import data_disks, input_hints, own_names, volumes
 from .errors import InvalidInput
 from .guest_address import guest_address
 from .image_properties import ImageProperties
@@ -20,7 +20,7 @@ from .network_schema import Network, Nic
 from .schema import Check, Fields, Flag, ListOf, MapOf, Named, OneOf, Secret, Text, Whole, Word
 from .security_group import SECURITY_GROUP
 
-PROJECT = Text(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z", "a project name of a-z, A-Z, 0-9, '.', '_' and '-'", longest=64)
+PROJECT = Text(own_names.PROJECT, "a project name of a-z, A-Z, 0-9, '.', '_' and '-'", longest=64)
 HOST_NAME = Text(r"[^\s/:]+\Z", "an inventory host name without spaces, '/' and ':'")
 
 # Far above what QEMU can do today, far below what overflows anything.

@@ -194,3 +194,12 @@ def delete_older(name: str, host: str, lost: Sequence[str]) -> str:
         "-e berth_lost_hosts=%s, which makes it anew"
         % (host, " or ".join(lost), name, name, lost_hosts, name, lost_hosts)
     )
+
+
+def same_address(names: Sequence[str]) -> str:
+    """Several instances have one address, or an instance and a guest that berth does not manage."""
+    return (
+        "Let only one of them run: berth.kvm.stop --limit %s, or stop what has the same address. An instance keeps its address "
+        "for as long as it exists: to run all of them, save what is on one, run berth.kvm.delete for it, and create it again with another "
+        "address" % ",".join(names[:1])
+    )

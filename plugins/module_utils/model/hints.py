@@ -361,6 +361,14 @@ def foreign_filter(name: str) -> str:
     return "On that host: virsh nwfilter-dumpxml %s shows it. Give it another name, then run the same again" % name
 
 
+def filter_in_use(name: str) -> str:
+    """Another guest, such as a clone, uses the packet filter of a guest that was removed."""
+    return (
+        "On that host, grep -l %s /run/libvirt/qemu/*.xml names the guest. Stop it, take the filter out of it with virsh "
+        "edit, start it, and run the same again" % name
+    )
+
+
 def another_name() -> str:
     """A domain that berth did not make has the requested name or uuid."""
     return "Choose another name for the instance; the domain is left alone"

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import Any, List, Optional
 
+from . import own_names
 from .cpu_list import MAX_CPU
 from .errors import BerthError
 from .lifecycle import ROLES
@@ -210,6 +211,12 @@ _INSTANCE = object_of(
     ),
 )
 
+
+def _instance(value: Any) -> Document:
+    instance = _INSTANCE(value)
+    return instance if instance["foreign"] else own_names.instance(instance, instance["project_id"] or "")
+
+
 _VOLUME = object_of(
     {
         "uuid": uuid,
@@ -344,9 +351,9 @@ _DOCUMENT = object_of(
             ),
             1000,
         ),
-        "instances": list_of(_INSTANCE, INSTANCES_LIMIT),
+        "instances": list_of(_instance, INSTANCES_LIMIT),
         "failed_instances": list_of(uuid, INSTANCES_LIMIT),
-        "volumes": list_of(_VOLUME, INSTANCES_LIMIT),
+        "volumes": list_of(lambda value: own_names.volume(_VOLUME(value)), INSTANCES_LIMIT),
         "warnings": list_of(text(1024), 100),
     },
     optional=(

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ipaddress
+import json
 from typing import Any, Dict, Iterable, List, Mapping, Optional
 
 Nic = Mapping[str, Any]
@@ -20,6 +21,16 @@ def taken(networks: Optional[Iterable[Nic]]) -> List[str]:
         if nic.get("address"):
             found.append(address(nic, nic["address"]))
     return found
+
+
+def of_guest(macs: Iterable[str], record: Optional[str]) -> List[str]:
+    """taken() of a guest without a record, also by the copy of its record, if it has one."""
+    found = [mac(address) for address in macs]
+    try:
+        found += taken(json.loads(record or "")["spec"]["networks"])
+    except (AttributeError, KeyError, TypeError, ValueError):
+        pass  # not berth's, or somebody edited it
+    return list(dict.fromkeys(found))
 
 
 def unfiltered(networks: Optional[Iterable[Nic]]) -> List[str]:

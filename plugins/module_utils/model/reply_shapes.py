@@ -7,15 +7,14 @@ REPLIES has one entry per module, and one per Ansible module that the roles run 
 never reach the controller. To add a key to a module's reply, add it to the module's RETURN and to its entry here, with
 the narrowest check of shape.py that fits; make it ``optional`` if not every reply has it. To add a key to the view of
 an instance in a move (steps/common.view), to the migration part of a record or to what a step returns besides, add it
-to _VIEW, _MIGRATION or _SAID. tests/unit/replies/ has a good reply of each module: add it there; the hostile replies
-follow from it.
+to _VIEW, _MIGRATION or _SAID. Add it to the good reply in tests/unit/replies/ too: the hostile ones follow from that.
 """
 
 from __future__ import annotations
 
 from typing import Any, Dict, cast
 
-from . import data_disks, host_document, preparation_shapes, volumes
+from . import data_disks, host_document, own_names, preparation_shapes, volumes
 from .identity import instance_uuid
 from .lifecycle import ROLES
 from .messages import Document, View
@@ -101,28 +100,32 @@ _NOTE = object_of(
     }
 )
 _NOTES = map_of(uuid, _NOTE, MOST_RECORDS)
+_SCANNED = object_of(
+    {
+        "uuid": uuid,
+        **dict.fromkeys(("name", "project_id"), text()),
+        "role": _ROLE,
+        "generation": generation,
+        "phase": state,
+        "token": token,
+        "power_state": _POWER,
+        "group": or_null(text()),
+        **dict.fromkeys(("vcpus", "pcpus", "memory_mb"), _COUNT),
+        "nics": list_of(text(), 1000),
+        "lets_in": host_document.lets_in,
+    },
+    optional=("lets_in",),
+)
+
+
+def _scanned(value: Any) -> Document:
+    return own_names.instance(_SCANNED(value), value["project_id"])
+
+
 _RESCAN = object_of(
     {
         "host_uuid": uuid,
-        "instances": list_of(
-            object_of(
-                {
-                    "uuid": uuid,
-                    **dict.fromkeys(("name", "project_id"), text()),
-                    "role": _ROLE,
-                    "generation": generation,
-                    "phase": state,
-                    "token": token,
-                    "power_state": _POWER,
-                    "group": or_null(text()),
-                    **dict.fromkeys(("vcpus", "pcpus", "memory_mb"), _COUNT),
-                    "nics": list_of(text(), 1000),
-                    "lets_in": host_document.lets_in,
-                },
-                optional=("lets_in",),
-            ),
-            MOST_RECORDS,
-        ),
+        "instances": list_of(_scanned, MOST_RECORDS),
         "notes": _NOTES,
         "volumes": list_of(object_of({"uuid": uuid, "project_id": text(), "size_gb": _COUNT}), MOST_RECORDS),
     }

@@ -19,7 +19,7 @@ from .. import paths
 from ..connection import require_libvirt
 from ..disk import virtual_size
 from ..host.pci import read_address
-from .terms import mark_of
+from .terms import NAMESPACE, mark_of
 
 MIB_IN_KIB = 1024
 RUN_DIR = "/run/libvirt/qemu"
@@ -48,7 +48,8 @@ class Disk:
 
 @dataclasses.dataclass(frozen=True)
 class Domain:
-    """A domain as its inactive XML defines it: the most it may use, in MiB. huge_page_kb: KiB, 0 for the default."""
+    """A domain as its inactive XML defines it: the most it may use, in MiB. huge_page_kb: KiB, 0 for the default;
+    ``record``: the text of the copy of its record."""
 
     uuid: str
     name: str
@@ -61,6 +62,7 @@ class Domain:
     huge_page_kb: Optional[int]
     memory_nodes: FrozenSet[int]
     managed: bool = False
+    record: Optional[str] = None
 
     @property
     def pinned_cpus(self):
@@ -98,12 +100,14 @@ def parse(text) -> Domain:
     parts = {part.tag: part for part in definition}  # searching for each of them takes longer
     backing, tune, placement = parts.get("memoryBacking"), parts.get("numatune"), parts.get("cputune")
     huge = None if backing is None else backing.find("hugepages")
+    mark = mark_of(definition)
     page = None if huge is None else huge.find("page")
     memory = None if tune is None else tune.find("memory")
     devices = parts.get("devices", ())
     return Domain(
         uuid=parts["uuid"].text,
         managed=is_managed(definition),
+        record=None if mark is None else mark.findtext("{%s}record" % NAMESPACE),
         name=parts["name"].text,
         vcpus=int(parts["vcpu"].text),
         memory_mb=-(-int(parts["memory"].text) // MIB_IN_KIB),

@@ -76,10 +76,10 @@ class Instance:
         return record is None or not is_made(record, left_off)
 
     def filtered(self, wanted, dry=False):
-        """Update the packet filters of a made guest to the request ``wanted``. Return whether anything was changed."""
+        """Update the packet filters of a made, unlocked guest to the request ``wanted``. Return whether anything changed."""
         with self.store.instance_lock(self.uuid, timeout=self.timeout):
             record = self.store.read(self.uuid)
-            if record is None or not wanted or record.op or (record.role, record.phase) != (OWN, ACTIVE):
+            if record is None or not wanted or record.op or record.lock or (record.role, record.phase) != (OWN, ACTIVE):
                 return False
             return packet_filter.follow(self.host.connection, record, wanted, None if dry else self.swap)
 

@@ -19,7 +19,7 @@ from xml.etree import ElementTree
 from ...model import admitted_members, hints
 from ...model.nics import asking_filters, unfiltered
 from ..connection import Deadline, LibvirtUnavailable, require_libvirt
-from ..errors import BuildFailed, PacketFilterForeign
+from ..errors import BuildFailed, PacketFilterForeign, PacketFilterInUse
 from ..record import journal
 
 CALL_TIMEOUT = 120  # s: a running guest's rules are installed one by one
@@ -193,9 +193,18 @@ def remove(connection, uuid):
     for each in _listed(connection):
         label = each.name()
         if NAME.match(label) and label.startswith("berth-%s-" % uuid) and _is_ours(each, uuid):
-            _call("removing the packet filter", each.undefine)
+            _undefine(each, label)
             found = True
     return found
+
+
+def _undefine(found, label):
+    try:
+        _call("removing the packet filter", found.undefine)
+    except BuildFailed as error:
+        if error.details.get("libvirt_code") != require_libvirt().VIR_ERR_OPERATION_INVALID:
+            raise
+        raise PacketFilterInUse("another guest uses the filter %s" % label, hint=hints.filter_in_use(label))
 
 
 def _listed(connection):

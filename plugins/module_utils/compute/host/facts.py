@@ -358,7 +358,7 @@ def _foreign(domain, power_state, disk_use, pool, dedicated):
         "disk_gb": _gb_up(size),
         "pool": None,
         "image_props": {},
-        "nics": [nics.mac(clean(address)) for address in domain.macs],
+        "nics": clean_all(nics.of_guest(domain.macs, domain.record)),
     }
 
 

@@ -42,6 +42,20 @@ def test_a_run_that_is_to_mend_says_so_to_the_host(monkeypatch, given):
     assert asked["mend"] is True
 
 
+@pytest.mark.parametrize("locked, token, kept", [(True, None, False), (True, "t", True), ("no", None, True)])
+def test_a_host_is_not_told_to_follow_the_request_of_an_instance_that_the_inventory_locks(
+    monkeypatch, locked, token, kept
+):
+    """What is being created gets its request: nobody has changed it yet."""
+    asked = {}
+    monkeypatch.setattr(build_instance, "ask_module", lambda _action, _name, args, _vars: asked.update(args) or {})
+    it = controller({"a": {**VM, "berth_networks": [], "berth_locked": locked}}, {"berth_mend": True})
+    task_vars = {**it.task_vars(), "inventory_hostname": "a"}
+    given = {"spec": {"uuid": "u", "image": {}, "networks": []}, **({"token": token} if token else {})}
+    it.run("build_instance", given, task_vars)
+    assert asked["uuid"] == "u" and ("spec" in asked, "mend" in asked) == (kept, kept)
+
+
 def test_a_word_that_is_neither_yes_nor_no_is_refused_before_the_host_is_asked(monkeypatch):
     monkeypatch.setattr(build_instance, "ask_module", lambda *_: pytest.fail("the host was asked"))
     it = controller({"a": {**VM, "berth_networks": []}}, {"berth_mend": "now"})

@@ -14,6 +14,7 @@ from ansible.utils import color
 from controller import Controller
 from held_case import WEB, held
 
+from ansible_collections.berth.kvm.plugins.module_utils.model.volumes import volume_uuid
 from ansible_collections.berth.kvm.plugins.plugin_utils import delegates
 
 HOST = json.loads((Path(__file__).parent / "host.json").read_text())
@@ -187,10 +188,10 @@ def test_what_a_host_holds_that_says_no_more_of_it_is_not_taken_for_absent(show)
 
 def test_volumes_that_nobody_has_are_shown_where_no_instance_is_asked_for(show):
     free = {
-        "uuid": WEB, "name": "db", "project_id": "blue", "size_gb": 20, "pool": "berth", "instance": None, "role": "OWN",
-        "phase": "active", "changed_at": "2026-11-22T00:00:00Z",
+        "uuid": volume_uuid("blue", "db"), "name": "db", "project_id": "blue", "size_gb": 20, "pool": "berth", "instance": None,
+        "role": "OWN", "phase": "active", "changed_at": "2026-11-22T00:00:00Z",
     }  # fmt: skip
-    used = {**free, "uuid": str(uuid.uuid4()), "name": "logs", "instance": {"uuid": WEB, "name": "web1"}}
+    used = {**free, "uuid": volume_uuid("blue", "logs"), "name": "logs", "instance": {"uuid": WEB, "name": "web1"}}
     old = {part: value for part, value in free.items() if part != "changed_at"}
     result, said = show({"h1": KNOWN}, h1=[held()], volumes=[free, used])
     assert "db blue 20 GiB berth h1 2026-11-22T00:00:00Z" in rows(said) and "logs" not in said

@@ -209,8 +209,8 @@ def test_where_the_terminal_has_colours_the_table_of_a_report_shows_nothing_as_c
 
 def test_of_many_instances_the_screen_shows_some_and_says_so_and_the_page_has_all(case, capsys):
     first = case.document("h3")["instances"][0]
-    uuids = ["4c4c4544-0042-3510-8052-b4c04f4b%04d" % at for at in range(300)]
-    held = [{**first, "uuid": uuid, "name": "vm%d" % at} for at, uuid in enumerate(uuids)]
+    named = [(good.instance_uuid("default", "vm%d" % at), "vm%d" % at) for at in range(300)]
+    held = [{**first, "uuid": uuid, "name": name} for uuid, name in named]
     case.document("h3").update(instances=held, num_instances=len(held))
     case.write()
     page, data = case.written()
@@ -302,7 +302,7 @@ def test_no_reason_and_no_name_is_more_than_text(case, text):
 
 def test_a_name_from_right_to_left_turns_nothing_around_it(case):
     name = "\N{HEBREW LETTER ALEF}\N{HEBREW LETTER BET} 12"
-    case.document("h3")["instances"][0]["name"] = name
+    case.document("h3")["instances"][0]["flavor"]["name"] = name
     case.write()
     text = case.page.read_text("utf-8")
     assert 'dir="auto">%s<' % name in text and "unicode-bidi: isolate" in text

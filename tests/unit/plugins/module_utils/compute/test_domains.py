@@ -6,14 +6,19 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 from types import SimpleNamespace
 
 import pytest
+from instance_case import Case
+from packet_filter_case import nic
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import connection
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domains
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domains, network
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts
+from ansible_collections.berth.kvm.plugins.module_utils.model import nics
 
 XML = """<domain type='kvm'><name>db</name><uuid>6695eb01-f6a4-8304-79aa-97f2502e193f</uuid>
 <memory unit='KiB'>1048577</memory><currentMemory unit='KiB'>524288</currentMemory>
@@ -53,6 +58,24 @@ def test_pins_and_huge_pages_are_read():
     domain = domains.parse(XML)
     assert domain.pinned_cpus == {2, 3}
     assert (domain.huge_page_kb, domain.memory_nodes) == (2048, {1})
+
+
+def test_a_guest_whose_record_was_lost_tells_of_its_addresses(prepared, wanted, monkeypatch):
+    """Else another instance would get them before the record is taken back."""
+    monkeypatch.setattr(network, "check", lambda *_: None)
+    case = Case(prepared, wanted("web1"))
+    case.spec["networks"] = [nic(address="192.0.2.7/24"), nic(mac="02:00:00:00:00:02")]
+    case.make()
+    text = case.domain.xml
+    found = domains.parse(text)
+    told = facts._foreign(found, "running", {}, None, frozenset())["nics"]
+    assert sorted(told) == sorted(nics.taken(case.spec["networks"])) and len(told) == 3
+    for edited in ('{"spec": 7}', "x", "null", '{"spec": {"networks": [7]}}'):
+        copy = re.sub("(<[a-z0-9]*:?record>)[^<]*<", lambda found, edited=edited: found[1] + edited + "<", text)
+        told = facts._foreign(domains.parse(copy), "running", {}, None, frozenset())["nics"]
+        assert copy != text and sorted(told) == [
+            word for word in sorted(nics.taken(case.spec["networks"])) if "MAC" in word
+        ]
 
 
 def test_a_plain_domain_has_none_of_it():

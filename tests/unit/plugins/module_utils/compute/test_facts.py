@@ -17,6 +17,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.host import boot
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import failed_builds
 from ansible_collections.berth.kvm.plugins.module_utils.model import host_document
 from ansible_collections.berth.kvm.plugins.module_utils.model.host_state import HostState
+from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.model.unknown_names import NetworkNotFound
 
 
@@ -65,7 +66,9 @@ def test_the_host_of_the_seeds_log_reads_as_it_was_logged(seed):
 
 
 def test_the_document_passes_the_controllers_check_unchanged(seed):
-    assert host_document.check(seed, "kvm1") == seed
+    own = [{**told, "uuid": instance_uuid("default", told["name"])} for told in seed["instances"]]
+    document = {**seed, "instances": own}
+    assert host_document.check(document, "kvm1") == document
 
 
 def test_memory_is_that_of_the_memory_statistics():

@@ -184,7 +184,7 @@ def test_an_address_that_a_filter_lets_in_is_nobody_elses_until_the_filter_has_f
     assert "packet filter of db on kvm1" in str(error) and error.hint == group_hints.filters_follow_first("evil")
     pooled = {"spec": {"networks": [{**nic, "address": None, "pool": ["192.0.2.100-192.0.2.100"], "network": "lan"}]}}
     pooled.update(uuid=evil["uuid"], name="evil")
-    assert addressing.choose_again(pooled, world.held()) is False, "nor does the pool give it"
+    assert addressing.choose_again(pooled, world.held(), {}) is False, "nor does the pool give it"
     assert address_clash.clash({**evil, "uuid": web.uuid}, world.held()) is None, "who had it gets it again"
     run(world)
     assert let_in(db) == set() and address_clash.clash(evil, world.held()) is None

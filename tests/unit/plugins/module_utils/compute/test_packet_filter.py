@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import copy
+import re
 from xml.etree import ElementTree
 
 import fake_libvirt
@@ -12,7 +14,11 @@ import pytest
 from instance_case import Case
 from packet_filter_case import MAC, OPEN, UUID, nic, rule, secured
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import BuildFailed, PacketFilterForeign
+from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
+    BuildFailed,
+    PacketFilterForeign,
+    PacketFilterInUse,
+)
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import (
     definition,
     locking,
@@ -23,6 +29,8 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import (
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import drift, report_creation
 from ansible_collections.berth.kvm.plugins.module_utils.model import group_hints, hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.unknown_names import NetworkNotFound
+
+CLONE = "8c7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2b"
 
 
 @pytest.fixture
@@ -70,6 +78,17 @@ def test_create_brings_new_rules_to_the_guest_that_runs_and_writes_them_down(web
     assert 'dstportstart="443"' in web.host.connection.filters[label(web)].xml
     assert web.record.spec["networks"][0]["security"]["rules"][0]["ports"] == "443-443"
     assert (web.instance().filtered(new), web.domain.starts) == (False, 1)
+
+
+def test_a_locked_guest_keeps_its_rules_until_it_is_unlocked(web):
+    web.make()
+    before, new = web.host.connection.filters[label(web)].xml, changed(web, rule(ports="443-443"))
+    locking.lock(web.instance(), "ann", "it is looked at")
+    record = web.record
+    assert web.instance().filtered(new, dry=True) is False and web.instance().filtered(new) is False
+    assert web.host.connection.filters[label(web)].xml == before and web.record == record
+    locking.unlock(web.instance())
+    assert web.instance().filtered(new) is True and "443" in web.host.connection.filters[label(web)].xml
 
 
 def test_port_security_that_is_switched_off_leaves_a_filter_that_lets_all_through(web):
@@ -292,6 +311,27 @@ def test_a_filter_of_somebody_else_with_the_name_is_left_alone(web):
     assert web.host.connection.filters == {label(web): foreign} and web.record is None and web.domain is None
     web.host.connection.filters["theirs"] = web.host.connection.filters.pop(label(web))
     assert web.make() is True
+
+
+@pytest.mark.follows("filter_in_use")
+def test_a_filter_that_a_clone_of_the_guest_uses_stays_until_it_is_taken_out_of_the_clone(web):
+    web.make()
+    libvirt = web.host.connection
+    clone = libvirt.domains[CLONE] = copy.copy(web.domain)
+    clone.uuid, clone.xml = (
+        CLONE,
+        web.domain.xml.replace(web.uuid + "<", CLONE + "<").replace(web.uuid + "/", CLONE + "/"),
+    )
+    assert label(web) in clone.xml
+    for _time in "again":
+        with pytest.raises(PacketFilterInUse, match=label(web)) as refused:
+            web.instance().absent()
+        assert refused.value.hint == hints.filter_in_use(label(web)) and not refused.value.retryable
+        assert libvirt.domains == {CLONE: clone} and clone.isActive() and list(libvirt.filters) == [label(web)]
+        assert web.record.phase == "deleting", "the next run goes on"
+    clone.xml = re.sub('<filterref filter="[^"]*" */>', "", clone.xml)
+    assert web.instance().absent() is True
+    assert libvirt.filters == {} and libvirt.domains == {CLONE: clone} and web.record is None
 
 
 def test_a_guest_that_does_not_start_leaves_no_filter(web, monkeypatch):

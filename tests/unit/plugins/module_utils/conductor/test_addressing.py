@@ -189,6 +189,51 @@ def test_of_two_runs_that_chose_the_same_one_takes_another(host):
     assert address(first_vm) == "192.0.2.10" != address(two)
 
 
+@pytest.mark.parametrize("host", ["h1", "h2"], ids=["whose host refuses the claim", "that sees it on another host"])
+def test_who_chooses_again_takes_no_address_that_the_inventory_gives_to_an_instance_to_come(host):
+    hosts = {name: Host(name) for name in HOSTS}
+    tokens = ("%06x" % number for number in itertools.count())
+    two = ["192.0.2.10-192.0.2.11"]
+    first, second = instance("a", nic(two)), instance("b", nic(two), host=host)
+    for each in (first, second):
+        each["spec"]["networks"][0]["address"] = "192.0.2.10/24"
+    fixed = {nics.address(nic(), "192.0.2.11"): {"db": "db"}, nics.address(nic(), "192.0.2.99"): {"db2": "db2"}}
+    plan = runs_of_create.a_plan(second)
+    plan["kept_addresses"] = addressing.reserved({"b": second}, fixed)
+    assert list(plan["kept_addresses"]) == [nics.address(nic(), "192.0.2.11")], "only what its pool could give"
+    list(runs_of_create.steps(runs_of_create.a_plan(first), hosts, tokens))
+    list(runs_of_create.steps(plan, hosts, tokens))
+    assert second["error"]["code"] in ("AddressTaken", "NoValidHost"), second
+    assert all("u-b" not in found.records for found in hosts.values())
+
+
+@pytest.mark.parametrize("said", ["x", "192.0.2.10/24", "::c000:20a", "192.0.2.300", "fe80::1%eth0", ""])
+def test_what_a_host_calls_an_address_and_is_none_of_the_pool_is_not_given(said):
+    """A host that says it has a claim of this instance; ::c000:20a is the same number as 192.0.2.10."""
+    found = wanted("a")
+    lie = {"address %s on bridge br0" % said: {"u-a": "a on h1"}}
+    addressing.give(found, lie, {})
+    assert "state" not in found["a"] and address(found["a"]).startswith("192.0.2.1")
+    assert addressing.choose_again(found["a"], lie, {}) and address(found["a"]).startswith("192.0.2.1")
+
+
+def test_what_a_guest_without_a_record_has_is_nobody_elses_on_any_host():
+    """After the claims hosts tell only of their records."""
+    mac = "MAC address 02:00:00:00:00:0a"
+    guest = {"uuid": "u-lost", "name": "lost", "foreign": True, "nics": [nics.address(nic(), "192.0.2.10"), mac]}
+    guests = addressing.of_guests(
+        {"h3": [guest, {**guest, "uuid": "u-x", "foreign": False, "nics": ["MAC address x"]}]}
+    )
+    assert list(guests) == guest["nics"]
+    taken = [nic(pool=None, address="192.0.2.10/24"), nic(pool=None, mac="02:00:00:00:00:0A")]
+    found = {"fixed": instance("fixed", taken[0]), "mac": instance("mac", taken[1]), "lost": instance("lost", *taken)}
+    found["there"] = instance("there", taken[0], state=rounds.EXISTING, existing=True)
+    addressing.refuse_taken(found, guests)
+    failed = {name: vm["error"]["code"] for name, vm in found.items() if vm["state"] == rounds.FAILED}
+    assert failed == {"fixed": "AddressTaken", "mac": "AddressTaken"}
+    assert "lost on h3" in found["fixed"]["error"]["message"]
+
+
 def test_the_fixed_addresses_of_an_instance_of_the_inventory_count_before_it_is_there():
     networks = {"lan": nic()}
     none = {"address": None, "mac": None}

@@ -175,9 +175,43 @@ def test_instances_that_somebody_renamed_in_the_inventory_are_named_until_they_h
 
 def test_a_guest_without_a_record_is_found_and_a_foreign_one_is_left_alone():
     case = fleet(WELL)
-    stray = {"host": "kvm2", "name": "db", "power_state": "running"}
+    stray = {"host": "kvm2", "name": "all", "power_state": "running"}
     case.strays = {DB: [{**stray, "managed": True}], "x": [{**stray, "managed": False}]}
-    assert shown(examine(case)) == [("DomainWithoutRecord", "error", "kvm2", "db")]
+    (found,) = examine(case)
+    assert shown([found]) == [("DomainWithoutRecord", "error", "kvm2", DB)]
+    assert "--limit %s " % DB in found.todo, "its name is nothing to go by in a command"
+
+
+ADDRESS, MAC = "address 192.0.2.10 on bridge br0", "MAC address 02:00:00:00:00:01"
+
+
+@pytest.mark.follows("same_address")
+def test_an_address_that_two_have_is_found_until_one_of_them_is_gone():
+    """Nobody gives it twice, but who restores an old state directory, or clones a guest, has it twice."""
+    both = {"kvm1": [place(nics=[ADDRESS, MAC])], "kvm2": [place(DB, "db", nics=[MAC, ADDRESS])]}
+    names = {**IN_INVENTORY, DB: "db"}
+    (found,) = examine(fleet(both), in_inventory=names)
+    assert shown([found]) == [("AddressTaken", "error", "", "db")]
+    assert found.said == "db on kvm2 and web1 on kvm1 each have %s, %s" % (MAC, ADDRESS)
+    assert found.todo == fleet_hints.same_address(["db", "web1"]) and "stop --limit db," in found.todo
+    assert (
+        examine(fleet({**both, "kvm2": [place(DB, "db", nics=[ADDRESS.replace("10", "11")])]}), in_inventory=names)
+        == []
+    )
+
+
+@pytest.mark.parametrize(
+    "other, told",
+    [
+        (place("x", "clone", foreign=True, role=None, nics=[MAC]), ["AddressTaken"]),
+        (place("x", "db", role="CLAIM", nics=[ADDRESS]), []),
+        (place(WEB, role="OUT", nics=[ADDRESS, MAC]), []),
+    ],
+    ids=["a guest that somebody cloned", "a claim, whose run looks itself", "the other side of a move"],
+)
+def test_who_else_has_the_address_of_an_instance(other, told):
+    found = examine(fleet({"kvm1": [place(nics=[ADDRESS, MAC])], "kvm2": [other]}))
+    assert [one.code for one in found if one.severity == "error"] == told
 
 
 def test_a_guest_without_a_record_has_the_name_that_recover_record_takes():

@@ -18,11 +18,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.berth.kvm.plugins.module_utils.model.host_document import HostDocumentInvalid, check
+from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.model.safe_text import is_safe
 
 UUID = "e083fc1c-e230-5e1e-a5ea-175f6b4c38fe"
 INSTANCE = {
-    "uuid": "6695eb01-f6a4-8304-79aa-97f2502e193f",
+    "uuid": instance_uuid("default", "web-1"),
     "name": "web-1",
     "project_id": "default",
     "flavor": {
