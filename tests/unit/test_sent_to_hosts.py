@@ -28,7 +28,7 @@ MOST = {
     "host_prepare": 157,
     "host_system": 3,
     "instance": 387,
-    "instance_copy": 284,
+    "instance_copy": 285,
     "instance_info": 162,
     "migration": 460,
     "rescan": 109,

@@ -114,7 +114,7 @@ def to_have(
 
 
 def _elsewhere(volume: str, has: str, reported: Mapping[str, Any], name: str, host: Optional[str]) -> VolumeElsewhere:
-    begun = volume_hints.delete_begun_elsewhere(volume, str(reported.get("project_id")), has)
+    begun = volume_hints.delete_begun_elsewhere(str(reported["name"]), str(reported.get("project_id")), has)
     return VolumeElsewhere(
         "volume %s is on %s, %s on %s" % (volume, has, name, host), hint=begun if is_unused(reported) else None
     )
@@ -201,7 +201,7 @@ def the_only(
     if reported["phase"] == DELETING:
         raise VolumeConflict(
             "volume %s on %s is being deleted" % (volume, host),
-            hint=volume_hints.delete_volume_again(volume, str(reported.get("project_id"))),
+            hint=volume_hints.delete_volume_again(str(reported["name"]), str(reported.get("project_id"))),
         )
     return host, reported
 
@@ -215,7 +215,7 @@ def _of_claims(volume: str, uuid: str, claims: Found) -> Tuple[str, Document]:
         host, reported = claims[0]
         raise VolumeConflict(
             "runs have begun to make volume %s on %s" % (volume, " and on ".join(host for host, _told in claims)),
-            hint=volume_hints.delete_begun_elsewhere(volume, str(reported.get("project_id")), host),
+            hint=volume_hints.delete_begun_elsewhere(str(reported["name"]), str(reported.get("project_id")), host),
         )
     return others[0]
 

@@ -17,7 +17,7 @@ from .messages import Document
 from .volumes import volume_uuid
 
 PROJECT = r"[A-Za-z0-9][A-Za-z0-9._-]*\Z"
-NO_PROJECT = "?"  # of a volume whose name and project are not its own; no project has this name
+NO_PROJECT = "?"  # for what cannot be the name of a project
 
 
 def instance(told: Document, project: str) -> Document:
@@ -29,8 +29,8 @@ def instance(told: Document, project: str) -> Document:
 
 def volume(told: Document) -> Document:
     """``told`` {uuid, name, project_id, instance} with its own name, and that of the instance that has it."""
-    name, project, holder = told["name"], told["project_id"], told["instance"]
-    named = {**told, "instance": holder and instance(holder, project)}
-    usable = re.match(data_disks.NAME + r"\Z", name, re.ASCII) and re.match(PROJECT, project, re.ASCII)
-    own = usable and volume_uuid(project, name) == told["uuid"]
-    return named if own else {**named, "name": told["uuid"], "project_id": NO_PROJECT}
+    project = told["project_id"] if re.match(PROJECT, told["project_id"], re.ASCII) else NO_PROJECT
+    usable = re.match(data_disks.NAME + r"\Z", told["name"], re.ASCII)
+    name = told["name"] if usable and volume_uuid(project, told["name"]) == told["uuid"] else told["uuid"]
+    holder = told["instance"] and instance(told["instance"], project)
+    return {**told, "name": name, "project_id": project, "instance": holder}

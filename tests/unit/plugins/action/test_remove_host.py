@@ -18,12 +18,13 @@ from leaving_case import CLEANED, NOTHING, SILENT, UUIDS, Hosts, up
 
 from ansible_collections.berth.kvm.plugins.action import remove_host
 from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints, input_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model.volumes import volume_uuid
 from ansible_collections.berth.kvm.plugins.plugin_utils import authority as ca
 from ansible_collections.berth.kvm.plugins.plugin_utils import delegates, trust
 from ansible_collections.berth.kvm.plugins.plugin_utils.revoked import Signed
 
 DB = {
-    "uuid": WEB,
+    "uuid": volume_uuid("default", "db"),
     "name": "db",
     "project_id": "default",
     "size_gb": 2,
