@@ -11,7 +11,7 @@ chooses again.
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Iterator, List, Mapping, Set
+from typing import Any, Iterable, Iterator, List, Mapping, Set, Tuple
 
 from ..model import address_clash, address_pool, nics
 from ..model.errors import BerthError
@@ -90,11 +90,8 @@ def reserved(instances: Mapping[str, Instance], held: Index) -> Index:
         for instance in instances.values()
         for nic in _pooled(instance)
     }
-    return {
-        entry: owners
-        for entry, owners in held.items()
-        if any(address_pool.has(nic["pool"], nics.address_of(entry, nic) or "") for nic in pools.values())
-    }
+    found = ((entry, nic["pool"], each) for nic in pools.values() for entry, each in on_network(nic, held))
+    return {entry: held[entry] for entry, pool, each in found if address_pool.has(pool, each)}
 
 
 def choose_again(instance: Instance, held: Index, kept: Index) -> bool:
@@ -167,20 +164,20 @@ def _exhausted(instance: Instance, nic: Mapping[str, Any], taken: Set[str]) -> A
 
 def _others(instance: Instance, nic: Mapping[str, Any], held: Index) -> Set[str]:
     """The addresses on the NIC's network that other instances have."""
-    found = set()
-    for entry, owners in held.items():
-        address = nics.address_of(entry, nic)
-        if address and set(owners) != {instance["uuid"]}:
-            found.add(address)
-    return found
+    return {address for entry, address in on_network(nic, held) if set(held[entry]) != {instance["uuid"]}}
 
 
 def _had(instance: Instance, nic: Mapping[str, Any], held: Index) -> Iterator[str]:
     """The addresses on the NIC's network that hosts report for the instance itself."""
-    for entry, owners in held.items():
-        address = nics.address_of(entry, nic)
-        if address and instance["uuid"] in owners:
-            yield address
+    return (address for entry, address in on_network(nic, held) if instance["uuid"] in held[entry])
+
+
+def on_network(nic: Mapping[str, Any], held: Iterable[str]) -> Iterator[Tuple[str, str]]:
+    """(entry, the IP address in it) of those on the NIC's network."""
+    begin, end = nics.address(nic, "\0").split("\0")
+    for entry in held:
+        if entry.startswith(begin) and entry.endswith(end) and len(entry) > len(begin) + len(end):
+            yield entry, entry[len(begin) : len(entry) - len(end)]
 
 
 def _hold(instance: Instance, held: Index) -> None:

@@ -14,10 +14,11 @@ import dataclasses
 import ipaddress
 from typing import Any, Collection, Dict, Iterable, List, Mapping, Set, Tuple
 
-from ..model import group_hints, nics
+from ..model import group_hints
 from ..model.admitted_members import MOST_ADDRESSES
 from ..model.lifecycle import CLAIM, OWN
 from ..model.messages import Document, ScannedRecord
+from . import addressing
 
 Network = Mapping[str, Any]
 Key = Tuple[str, str]  # project and group
@@ -108,7 +109,7 @@ def _addresses(
 
 def _is_on(reported: str, network: Network) -> bool:
     try:
-        address = ipaddress.ip_address(nics.address_of(reported, network) or "")
+        address = ipaddress.ip_address(next(addressing.on_network(network, [reported]), ("", ""))[1])
     except ValueError:
         return False
     return not network.get("cidr") or address in ipaddress.ip_network(network["cidr"])

@@ -9,6 +9,7 @@ the instance's uuid: the instance finds the same address again, and two simultan
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 import uuid
 from typing import Any, Collection, Iterable, List, Mapping, Optional, Tuple
@@ -91,7 +92,9 @@ def has(pool: Iterable[str], text: str) -> bool:
         address = ipaddress.ip_address(text)
     except ValueError:
         return False
-    return any(_is_between(address, *map(ipaddress.ip_address, part.split("-"))) for part in pool)
+    number = int(address)
+    # an address of IPv6 may be the same number as one of IPv4
+    return any(address.version == version and first <= number <= last for version, first, last in map(_numbers, pool))
 
 
 def choose(pool: Iterable[str], taken: Collection[str], who: str, again: int = 0) -> Optional[str]:
@@ -107,11 +110,6 @@ def choose(pool: Iterable[str], taken: Collection[str], who: str, again: int = 0
     return None
 
 
-def _is_between(address: Any, first: Any, last: Any) -> bool:
-    # an address of IPv6 may be the same number as one of IPv4
-    return bool(address.version == first.version and first <= address <= last)
-
-
 def _at(spans: Iterable[Span], place: int) -> int:
     for first, last in spans:
         if place <= last - first:
@@ -120,9 +118,16 @@ def _at(spans: Iterable[Span], place: int) -> int:
     raise IndexError(place)
 
 
+@functools.lru_cache(maxsize=4 * MOST_RANGES)  # asked about every address in the fleet
+def _numbers(text: str) -> Tuple[int, int, int]:
+    """The version of IP, the first and the last address of a range."""
+    first, last = map(ipaddress.ip_address, text.split("-"))
+    return first.version, int(first), int(last)
+
+
 def _span(text: str) -> Span:
-    first, last = text.split("-")
-    return int(ipaddress.ip_address(first)), int(ipaddress.ip_address(last))
+    _version, first, last = _numbers(text)
+    return first, last
 
 
 def _merged(spans: Iterable[Span]) -> List[Span]:

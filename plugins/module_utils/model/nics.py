@@ -55,12 +55,6 @@ def fixed(addresses: Iterable[str]) -> List[str]:
     return [address.split(" ")[1] for address in addresses if address.startswith("address ")]
 
 
-def address_of(entry: str, nic: Nic) -> Optional[str]:
-    """Return the IP address in a text of taken(), or None if that is not on the NIC's network."""
-    begin, end = address(nic, "\0").split("\0")
-    return entry[len(begin) : len(entry) - len(end)] if entry.startswith(begin) and entry.endswith(end) else None
-
-
 def _plain(text: str) -> str:
     """Return one spelling of an address: IPv6 has many."""
     try:

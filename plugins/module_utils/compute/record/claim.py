@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import secrets
 
-from ...model import data_disks, volumes
+from ...model import data_disks, volume_hints, volumes
 from ...model.disk_class import DISK
 from ...model.errors import BerthError, InstanceExists, InvalidInput
 from ...model.identity import check_name, instance_uuid
 from ...model.lifecycle import CLAIM
 from ...model.record import Record
 from ...model.request_spec import RequestSpec
+from ...model.volume_errors import VolumeConflict
 from ..disk import volume
 from ..errors import ClaimRevoked, InstanceBusy, StaleRecord
 from . import failed_instances, journal, state_directory, volume_claim, volume_store, whereabouts
@@ -146,6 +147,7 @@ def _decide(host, ledger, claim, result, dry):
     try:
         request = RequestSpec.from_dict(claim["spec"])
         volume_claim.check_claim(host, claim["spec"])
+        _check_begun(host.store, claim["spec"])
         allocation = ledger.allocate(request, claim.get("limits"))
         if not dry:
             own = without_volumes(allocation, request.document)
@@ -156,6 +158,18 @@ def _decide(host, ledger, claim, result, dry):
         result.update(claimed=True, changed=True, allocation=allocation)
     except BerthError as error:
         result["error"] = error.to_dict()
+
+
+def _check_begun(store, spec):
+    """What ended runs left of volumes is made from the same images."""
+    for entry in volumes.of(spec):
+        left, image = volume_store.VolumeStore.beside(store).read(entry["uuid"]), volumes.source(spec, entry) or {}
+        begun = left and left.phase in volume_store.UNUSED and not volume_store.instance_of(left)
+        if begun and left.spec.get("source_image") != image.get("name"):
+            raise VolumeConflict(
+                "an ended run began volume %s with another image" % left.name,
+                hint=volume_hints.delete_begun_volume(left.name, left.project_id),
+            )
 
 
 def _attach_volumes(host, record):

@@ -26,6 +26,8 @@ from ansible_collections.berth.kvm.plugins.module_utils.model.volume_errors impo
     VolumeNotFound,
 )
 
+IMAGE = {"image": {"name": "data"}}
+
 pytestmark = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
 
 
@@ -141,6 +143,28 @@ def test_what_an_ended_run_began_otherwise_is_deleted_as_the_hint_says(house, we
     volume.delete(house.host, DB)
     new_volume.claim(house.host, wanted(web, **other), "t3")
     assert house.volume().resources["disk_gb"] == other.get("size_gb", 2)
+
+
+@pytest.mark.follows("delete_begun_volume")
+@pytest.mark.parametrize("before, now", [({}, IMAGE), (IMAGE, {}), (IMAGE, {"image": {"name": "other"}})])
+def test_a_new_instance_takes_what_an_ended_run_began_only_if_it_is_made_from_the_same_image(house, web, before, now):
+    """Its record says what it is made from, and what may boot from it later."""
+    new_volume.claim(house.host, wanted(web, **before), "t2")
+    other, has = house.guest("web2"), house.has()
+    with pytest.raises(BerthError, match="VolumeConflict.*began"):
+        other.claim(named(**now))
+    result = other.try_to_claim(named(**now))
+    assert result["error"]["hint"] == volume_hints.delete_begun_volume("db", "default")
+    assert (other.record, house.has()) == (None, has)
+    volume.delete(house.host, DB)
+    other.claim(named(new=True, **now))
+    assert house.volume().spec.get("source_image") == now.get("image", {}).get("name")
+
+
+def test_a_new_instance_takes_what_an_ended_run_began_from_the_same_image(house, web):
+    new_volume.claim(house.host, wanted(web, **IMAGE), "t2")
+    house.guest("web2").claim(named(**IMAGE))
+    assert house.has() == (CLAIMED, "web2", False) and house.volume().spec["source_image"] == "data"
 
 
 def test_what_is_left_of_an_ended_run_is_removed_as_any_free_volume(house, web):

@@ -15,7 +15,7 @@ from runs_of_create import HOSTS
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import addressing
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import plan as rounds
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.commit import commit
-from ansible_collections.berth.kvm.plugins.module_utils.model import address_clash, hints, nics
+from ansible_collections.berth.kvm.plugins.module_utils.model import address_clash, address_pool, hints, nics
 
 TEN = ("192.0.2.10-192.0.2.19",)
 
@@ -205,6 +205,17 @@ def test_who_chooses_again_takes_no_address_that_the_inventory_gives_to_an_insta
     list(runs_of_create.steps(plan, hosts, tokens))
     assert second["error"]["code"] in ("AddressTaken", "NoValidHost"), second
     assert all("u-b" not in found.records for found in hosts.values())
+
+
+def test_of_a_large_fleet_each_address_is_read_once_and_only_those_on_a_network_with_a_pool(monkeypatch):
+    pools = [nic(("192.0.%d.1-192.0.%d.99" % (at, at),), source="br%d" % at) for at in range(9)]
+    held = {nics.address(nic(source="br0"), "192.0.0.%d" % at): {"u": "u"} for at in range(200)}
+    held.update({nics.address(nic(source="none"), "192.0.0.%d" % at): {"u": "u"} for at in range(200)})
+    read = []
+    found = address_pool.ipaddress.ip_address
+    monkeypatch.setattr(address_pool.ipaddress, "ip_address", lambda text: read.append(text) or found(text))
+    assert len(addressing.reserved({"a": instance("a", *pools)}, held)) == 99
+    assert len(read) <= 200 + 2 * len(pools)
 
 
 @pytest.mark.parametrize("said", ["x", "192.0.2.10/24", "::c000:20a", "192.0.2.300", "fe80::1%eth0", ""])
