@@ -101,15 +101,16 @@ class Switch:
 
 
 class Converted:
-    """What the argument specification of the role kvm_host takes; the host checks the range."""
+    """What the argument specification of the role kvm_host takes, null for the default; the host checks the range."""
 
     def __init__(self, convert: Callable[[Any], Any], rule: str) -> None:
         self.convert, self.rule = convert, rule
 
     def check(self, value: Any, field: str) -> None:
         try:
-            self.convert(value)
-        except (TypeError, ValueError):
+            if value is not None:
+                self.convert(value)
+        except (TypeError, ValueError, OverflowError):
             raise InvalidInput(field, value, self.rule) from None
 
 

@@ -76,6 +76,19 @@ def test_a_wrong_time_to_shut_down_is_told_with_its_instance_before_anything_is_
     assert "a whole number from 0 to 86400 seconds" in result["msg"]
 
 
+@pytest.mark.parametrize("value", [None, 2, "2", "{{ 1 + 1 }}"])
+def test_a_setting_of_kvm_hosts_may_be_null_for_the_default_text_or_a_template(value):
+    given = trust_as_template(value) if isinstance(value, str) else value
+    assert "failed" not in refusal({"kvm_hosts": {"berth_host_reserved_host_cpus": given}})
+
+
+@pytest.mark.parametrize("value", ["two", 1.5, float("inf"), [2], ""])
+def test_a_wrong_setting_of_kvm_hosts_is_told_before_a_host_is_asked(value):
+    result = refusal({"kvm_hosts": {"berth_host_reserved_host_cpus": value}})
+    assert result["error"]["field"] == "kvm1, kvm2: berth_host_reserved_host_cpus"
+    assert "(a whole number)" in result["msg"]
+
+
 def test_the_same_wrong_value_of_several_instances_is_told_once():
     result = refusal({"web": {"berth_shutdown_timeout": -5}, "kvm1": {"berth_flavour": 1}})
     fields = [result["error"]["field"], *(error["field"] for error in result["error"]["also"])]
