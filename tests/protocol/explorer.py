@@ -29,6 +29,10 @@ class State:
     def key(self):
         return (self.world.key(), tuple(c.key() for c in self.controllers), self.kills, self.crashes, self.writes)
 
+    def copied(self):
+        controllers = copy.deepcopy(self.controllers)
+        return State(self.world.copied(), controllers, self.kills, self.crashes, self.writes, self.after)
+
     def choices(self):
         for i, controller in enumerate(self.controllers):
             waits = self.after.get(i)
@@ -167,7 +171,7 @@ def sample(make, actions, walks, seed, kills=1, crashes=0, writes=0, after=None)
                 state.apply(path[-1])
                 states += 1
                 if dice.random() < 0.1:
-                    converge(copy.deepcopy(state.world), dice.choice(GOALS))
+                    converge(state.world.copied(), dice.choice(GOALS))
             converge(state.world, dice.choice(GOALS))
         except (Violation, Killed) as violation:
             return states, violation, path
@@ -181,7 +185,7 @@ def explore(make, actions, kills=1, crashes=0, writes=0, after=None, limit=40000
     while stack:
         state, path = stack.pop()
         for choice in state.choices():
-            following = copy.deepcopy(state)
+            following = state.copied()
             here = path + (choice,)
             try:
                 following.apply(choice)
@@ -194,7 +198,7 @@ def explore(make, actions, kills=1, crashes=0, writes=0, after=None, limit=40000
                     # The runs after it see nothing of where the controllers stood.
                     converged.add(world)
                     for goal in GOALS:
-                        converge(copy.deepcopy(following.world), goal)
+                        converge(following.world.copied(), goal)
             except (Violation, Killed) as violation:
                 return len(seen), violation, here
             if len(seen) > limit:

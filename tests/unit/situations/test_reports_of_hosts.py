@@ -74,7 +74,7 @@ def test_a_run_all_of_whose_hosts_are_silent_has_finished(told):
 
 
 def test_a_host_at_which_a_task_of_ansibles_own_failed_has_failed(told):
-    found = told("prepare_hosts", "--limit", "h1", h1={"kvm_host_certificate_days": "abc"})
+    found = told("prepare_hosts", "--limit", "h1", h1={"kvm_host_certificate_names": {"a": 1}})
     assert found["finished"] and state(found["hosts"]["h1"]) == ("failed", False, None)
 
 
