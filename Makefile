@@ -28,7 +28,7 @@ coverage:  ## which lines the unit tests run, to .cache/coverage
 	COVERAGE_FILE=.cache/coverage.data pytest tests/unit -q -n 2 --cov=plugins --cov-report=term:skip-covered --cov-report=html:.cache/coverage
 
 protocol:  ## every interleaving of runs that move one instance, with kills and crashes, in memory (minutes)
-	pytest tests/protocol
+	pytest -n auto tests/protocol
 
 nova-tests:  ## Nova's own unit tests, asked of placement; installs Nova below .cache (some minutes)
 	python tests/nova/run.py
