@@ -11,24 +11,19 @@ from typing import Any, Dict
 from ..module_utils.model import input_hints
 from ..module_utils.model.errors import InvalidInput
 
-COUNTS = ("berth_count", "berth_min_count")
+COUNTS = ("berth_name", "berth_count", "berth_min_count")
 MOST_AT_ONCE = 1000
 PATTERN = re.compile(r"[\s,:;!&*?\[\]{}]")  # characters in no name; playbooks/read_requested.yml has it too
 
 
 def check_counts(values: Dict[str, Any]) -> None:
-    """Check how many instances berth_name stands for."""
+    """Check how many instances berth_name stands for: without it berth_count would be about the whole inventory."""
     count = values.get("berth_count", 1)
     if not re.fullmatch("[0-9]{1,4}", str(count)) or not 1 <= int(count) <= MOST_AT_ONCE:
         raise InvalidInput("berth_count", count, "a whole number from 1 to %d" % MOST_AT_ONCE)
     least = count if values.get("berth_min_count") in (None, "") else values["berth_min_count"]
     if not re.fullmatch("[0-9]{1,4}", str(least)) or not 1 <= int(least) <= int(count):
         raise InvalidInput("berth_min_count", least, "a whole number from 1 to berth_count, %s" % count)
-
-
-def check_counted(values: Dict[str, Any]) -> None:
-    """Check that berth_count has a berth_name: without it the run would be about the whole inventory."""
-    count = values.get("berth_count", 1)
     if "berth_name" not in values and str(count) != "1":
         hint = input_hints.name_the_counted()
         raise InvalidInput("berth_count", count, "how many instances berth_name stands for", hint=hint)

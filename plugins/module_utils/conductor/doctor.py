@@ -18,7 +18,7 @@ from ..model.errors import shortened
 from ..model.lifecycle import ACTIVE, CLAIM, OWN
 from ..model.messages import Document
 from ..placement.text import table
-from . import drift, filter_drift, free_volumes, silence, unconfirmed, volumes
+from . import addressing, drift, filter_drift, free_volumes, silence, unconfirmed, volumes
 from .fleet import Fleet, Place
 from .interrupted import to_end
 from .locate import stray_hint
@@ -184,14 +184,18 @@ def _free_volumes(case: Case) -> Iterator[Finding]:
 
 def _same_addresses(case: Case) -> Iterator[Finding]:
     """For example after somebody restored an old state directory or cloned a guest. Runs look after their own claims."""
-    held: Dict[str, Dict[str, str]] = {}
     own = {uuid: case.name(uuid) for uuid in case.fleet.places}
-    for host, document in case.fleet.documents.items():
-        for instance in document["instances"]:
-            if instance.get("role") != CLAIM:
-                name = own.get(instance["uuid"], "guest %s without a record" % instance["uuid"])
-                for address in instance.get("nics") or ():
-                    held.setdefault(address, {})[instance["uuid"]] = "%s on %s" % (name, host)
+
+    def named(told: Document) -> Document:
+        name = own.get(told["uuid"], "guest %s without a record" % told["uuid"])
+        return {"uuid": told["uuid"], "name": name, "nics": told.get("nics")}
+
+    held = addressing.addresses(
+        {
+            host: [named(told) for told in document["instances"] if told.get("role") != CLAIM]
+            for host, document in case.fleet.documents.items()
+        }
+    )
     shared: Dict[Tuple[str, ...], List[str]] = {}
     for address, owners in held.items():
         if len(owners) > 1 and owners.keys() & own.keys():

@@ -90,7 +90,7 @@ class Instance(TypedDict, total=False):
     stale_claims: List[str]  # hosts with claims of runs that ended
     taken_gb: List[
         int
-    ]  # GiB of each volume whose claim it takes from an update_disks that ended before its quota was checked
+    ]  # of each volume claim that it takes from an update_disks that ended before its quota was checked
     outlived: List[PlannedInstance]  # plans to create it on hosts that are given up as lost
     uncertain: List[PlannedInstance]  # where it may have been created in spite of a failure
     result: Document  # what its host reports about it after the build

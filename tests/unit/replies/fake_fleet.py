@@ -60,6 +60,17 @@ def replies(host):
     }
 
 
+def refusal(host):
+    """What a host replies that cannot write what it is told."""
+    return {"failed": True, "msg": "StateNotWritten: no room on %s" % host, "instances": []}
+
+
+def down(tree, host):
+    """Nobody answers at the host's address."""
+    gone = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}
+    tree["all"]["children"]["kvm_hosts"]["hosts"][host].update(gone)
+
+
 def at_rest_on(host):
     document = good.host_facts(host)[1]["ansible_facts"]["berth_host"]
     return [instance for instance in document["instances"] if instance["name"].startswith("at-rest")]

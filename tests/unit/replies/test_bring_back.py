@@ -15,9 +15,7 @@ NAME = "at-rest-h1"
 
 
 def h3_is_down(tree):
-    tree["all"]["children"]["kvm_hosts"]["hosts"]["h3"].update(
-        ansible_connection="ssh", ansible_host="127.0.0.1", ansible_port=1
-    )
+    fake_fleet.down(tree, "h3")
 
 
 def replies(has_record):
@@ -103,8 +101,7 @@ def test_no_copy_is_stopped_or_set_aside_unless_every_host_has_taken_which_one_s
     """The host that does not know it could take the other one, once its host is back, for the owner."""
 
     def made(host):
-        refused = {"failed": True, "msg": "StateNotWritten: no room on h3", "instances": []}
-        return {**two_copies(host), **({"rescan": refused} if host == "h3" else {})}
+        return {**two_copies(host), **({"rescan": fake_fleet.refusal(host)} if host == "h3" else {})}
 
     done = fake_fleet.play(tmp_path, ["keep_one", "--limit", NAME, "-e", "berth_keep_on=h1"], replies=made)
     asked = [json.loads(line)["module"] for lines in done["asked"].values() for line in lines]
@@ -123,7 +120,7 @@ def test_no_record_becomes_the_latest_before_every_host_has_taken_that(tmp_path,
         note = {"known": lost, "planned": [], "after": 0, "gone": None, "left": None}
         found["host_facts"] = {**found["host_facts"], "notes": {uuid: note}}
         if refuses and host == "h2":
-            found["rescan"] = {"failed": True, "msg": "StateNotWritten: no room on h2", "instances": []}
+            found["rescan"] = fake_fleet.refusal(host)
         return found
 
     command = ["recover_record", "--limit", NAME, "-e", "berth_lost_hosts=h3"]

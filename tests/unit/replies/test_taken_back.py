@@ -15,9 +15,7 @@ NAME = "resized"
 
 
 def h2_is_down(tree):
-    tree["all"]["children"]["kvm_hosts"]["hosts"]["h2"].update(
-        ansible_connection="ssh", ansible_host="127.0.0.1", ansible_port=1
-    )
+    fake_fleet.down(tree, "h2")
     tree["all"]["children"]["instances"]["hosts"][NAME] = {}
 
 
@@ -29,7 +27,7 @@ def test_nothing_is_taken_back_from_a_lost_host_before_every_host_has_taken_that
         facts = {**good.host_facts(host)[1], "notes": {}, "digests": fake_fleet.digests()}
         found = {**fake_fleet.replies(host), "host_facts": facts}
         if refuses and host == "h3":
-            found["rescan"] = {"failed": True, "msg": "StateNotWritten: no room on h3", "instances": []}
+            found["rescan"] = fake_fleet.refusal(host)
         return found
 
     command = ["revert_resize", "--limit", NAME, "-e", "berth_lost_hosts=h2"]

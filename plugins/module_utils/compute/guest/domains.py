@@ -106,7 +106,7 @@ def parse(text) -> Domain:
     devices = parts.get("devices", ())
     return Domain(
         uuid=parts["uuid"].text,
-        managed=is_managed(definition),
+        managed=mark is not None or _has_own_files(definition),
         record=None if mark is None else mark.findtext("{%s}record" % NAMESPACE),
         name=parts["name"].text,
         vcpus=int(parts["vcpu"].text),
@@ -123,8 +123,10 @@ def parse(text) -> Domain:
 def is_managed(definition) -> bool:
     """Whether the domain has berth's mark, or the files of berth's guest with its uuid, since anybody can remove the
     mark. ``definition`` is its root."""
-    if mark_of(definition) is not None:
-        return True
+    return mark_of(definition) is not None or _has_own_files(definition)
+
+
+def _has_own_files(definition) -> bool:
     uuid = definition.findtext("uuid")
     files = [part.get("file") or "" for part in definition.iterfind("devices/*/*")]
     return any("/instances/%s/" % uuid in file or file == paths.console_log(uuid) for file in files)

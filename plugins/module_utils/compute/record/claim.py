@@ -162,8 +162,9 @@ def _decide(host, ledger, claim, result, dry):
 
 def _check_begun(store, spec):
     """What ended runs left of volumes is made from the same images."""
+    own = volume_store.VolumeStore.beside(store)
     for entry in volumes.of(spec):
-        left, image = volume_store.VolumeStore.beside(store).read(entry["uuid"]), volumes.source(spec, entry) or {}
+        left, image = own.read(entry["uuid"]), volumes.source(spec, entry) or {}
         begun = left and left.phase in volume_store.UNUSED and not volume_store.instance_of(left)
         if begun and left.spec.get("source_image") != image.get("name"):
             raise VolumeConflict(

@@ -101,7 +101,7 @@ def test_a_count_without_a_name_is_refused_before_a_host_is_asked_and_with_one_i
     result = run("read_hosts", {"instances": []}, berth_count="3")
     assert result["error_code"] == "InvalidInput" and input_hints.name_the_counted() in result["msg"]
     for good in ({"berth_count": "3", "berth_name": "web"}, {"berth_count": 1}, {}):
-        berth_name.check_counted(good)
+        berth_name.check_counts(good)
 
 
 @pytest.mark.parametrize(

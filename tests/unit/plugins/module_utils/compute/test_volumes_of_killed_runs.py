@@ -66,14 +66,23 @@ def test_the_volume_of_a_claim_is_had_or_given_up_by_the_instance_it_was_claimed
     assert [pair[1] for pair in has(fleet).values() if pair] == ["web2" if names else "web1"]
 
 
-@pytest.mark.follows("delete_begun_elsewhere")
-def test_what_killed_runs_of_update_disks_began_on_two_hosts_is_removed_as_the_hint_says(fleet):
+def made_on_two_hosts(fleet):
     for name, host in (("web1", "kvm1"), ("web2", "kvm2")):
         assert run(fleet.create(name, prefer=[host])) is True
-    runs = fleet.update("web1", ["db"]), fleet.update("web2", ["db"])
+
+
+def claimed_by_updates(fleet, *names):
+    """Two runs of update_disks that read all hosts, claim a volume each, and are killed."""
+    made_on_two_hosts(fleet)
+    runs = [fleet.update(owner, [volume]) for owner, volume in zip(("web1", "web2"), names)]
     for _step in range(3):
         for each in runs:
             next(each)
+
+
+@pytest.mark.follows("delete_begun_elsewhere")
+def test_what_killed_runs_of_update_disks_began_on_two_hosts_is_removed_as_the_hint_says(fleet):
+    claimed_by_updates(fleet, "db", "db")
     assert has(fleet) == {"kvm1": ("claimed", None, False), "kvm2": ("claimed", None, False)}
     assert run(fleet.create("web3", ["db"])).startswith("VolumeConflict")  # one of the two may still make it
     for error in ("VolumeConflict", "VolumeElsewhere"):
@@ -90,18 +99,8 @@ def test_runs_that_were_killed_after_claims_beyond_the_quota_do_not_exceed_it_wh
     assert sum(len(site.store.records()) for site in fleet.sites.values()) == 1
 
 
-def claimed_by_updates(fleet):
-    """Two runs of update_disks that read all hosts, claim a volume each, together beyond the quota, and are killed."""
-    for name, host in (("web1", "kvm1"), ("web2", "kvm2")):
-        assert run(fleet.create(name, prefer=[host])) is True
-    runs = fleet.update("web1", ["db"]), fleet.update("web2", ["logs"])
-    for _step in range(3):
-        for each in runs:
-            next(each)
-
-
 def test_a_create_that_takes_the_claim_of_a_killed_update_is_held_to_the_quota(fleet):
-    claimed_by_updates(fleet)
+    claimed_by_updates(fleet, "db", "logs")
     fleet.quotas = {"default": {"volumes": 1}}
     assert "Quota exceeded for volumes" in run(fleet.create("web3", ["db"]))
     assert has(fleet)["kvm1"] == ("claimed", None, False)
@@ -110,8 +109,7 @@ def test_a_create_that_takes_the_claim_of_a_killed_update_is_held_to_the_quota(f
 
 
 def test_a_create_whose_taken_claim_exceeds_the_quota_by_what_another_run_claimed_meanwhile_builds_nothing(fleet):
-    for name, host in (("web1", "kvm1"), ("web2", "kvm2")):
-        assert run(fleet.create(name, prefer=[host])) is True
+    made_on_two_hosts(fleet)
     fleet.quotas = {"default": {"volumes": 1}}
     killed, create, other = fleet.update("web1", ["db"]), fleet.create("web3", ["db"]), fleet.update("web2", ["logs"])
     for one, steps in ((other, 2), (killed, 3), (create, 3), (other, 1)):
