@@ -88,9 +88,7 @@ class Instance(TypedDict, total=False):
     notes: Dict[str, Note]  # what each host remembered of it before this run
     generation: List[int]
     stale_claims: List[str]  # hosts with claims of runs that ended
-    taken_gb: List[
-        int
-    ]  # of each volume claim that it takes from an update_disks that ended before its quota was checked
+    taken_gb: List[int]  # of the volumes whose claims it takes from an update_disks that was killed
     outlived: List[PlannedInstance]  # plans to create it on hosts that are given up as lost
     uncertain: List[PlannedInstance]  # where it may have been created in spite of a failure
     result: Document  # what its host reports about it after the build
