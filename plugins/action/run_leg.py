@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from ..module_utils.conductor import report
 from ..plugin_utils import walking
 from ..plugin_utils.asking import ask
 from ..plugin_utils.controller import ControllerAction
@@ -32,6 +33,6 @@ class ActionModule(ControllerAction):
         result = failed_if_silent(result, turn.host)
         told = {name: value for name, value in result.items() if not name.startswith("_ansible_")}
         if told.get("failed"):
-            return told
+            return dict(told, msg=report.named(str(told.get("msg")), walk.move.uuid, walk.move.name))
         walking.take(walk, told)
         return {**told, **walking.fact(walk, at["number"] + 1, at["only_prepare"], at["settings"])}

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from ..module_utils.conductor import report, report_volume, volumes
+from ..module_utils.conductor import report, report_instance, report_volume, volumes
 from ..module_utils.conductor.errors import HostUnknown
 from ..module_utils.model import hints
 from ..module_utils.model.catalog_schema import PROJECT, VOLUMES
+from ..module_utils.model.volumes import volume_uuid
 from ..plugin_utils.answers_of_hosts import read_reports, reason_of
 from ..plugin_utils.asking import answers, ask
 from ..plugin_utils.controller import ControllerAction, results_fact
@@ -24,7 +25,11 @@ class ActionModule(ControllerAction):
     }
 
     def reported(self, result):
-        return {"volumes": result["volumes"], "hosts_left_out": result["ansible_facts"]["berth_results"]["left_out"]}
+        return {
+            "volumes": result["volumes"],
+            "deleted": result["deleted"],
+            "hosts_left_out": result["ansible_facts"]["berth_results"]["left_out"],
+        }
 
     def act(self, args, task_vars):
         name, project = VOLUMES.name.check(args["name"], "berth_volume"), args["project"]
@@ -32,18 +37,26 @@ class ActionModule(ControllerAction):
             PROJECT.check(project, "berth_project")
         fleet = read_reports(task_vars, kvm_hosts(task_vars, args["hosts"]))
         values = self.own_variables(task_vars, ["berth_lost_hosts", "berth_volumes_defined"])
-        found = report_volume.held(fleet, name, project)
+        found, gone = report_volume.held(fleet, name, project), []
         if not found:
-            defined = values.get("berth_volumes_defined") or {}
             volumes.check_none_silent(name, fleet.verdicts, lost_hosts(values))
-            volumes.check_known(fleet, name, defined)
-            say("", "volume %s is on no host" % name)
+            gone = self._deleted(task_vars, fleet, volume_uuid(project or "default", name))
+            if not gone:
+                volumes.check_known(fleet, name, values.get("berth_volumes_defined") or {})
+            say("", "volume %s is on no host" % name, *report_instance.lines_of_deleted(name, gone, events_shown()))
         shown = self._described(task_vars, found)
         for parts in shown:
             say("", *report_volume.lines(parts, events_shown()))
         say("", *report.hosts_left_out(fleet.verdicts), "")
         described = {name: [dict(part, host=host) for parts in shown for host, part in parts]} if shown else {}
-        return {**results_fact([], fleet.verdicts), "volumes": described}
+        deleted = {name: [dict(part, host=host) for host, part in gone]} if gone else {}
+        return {**results_fact([], fleet.verdicts), "volumes": described, "deleted": deleted}
+
+    def _deleted(self, task_vars, fleet, uuid):
+        """[(host that deleted the volume, what it keeps of it)]"""
+        wanted = dict.fromkeys(fleet.documents, [uuid])
+        replies = answers(ask(self, task_vars, wanted, "volume_info", {}, {"uuids": wanted})) if wanted else {}
+        return [(host, part) for host, reply in replies.items() for part in reply.get("deleted", ())]
 
     def _described(self, task_vars, found):
         """[[(host, volume)]], each volume with its image and history. HostUnknown if a host does not tell them."""

@@ -10,12 +10,13 @@ module: volume_info
 version_added: 0.2.0
 short_description: Read the history of volumes on a KVM host
 description:
-  - Returns the image that each volume was made from, and its history. M(berth.kvm.host_facts) returns neither. Nothing
+  - Returns the image that each volume was made from, and its history. A volume that was deleted from this host keeps its history
+    for 30 days. M(berth.kvm.host_facts) returns neither. Nothing
     is changed.
   - Playbook C(berth.kvm.show) runs it.
 options:
   uuids:
-    description: The UUIDs of the volumes. One that has no record on the host is left out.
+    description: The UUIDs of the volumes. One that the host neither has nor deleted is left out.
     type: list
     elements: str
     required: true
@@ -40,11 +41,18 @@ volumes:
   elements: dict
   sample: [{"uuid": "2f3c0d8e-9a71-5b1c-8a55-0f6f0d3f7c11", "generation": [1, 4], "image": null,
             "history": [{"event": "claim", "at": "2026-11-22T00:00:00Z", "who": "ann@ctl", "run": "r-1", "instance": "web-1"}]}]
+deleted:
+  description: The volumes that were deleted from this host. C(faults) says why a history cannot be read.
+  returned: success
+  type: list
+  elements: dict
+  sample: []
 """
 
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute.errors import failing
+from ..module_utils.compute.record import deleted
 from ..module_utils.compute.record.store import Store, check_uuid
 from ..module_utils.compute.record.volume_store import VolumeStore
 from ..module_utils.model.safe_text import clean_all
@@ -65,13 +73,22 @@ def read(store, uuids):
     ]
 
 
+def read_deleted(store, uuids):
+    found = {uuid: deleted.read(store, check_uuid(uuid)) for uuid in uuids}
+    return [
+        {"uuid": uuid, "history": kept["history"], "faults": kept["faults"]} for uuid, kept in found.items() if kept
+    ]
+
+
 def main():
     module = AnsibleModule(
         argument_spec={"uuids": {"type": "list", "elements": "str", "required": True}}, supports_check_mode=True
     )
     with failing(module):
-        volumes = read(Store(action="volume_info"), module.params["uuids"])
-    module.exit_json(changed=False, volumes=volumes)
+        store, uuids = Store(action="volume_info"), module.params["uuids"]
+        volumes = read(store, uuids)
+        gone = read_deleted(store, set(uuids) - {volume["uuid"] for volume in volumes})
+    module.exit_json(changed=False, volumes=volumes, deleted=gone)
 
 
 if __name__ == "__main__":

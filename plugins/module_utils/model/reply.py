@@ -136,7 +136,7 @@ _OF_MANY = {
     "host_facts": ("looks", "moves"),
     "instance_info": ("instances", "foreign"),
     "rescan": ("instances",),
-    "volume_info": ("volumes",),
+    "volume_info": ("volumes", "deleted"),
 }
 _OF_SINGLE = {"instance": "instance", "instance_copy": "instance_copy", "migration": "move"}
 
@@ -159,7 +159,8 @@ def _check_answers(module: str, reply: Reply, arguments: Mapping[str, Any]) -> N
     if module == "build_instances":
         _check_asked(reply["builds"], {each["uuid"] for each in arguments.get("builds") or ()}, "builds")
     if module == "volume_info":
-        _check_asked(reply["volumes"], set(arguments.get("uuids") or ()), "volumes")
+        for name in _OF_MANY[module]:
+            _check_asked(reply[name], set(arguments.get("uuids") or ()), name)
     for at, look in enumerate(reply.get("looks") or ()):
         if look["instance"]["uuid"] != look["uuid"]:
             raise Fault(look["instance"]["uuid"], "the uuid of the instance", "uuid", "instance", at, "looks")

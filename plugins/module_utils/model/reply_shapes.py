@@ -371,6 +371,7 @@ _FACTS = object_of(
 _NO_KEYS = object_of({})
 _WAITING = object_of({"uuid": uuid, "name": text(), "why": cleaned(500)})
 _VOLUME = object_of({"uuid": uuid, "generation": generation, "image": or_null(text()), "history": _PEOPLE})
+_DELETED_VOLUME = object_of({"uuid": uuid, "history": _PEOPLE, "faults": _PEOPLE})
 
 REPLIES = {
     "build_instances": object_of({"builds": list_of(object_of({"uuid": uuid, "reply": mapping(dict)}), MOST_RECORDS)}),
@@ -390,7 +391,9 @@ REPLIES = {
     "migration": _MIGRATE,
     "rescan": _RESCAN,
     "volume": object_of({"uuid": uuid}),
-    "volume_info": object_of({"volumes": list_of(_VOLUME, MOST_RECORDS)}),
+    "volume_info": object_of(
+        {"volumes": list_of(_VOLUME, MOST_RECORDS), "deleted": list_of(_DELETED_VOLUME, MOST_RECORDS)}
+    ),
     # Ansible's own
     "package": _NO_KEYS,
     "service": _NO_KEYS,

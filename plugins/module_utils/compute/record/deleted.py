@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The history of deleted instances: a file for each that this host owned last and removed, kept for 30 days.
+"""The history of deleted instances and volumes: a file for each that this host owned last and removed, kept for 30 days.
 
 It is here and not on a controller, so that every controller can show who deleted what. It is for people; no decision
 uses it.
@@ -39,12 +39,17 @@ def keep(store, record):
         os.close(folder)
 
 
+def read(store, uuid):
+    """Return what is kept of an instance or a volume that this host removed, {"history", "faults", ...}, or None."""
+    try:
+        return state_file.read(_path(store), _file(uuid), _parse, None)
+    except state_file.StateDamaged as error:
+        return {"history": [], "faults": [{"code": error.code, "message": str(error), "at": None}]}
+
+
 def describe(store, uuid):
     """Return what is known of an instance that this host removed, in the form of module instance_info, or None."""
-    try:
-        document = state_file.read(_path(store), _file(uuid), _parse, None)
-    except state_file.StateDamaged as error:
-        document = {"history": [], "faults": [{"code": error.code, "message": str(error), "at": None}]}
+    document = read(store, uuid)
     if document is None:
         return None
     return {

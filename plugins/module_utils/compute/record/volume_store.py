@@ -12,9 +12,9 @@ claimed, building until a guest is started with it, active, deleting.
 from __future__ import annotations
 
 from ...model import hints, state_hints, volume_lifecycle, volumes
-from ...model.lifecycle import BUILDING, CLAIMED, IN, OUT
+from ...model.lifecycle import BUILDING, CLAIMED, DELETING, IN, OUT
 from ...model.volume_errors import VolumeNotAttached
-from . import journal
+from . import deleted, journal
 from .store import Store
 
 UNUSED = (CLAIMED, BUILDING)  # no guest has written to it
@@ -34,7 +34,9 @@ class VolumeStore(Store):
     check_change = staticmethod(volume_lifecycle.check_change)
 
     def _note_departure(self, record):
-        """Do nothing: hosts are not told of the volumes of other hosts."""
+        """Keep the history of a volume that is deleted. Nobody is told where volumes were."""
+        if record.phase == DELETING:
+            deleted.keep(self, record)
 
 
 def instance_of(record):

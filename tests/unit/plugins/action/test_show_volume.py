@@ -26,7 +26,7 @@ BLUE = {**volume(), "uuid": volume_uuid("blue", "db"), "project_id": "blue", "si
 def show(monkeypatch, capsys):
     """show(h1=(instances, volumes), ...): (the result, what it said line by line, who was asked what)."""
 
-    def act(args=None, run=None, silent=(), **hosts):
+    def act(args=None, run=None, silent=(), deleted_by=(), **hosts):
         asked = {}
 
         def ask(_action, _task_vars, names, module, _arguments, own):
@@ -36,7 +36,8 @@ def show(monkeypatch, capsys):
                 if host in silent
                 else {"volumes": [
                     {"uuid": uuid, "generation": [1, 4], "image": "debian", "history": HISTORY} for uuid in uuids
-                ]}
+                    if hosts[host][1]
+                ], "deleted": [{"uuid": uuid, "history": HISTORY, "faults": []} for uuid in uuids if host in deleted_by]}
                 for host, uuids in own["uuids"].items()
             }  # fmt: skip
 
@@ -113,12 +114,23 @@ def test_without_a_project_those_of_all_projects_are_shown(show):
 )
 def test_an_unknown_volume_is_an_error_that_says_what_may_be_meant_or_who_may_have_it(show, name, hosts, code, says):
     result, _said, asked = show({"name": name}, **hosts)
-    assert result["failed"] and result["error_code"] == code and says in result["msg"] and not asked
+    assert result["failed"] and result["error_code"] == code and says in result["msg"]
+    assert code == "VolumeNotFound" or not asked
 
 
 def test_a_volume_that_the_inventory_defines_and_no_host_has_is_no_error(show):
     result, said, _asked = show(run={"berth_volumes_defined": {"db": {"size_gb": 2}}}, h1=([], []))
     assert "volume db is on no host" in said and not result.get("failed") and result["volumes"] == {}
+
+
+def test_a_deleted_volume_is_shown_with_who_deleted_it_if_every_host_answers(show):
+    result, said, asked = show(h1=([], []), h2=([], []), deleted_by=["h2"])
+    assert asked == {"h1": ("volume_info", [DB]), "h2": ("volume_info", [DB])}
+    assert "volume db is on no host" in said and "db (%s), deleted from h2" % DB in said
+    assert "2026-01-01T00:00:02Z attach h2 bob@ctl r-2 instance: web1" in said
+    assert result["volumes"] == {} and [told["host"] for told in result["deleted"]["db"]] == ["h2"]
+    result, _said, asked = show(h1=([], []), h2=None, deleted_by=["h1"])
+    assert result["error_code"] == "VolumeUnknown" and not asked, "it may have been made again there"
 
 
 def test_a_silent_host_besides_that_of_the_volume_is_told_below(show):

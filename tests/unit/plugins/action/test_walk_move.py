@@ -136,6 +136,13 @@ def test_the_key_goes_only_to_the_legs_that_need_it_and_is_never_in_a_result(hos
         assert KEY not in str(result)
 
 
+def test_the_failure_of_a_leg_names_the_instance_by_its_name(host):
+    at = host.after(0)
+    said = "InstanceInvalidState: Cannot 'resize' instance %s while it is in task_state resize_prep" % PLAN["uuid"]
+    result = host.leg(at, {"failed": True, "msg": said})
+    assert result["msg"] == said.replace(PLAN["uuid"], PLAN["name"])
+
+
 def test_a_leg_that_failed_says_only_why_and_is_followed_by_those_that_give_up_and_then_by_the_failure(host):
     before, failed = host.after(1), {"failed": True, "msg": "InsufficientRoom: it is full"}
     assert host.leg(before, failed) == {"changed": False, **failed}  # and the fact stays as it was
