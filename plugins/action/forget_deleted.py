@@ -27,6 +27,7 @@ class ActionModule(ControllerAction):
                     after[instance["uuid"]] = instance["after"][0]
         if gone:
             hosts = list(replies(task_vars, "__berth_facts"))
+            # nothing is lost if one does not take it: what it knows still counts, and can only have a later create refused
             ask(self, task_vars, hosts, "rescan", {"told": {"gone": gone, **({"after": after} if after else {})}})
             fleet_filters.follow(self, task_vars, hosts)
         return {}

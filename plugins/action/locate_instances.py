@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Dict, NamedTuple
 
-from ..module_utils.conductor import locks, volume_quotas
+from ..module_utils.conductor import given_away, locks, volume_quotas
 from ..module_utils.conductor.errors import InstanceMoving, KvmHostNotFound
 from ..module_utils.conductor.fleet import Fleet
 from ..module_utils.conductor.keep_one import choose
@@ -24,7 +24,7 @@ from ..module_utils.conductor.notes import latest_with_lost
 from ..module_utils.conductor.operations import NEED_ONE, OPERATIONS, TELL_DIFFERENCES
 from ..module_utils.conductor.recovery import to_recover
 from ..module_utils.conductor.telling import will_own
-from ..module_utils.model import data_disks, hints, nics
+from ..module_utils.model import copy_hints, data_disks, hints, nics
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.guest_address import guest_address
 from ..module_utils.model.identity import uuid_of
@@ -145,6 +145,8 @@ class ActionModule(ControllerAction):
 
     def _take_back(self, run, name, uuid, hosts, latest):
         """The generation after which the record begins; a host that was lost and is back must not count as the owner."""
+        if hosts:
+            given_away.check(run.fleet, name, uuid, hosts[0])
         if hosts and not self._task.check_mode:
             told = will_own(run.fleet, uuid, hosts[0], latest[0], acting.RUN)
             tell_latest(self, run.task_vars, run.fleet, name, told)
@@ -156,6 +158,7 @@ class ActionModule(ControllerAction):
         choice = choose(fleet, name, uuid, stays, confirmed, lost_hosts(run.variables))
         dry = self._task.check_mode
         if choice.comes_back:
+            given_away.check(fleet, name, uuid, stays)
             say("%s: the copy on %s %s back" % (name, stays, "would come" if dry else "comes"))
         for host in choice.others:
             verb = "would be" if dry else "is"
@@ -176,6 +179,8 @@ def _check_found(run, name, task):
 
 def _notes(run, name, values, task):
     places = run.fleet.places.get(task["uuid"], ())
+    if run.method == "recover_record":
+        return copy_hints.lock_again(name) if task["hosts"] and not lock_of(places) else None
     undone = note(run.method, values.get("berth_state"), who_locked(values), places)
     if run.method not in TELL_DIFFERENCES:
         return undone

@@ -68,4 +68,5 @@ class ActionModule(ControllerAction):
         hosts = [host for host in plan["reachable"] if host in plan["withdraw"] or host in plan["faults"]]
         ask(self, task_vars, hosts, "claim", {}, {"withdraw": plan["withdraw"], "failed": plan["faults"]})
         if plan["tell"]:
+            # nothing is lost if one does not take it: it was told of the plan before the build, and that counts on
             ask(self, task_vars, plan["reachable"], "rescan", {"told": plan["tell"]})

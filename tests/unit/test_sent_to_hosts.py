@@ -30,7 +30,7 @@ MOST = {
     "instance": 387,
     "instance_copy": 285,
     "instance_info": 162,
-    "migration": 460,
+    "migration": 461,
     "rescan": 109,
     "volume": 329,
     "volume_info": 88,

@@ -69,3 +69,17 @@ def put_disks_back(directory: str) -> str:
     return (
         "Put these files back into %s, from where they were moved or from a backup, and run the same again" % directory
     )
+
+
+def one_keeps_the_address(name: str) -> str:
+    """The record of an instance is to come back, and another has one of its addresses by now."""
+    return (
+        "An instance keeps its address for as long as it exists. To bring %s back, save what is on the other, run "
+        "berth.kvm.delete for it, and then run the same again. A guest that berth does not manage gets another address "
+        "instead. Until then %s stays as it is" % (name, name)
+    )
+
+
+def lock_again(name: str) -> str:
+    """The record of an instance came back from a copy that does not say whether it was locked."""
+    return "if it was locked, run berth.kvm.lock --limit %s: the lock was lost with the record" % name

@@ -86,8 +86,7 @@ def kill(pid_file, uuid):
     """Kill the process that a pid file names, if it really works for this instance."""
     try:
         pid = _pid(pid_file)
-        with open("/proc/%d/cmdline" % pid, "rb") as file:
-            ours = uuid.encode() in file.read()
+        ours = uuid.encode() in _command_line(pid)
     except (OSError, ValueError):
         return
     if not ours:
@@ -97,6 +96,17 @@ def kill(pid_file, uuid):
         if not os.path.exists("/proc/%d" % pid) or _is_zombie(pid):
             return
         time.sleep(0.02)
+
+
+def _command_line(pid):
+    """A program that is just being started has none for a moment."""
+    for _each in range(100):
+        with open("/proc/%d/cmdline" % pid, "rb") as file:
+            line = file.read()
+        if line or _is_zombie(pid):
+            break
+        time.sleep(0.02)
+    return line
 
 
 def _is_zombie(pid):

@@ -14,8 +14,8 @@ from controller import Controller
 from held_case import WEB, held
 
 from ansible_collections.berth.kvm.plugins.action import locate_instances
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import report_power
-from ansible_collections.berth.kvm.plugins.module_utils.model import hints
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import keep_one, report_power
+from ansible_collections.berth.kvm.plugins.module_utils.model import copy_hints, hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 
 HOST = json.loads((Path(__file__).parent / "host.json").read_text())
@@ -289,3 +289,43 @@ def test_what_a_host_says_of_its_records_is_told_and_decides_nothing(locate):
     true = locate("stop", CATALOG, {"berth_image": "guest"}, h1=[held(flavor={**SMALL, "vcpus": 2})])
     assert "SSH keys" in told["notes"]["web1"] and true["notes"]["web1"] is None
     assert {**told, "notes": None} == {**true, "notes": None}
+
+
+ADDRESS = "address 192.0.2.7 on bridge br0"
+WITHOUT_RECORD = {"role": None, "generation": None, "phase": None, "vm_state": None, "foreign": True, "managed": True}
+OTHER = {"uuid": instance_uuid("default", "web2"), "name": "web2"}
+
+
+@pytest.mark.follows("one_keeps_the_address")
+@pytest.mark.parametrize("entry", [ADDRESS, "MAC address 52:54:00:00:00:07"])
+@pytest.mark.parametrize(
+    "other", [{}, {"role": "CLAIM", "phase": "claimed"}, WITHOUT_RECORD], ids=["", "claim", "guest"]
+)
+def test_no_record_comes_back_whose_address_another_has_by_now(locate, entry, other):
+    """It was given to the other while the host was silent."""
+    here, there = held(**WITHOUT_RECORD, nics=[entry]), held(**{**OTHER, **other}, nics=[entry])
+    located = locate("recover_record", {}, h1=[here], h2=[there])
+    assert located["found"] == [] and "h1: by now web2 on h2 has its %s" % entry in located["errors"]["web1"]
+    assert copy_hints.one_keeps_the_address("web1") in located["errors"]["web1"]
+    assert locate("recover_record", {}, h1=[here], h2=[])["found"] == ["web1"], "as the hint says"
+    assert locate("recover_record", {}, h1=[here], h2=[held(**OTHER, nics=["address 192.0.2.8"])])["found"] == ["web1"]
+
+
+@pytest.mark.parametrize("comes_back", [True, False])
+def test_no_copy_that_was_set_aside_comes_back_while_another_has_its_address(locate, monkeypatch, comes_back):
+    """Which one comes back is in conductor/test_keep_one.py."""
+    monkeypatch.setattr(locate_instances, "choose", lambda *_what: keep_one.Choice("h1", [], [1, 0], comes_back))
+    here, run = held(phase="setting_aside", nics=[ADDRESS]), {"berth_keep_on": "h1"}
+    located = locate("keep_one", run, h1=[here], h2=[held(**OTHER, nics=[ADDRESS])])
+    assert ("AddressTaken" in located["errors"].get("web1", "")) is comes_back
+    assert locate("keep_one", run, h1=[here], h2=[])["errors"] == {}
+
+
+@pytest.mark.follows("lock_again")
+def test_that_a_lock_was_lost_with_the_record_is_said_with_what_locks_it_again(locate):
+    found = locate("recover_record", {}, h1=[held(**WITHOUT_RECORD)])
+    assert found["notes"]["web1"] == copy_hints.lock_again("web1")
+    said = report_power.outcome("recover_record", "web1", found, {"__berth_done": {"changed": True}}, False)
+    assert said.why == copy_hints.lock_again("web1")
+    assert locate("lock", {}, h1=[held()])["found"] == ["web1"], "which finds it once it has its record"
+    assert locate("recover_record", {}, h1=[held()])["notes"] == {"web1": None}, "nothing was lost"

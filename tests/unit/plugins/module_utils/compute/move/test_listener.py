@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import threading
@@ -128,3 +129,17 @@ def test_a_port_and_its_key_go_when_the_next_disk_cannot_be_received(opened, tmp
     with pytest.raises(transfer.TransferFailed):
         transfer.open_targets(UUID, disks, "b" * 64, "127.0.0.1", 1)
     assert is_closed(served[0])
+
+
+def test_a_program_that_is_just_being_started_is_ended_too(tmp_path):
+    """Linux shows its command line only a moment after it shows the process."""
+    pid_file = tmp_path / "send.pid"
+    for _each in range(30):
+        process = subprocess.Popen(["sh", "-c", "sleep 60; : %s" % UUID])
+        try:
+            pid_file.write_text(str(process.pid))
+            transfer.kill(str(pid_file), UUID)
+            assert process.wait(1) == -signal.SIGKILL
+        finally:
+            process.kill()
+            process.wait()
