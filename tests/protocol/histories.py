@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Plays long random histories of a fleet in memory, and shortens those that break a rule.
 
-    tests/protocol/histories.py --seeds 1000 [--from 0] [--jobs 2]
-    tests/protocol/histories.py --seed 17           # one, shortened
+tests/protocol/histories.py --seeds 1000 [--from 0] [--jobs 2]
+tests/protocol/histories.py --seed 17           # one, shortened
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ HERE = Path(__file__).resolve().parent
 PATHS = (HERE, HERE.parent / "unit" / "plugins" / "module_utils", HERE.parent.parent / ".cache" / "collections")
 sys.path[:0] = [str(path) for path in PATHS if str(path) not in sys.path]
 
-import pytest  # noqa: E402
-
 import history_steps  # noqa: E402
+import pytest  # noqa: E402
 from history_world import World  # noqa: E402
 from memory_names import Violation  # noqa: E402
 

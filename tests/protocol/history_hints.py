@@ -12,12 +12,15 @@ PLAYBOOK = re.compile(r"berth\.kvm\.(\w+)((?: --limit \S+| -e \w+=\S+|(?: for) w
 LIMIT, EXTRA = re.compile(r"(?:--limit|for) (web\d+)"), re.compile(r"-e (\w+)=([\w.,]+)")
 UNDEFINE = re.compile(r"on ([\w ,]+), as root: virsh shutdown (\S+); when it is off, virsh undefine")
 ELSEWHERE = re.compile(r"move (\S+/instances/[0-9a-f-]{36}) elsewhere")
-RECORD_OUT = re.compile(r"move record\.json below instances/(\S+) out of")
-CHOSEN = "berth.kvm.keep_one", "berth_keep_on=HOST"
+RECORD_OUT = re.compile(
+    r"state directory of (kvm\d) was restored from a backup, move record\.json below instances/(\S+) out"
+)
+LOST = re.compile(r"berth_lost_hosts=([\w,]+)")
+MOVES = ("confirm_resize", "revert_resize", "resize", "cold_migrate")
 
 
-def follow(player, name, error, dice):
-    """Follow the hint of an error about the instance ``name``."""
+def follow(player, name, error, dice, more=2):
+    """Follow the hint of an error about the instance ``name``, and that of what is refused then."""
     hint = error.get("hint") or ""
     text = "%s. %s" % (error.get("message"), hint)
     if "kvm_host_accept_state_directory" in text:
@@ -29,8 +32,19 @@ def follow(player, name, error, dice):
         undefine(player.world, hosts, uuid)
     for path in ELSEWHERE.findall(hint):
         os.rename(path, "%s.elsewhere.%d" % (path.replace("/instances/", "/"), dice.getrandbits(30)))
+    for host, uuid in RECORD_OUT.findall(hint):
+        record = os.path.join(player.world.machines[host].host.store.state_dir, "instances", uuid, "record.json")
+        if os.path.exists(record):
+            os.rename(record, "%s/../../../old-record-%d" % (os.path.dirname(record), dice.getrandbits(30)))
+    player.named_lost.update(host for hosts in LOST.findall(text) for host in hosts.split(",") if is_dead(player, host))
     for playbook, given in PLAYBOOK.findall(hint):
-        run(player, playbook, name, given, hint, dice)
+        errors = run(player, playbook, name, given, hint, dice)
+        if more and name in errors:
+            follow(player, name, errors[name], dice, more - 1)
+
+
+def is_dead(player, host):
+    return host in player.world.machines and player.world.machines[host].dead
 
 
 def undefine(world, hosts, uuid):
@@ -48,11 +62,12 @@ def run(player, playbook, name, given, hint, dice):
     named = LIMIT.search(given)
     names = [named.group(1)] if named else [name]
     lost = options.pop("berth_lost_hosts", None)
-    lost = lost.split(",") if lost else player.world.dead()
+    lost = lost.split(",") if lost else player.lost()
     if playbook == "keep_one":
         stays = options.get("berth_keep_on") or player.kept_on.get(names[0])
         if stays in (None, "HOST"):
             stays = dice.choice(re.findall(r"that on (kvm\d)", hint) or list(player.world.inventory))
         options["berth_keep_on"] = player.kept_on[names[0]] = stays
-    if playbook in ("create", "delete", "keep_one", "recover_record", "start", "stop", "recover"):
-        player.play_run(playbook, names, lost, **options)
+    if playbook in ("create", "delete", "keep_one", "recover_record", "start", "stop", "recover", *MOVES):
+        return player.play_run(playbook, names, lost, **options)
+    return {}

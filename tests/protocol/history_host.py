@@ -48,6 +48,7 @@ class Machine(volume_fleet_case.Site):
 
     def __init__(self, host, wanted):
         super().__init__(host, wanted)
+        self.network = None  # of all hosts, see history_moves.py
         self.on, self.dead, self.boots, self.older, self.silent_for = True, False, 1, [], 0
 
     # what befalls it
@@ -95,6 +96,11 @@ class Machine(volume_fleet_case.Site):
                 found[known[0]] = max(found.get(known[0], 0), known[1])
         return found
 
+    def oldest(self, disk_name):
+        """The lowest counter of the files of that disk here, or None."""
+        found = filter(None, map(read_disk, files_below(str(self.host.pool))))
+        return min((counter for name, counter in found if name == disk_name), default=None)
+
     def used_mb(self):
         return sum(record.resources.get("memory_mb", 0) for record in self.host.store.records())
 
@@ -123,6 +129,13 @@ class Machine(volume_fleet_case.Site):
             "digests": whereabouts.digests(host.store, failed),
             **more,
         }
+
+    def moves(self, about):
+        """The facts of this host, with what its records say of moves."""
+        return {**self.facts(about), "moves": self.network.views(self.host)}
+
+    def migration(self, **arguments):
+        return self.network.run_leg(self.host, **arguments)
 
     def claim(self, claims, withdraw=(), failed=()):
         reply = super().claim(claims, withdraw)
@@ -174,6 +187,14 @@ def files_below(directory):
 def sources(text):
     """The files of the disks in a definition."""
     return [source.get("file") for source in ElementTree.fromstring(text).iterfind("devices/disk/source")]
+
+
+def header_size(path, form):
+    """The size that a guest sees."""
+    if form != "qcow2":
+        return os.path.getsize(path)
+    with open(path, "rb") as stream:
+        return int.from_bytes(stream.read(32)[24:], "big")
 
 
 def read_disk(path):

@@ -34,12 +34,12 @@ class Fuse:
         plain = getattr(owner, name)
 
         def guarded(*args, **more):
-            self._burn()
+            self.burn()
             return plain(*args, **more)
 
         monkeypatch.setattr(owner, name, guarded)
 
-    def _burn(self):
+    def burn(self):
         if self.left is None:
             return
         if self.left <= 0:

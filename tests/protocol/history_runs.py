@@ -27,7 +27,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
 )
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import plan as rounds
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.commit import commit
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import HostUnknown, InstanceMoving
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import HostUnknown
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.telling import Telling
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
@@ -68,10 +68,10 @@ class Run:
         self.changed = self.changed or bool(reply.get("changed"))
         return reply
 
-    def read(self):
+    def read(self, what="facts"):
         self.reports = {}
         for host in self.inventory:
-            self.reports[host] = yield from self.ask(host, "facts", self.world.uuids())
+            self.reports[host] = yield from self.ask(host, what, self.world.uuids())
         return read_fleet({host: dict(report) for host, report in self.reports.items()}, dict)
 
     def failed(self, name, reply):
@@ -285,6 +285,3 @@ class Run:
     def prepare_hosts(self):
         reply = yield from self.ask(self.options["host"], "accept_state")
         self.failed(self.options["host"], reply)
-
-
-MOVING = InstanceMoving.__name__

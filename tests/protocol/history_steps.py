@@ -10,7 +10,7 @@ import random
 import shutil
 from typing import Any, NamedTuple, Optional, Tuple
 
-from history_runs import Run
+from history_move_runs import Moves
 from instance_case import Killed
 from memory_names import Violation
 
@@ -21,7 +21,7 @@ ALL = 0.5  # of the runs of create, and how many of the others name one instance
 # playbook -> how often
 PLAYBOOKS = {
     "create": 30, "start": 6, "stop": 6, "reboot": 4, "recover": 3, "delete": 8, "recover_record": 6, "keep_one": 6,
-    "remove_host": 2, "prepare_hosts": 3,
+    "remove_host": 2, "prepare_hosts": 3, "resize": 8, "cold_migrate": 8, "confirm_resize": 5, "revert_resize": 5, "confirm_due": 1,
 }  # fmt: skip
 EVENTS = {
     "silent": 8, "cut_power": 4, "switch_off": 5, "switch_on": 8, "die": 1, "keep_state": 5, "restore_state": 2,
@@ -95,7 +95,9 @@ class Player:
     """Plays steps in a world. ``told``: what the last runs were refused with, and for which instance."""
 
     def __init__(self, world):
-        self.world, self.told, self.kept_on = world, {}, {}
+        self.world, self.told, self.kept_on, self.named_lost = world, {}, {}, set()
+        self.lies = []  # of each run that gave up a host that is only off: the machines that heard of it
+        self.trail = []  # what was refused to whom nothing befell
 
     def machine(self, number):
         machines = list(self.world.machines.values())
@@ -125,18 +127,31 @@ class Player:
     def begun(self, asked):
         inventory = list(self.world.inventory)
         if asked.lacks is not None and len(inventory) > 1:
-            inventory.pop(asked.lacks % len(inventory))
+            lacking = inventory[asked.lacks % len(inventory)]
+            if self.is_dispensable(self.world.machines[lacking]):
+                inventory.remove(lacking)
         options = {"berth_state": asked.state, "host": self.machine(asked.host).name}
         options.update(berth_keep_on=options["host"], berth_keep_on_confirmed=asked.confirmed)
-        run = Run(self.world, inventory, asked.names, random.Random(asked.dice), self.lost_of(asked), **options)
+        run = Moves(
+            self.world, inventory, asked.names, random.Random(asked.dice), self.lost_of(asked, inventory), **options
+        )
         run.playbook = asked.playbook
         return run
 
-    def lost_of(self, asked):
+    def lost_of(self, asked, inventory):
         """``dead``: those that are gone for good; ``off``: who believes that one is gone that only has no power."""
-        if asked.lost == "off":
-            return [name for name in self.world.inventory if not self.world.machines[name].on]
-        return self.world.dead() if asked.lost == "dead" else []
+        if asked.lost != "off":
+            return self.world.dead() if asked.lost == "dead" else []
+        heard = [machine for name, machine in self.world.machines.items() if machine.up and name in inventory]
+        off = [name for name in self.world.inventory if not self.world.machines[name].on]
+        if heard and off:
+            self.lies.append(heard)
+        return off if heard else []
+
+    def is_dispensable(self, machine):
+        """Whether somebody else answers who heard of each host that was given up and is not gone: nobody else knows, so
+        that host, once it is back and alone, would start what another has (docs/guarantees.md)."""
+        return all(any(other.up and other is not machine for other in heard) for heard in self.lies)
 
     @staticmethod
     def steps_of(run):
@@ -168,26 +183,33 @@ class Player:
 
     def play_run(self, playbook, names, lost=(), **options):
         """One that nothing befalls. -> its errors"""
-        run = Run(self.world, self.world.inventory, names, random.Random(1), lost, **options)
+        run = Moves(self.world, self.world.inventory, names, random.Random(1), lost, **options)
         for _call in getattr(run, playbook)():
             self.world.check_running()
         self.note(run)
+        if run.errors:
+            self.trail += ["%s %s: %s" % (playbook, name, said(error)) for name, error in sorted(run.errors.items())]
         return run.errors
+
+    def lost(self):
+        """Whom a person who knows gives up as lost: also who is in no inventory, once a hint asks for it."""
+        return sorted({*self.world.dead(), *self.named_lost})
 
     # what befalls a host
 
     def silent(self, step):
-        self.machine(step.host).silent_for = 1 + step.number % 6
-        self.machine(step.host).up = False
+        if self.is_dispensable(self.machine(step.host)):
+            self.machine(step.host).silent_for = 1 + step.number % 6
+            self.machine(step.host).up = False
 
     def cut_power(self, step):
         self.machine(step.host).lose_power()
 
     def switch_off(self, step):
         machine = self.machine(step.host)
-        if machine.on:
+        if machine.on and self.is_dispensable(machine):
             machine.lose_power()
-        machine.on = machine.up = False
+            machine.on = machine.up = False
 
     def switch_on(self, step):
         for machine in self.world.machines.values():
@@ -197,16 +219,19 @@ class Player:
     def die(self, step):
         machine = self.machine(step.host)
         alive = [each for each in self.world.machines.values() if not each.dead]
-        if len(alive) > 2 and not machine.dead:
+        if len(alive) > 2:
             self.switch_off(step)
-            machine.dead = True
+            machine.dead = not machine.on
 
     def keep_state(self, step):
         self.machine(step.host).keep_state()
 
     def restore_state(self, step):
-        if self.machine(step.host).older:
-            self.machine(step.host).restore_state(step.number)
+        machine = self.machine(step.host)
+        if machine.older and self.is_dispensable(machine):
+            machine.restore_state(step.number)
+            for heard in self.lies:
+                heard[:] = [other for other in heard if other is not machine]
 
     # what a person does by hand
 
@@ -252,33 +277,49 @@ def settle(player, rounds=8):
     import history_hints
 
     world = player.world
+    world.inventory = [name for name in world.machines if name in world.inventory or not world.machines[name].dead]
     for machine in world.machines.values():
         machine.on, machine.silent_for = not machine.dead, 0
         machine.up = machine.on
-    dice, trail = random.Random(7), []
+    dice = random.Random(7)
+    names = list(world.names)
     for _round in range(rounds):
-        errors = player.play_run("create", world.names, world.dead())
+        errors = player.play_run("create", names, player.lost())
         world.write()
         world.check()
         if not errors:
+            errors = player.play_run("confirm_resize", unconfirmed(world), player.lost())
+        if not errors:
             break
         for name in sorted(errors):
-            trail.append("%s: %s" % (name, said(errors[name])))
             history_hints.follow(player, name, errors[name], dice)
             world.check()
+            if needs_backup(player.told.get(name)):
+                names.remove(name)
     else:
-        raise Violation("H5 create is still refused: %s" % "\n  ".join(trail[-6:]))
-    check_end(player)
+        raise Violation("H5 create is still refused: %s" % "\n  ".join(dict.fromkeys(player.trail[-12:])))
+    check_end(player, names)
 
 
-def check_end(player):
+def needs_backup(error):
+    """Whether nothing but a backup of a host helps, as the error says: the record of a move is on no other host."""
+    hint = (error or {}).get("hint") or ""
+    return hint.startswith("Restore record.json") and "If there is none" not in hint
+
+
+def unconfirmed(world):
+    records = [machine.host.store.records() for machine in world.machines.values() if machine.on]
+    return sorted({record.name for held in records for record in held if record.phase == "resized"})
+
+
+def check_end(player, names):
     world = player.world
-    run = Run(world, world.inventory, world.names, random.Random(1), world.dead())
+    run = Moves(world, world.inventory, names, random.Random(1), player.lost())
     for _call in run.create():
         pass
     if run.errors or run.changed:
         raise Violation("H5 the next create is not quiet: %s" % run.errors)
-    for name in world.names:
+    for name in names:
         owners = [
             machine.name
             for machine in world.machines.values()
@@ -293,7 +334,7 @@ class no_record:  # noqa: N801
 
 
 def said(error):
-    return "%s: %s. %s" % (error["code"], error.get("message"), error.get("hint"))
+    return "%s: %s => %s" % (error["code"], error.get("message"), error.get("hint"))
 
 
 Anything = Any

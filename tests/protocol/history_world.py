@@ -17,12 +17,15 @@ import prepared_host
 import volume_fleet_case
 from history_host import Machine, read_disk, write_disk
 from history_kills import Fuse
+from history_moves import Network
 from memory_names import Violation
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import connection
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import boot_time, facts
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
+
+LARGER = {"name": "small", "memory_mb": 128, "root_gb": 2}
 
 
 class World:
@@ -39,8 +42,12 @@ class World:
         monkeypatch.setattr(disk, "make", self._make_named)
         monkeypatch.setattr(facts, "collect", history_host.collect)
         self.fuse = Fuse(monkeypatch)
+        network = Network(self, monkeypatch)
+        for machine in self.machines.values():
+            machine.network = network
         self.inventory = list(self.machines)
         self.newest, self.of_disk, self.given_up = {}, {}, set()
+        self.flavors, self.number = {}, 0
 
     # what the user knows
 
@@ -52,11 +59,27 @@ class World:
 
     def request(self, name):
         spec, seed = prepared_host.request(name)
+        spec["flavor"].update(self.flavors.get(name, {}))
         return {**spec, "pool": "berth", "volumes": []}, seed
 
     def gives_up(self, name):
         """Somebody deletes it: its disks may go."""
         self.given_up.update(disk for disk, uuid in self.of_disk.items() if uuid == self.uuid(name))
+
+    def ask_for_more(self, name):
+        """The inventory asks for the larger flavor from now on."""
+        self.flavors[name] = LARGER
+
+    def agrees_to_revert(self, name):
+        """Whoever reverts gives up what was written since."""
+        for disk_name, uuid in self.of_disk.items():
+            if uuid == self.uuid(name):
+                found = [machine.oldest(disk_name) for machine in self.machines.values()]
+                self.newest[disk_name] = min([each for each in found if each is not None], default=0)
+
+    def new_number(self):
+        self.number += 1
+        return self.number
 
     def take_out(self, host):
         self.inventory.remove(host)
