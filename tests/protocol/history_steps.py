@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
-from typing import Any, NamedTuple, Optional, Tuple
+from typing import NamedTuple, Optional, Tuple
 
 from history_move_runs import Moves
 from instance_case import Killed
@@ -335,6 +335,3 @@ class no_record:  # noqa: N801
 
 def said(error):
     return "%s: %s => %s" % (error["code"], error.get("message"), error.get("hint"))
-
-
-Anything = Any
