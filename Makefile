@@ -10,7 +10,7 @@ export PATH := $(BERTH_VENV)/bin:$(PATH)
 LAB ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint unit coverage protocol nova-tests integration realguest mutants matrix molecule runner execution-environment bench fleet faults docs changelog package lab lab-down clean
+.PHONY: help setup lint unit coverage protocol histories nova-tests integration realguest mutants matrix molecule runner execution-environment bench fleet faults docs changelog package lab lab-down clean
 
 help:  ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 32
@@ -21,14 +21,17 @@ setup:  ## install the tools into .venv
 lint:  ## every static check, side by side
 	tests/lint.sh
 
-unit:  ## unit tests, with a sample of the interleavings of moves
-	pytest tests/unit tests/protocol/test_sample.py
+unit:  ## unit tests, with a sample of the interleavings of moves and of the long histories
+	pytest tests/unit tests/protocol/test_sample.py tests/protocol/test_histories.py
 
 coverage:  ## which lines the unit tests run, to .cache/coverage
 	COVERAGE_FILE=.cache/coverage.data pytest tests/unit -q -n 2 --cov=plugins --cov-report=term:skip-covered --cov-report=html:.cache/coverage
 
 protocol:  ## every interleaving of runs that move one instance, with kills and crashes, in memory (minutes)
 	pytest -n auto tests/protocol
+
+histories:  ## 1000 long random histories of a fleet in memory: many operations, kills, lost hosts (minutes)
+	python tests/protocol/histories.py --seeds 1000
 
 nova-tests:  ## Nova's own unit tests, asked of placement; installs Nova below .cache (some minutes)
 	python tests/nova/run.py

@@ -28,7 +28,7 @@ lint() {
 
 unit() {
   title "unit tests"
-  python -m pytest -q -p no:cacheprovider -n 2 tests/unit tests/protocol/test_sample.py || return
+  python -m pytest -q -p no:cacheprovider -n 2 tests/unit tests/protocol/test_sample.py tests/protocol/test_histories.py || return
   python tests/mutants/mutants.py --sample 12 || return
   tests/matrix.sh --sample 2.21 2.22
 }

@@ -193,13 +193,19 @@ def _unanswered(side: Side, known: _Known) -> View:
             hint=fleet_hints.replaced_in_move(side["name"], known.uuid),
         )
     if side["name"] not in known.lost:
+        listed = side["name"] in silent
         raise HostUnknown(
             "%s is in a move from or to the host with uuid %s: %s"
-            % (name, side["uuid"], silence.describe(side["name"], silent)),
-            hint=silence.hint([side["name"]], silent),
+            % (name, side["uuid"], silence.describe(side["name"], silent) if listed else _unlisted(side["name"])),
+            hint=silence.hint([side["name"]], silent) if listed else fleet_hints.unlisted(side["name"], sorted(silent)),
         )
     silence.check_lost([side["name"]], silent)
     return LOST
+
+
+def _unlisted(host: str) -> str:
+    """Nobody asked it: it was taken out of the inventory, or has another name there by now."""
+    return "%s, which is not in this inventory" % host
 
 
 def _check_no_hung_libvirt(name: str, silent: Mapping[str, str]) -> None:

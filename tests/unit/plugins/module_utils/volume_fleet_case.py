@@ -56,8 +56,8 @@ def header(size):
     return bytes(head)
 
 
-def make_sites(make_host, wanted, monkeypatch, names=("kvm1", "kvm2")):
-    """{name: Site}, each with 60 GiB; growing a disk writes the header of its file."""
+def make_sites(make_host, wanted, monkeypatch, names=("kvm1", "kvm2"), kind=None):
+    """{name: Site}, or one of another ``kind``, each with 60 GiB; growing a disk writes the header of its file."""
 
     def collect(_connection, _settings, records, *_args, volumes=(), **_kwargs):
         used = sum(record.resources.get("disk_gb", 0) for record in [*records, *volumes])
@@ -75,7 +75,7 @@ def make_sites(make_host, wanted, monkeypatch, names=("kvm1", "kvm2")):
     monkeypatch.setattr(fake_libvirt.FakeDomain, "blockResize", resize_on)
     monkeypatch.setattr(os, "fsync", lambda _fd: None)
     uuids = {name: fake_libvirt.HOST_UUID.replace("11111111", str(at) * 8) for at, name in enumerate(names, 1)}
-    return {name: Site(make_host(name, uuid), wanted) for name, uuid in uuids.items()}
+    return {name: (kind or Site)(make_host(name, uuid), wanted) for name, uuid in uuids.items()}
 
 
 def resize_file(path, size):

@@ -5,18 +5,13 @@
 
 from __future__ import annotations
 
-import fake_libvirt
+import prepared_host
 import pytest
 from instance_case import Case
 from volume_case import make_house
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute import connection
-from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk, image
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import boot_time
-from ansible_collections.berth.kvm.plugins.module_utils.compute.host.settings import HostSettings
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import Store
-from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 
 
 @pytest.fixture
@@ -30,38 +25,7 @@ def boot(monkeypatch):
 @pytest.fixture
 def make_host(tmp_path, monkeypatch, boot):
     """make_host(name="kvm1", uuid=..., pool=None): a FakeHost of its own, on its own pool or on that of another one."""
-    monkeypatch.setattr(connection, "libvirt", fake_libvirt.library())
-    monkeypatch.setattr(connection, "libvirt_qemu", fake_libvirt.QemuPart)
-    monkeypatch.setattr(gate, "daemons", lambda: [])
-    made = {"path": "/image", "format": "qcow2", "virtual_size": 1 << 20}
-    monkeypatch.setattr(image, "ensure", lambda *_: made)
-
-    def make(planned, path, _base):
-        with open(path, "w", encoding="ascii") as stream:
-            stream.write("fresh %s\n" % planned.name)
-
-    monkeypatch.setattr(disk, "make", make)
-
-    def build(name="kvm1", uuid=fake_libvirt.HOST_UUID, pool=None):
-        top = tmp_path / name
-        top.mkdir()
-        pool = pool or top / "pool"
-        pool.mkdir(mode=0o711, exist_ok=True)
-        run_dir, hook = str(top / "run"), str(top / "hooks" / "qemu.d" / "berth")
-        gate.install(hook, run_dir)
-        libvirt = fake_libvirt.FakeConnection(run_dir, str(pool))
-        libvirt.getHostname = lambda: name
-        host = fake_libvirt.FakeHost(
-            store=Store(str(top / "berth"), action="test"),
-            settings=HostSettings(uuid=uuid, prepared=True),
-            connect=lambda: libvirt,
-            run_dir=run_dir,
-            hook=hook,
-        )
-        host.uuid, host.pool = uuid, pool
-        return host
-
-    return build
+    return prepared_host.maker(tmp_path, monkeypatch)
 
 
 @pytest.fixture
@@ -74,20 +38,7 @@ def prepared(make_host):
 def wanted():
     """wanted(name): (spec, seed) of an instance of project default."""
 
-    def request(name="web1", **flavor):
-        sizes = {"name": "tiny", "vcpus": 1, "memory_mb": 64, "root_gb": 1, "ephemeral_gb": 0, "swap": 0}
-        spec = {
-            "schema": 1,
-            "uuid": instance_uuid("default", name),
-            "name": name,
-            "project_id": "default",
-            "flavor": {**sizes, "extra_specs": {}, **flavor},
-            "image": {"name": "guest", "checksum": "sha256:" + "0" * 64, "properties": {}},
-            "networks": [],
-        }
-        return spec, {"hostname": name}
-
-    return request
+    return prepared_host.request
 
 
 @pytest.fixture

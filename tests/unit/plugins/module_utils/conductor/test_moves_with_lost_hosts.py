@@ -15,6 +15,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import 
     HostUnknown,
     InstanceSuperseded,
 )
+from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceInvalidState
 
 DOWN, KEPT = "UNREACHABLE: no route", {"kvm1": {UUID: view("OUT", "keep", MOVE, generation=[2, 0])}}
@@ -30,6 +31,15 @@ def test_a_silent_side_that_is_lost_for_good_is_given_up():
     with pytest.raises(HostUnknown) as raised:
         without_kvm2(lost=("z",))
     assert "-e berth_lost_hosts=y" in raised.value.hint
+
+
+def test_a_side_that_left_the_inventory_is_not_called_silent_and_comes_back_into_it_or_is_given_up():
+    """remove_host takes out a lost host that has a part of a move: nobody can bring it back who is told that it is silent."""
+    with pytest.raises(HostUnknown, match="y, which is not in this inventory") as raised:
+        without_kvm2(silent={"other": DOWN}, lost=())
+    assert raised.value.hint == fleet_hints.unlisted("y", ["other"])
+    with pytest.raises(HostUnknown, match="y, which does not answer"):
+        without_kvm2(lost=())
 
 
 @pytest.mark.parametrize("action", ["move", "confirm"])

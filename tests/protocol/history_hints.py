@@ -1,0 +1,73 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Does word for word what an error says: the playbooks and commands that its hint names, in their order."""
+
+from __future__ import annotations
+
+import os
+import re
+
+PLAYBOOK = re.compile(r"berth\.kvm\.(\w+)((?: --limit \S+| -e \w+=\S+|(?: for) web\d+)*)")
+LIMIT, EXTRA = re.compile(r"(?:--limit|for) (web\d+)"), re.compile(r"-e (\w+)=([\w.,]+)")
+UNDEFINE = re.compile(r"on ([\w ,]+), as root: virsh shutdown (\S+); when it is off, virsh undefine")
+ELSEWHERE = re.compile(r"move (\S+/instances/[0-9a-f-]{36}) elsewhere")
+RECORD_OUT = re.compile(
+    r"state directory of (kvm\d) was restored from a backup, move record\.json below instances/(\S+) out"
+)
+LOST = re.compile(r"berth_lost_hosts=([\w,]+)")
+MOVES = ("confirm_resize", "revert_resize", "resize", "cold_migrate")
+
+
+def follow(player, name, error, dice, more=2):
+    """Follow the hint of an error about the instance ``name``, and that of what is refused then."""
+    hint = error.get("hint") or ""
+    text = "%s. %s" % (error.get("message"), hint)
+    if "kvm_host_accept_state_directory" in text:
+        for machine in player.world.machines.values():
+            if machine.on and not machine.dead:
+                with player.world.on(machine, "accept"):
+                    machine.accept_state()
+    for hosts, uuid in UNDEFINE.findall(hint):
+        undefine(player.world, hosts, uuid)
+    for path in ELSEWHERE.findall(hint):
+        os.rename(path, "%s.elsewhere.%d" % (path.replace("/instances/", "/"), dice.getrandbits(30)))
+    for host, uuid in RECORD_OUT.findall(hint):
+        record = os.path.join(player.world.machines[host].host.store.state_dir, "instances", uuid, "record.json")
+        if os.path.exists(record):
+            os.rename(record, "%s/../../../old-record-%d" % (os.path.dirname(record), dice.getrandbits(30)))
+    player.named_lost.update(host for hosts in LOST.findall(text) for host in hosts.split(",") if is_dead(player, host))
+    for playbook, given in PLAYBOOK.findall(hint):
+        errors = run(player, playbook, name, given, hint, dice)
+        if more and name in errors:
+            follow(player, name, errors[name], dice, more - 1)
+
+
+def is_dead(player, host):
+    return host in player.world.machines and player.world.machines[host].dead
+
+
+def undefine(world, hosts, uuid):
+    for host, machine in world.machines.items():
+        guest = machine.host.connection.domains.get(uuid)
+        if host in hosts and guest:
+            if guest.isActive():
+                guest.destroy()
+            if uuid in machine.host.connection.domains:
+                guest.undefineFlags(0)
+
+
+def run(player, playbook, name, given, hint, dice):
+    options = dict(EXTRA.findall(given))
+    named = LIMIT.search(given)
+    names = [named.group(1)] if named else [name]
+    lost = options.pop("berth_lost_hosts", None)
+    lost = lost.split(",") if lost else player.lost()
+    if playbook == "keep_one":
+        stays = options.get("berth_keep_on") or player.kept_on.get(names[0])
+        if stays in (None, "HOST"):
+            stays = dice.choice(re.findall(r"that on (kvm\d)", hint) or list(player.world.inventory))
+        options["berth_keep_on"] = player.kept_on[names[0]] = stays
+    if playbook in ("create", "delete", "keep_one", "recover_record", "start", "stop", "recover", *MOVES):
+        return player.play_run(playbook, names, lost, **options)
+    return {}

@@ -1,0 +1,222 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A host of a history: the modules that playbooks run there, on a fake libvirt, and what befalls such a host.
+
+Each fresh disk has a name of its own and a counter that grows while a guest writes to it, both behind the header that the
+host's code reads: so it shows where the newest content of an instance is.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shutil
+from xml.etree import ElementTree
+
+import volume_fleet_case
+from fake_domain import FakeDomain
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import (
+    bring_back,
+    domain,
+    domains,
+    gate,
+    outcome,
+    power,
+    recovery,
+    set_aside,
+)
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.instance import Instance
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import (
+    failed_instances,
+    record_copy,
+    state_directory,
+    whereabouts,
+)
+
+MEMORY_MB = 256  # room for four of the smallest instances
+NAMED = re.compile(rb"disk ([0-9a-f]{8}) (\d{8})\n")
+
+
+class Machine(volume_fleet_case.Site):
+    """``up``: it answers; ``on``: it has power; ``dead``: it never comes back. ``older``: copies of its state directory."""
+
+    about = ()
+
+    def __init__(self, host, wanted):
+        super().__init__(host, wanted)
+        self.network = None  # of all hosts, see history_moves.py
+        self.on, self.dead, self.boots, self.older, self.silent_for = True, False, 1, [], 0
+
+    # what befalls it
+
+    @property
+    def boot(self):
+        return "%s-%d" % (self.name, self.boots)
+
+    def lose_power(self):
+        connection = self.host.connection
+        for guest in list(connection.domains.values()):
+            if guest.isActive():
+                FakeDomain.end(guest, 0)
+        shutil.rmtree(os.path.join(self.host.run_dir, gate.PERMITS), ignore_errors=True)
+        self.boots += 1
+
+    def keep_state(self):
+        there = "%s.%d" % (self.host.store.state_dir, len(self.older))
+        shutil.copytree(self.host.store.state_dir, there)
+        self.older.append(there)
+
+    def restore_state(self, number):
+        state = self.host.store.state_dir
+        shutil.rmtree(state)
+        shutil.copytree(self.older[number % len(self.older)], state)
+
+    def accept_state(self):
+        """prepare_hosts -e kvm_host_accept_state_directory=true"""
+        return {"changed": state_directory.establish(self.host.store, accept=True)}
+
+    # what it holds
+
+    def guests(self):
+        return [guest for guest in self.host.connection.domains.values() if guest.isActive()]
+
+    @staticmethod
+    def files_of(guest):
+        return [path for path in sources(guest.live or guest.xml) if os.path.exists(path)]
+
+    def disks(self):
+        """{name of a disk: the highest counter of its files here}"""
+        found = {}
+        for known in map(read_disk, files_below(str(self.host.pool))):
+            if known:
+                found[known[0]] = max(found.get(known[0], 0), known[1])
+        return found
+
+    def oldest(self, disk_name):
+        """The lowest counter of the files of that disk here, or None."""
+        found = filter(None, map(read_disk, files_below(str(self.host.pool))))
+        return min((counter for name, counter in found if name == disk_name), default=None)
+
+    def used_mb(self):
+        return sum(record.resources.get("memory_mb", 0) for record in self.host.store.records())
+
+    # the modules
+
+    def facts(self, about=None, heard_of=False):
+        host = self.host
+        state = state_directory.look(host.store)
+        records, states = host.store.records(), domains.states(host.connection)
+        known = {record.uuid for record in records}
+        foreign = [guest for uuid, (guest, _power) in states.items() if uuid not in known]
+        instances = [facts._own(record, states) for record in records]
+        instances += [
+            {"foreign": True, "uuid": guest.uuid, "name": guest.name(), "managed": domain.is_managed(guest), "nics": [],
+             "power_state": states[guest.uuid][1]}
+            for guest in foreign
+        ]  # fmt: skip
+        volumes = [facts._volume(each, "berth", records, states) for each in self.store.records()]
+        document = {"uuid": host.uuid, "instances": instances, "volumes": volumes, "state": state, "host": self.name}
+        document["failed_instances"] = sorted(failed_instances.read(host.store.state_dir))
+        failed = failed_instances.read(host.store.state_dir)
+        more = {"heard_of": whereabouts.heard_of(host.store)} if heard_of else {}
+        return {
+            "document": document,
+            "notes": whereabouts.recall(host.store, self.about if about is None else about),
+            "digests": whereabouts.digests(host.store, failed),
+            **more,
+        }
+
+    def moves(self, about):
+        """The facts of this host, with what its records say of moves."""
+        return {**self.facts(about), "moves": self.network.views(self.host)}
+
+    def migration(self, **arguments):
+        return self.network.run_leg(self.host, **arguments)
+
+    def claim(self, claims, withdraw=(), failed=()):
+        reply = super().claim(claims, withdraw)
+        if failed:
+            failed_instances.note(self.host.store, list(failed), False)
+        return reply
+
+    def build(self, spec, token, seed, power_state=None):
+        wanted = {"token": token, "seed": seed, "power_state": power_state, "shutdown_timeout": 1, "spec": spec}
+        instance = Instance(self.host, spec["uuid"], timeout=1)
+        changed = outcome.present(instance, wanted, False)
+        return {"changed": changed, "instance": {"generation": list(self.host.store.read(spec["uuid"]).generation)}}
+
+    def instance(self, uuid, state, after=None, hard=False, changed_disks=False):
+        instance = Instance(self.host, uuid, timeout=1)
+        acts = {
+            "started": instance.started,
+            "stopped": lambda: instance.stopped(1),
+            "rebooted": lambda: power.reboot(instance, hard, 1) or True,
+            "absent": lambda: instance.absent(changed_disks, after),
+            "recovered": lambda: recovery.recover(instance),
+            "recorded": lambda: record_copy.take_back(instance, after or [0, 0]),
+        }
+        return {"changed": acts[state]()}
+
+    def instance_copy(self, uuid, state, above=None):
+        instance = Instance(self.host, uuid, timeout=1)
+        acts = {
+            "would_keep": lambda: set_aside.would_keep(instance, above),
+            "kept": lambda: set_aside.keep(instance, above),
+            "stopped": lambda: set_aside.stop(instance, 1),
+            "recorded": lambda: bring_back.record_again(instance),
+            "brought_back": lambda: bring_back.bring_back(instance, above, 1),
+            "set_aside": lambda: bool(set_aside.set_aside(instance, 1)),
+            "removed": lambda: bool(set_aside.remove(instance)),
+        }
+        return {"changed": acts[state]()}
+
+
+def files_below(directory):
+    for entry in os.scandir(directory):
+        if entry.is_dir():
+            yield from files_below(entry.path)
+        else:
+            yield entry.path
+
+
+@functools.lru_cache(maxsize=1000)
+def sources(text):
+    """The files of the disks in a definition."""
+    return [source.get("file") for source in ElementTree.fromstring(text).iterfind("devices/disk/source")]
+
+
+def header_size(path, form):
+    """The size that a guest sees."""
+    if form != "qcow2":
+        return os.path.getsize(path)
+    with open(path, "rb") as stream:
+        return int.from_bytes(stream.read(32)[24:], "big")
+
+
+def read_disk(path):
+    """(name, counter) of what a guest wrote there, or None."""
+    with open(path, "rb") as stream:
+        found = NAMED.search(stream.read(4096), 100)
+    return found and (found.group(1).decode(), int(found.group(2)))
+
+
+def write_disk(path, name, counter):
+    """The guest writes: its content is behind the header."""
+    with open(path, "r+b") as stream:
+        stream.seek(112)
+        stream.write(b"disk %s %08d\n" % (name.encode(), counter))
+
+
+def collect(_connection, _settings, records, *_args, volumes=(), **_kwargs):
+    """What a claim counts: the document of the host, with its room."""
+    used_gb = sum(record.resources.get("disk_gb", 0) for record in [*records, *volumes])
+    used_mb = sum(record.resources.get("memory_mb", 0) for record in records)
+    instances = [facts._own(record, {}) for record in records]
+    return {"host": "kvm", "uuid": _settings.uuid, "vcpus": 40, "memory_mb": MEMORY_MB, "memory_mb_used": used_mb,
+            "reserved_host_memory_mb": 0, "ram_allocation_ratio": 1.0, "local_gb": 60, "local_gb_used": used_gb,
+            "instances": instances, "num_instances": len(instances), "pool": "berth",
+            "pools": {"berth": {"type": "dir"}}}  # fmt: skip

@@ -1,0 +1,154 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The playbooks that move instances in a history: the plan, the walk and the second look of the real conductor."""
+
+from __future__ import annotations
+
+from history_runs import Run
+
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import moving, sides, silence, telling, unconfirmed
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import HostUnknown
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.locate import locate
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.walk import Move, Walk
+from ansible_collections.berth.kvm.plugins.module_utils.model import migration
+from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
+from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceNotFound, MigrationEnded
+
+KINDS = {"resize": migration.RESIZE, "cold_migrate": migration.COLD}
+
+
+class Moves(Run):
+    def resize(self):
+        for name in self.names:
+            self.world.ask_for_more(name)
+        yield from self.move("resize")
+
+    def cold_migrate(self):
+        yield from self.move("cold_migrate")
+
+    def confirm_resize(self):
+        yield from self.move("confirm")
+
+    def revert_resize(self):
+        for name in self.names:
+            self.world.agrees_to_revert(name)
+        yield from self.move("revert")
+
+    def confirm_due(self):
+        yield from self.move("confirm_due")
+
+    def delete(self):
+        yield from super().delete()
+        moving_names = [name for name, error in self.errors.items() if error["code"] == "InstanceMoving"]
+        for name in moving_names:
+            del self.errors[name]
+        if moving_names:
+            self.names = moving_names
+            for name in moving_names:
+                self.world.gives_up(name)
+            yield from self.move("delete")
+            ended = [name for name in moving_names if self.errors.get(name, {}).get("code") == MigrationEnded.__name__]
+            if ended:
+                self.names = ended
+                for name in ended:
+                    del self.errors[name]
+                yield from super().delete()
+
+    def move(self, action):
+        """Plan and walk; what only had to be ended first is planned again."""
+        names = list(self.names)
+        again = False
+        for _look in range(2):
+            moves = yield from self._plan(action, names, again)
+            names = []
+            for name, move in sorted(moves.items()):
+                met_end = yield from self._walk(name, move)
+                if move["settles"] or met_end:
+                    names.append(name)
+            again = True
+            if not names:
+                return
+
+    def _plan(self, action, names, again):
+        seen = yield from self.read("moves")
+        views = {host: {view["uuid"]: view for view in report["moves"]}
+                 for host, report in self.reports.items() if host in seen.documents}  # fmt: skip
+        yield from self.tell_owners(telling.whereabouts(seen), list(seen.documents))
+        moves = {}
+        for name in names:
+            try:
+                move = self._plan_one(seen, views, action, name)
+                if action == "confirm_due" and not unconfirmed.is_due(move):
+                    continue
+                if again:
+                    move["again"] = True
+                    if move["settles"]:
+                        raise moving.busy(move)
+                move["id"] = next(self.tokens)
+                told = telling.will_take_back(seen, move, self.run_id)
+                if told:
+                    yield from self.tell_latest(seen, name, told)
+                moves[name] = {**move, "when_due": action == "confirm_due"}
+            except BerthError as error:
+                if action != "confirm_due":
+                    self.refused(name, error)
+        return moves
+
+    def _plan_one(self, seen, views, action, name):
+        uuid = self.world.uuid(name)
+        names = {document_uuid: host for host, document_uuid in seen.uuids().items() if host in views}
+        try:
+            found = sides.find(uuid, name, views, names, seen.verdicts, self.lost)
+        except InstanceNotFound:
+            if action != "delete":
+                locate(seen, name, uuid, self.lost)
+            raise
+        if action != "delete":
+            sides.check(seen, uuid, name, found, self.lost)
+        wanted = self.world.request(name)[0] if action == "resize" else None
+        plain = "move" if action in KINDS else "confirm" if action == "confirm_due" else action
+        move = moving.plan(plain, KINDS.get(action, migration.RESIZE), uuid, name, found, wanted)
+        if move["place"]:
+            self._choose(seen, move, wanted)
+        return move
+
+    def _choose(self, seen, move, wanted):
+        ignored = moving.hosts_to_leave_out(move, seen.documents, None, False)
+        spec = moving.request(move["views"]["source"], wanted, move["kind"], ignored, None)
+        able = sorted(set(seen.documents) - set(ignored))
+        self.dice.shuffle(able)
+        if not able:
+            raise HostUnknown("no host for %s" % move["name"], hint=None)
+        chosen = [{"host": host, "host_uuid": seen.documents[host]["uuid"]} for host in able[:3]]
+        instance = {**chosen[0], "alternates": chosen[1:], "name": move["name"]}
+        move.update(spec=spec, candidates=moving.candidates(instance, self._new_op), destination=able[0])
+        move["source_host"] = {"name": move["source"], "uuid": seen.documents[move["source"]]["uuid"]}
+        move["sequence"] = "resize"
+
+    def _new_op(self):
+        return "%032x" % self.world.new_number()
+
+    def _walk(self, name, move):
+        """Whether the move had ended before this run took it up."""
+        if not move["sequence"]:
+            return False
+        walk = Walk.begin(Move.from_plan(move))
+        while walk.turn():
+            turn = walk.turn()
+            arguments = turn.arguments({"confirm_window": 0, "revert_volumes": True, "stop_timeout": 1})
+            reply = yield from self.ask(turn.host, "migration", **arguments)
+            if "move" in reply:
+                walk.answered(reply["move"], reply["token"], reply["changed"])
+                continue
+            error = reply.get("error") or {"code": HostUnknown.__name__, "message": silence.NO_ANSWER, "hint": None}
+            text = "%s: %s. %s" % (error["code"], error.get("message"), error.get("hint") or "")
+            silent, ended = error["code"] == HostUnknown.__name__, error["code"] == MigrationEnded.__name__
+            walk.failed(text, silent=silent, ended=ended)
+            if not walk.met_end:
+                self.errors[name] = error
+        if walk.failure is None:
+            self.errors.pop(name, None)
+        elif not walk.met_end:
+            self.errors[name] = {"hint": None, **self.errors.get(name, {"code": "?"}), "message": walk.failure}
+        return walk.met_end

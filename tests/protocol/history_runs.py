@@ -1,0 +1,287 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The playbooks of a history, each a generator that stops after each call to a host, so that runs can be mixed and killed.
+
+The conductor is the real one; only placement is dice, since any host that it chooses has to be safe.
+``errors`` of a run: instance -> the error that its user reads; ``changed``: whether anything was.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+from history_host import Machine
+
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
+    build_results,
+    keep_one,
+    locate,
+    notes,
+    recovery,
+    removal,
+    stale_claims,
+    telling,
+    what_to_create,
+)
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import plan as rounds
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.commit import commit
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import HostUnknown
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.telling import Telling
+from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
+
+SILENT = {"reason": "UNREACHABLE"}
+
+
+def sent(what):
+    """As it arrives: the other side has no part of it."""
+    return json.loads(json.dumps(what))
+
+
+class Run:
+    """``world`` gives the machines; ``inventory``: the names of the hosts that this run knows; ``lost``: berth_lost_hosts."""
+
+    numbers = itertools.count(1)
+
+    def __init__(self, world, inventory, names, dice, lost=(), **options):
+        self.world, self.inventory, self.names, self.dice = world, list(inventory), list(names), dice
+        self.lost, self.options = list(lost), options
+        self.run_id = "r%d" % next(self.numbers)
+        self.tokens = ("%s-%04d" % (self.run_id, number) for number in itertools.count())
+        self.errors, self.changed = {}, False
+
+    # hosts
+
+    def ask(self, host, method, *args, **more):
+        machine: Machine = self.world.machines[host]
+        if not machine.up or not machine.on:
+            yield
+            return dict(SILENT)
+        with self.world.on(machine, method):
+            try:
+                reply = sent(getattr(machine, method)(*sent(args), **sent(more)))
+            except BerthError as error:
+                reply = {"error": error.to_dict(), "reason": str(error)}
+        yield
+        self.changed = self.changed or bool(reply.get("changed"))
+        return reply
+
+    def read(self, what="facts"):
+        self.reports = {}
+        for host in self.inventory:
+            self.reports[host] = yield from self.ask(host, what, self.world.uuids())
+        return read_fleet({host: dict(report) for host, report in self.reports.items()}, dict)
+
+    def failed(self, name, reply):
+        """Note what a host refused; whether it did."""
+        if "changed" not in reply:
+            error = reply.get("error") or {"code": "HostUnreachable", "message": reply["reason"], "hint": None}
+            self.errors.setdefault(name, error)
+        return "changed" not in reply
+
+    def refused(self, name, error):
+        self.errors[name] = {**error.to_dict(), "message": str(error)}
+
+    def tell_latest(self, seen, name, told):
+        for host in seen.documents:
+            taken = yield from self.ask(host, "rescan", (), told)
+            if "host_uuid" not in taken:
+                raise HostUnknown("the record of %s is left as it is: %s did not take that" % (name, host))
+
+    def tell_owners(self, told, hosts):
+        digests = {host: self.reports[host].get("digests") for host in hosts}
+        for host, lacking in telling.lacking(told, digests).items():
+            yield from self.ask(host, "rescan", (), lacking)
+
+    # create
+
+    def create(self):
+        seen = yield from self.read()
+        requests = {name: self.world.request(name)[0] for name in self.names}
+        instances = what_to_create.sort_out(requests, seen, self.lost, self.options.get("strict", False))
+        self._place(instances, seen)
+        hosts = {host: {"uuid": uuid} for host, uuid in seen.uuids().items()}
+        hosts.update({host: {"reason": reason} for host, reason in seen.verdicts.items()})
+        plan = rounds.new_plan(self.run_id, instances, hosts, 3, telling.whereabouts(seen))
+        rounds.prepare_round(plan, lambda: next(self.tokens))
+        if not plan["claims"]:
+            yield from self.tell_owners(plan["told"], plan["reachable"])
+        while True:
+            yield from self._claim(plan)
+            yield from self._build(plan)
+            rounds.prepare_round(plan, lambda: next(self.tokens))
+            if not plan["claims"]:
+                break
+        yield from self._withdraw_and_tell(plan)
+        for name, instance in instances.items():
+            if instance["state"] == rounds.FAILED:
+                self.errors[name] = instance["error"] or {"code": "?", "message": "?", "hint": None}
+
+    def _place(self, instances, seen):
+        for instance in instances.values():
+            if "state" in instance:
+                continue
+            able = sorted(seen.documents)
+            self.dice.shuffle(able)
+            if not able:
+                instance.update(state=rounds.FAILED, error={"code": "NoValidHost", "message": "no host", "hint": None})
+                continue
+            chosen = [{"host": host, "host_uuid": seen.documents[host]["uuid"]} for host in able[:3]]
+            instance.update(state=rounds.CLAIMING, **chosen[0], alternates=chosen[1:])
+
+    def _claim(self, plan):
+        while plan["claims"]:
+            claims, scans = {}, {}
+            for host in [host for host in plan["hosts"] if host in plan["claims"] or host in plan["withdraw"]]:
+                asked = plan["claims"].get(host, ()), plan["withdraw"].get(host, ())
+                claims[host] = yield from self.ask(host, "claim", *asked)
+            told = Telling(plan["rescan"]["told"])
+            for host in plan["reachable"]:
+                own = told.to(self.reports[host].get("digests"))
+                scans[host] = yield from self.ask(host, "rescan", plan["rescan"]["about"], own)
+            commit(plan, claims, scans, self.lost)
+            if plan["build"]:
+                break
+            rounds.prepare_round(plan, lambda: next(self.tokens))
+
+    def _build(self, plan):
+        built = {}
+        for name in plan["build"]:
+            entry = plan["instances"][name]
+            seed = self.world.request(name)[1]
+            power = {"active": "running", "stopped": "shutdown"}.get(self.options.get("berth_state"))
+            reply = yield from self.ask(entry["host"], "build", entry["spec"], entry.get("token"), seed, power)
+            if "error" in reply:
+                reply.pop("reason")
+            built[name] = reply
+        build_results.settle(plan, built)
+
+    def _withdraw_and_tell(self, plan):
+        scans = {}
+        for host in sorted(set(stale_claims.hosts(plan)) & set(plan["reachable"])):
+            scans[host] = yield from self.ask(host, "rescan")
+        stale_claims.withdraw_outdated(plan, scans)
+        for host in plan["reachable"]:
+            withdraw, faults = plan["withdraw"].get(host, ()), plan["faults"].get(host, ())
+            if withdraw or faults:
+                yield from self.ask(host, "claim", (), withdraw, faults)
+        for host in plan["reachable"] if plan["tell"] else ():
+            yield from self.ask(host, "rescan", (), plan["tell"])
+
+    # what finds an instance and acts on its host
+
+    def located(self, seen, find):
+        """(name, uuid, hosts) of each that is found."""
+        for name in self.names:
+            uuid = self.world.uuid(name)
+            try:
+                yield name, uuid, find(seen, name, uuid, self.lost)
+            except BerthError as error:
+                self.refused(name, error)
+
+    def act(self, find, state, **more):
+        seen = yield from self.read()
+        for name, uuid, hosts in list(self.located(seen, find)):
+            for host in (seen.failed_on(uuid) + hosts)[-1:]:
+                reply = yield from self.ask(host, "instance", uuid, state, **more)
+                self.failed(name, reply)
+
+    def start(self):
+        yield from self.act(locate.locate_to_run, "started")
+
+    def stop(self):
+        yield from self.act(locate.locate, "stopped")
+
+    def reboot(self):
+        yield from self.act(locate.locate_to_run, "rebooted", hard=self.dice.random() < 0.5)
+
+    def recover(self):
+        yield from self.act(lambda *asked: recovery.to_recover(*asked)["hosts"], "recovered")
+
+    def recover_record(self):
+        seen = yield from self.read()
+        for name, uuid, hosts in list(self.located(seen, locate.locate_to_take_back)):
+            latest = notes.latest_with_lost(seen.notes_on(uuid), seen.answers(self.lost))
+            try:
+                for host in hosts[-1:]:
+                    told = telling.will_own(seen, uuid, host, latest[0], self.run_id)
+                    yield from self.tell_latest(seen, name, told)
+                    reply = yield from self.ask(host, "instance", uuid, "recorded", list(latest))
+                    self.failed(name, reply)
+            except BerthError as error:
+                self.refused(name, error)
+
+    # delete
+
+    def delete(self):
+        seen = yield from self.read()
+        found = list(self.located(seen, locate.locate_to_delete))
+        gone, after = {}, {}
+        for name, uuid, held in found:
+            known, answers = seen.notes_on(uuid).known, seen.answers(self.lost)
+            latest, given_up = list(seen.notes_on(uuid).latest), known is not None and not answers.counts(known)
+            hosts, well = seen.failed_on(uuid) + held, True
+            self.world.gives_up(name)
+            for host in hosts:
+                reply = yield from self.ask(host, "instance", uuid, "absent", latest, changed_disks=self._changed())
+                well = not self.failed(name, reply) and well
+            if known and (given_up and not hosts or hosts and well):
+                gone.setdefault(known.host_uuid, {})[uuid] = latest
+                after.update({uuid: latest[0]} if given_up else {})
+        for host in self.inventory if gone else ():
+            yield from self.ask(host, "rescan", (), {"gone": gone, **({"after": after} if after else {})})
+
+    def _changed(self):
+        return bool(self.options.get("berth_delete_changed_disks"))
+
+    # copies
+
+    def keep_one(self):
+        seen = yield from self.read()
+        for name in self.names:
+            try:
+                yield from self._keep_one(seen, name, self.world.uuid(name))
+            except BerthError as error:
+                self.refused(name, error)
+
+    def _keep_one(self, seen, name, uuid):
+        stays = self.options["berth_keep_on"]
+        confirmed = bool(self.options.get("berth_keep_on_confirmed"))
+        choice = keep_one.choose(seen, name, uuid, stays, confirmed, self.lost)
+        if choice.listed:
+            reply = yield from self.ask(stays, "instance_copy", uuid, "recorded")
+            if self.failed(name, reply):
+                return
+            seen = yield from self.read()
+            choice = keep_one.choose(seen, name, uuid, stays, confirmed, self.lost)
+        if not choice.others and not choice.comes_back:
+            return
+        told = telling.will_own(seen, uuid, stays, choice.above[0], self.run_id)
+        yield from self.tell_latest(seen, name, told)
+        steps = [(stays, "brought_back", choice.above)]
+        if not choice.comes_back:
+            others = choice.others
+            steps = [(stays, "would_keep", choice.above), *((host, "stopped", None) for host in others)]
+            steps += [(stays, "kept", choice.above), *((host, "set_aside", None) for host in others)]
+        for host, state, above in steps:
+            reply = yield from self.ask(host, "instance_copy", uuid, state, above)
+            if self.failed(name, reply):
+                return
+
+    # hosts
+
+    def remove_host(self):
+        """Only of a lost host: what is removed on another one has tests of its own."""
+        seen = yield from self.read()
+        host = self.options["host"]
+        try:
+            removal.check_removable(seen, host, self.lost, {self.world.uuid(name): name for name in self.world.names})
+            self.world.take_out(host)
+        except BerthError as error:
+            self.refused(host, error)
+
+    def prepare_hosts(self):
+        reply = yield from self.ask(self.options["host"], "accept_state")
+        self.failed(self.options["host"], reply)

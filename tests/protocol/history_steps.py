@@ -1,0 +1,337 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The steps of a history: plain data made by dice, so that a history without some of them can be played again."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+from typing import NamedTuple, Optional, Tuple
+
+from history_move_runs import Moves
+from instance_case import Killed
+from memory_names import Violation
+
+from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
+
+HOSTS, INSTANCES, STEPS = (3, 5), (3, 6), (20, 60)
+ALL = 0.5  # of the runs of create, and how many of the others name one instance
+# playbook -> how often
+PLAYBOOKS = {
+    "create": 30, "start": 6, "stop": 6, "reboot": 4, "recover": 3, "delete": 8, "recover_record": 6, "keep_one": 6,
+    "remove_host": 2, "prepare_hosts": 3, "resize": 8, "cold_migrate": 8, "confirm_resize": 5, "revert_resize": 5, "confirm_due": 1,
+}  # fmt: skip
+EVENTS = {
+    "silent": 8, "cut_power": 4, "switch_off": 5, "switch_on": 8, "die": 1, "keep_state": 5, "restore_state": 2,
+    "undefine": 2, "destroy": 2, "virsh_start": 2, "remove_record": 2, "follow": 12,
+}  # fmt: skip
+
+
+class Asked(NamedTuple):
+    """A run of a playbook. ``host``: number of the one that an option names; ``lost``: whom it gives up, see ``lost_of``;
+    ``lacks``: number of the host that its inventory lacks; ``killed``: (calls to hosts, changes within the last one)."""
+
+    playbook: str
+    names: Tuple[str, ...]
+    dice: int
+    host: int = 0
+    lost: str = ""
+    state: str = ""
+    confirmed: bool = False
+    lacks: Optional[int] = None
+    killed: Optional[Tuple[int, int]] = None
+
+
+class Step(NamedTuple):
+    """A run, two at once, or something that befalls the host of this number."""
+
+    kind: str
+    asked: Tuple[Asked, ...] = ()
+    host: int = 0
+    number: int = 0
+    name: str = ""
+
+
+def drawn(dice, weights):
+    return dice.choices(list(weights), list(weights.values()))[0]
+
+
+def history(seed):
+    """(number of hosts, names, steps) of this seed."""
+    dice = random.Random(seed)
+    names = ["web%d" % number for number in range(1, dice.randint(*INSTANCES) + 1)]
+    hosts = dice.randint(*HOSTS)
+    steps = [Step("run", (Asked("create", tuple(names), dice.getrandbits(32)),))]
+    for _step in range(dice.randint(*STEPS)):
+        kind = drawn(dice, {"run": 60, "both": 8, "event": 45})
+        if kind == "event":
+            event = drawn(dice, EVENTS)
+            steps.append(Step(event, (), dice.randrange(hosts), dice.getrandbits(16), dice.choice(names)))
+        else:
+            runs = tuple(asked(dice, names, hosts) for _run in range(1 + (kind == "both")))
+            steps.append(Step("run", runs, number=dice.getrandbits(32)))
+    return hosts, names, steps
+
+
+def asked(dice, names, hosts):
+    playbook = drawn(dice, PLAYBOOKS)
+    chosen = tuple(names) if playbook == "create" and dice.random() < ALL else (dice.choice(names),)
+    return Asked(
+        playbook,
+        chosen,
+        dice.getrandbits(32),
+        dice.randrange(hosts),
+        drawn(dice, {"": 70, "dead": 20, "off": 10}),
+        drawn(dice, {"": 60, "active": 30, "stopped": 10}),
+        dice.random() < 0.5,
+        dice.randrange(hosts) if dice.random() < 0.06 else None,
+        (dice.randint(1, 25), dice.randint(0, 12)) if dice.random() < 0.25 else None,
+    )
+
+
+class Player:
+    """Plays steps in a world. ``told``: what the last runs were refused with, and for which instance."""
+
+    def __init__(self, world):
+        self.world, self.told, self.kept_on, self.named_lost = world, {}, {}, set()
+        self.lies = []  # of each run that gave up a host that is only off: the machines that heard of it
+        self.trail = []  # what was refused to whom nothing befell
+
+    def machine(self, number):
+        machines = list(self.world.machines.values())
+        return machines[number % len(machines)]
+
+    def play(self, step):
+        getattr(self, step.kind)(step)
+        self.world.write()
+        self.world.check()
+        for machine in self.world.machines.values():
+            machine.silent_for = max(0, machine.silent_for - 1)
+            machine.up = machine.on and not machine.silent_for
+
+    # runs
+
+    def run(self, step):
+        runs = [self.begun(asked) for asked in step.asked]
+        dice = random.Random(step.number)
+        going = [(run, self.steps_of(run), asked, [0]) for run, asked in zip(runs, step.asked)]
+        while going:
+            one = dice.choice(going)
+            if not self.advance(*one):
+                going.remove(one)
+                self.note(one[0])
+            self.world.check_running()
+
+    def begun(self, asked):
+        inventory = list(self.world.inventory)
+        if asked.lacks is not None and len(inventory) > 1:
+            lacking = inventory[asked.lacks % len(inventory)]
+            if self.is_dispensable(self.world.machines[lacking]):
+                inventory.remove(lacking)
+        options = {"berth_state": asked.state, "host": self.machine(asked.host).name}
+        options.update(berth_keep_on=options["host"], berth_keep_on_confirmed=asked.confirmed)
+        run = Moves(
+            self.world, inventory, asked.names, random.Random(asked.dice), self.lost_of(asked, inventory), **options
+        )
+        run.playbook = asked.playbook
+        return run
+
+    def lost_of(self, asked, inventory):
+        """``dead``: those that are gone for good; ``off``: who believes that one is gone that only has no power."""
+        if asked.lost != "off":
+            return self.world.dead() if asked.lost == "dead" else []
+        heard = [machine for name, machine in self.world.machines.items() if machine.up and name in inventory]
+        off = [name for name in self.world.inventory if not self.world.machines[name].on]
+        if heard and off:
+            self.lies.append(heard)
+        return off if heard else []
+
+    def is_dispensable(self, machine):
+        """Whether somebody else answers who heard of each host that was given up and is not gone: nobody else knows, so
+        that host, once it is back and alone, would start what another has (docs/guarantees.md)."""
+        return all(any(other.up and other is not machine for other in heard) for heard in self.lies)
+
+    @staticmethod
+    def steps_of(run):
+        return getattr(run, run.playbook)()
+
+    def advance(self, run, steps, asked, count):
+        """One call to a host; whether the run goes on."""
+        count[0] += 1
+        killed = asked.killed and count[0] == asked.killed[0]
+        self.world.fuse.left = asked.killed[1] if killed else None
+        try:
+            next(steps)
+        except StopIteration:
+            return False
+        except Killed:
+            return False
+        except BerthError as error:
+            for name in run.names:
+                run.refused(name, error)
+            return False
+        finally:
+            self.world.fuse.left = None
+        return not killed
+
+    def note(self, run):
+        for name in run.names:
+            self.told.pop(name, None)
+        self.told.update(run.errors)
+
+    def play_run(self, playbook, names, lost=(), **options):
+        """One that nothing befalls. -> its errors"""
+        run = Moves(self.world, self.world.inventory, names, random.Random(1), lost, **options)
+        for _call in getattr(run, playbook)():
+            self.world.check_running()
+        self.note(run)
+        if run.errors:
+            self.trail += ["%s %s: %s" % (playbook, name, said(error)) for name, error in sorted(run.errors.items())]
+        return run.errors
+
+    def lost(self):
+        """Whom a person who knows gives up as lost: also who is in no inventory, once a hint asks for it."""
+        return sorted({*self.world.dead(), *self.named_lost})
+
+    # what befalls a host
+
+    def silent(self, step):
+        if self.is_dispensable(self.machine(step.host)):
+            self.machine(step.host).silent_for = 1 + step.number % 6
+            self.machine(step.host).up = False
+
+    def cut_power(self, step):
+        self.machine(step.host).lose_power()
+
+    def switch_off(self, step):
+        machine = self.machine(step.host)
+        if machine.on and self.is_dispensable(machine):
+            machine.lose_power()
+            machine.on = machine.up = False
+
+    def switch_on(self, step):
+        for machine in self.world.machines.values():
+            if not machine.dead:
+                machine.on = True
+
+    def die(self, step):
+        machine = self.machine(step.host)
+        alive = [each for each in self.world.machines.values() if not each.dead]
+        if len(alive) > 2:
+            self.switch_off(step)
+            machine.dead = not machine.on
+
+    def keep_state(self, step):
+        self.machine(step.host).keep_state()
+
+    def restore_state(self, step):
+        machine = self.machine(step.host)
+        if machine.older and self.is_dispensable(machine):
+            machine.restore_state(step.number)
+            for heard in self.lies:
+                heard[:] = [other for other in heard if other is not machine]
+
+    # what a person does by hand
+
+    def guest(self, step):
+        return self.machine(step.host).host.connection.domains.get(self.world.uuid(step.name))
+
+    def undefine(self, step):
+        guest = self.guest(step)
+        if guest and guest.persistent:
+            guest.undefineFlags(0)
+
+    def destroy(self, step):
+        guest = self.guest(step)
+        if guest and guest.isActive():
+            guest.destroy()
+
+    def virsh_start(self, step):
+        guest, machine = self.guest(step), self.machine(step.host)
+        if guest and machine.on and not guest.isActive():
+            with self.world.on(machine, "virsh"):
+                try:
+                    guest.createWithFlags()
+                except Exception as error:  # the gate refuses it
+                    if type(error).__name__ != "libvirtError":
+                        raise
+
+    def remove_record(self, step):
+        store = self.machine(step.host).host.store
+        shutil.rmtree(os.path.join(store.state_dir, "instances", self.world.uuid(step.name)), ignore_errors=True)
+
+    def follow(self, step):
+        """A person does what the last error said."""
+        import history_hints
+
+        told = sorted(self.told)
+        if told:
+            name = told[step.number % len(told)]
+            history_hints.follow(self, name, self.told[name], random.Random(step.number))
+
+
+def settle(player, rounds=8):
+    """Everything works again: what is refused has to say what to do, and that has to help."""
+    import history_hints
+
+    world = player.world
+    world.inventory = [name for name in world.machines if name in world.inventory or not world.machines[name].dead]
+    for machine in world.machines.values():
+        machine.on, machine.silent_for = not machine.dead, 0
+        machine.up = machine.on
+    dice = random.Random(7)
+    names = list(world.names)
+    for _round in range(rounds):
+        errors = player.play_run("create", names, player.lost())
+        world.write()
+        world.check()
+        if not errors:
+            errors = player.play_run("confirm_resize", unconfirmed(world), player.lost())
+        if not errors:
+            break
+        for name in sorted(errors):
+            history_hints.follow(player, name, errors[name], dice)
+            world.check()
+            if needs_backup(player.told.get(name)):
+                names.remove(name)
+    else:
+        raise Violation("H5 create is still refused: %s" % "\n  ".join(dict.fromkeys(player.trail[-12:])))
+    check_end(player, names)
+
+
+def needs_backup(error):
+    """Whether nothing but a backup of a host helps, as the error says: the record of a move is on no other host."""
+    hint = (error or {}).get("hint") or ""
+    return hint.startswith("Restore record.json") and "If there is none" not in hint
+
+
+def unconfirmed(world):
+    records = [machine.host.store.records() for machine in world.machines.values() if machine.on]
+    return sorted({record.name for held in records for record in held if record.phase == "resized"})
+
+
+def check_end(player, names):
+    world = player.world
+    run = Moves(world, world.inventory, names, random.Random(1), player.lost())
+    for _call in run.create():
+        pass
+    if run.errors or run.changed:
+        raise Violation("H5 the next create is not quiet: %s" % run.errors)
+    for name in names:
+        owners = [
+            machine.name
+            for machine in world.machines.values()
+            if not machine.dead and (machine.host.store.read(world.uuid(name)) or no_record).role == "OWN"
+        ]
+        if len(owners) != 1:
+            raise Violation("H5 %s is owned by %s" % (name, owners))
+
+
+class no_record:  # noqa: N801
+    role = None
+
+
+def said(error):
+    return "%s: %s => %s" % (error["code"], error.get("message"), error.get("hint"))

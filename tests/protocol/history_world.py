@@ -1,0 +1,156 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The hosts of a history, what its user knows of them, and what must hold after each step.
+
+H1 no two guests of one instance run. H2 no two guests write one file. H3 the newest content of each disk is on some host,
+until somebody deletes the instance or its host is gone for good. H4 no claim takes more than a host has.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+
+import history_host
+import prepared_host
+import volume_fleet_case
+from history_host import Machine, read_disk, write_disk
+from history_kills import Fuse
+from history_moves import Network
+from memory_names import Violation
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute import connection
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import boot_time, facts
+from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
+
+LARGER = {"name": "small", "memory_mb": 128, "root_gb": 2}
+
+
+class World:
+    def __init__(self, top, monkeypatch, hosts, names):
+        self.names, self.now, self.disks_made = list(names), None, 0
+        self.by_uuid = {self.uuid(name): name for name in names}
+        monkeypatch.setattr(boot_time, "boot_id", lambda: self.now.boot if self.now else "none")
+        monkeypatch.setattr(connection.Deadline, "call", lambda _self, function, *args, what="": function(*args))
+        monkeypatch.setattr(time, "sleep", lambda _seconds: None)
+        wanted = ["kvm%d" % number for number in range(1, hosts + 1)]
+        make_host = prepared_host.maker(top, monkeypatch)
+        self.machines = volume_fleet_case.make_sites(make_host, prepared_host.request, monkeypatch, wanted, Machine)
+        self._make = disk.make
+        monkeypatch.setattr(disk, "make", self._make_named)
+        monkeypatch.setattr(facts, "collect", history_host.collect)
+        self.fuse = Fuse(monkeypatch)
+        network = Network(self, monkeypatch)
+        for machine in self.machines.values():
+            machine.network = network
+        self.inventory = list(self.machines)
+        self.newest, self.of_disk, self.given_up = {}, {}, set()
+        self.flavors, self.number = {}, 0
+
+    # what the user knows
+
+    def uuid(self, name):
+        return instance_uuid("default", name)
+
+    def uuids(self):
+        return [self.uuid(name) for name in self.names]
+
+    def request(self, name):
+        spec, seed = prepared_host.request(name)
+        spec["flavor"].update(self.flavors.get(name, {}))
+        return {**spec, "pool": "berth", "volumes": []}, seed
+
+    def gives_up(self, name):
+        """Somebody deletes it: its disks may go."""
+        self.given_up.update(disk for disk, uuid in self.of_disk.items() if uuid == self.uuid(name))
+
+    def ask_for_more(self, name):
+        """The inventory asks for the larger flavor from now on."""
+        self.flavors[name] = LARGER
+
+    def agrees_to_revert(self, name):
+        """Whoever reverts gives up what was written since."""
+        for disk_name, uuid in self.of_disk.items():
+            if uuid == self.uuid(name):
+                found = [machine.oldest(disk_name) for machine in self.machines.values()]
+                self.newest[disk_name] = min([each for each in found if each is not None], default=0)
+
+    def new_number(self):
+        self.number += 1
+        return self.number
+
+    def take_out(self, host):
+        self.inventory.remove(host)
+
+    def dead(self):
+        return [name for name in self.inventory if self.machines[name].dead]
+
+    # disks
+
+    def _make_named(self, planned, path, base):
+        self._make(planned, path, base)
+        if planned.name == "root":
+            self.disks_made += 1
+            write_disk(path, "%08x" % self.disks_made, 0)
+
+    def write(self):
+        """Each running guest writes."""
+        for machine in self.machines.values():
+            for guest in machine.guests() if machine.on else ():
+                for path in machine.files_of(guest):
+                    known = read_disk(path)
+                    if known:
+                        name, counter = known
+                        counter = max(counter, 0) + 1
+                        write_disk(path, name, counter)
+                        self.of_disk[name] = guest.uuid
+                        self.newest[name] = max(self.newest.get(name, 0), counter)
+
+    # rules
+
+    @contextlib.contextmanager
+    def on(self, machine, method):
+        before, self.now = machine.used_mb(), machine
+        try:
+            yield
+        finally:
+            left, self.fuse.left = self.fuse.left, None
+            after = machine.used_mb()
+            self.fuse.left = left
+            self.now = None
+            if method == "claim" and after > max(before, history_host.MEMORY_MB):
+                raise Violation("H4 %s has claims of %d MiB" % (machine.name, after))
+
+    def check_running(self):
+        running = {}
+        for machine in self.machines.values():
+            for guest in machine.guests():
+                running.setdefault(guest.uuid, []).append(machine.name)
+        for uuid, hosts in running.items():
+            if len(hosts) > 1:
+                raise Violation("H1 %s runs on %s" % (self.by_uuid.get(uuid), hosts))
+
+    def check(self):
+        self.check_running()
+        writing = {}
+        for machine in self.machines.values():
+            for guest in machine.guests():
+                for path in machine.files_of(guest):
+                    writing.setdefault(path, []).append(guest.uuid)
+        for path, guests in writing.items():
+            if len(guests) > 1 and path.endswith("qcow2"):
+                raise Violation("H2 %s is written by %s" % (path, guests))
+        self.check_disks()
+
+    def check_disks(self):
+        found = {}
+        for machine in self.machines.values():
+            for name, counter in machine.disks().items():
+                found[name] = max(found.get(name, -1), counter)
+        for name, counter in self.newest.items():
+            if found.get(name, -1) < counter and name not in self.given_up:
+                uuid = self.of_disk[name]
+                what = "at %s" % found[name] if name in found else "nowhere"
+                raise Violation("H3 disk %s of %s was at %d and is %s" % (name, self.by_uuid[uuid], counter, what))

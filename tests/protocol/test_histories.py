@@ -1,0 +1,70 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A few of the long histories of histories.py, and that one which breaks a rule is found and shortened."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import histories  # noqa: E402
+import history_steps  # noqa: E402
+from history_steps import Asked, Step  # noqa: E402
+
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import notes  # noqa: E402
+
+SEEDS = range(6)
+HOSTS, NAMES = 3, ["web1"]
+
+
+def run(playbook, **more):
+    return Step("run", (Asked(playbook, tuple(NAMES), 1, **more),))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_long_history_keeps_the_rules_and_ends_well(seed):
+    assert histories.one(seed) == (seed, None)
+
+
+def test_the_same_seed_is_the_same_history():
+    assert history_steps.history(7) == history_steps.history(7) != history_steps.history(8)
+
+
+# Each host in turn is thought to be lost and comes back while another one is silent, which may have the instance.
+LOST_AND_BACK = [
+    step
+    for host in range(HOSTS)
+    for step in (
+        run("create"),
+        Step("switch_off", host=host),
+        run("create", lost="off"),
+        Step("switch_on"),
+        *[
+            step
+            for other in range(HOSTS)
+            if other != host
+            for step in (Step("silent", host=other, number=1), run("start"))
+        ],
+    )
+]
+
+
+def test_a_host_that_was_given_up_and_is_back_starts_no_second_guest():
+    assert histories.play(HOSTS, NAMES, LOST_AND_BACK) is None
+
+
+def test_a_broken_rule_is_found_and_its_history_is_shortened(monkeypatch):
+    """Without what other hosts remember, the old record would count."""
+    from ansible_collections.berth.kvm.plugins.module_utils.conductor import locate
+
+    monkeypatch.setattr(locate.notes, "check_owner", lambda *_: None)
+    monkeypatch.setattr(notes, "check_owner", lambda *_: None)
+    violation = histories.play(HOSTS, NAMES, LOST_AND_BACK)
+    assert violation and violation.startswith("H1")
+    steps, again = histories.shorten(HOSTS, NAMES, LOST_AND_BACK, violation)
+    assert again.startswith("H1") and len(steps) <= 6
