@@ -34,20 +34,22 @@ class Acknowledged:
 
     def look(self, uuid):
         """Read what the guest said since the last look, on all hosts. Raises Violation."""
-        for host in self.hosts:
-            for event, said in events(self._new_text(host, uuid)):
+        said = {host: events(self._new_text(host, uuid)) for host in self.hosts}
+        # After a revert the guest is where it finds least; what it said elsewhere it said before.
+        for host in sorted(said, key=lambda host: -min(map(found_by, said[host]), default=0)):
+            for event, told in said[host]:
                 if event == "ack":
-                    self.floor[uuid] = max(self.floor.get(uuid, 0), said["n"])
+                    self.floor[uuid] = max(self.floor.get(uuid, 0), told["n"])
                 elif event == "verify":
-                    self._check(host, uuid, said["result"].split(":"))
+                    self._check(host, uuid, told["result"].split(":"))
 
     def _check(self, host, uuid, verdict):
-        found, least = int(verdict[1]) if verdict[0] == "ok" else 0, self.floor.get(uuid, 0)
+        found, least = block_in(verdict), self.floor.get(uuid, 0)
         if verdict[0] == "bad" or found < least and uuid not in self.reverted:
             raise Violation("I3 the guest %s on %s acknowledged %d and found %s" % (uuid, host, least, verdict))
         if found < least:
             self.reverted.discard(uuid)
-        self.floor[uuid] = found
+            self.floor[uuid] = found
 
     def _new_text(self, host, uuid):
         """The whole lines that its console log on a host has got since the last look."""
@@ -60,3 +62,13 @@ class Acknowledged:
             return ""
         self.read_up_to[key] = self.read_up_to.get(key, 0) + len(whole)
         return whole.decode(errors="replace")
+
+
+def block_in(verdict):
+    return int(verdict[1]) if verdict[0] == "ok" else 0
+
+
+def found_by(event):
+    """The last block that a boot found; of other events more than any."""
+    name, told = event
+    return block_in(told["result"].split(":")) if name == "verify" else 1 << 62
