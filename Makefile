@@ -10,7 +10,7 @@ export PATH := $(BERTH_VENV)/bin:$(PATH)
 LAB ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint unit coverage protocol histories nova-tests integration realguest mutants matrix molecule runner execution-environment bench fleet faults docs changelog package lab lab-down clean
+.PHONY: help setup lint unit coverage protocol histories soak nova-tests integration realguest mutants matrix molecule runner execution-environment bench fleet faults docs changelog package lab lab-down clean
 
 help:  ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 32
@@ -65,6 +65,9 @@ fleet:  ## what playbooks cost the controller of many simulated hosts, to .bench
 
 faults:  ## kill and crash sweeps
 	tests/faults/run.py
+
+soak:  ## long random histories on a lab of three hosts (some minutes each)
+	tests/faults/soak.py
 
 docs:  ## the pages made from the code, and the site below .cache/docsite/html (installs the tools where they lack)
 	@python -c 'import myst_parser, antsibull_docs' 2>/dev/null || lab/setup --dev

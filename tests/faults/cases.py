@@ -97,15 +97,19 @@ class Case:
         return owners[0]
 
 
+def image():
+    """The image of the lab's guest, for a catalog."""
+    checksum = (ROOT / ".cache" / "image" / "guest.qcow2.sha256").read_text().strip()
+    return {"url": "/srv/shared/images/guest.qcow2", "checksum": "sha256:" + checksum, "disk_format": "qcow2"}
+
+
 def make(name, directory, shared=False):
     """A lab of two hosts, prepared. -> Case"""
     lab = LabClient(name)
     lab.up(2, "1:disk=60G", "2:disk=60G")
     lab.extra_inventories = [ROOT / "examples" / "demo" / "catalog.yml"]
     lab.ansible_playbook("berth.kvm.prepare_hosts")
-    checksum = (ROOT / ".cache" / "image" / "guest.qcow2.sha256").read_text().strip()
-    image = {"url": "/srv/shared/images/guest.qcow2", "checksum": "sha256:" + checksum, "disk_format": "qcow2"}
-    case = Case(lab, image, directory, shared)
+    case = Case(lab, image(), directory, shared)
     lab.warm = Warm(lab.environment())
     for host in lab.hosts:
         case.mount(host)

@@ -112,12 +112,18 @@ def a_disk_is_there(views, shared=False):
         if record["role"] in OWNERS and record.get("phase") not in DELETED
     ]
     for view, uuid in holders:
-        mine = [
-            name for name in [*view.files, *files] if name.startswith(uuid) and not any(part in name for part in PARTS)
-        ]
-        if mine or not view.up:
+        if whole_disks([*view.files, *files], uuid) or not view.up:
             return None
     return "I3 no host that owns the instance, or did last, has a disk of it" if holders else None
+
+
+def has_disk(views, uuid):
+    """Whether a host has a disk of the instance; one that is down keeps what it has."""
+    return any(whole_disks(view.files, uuid) or not view.up and uuid in view.records for view in views)
+
+
+def whole_disks(files, uuid):
+    return [name for name in files if name.startswith(uuid) and not any(part in name for part in PARTS)]
 
 
 def one_writes(views):

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "faults"))
+sys.path[:0] = [str(Path(__file__).resolve().parents[2] / part) for part in ("tests/faults", "lab")]
 
+import acknowledged  # noqa: E402
 import agreement  # noqa: E402
 import chain as chains  # noqa: E402
 import ends  # noqa: E402
@@ -230,3 +231,63 @@ def test_a_guest_that_the_sweep_starts_itself_has_to_boot(tmp_path, monkeypatch,
     monkeypatch.setattr(agreement, "check", lambda *_all: None)
     sweep._leave(operations.OPERATIONS[name], 10, starts=False)
     assert seen == expected
+
+
+class Console:
+    """A host, as far as its guest's console goes."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def console(self, _uuid):
+        return self.path
+
+    def says(self, *events):
+        with open(self.path, "a") as file:
+            file.writelines("berth-guest %s end\n" % event for event in events)
+
+
+@pytest.fixture
+def two_consoles(tmp_path):
+    consoles = {name: Console(tmp_path / name) for name in ("kvm1", "kvm2")}
+    return acknowledged.Acknowledged(consoles), consoles["kvm1"], consoles["kvm2"]
+
+
+def test_a_guest_that_finds_less_than_it_acknowledged_on_any_host_is_a_violation(two_consoles):
+    guests, first, second = two_consoles
+    first.says("verify result=none", "ack n=7")
+    guests.look(UUID)
+    second.says("verify result=ok:7", "ack n=9")
+    guests.look(UUID)
+    first.says("verify result=ok:8")
+    with pytest.raises(invariants.Violation, match="acknowledged 9"):
+        guests.look(UUID)
+
+
+def test_a_revert_may_take_back_what_was_written_once_and_a_new_move_ends_that(two_consoles):
+    guests, first, second = two_consoles
+    first.says("ack n=5")
+    second.says("verify result=ok:5", "ack n=9")
+    guests.look(UUID)
+    guests.reverts(UUID)
+    second.says("verify result=ok:9")  # it was booting still
+    first.says("verify result=ok:5", "ack n=6")
+    guests.look(UUID)
+    guests.reverts(UUID)
+    guests.moves(UUID)
+    second.says("verify result=ok:5")
+    with pytest.raises(invariants.Violation, match="acknowledged 6"):
+        guests.look(UUID)
+
+
+def test_what_is_broken_is_a_violation_also_after_a_revert_and_a_new_instance_begins_anew(two_consoles):
+    guests, first, _second = two_consoles
+    first.says("ack n=5")
+    guests.look(UUID)
+    guests.forget(UUID)
+    first.says("verify result=none", "ack n=1")
+    guests.look(UUID)
+    guests.reverts(UUID)
+    first.says("verify result=bad:1:1")
+    with pytest.raises(invariants.Violation):
+        guests.look(UUID)
