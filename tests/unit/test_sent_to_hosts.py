@@ -22,7 +22,7 @@ MOST = {
     "cached_image": 115,
     "claim": 295,
     "group_members": 117,
-    "host_certificates": 102,
+    "host_certificates": 103,
     "host_clean": 162,
     "host_facts": 260,
     "host_prepare": 157,
@@ -33,7 +33,7 @@ MOST = {
     "migration": 461,
     "rescan": 109,
     "volume": 329,
-    "volume_info": 88,
+    "volume_info": 89,
 }
 CLAIMING = {"claim", "instance", "migration", "volume"}
 DEFINING = {"build_instances", "instance", "instance_copy", "migration"}

@@ -59,6 +59,10 @@ _TOKEN = or_null(token)
 _PEOPLE = list_of(mapping(shown), 1000)  # faults and history: for people
 
 
+def many(of_each: Check) -> Check:
+    return list_of(of_each, MOST_RECORDS)
+
+
 # ---- claims ----------------------------------------------------------------------------------------------------------
 
 _OF_RESOURCES = {
@@ -74,7 +78,7 @@ _ERROR_OF_CLAIM = object_of(
 )
 _CLAIM = object_of(
     {
-        "results": list_of(
+        "results": many(
             object_of(
                 {
                     "uuid": or_null(uuid),
@@ -85,9 +89,8 @@ _CLAIM = object_of(
                     "error": or_null(_ERROR_OF_CLAIM),
                 }
             ),
-            MOST_RECORDS,
         ),
-        "withdrawn": list_of(object_of({"uuid": uuid, "withdrawn": flag}), MOST_RECORDS),
+        "withdrawn": many(object_of({"uuid": uuid, "withdrawn": flag})),
     }
 )
 _NOTE = object_of(
@@ -125,9 +128,9 @@ def _scanned(value: Any) -> Document:
 _RESCAN = object_of(
     {
         "host_uuid": uuid,
-        "instances": list_of(_scanned, MOST_RECORDS),
+        "instances": many(_scanned),
         "notes": _NOTES,
-        "volumes": list_of(object_of({"uuid": uuid, "project_id": text(), "size_gb": _COUNT}), MOST_RECORDS),
+        "volumes": many(object_of({"uuid": uuid, "project_id": text(), "size_gb": _COUNT})),
     }
 )
 # ---- instances -------------------------------------------------------------------------------------------------------
@@ -356,8 +359,8 @@ _FINDING = object_of(
 _FACTS = object_of(
     {
         "ansible_facts": object_of({"berth_host": host_document.shape}),
-        "looks": list_of(_LOOK, MOST_RECORDS),
-        "moves": list_of(view, MOST_RECORDS),
+        "looks": many(_LOOK),
+        "moves": many(view),
         "notes": _NOTES,
         "heard_of": list_of(uuid, MOST_HEARD_OF),
         "digests": map_of(word("[0-9a-f]{2}|plans", 5), word("[0-9a-f]{32}|some", 32), 257),
@@ -374,10 +377,10 @@ _VOLUME = object_of({"uuid": uuid, "generation": generation, "image": or_null(te
 _DELETED_VOLUME = object_of({"uuid": uuid, "history": _PEOPLE, "faults": _PEOPLE})
 
 REPLIES = {
-    "build_instances": object_of({"builds": list_of(object_of({"uuid": uuid, "reply": mapping(dict)}), MOST_RECORDS)}),
+    "build_instances": object_of({"builds": many(object_of({"uuid": uuid, "reply": mapping(dict)}))}),
     "cached_image": object_of({"present": flag}),
     "claim": _CLAIM,
-    "group_members": object_of({"waiting": list_of(_WAITING, MOST_RECORDS)}),
+    "group_members": object_of({"waiting": many(_WAITING)}),
     "host_certificates": preparation_shapes.CERTIFICATES,
     "host_clean": preparation_shapes.CLEAN,
     "host_facts": _FACTS,
@@ -385,15 +388,11 @@ REPLIES = {
     "host_system": preparation_shapes.SYSTEM,
     "instance": object_of({"instance": _SHOWN, "diff": preparation_shapes.DIFF}, optional=("diff",)),
     "instance_copy": object_of({"instance_copy": object_of({"uuid": uuid, "paths": list_of(text(), 1000)})}),
-    "instance_info": object_of(
-        {"instances": list_of(_SHOWN, MOST_RECORDS), "foreign": list_of(_FOREIGN, MOST_RECORDS)}
-    ),
+    "instance_info": object_of({"instances": many(_SHOWN), "foreign": many(_FOREIGN)}),
     "migration": _MIGRATE,
     "rescan": _RESCAN,
     "volume": object_of({"uuid": uuid}),
-    "volume_info": object_of(
-        {"volumes": list_of(_VOLUME, MOST_RECORDS), "deleted": list_of(_DELETED_VOLUME, MOST_RECORDS)}
-    ),
+    "volume_info": object_of({"volumes": many(_VOLUME), "deleted": many(_DELETED_VOLUME)}),
     # Ansible's own
     "package": _NO_KEYS,
     "service": _NO_KEYS,
