@@ -53,7 +53,6 @@ _COUNT = whole(0, 1 << 40)
 _XML = or_null(block(1 << 16))
 _ROLE = choice(*ROLES)
 _POWER = or_null(word("[a-z]+", 32))
-_LINE = or_null(cleaned())
 token = word(r"[A-Za-z0-9_.:-]+", 64)
 _TOKEN = or_null(token)
 _PEOPLE = list_of(mapping(shown), 1000)  # faults and history: for people
@@ -73,7 +72,7 @@ _OF_RESOURCES = {
 }
 _RESOURCES = object_of(_OF_RESOURCES, set(_OF_RESOURCES))
 _ERROR_OF_CLAIM = object_of(
-    {"code": word("[A-Za-z][A-Za-z0-9]*", 64), "message": cleaned(2000), "retryable": flag, "hint": _LINE},
+    {"code": word("[A-Za-z][A-Za-z0-9]*", 64), "message": cleaned(2000), "retryable": flag, "hint": or_null(cleaned())},
     optional=("retryable", "hint"),
 )
 _CLAIM = object_of(
@@ -372,7 +371,6 @@ _FACTS = object_of(
     optional=("looks", "moves", "notes", "addresses", "checkup", "digests", "heard_of"),
 )
 _NO_KEYS = object_of({})
-_WAITING = object_of({"uuid": uuid, "name": text(), "why": cleaned(500)})
 _VOLUME = object_of({"uuid": uuid, "generation": generation, "image": or_null(text()), "history": _PEOPLE})
 _DELETED_VOLUME = object_of({"uuid": uuid, "history": _PEOPLE, "faults": _PEOPLE})
 
@@ -380,7 +378,7 @@ REPLIES = {
     "build_instances": object_of({"builds": many(object_of({"uuid": uuid, "reply": mapping(dict)}))}),
     "cached_image": object_of({"present": flag}),
     "claim": _CLAIM,
-    "group_members": object_of({"waiting": many(_WAITING)}),
+    "group_members": object_of({"waiting": many(object_of({"uuid": uuid, "name": text(), "why": cleaned(500)}))}),
     "host_certificates": preparation_shapes.CERTIFICATES,
     "host_clean": preparation_shapes.CLEAN,
     "host_facts": _FACTS,
