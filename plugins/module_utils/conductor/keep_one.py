@@ -9,7 +9,7 @@ import dataclasses
 from typing import Collection, Dict, List, Optional
 
 from ..model import copy_hints, hints
-from ..model.counting import are_plausible, leaps, miscounted
+from ..model.counting import are_plausible, miscounted
 from ..model.errors import InvalidInput
 from ..model.lifecycle import DELETING, OWN, SETTING_ASIDE
 from ..model.nova_states import ALIVE
@@ -62,7 +62,7 @@ def choose(fleet: Fleet, name: str, uuid: str, stays: str, confirmed: bool, lost
 
 def _is_too_far(generation: notes.Generation, heard: int) -> bool:
     """Whether the copy that stays must not count on from there: its own host's replies would be refused."""
-    return leaps(generation[0], heard) or not are_plausible(*generation)
+    return notes.leaps(generation[0], heard) or not are_plausible(*generation)
 
 
 def _comes_back(fleet: Fleet, uuid: str, place: Optional[Place], lost: Collection[str]) -> bool:

@@ -17,7 +17,8 @@ That an instance is gone is the word of one host. It ends what others remember o
 that the host had the instance or was to get it.
 
 The next owner counts on from the highest epoch that any host says. One that no instance reaches is left out of that, and
-one of which a single host says that it is far beyond what all others have heard of, see model/counting.py.
+one of which a single host says that it is far beyond what all others have heard of: a few owners later the record of an
+honest host would be refused, and nobody could use, move or delete its guest.
 """
 
 from __future__ import annotations
@@ -27,12 +28,18 @@ import itertools
 from typing import Collection, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
 from ..model import fleet_hints, messages, state_hints
-from ..model.counting import MOST, leaps, miscounted
+from ..model.counting import MOST, miscounted
 from . import silence
 from .errors import HostNameAmbiguous, InstanceUnknown, RecordOutdated
 
 Generation = Tuple[int, int]
 NEVER: Generation = (0, 0)
+LEAP = 1 << 20  # owners of an instance of which one host alone may have heard
+
+
+def leaps(epoch: int, heard: int) -> bool:
+    """Whether a host alone says that many owners, of which all others have ``heard`` of so few that it cannot be."""
+    return epoch >= min(MOST, heard + LEAP)
 
 
 @dataclasses.dataclass(frozen=True)

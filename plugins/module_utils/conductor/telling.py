@@ -18,7 +18,7 @@ from ..model.whereabouts_digest import digests, part_of
 from .fleet import Fleet
 from .locate import generation_of
 from .moving import PlannedMove
-from .notes import vouched_for
+from .notes import LEAP, leaps, vouched_for
 from .plan import PlannedInstance
 
 MOST_PARTS = 64  # if more parts than this differ, the host is sent everything
@@ -51,8 +51,8 @@ def whereabouts(fleet: Fleet) -> Document:
 
 def _may_be_told(fleet: Fleet, uuid: str, epoch: int, writes: int = 0) -> bool:
     """Else all others would say it from then on, and nobody could tell who began."""
-    leaps = epoch >= counting.LEAP and counting.leaps(epoch, fleet.notes_on(uuid).latest[0])
-    return counting.are_plausible(epoch, writes) and not leaps
+    too_far = epoch >= LEAP and leaps(epoch, fleet.notes_on(uuid).latest[0])
+    return counting.are_plausible(epoch, writes) and not too_far
 
 
 def remembered_by(fleet: Fleet, host: str) -> Document:

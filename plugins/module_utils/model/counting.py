@@ -5,9 +5,6 @@
 
 Whoever hears such a number may count on from it. A reply may say twice as many as are believed here, so no number that
 was believed makes the replies of the next, honest host invalid.
-
-Nor does one host alone make the next owner count on from far beyond all that is known otherwise: a few owners later the
-record of an honest host would be refused, and nobody could use, move or delete its guest.
 """
 
 from __future__ import annotations
@@ -19,7 +16,6 @@ from .errors import BerthError
 from .record_parts import is_count
 
 MOST = 1 << 39
-LEAP = 1 << 20  # owners of an instance of which one host alone may have heard
 
 
 class EpochImplausible(BerthError):
@@ -29,11 +25,6 @@ class EpochImplausible(BerthError):
 
 def are_plausible(*counts: Any) -> bool:
     return all(is_count(count) and count < MOST for count in counts)
-
-
-def leaps(epoch: int, heard: int) -> bool:
-    """Whether a host alone says that many owners, of which all others have ``heard`` of so few that it cannot be."""
-    return epoch >= min(MOST, heard + LEAP)
 
 
 def miscounted(name: str, hosts: Iterable[str]) -> EpochImplausible:

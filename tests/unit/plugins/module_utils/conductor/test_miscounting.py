@@ -136,7 +136,7 @@ def test_no_new_owner_counts_on_from_far_beyond_what_all_other_hosts_have_heard_
 
 def test_what_a_single_host_may_say_leaves_the_next_owner_of_use(fleet):
     """The highest number that is believed: what was made after it is used, deleted and made again."""
-    says_of_itself(fleet, "h1", "gone", counting.LEAP - 1)
+    says_of_itself(fleet, "h1", "gone", notes.LEAP - 1)
     for _time in range(3):
         assert fleet.run(prefer=("h2", "h3")) is None and fleet.run() is None
         fleet.start()
@@ -151,7 +151,7 @@ def test_a_plan_after_far_more_owners_than_can_be_is_counted_like_the_others(fle
     assert notes.latest_with_lost(seen.notes_on(WEB), seen.answers(["h9"])) == (1, 0)
 
 
-@pytest.mark.parametrize("epoch", [counting.LEAP + 1, LAST])
+@pytest.mark.parametrize("epoch", [notes.LEAP + 1, LAST])
 def test_an_owner_far_beyond_what_all_others_have_heard_of_is_not_told_to_them(fleet, epoch):
     """They would all say it, and whoever gets the instance after that host is lost would count on from there."""
     assert fleet.run() is None
