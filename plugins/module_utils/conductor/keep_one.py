@@ -54,9 +54,15 @@ def choose(fleet: Fleet, name: str, uuid: str, stays: str, confirmed: bool, lost
             "%s runs on %s" % (name, " and on ".join(running)), hint=copy_hints.keep_one_confirmed(name, stays, others)
         )
     above = max(generation_of(owners[host] for host in others), _planned_elsewhere(fleet, uuid, stays))
-    if not are_plausible(*above):
-        raise miscounted(name, [host for host in others if not are_plausible(*generation_of([owners[host]]))])
+    heard = max(generation_of([owners[stays]])[0], fleet.notes_on(uuid).latest[0])
+    if _is_too_far(above, heard):
+        raise miscounted(name, [host for host in others if _is_too_far(generation_of([owners[host]]), heard)])
     return Choice(stays, others, list(above))
+
+
+def _is_too_far(generation: notes.Generation, heard: int) -> bool:
+    """Whether the copy that stays must not count on from there: its own host's replies would be refused."""
+    return notes.leaps(generation[0], heard) or not are_plausible(*generation)
 
 
 def _comes_back(fleet: Fleet, uuid: str, place: Optional[Place], lost: Collection[str]) -> bool:

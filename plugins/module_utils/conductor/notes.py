@@ -16,8 +16,9 @@ after the epoch of this record, as for a host that a person gave up as lost and 
 That an instance is gone is the word of one host. It ends what others remember of another owner only if they, too, know
 that the host had the instance or was to get it.
 
-The next owner counts on from the highest epoch that any host says. One that no instance reaches is left out of that: a
-few more, and the reply of the honest host that has it would be no valid one.
+The next owner counts on from the highest epoch that any host says. One that no instance reaches is left out of that, and
+one of which a single host says that it is far beyond what all others have heard of: a few owners later the record of an
+honest host would be refused, and nobody could use, move or delete its guest.
 """
 
 from __future__ import annotations
@@ -33,6 +34,12 @@ from .errors import HostNameAmbiguous, InstanceUnknown, RecordOutdated
 
 Generation = Tuple[int, int]
 NEVER: Generation = (0, 0)
+LEAP = 1 << 20  # owners of an instance of which one host alone may have heard
+
+
+def leaps(epoch: int, heard: int) -> bool:
+    """Whether a host alone says that many owners, of which all others have ``heard`` of so few that it cannot be."""
+    return epoch >= min(MOST, heard + LEAP)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -148,15 +155,12 @@ def called(remembered: Iterable[Mapping[str, messages.Note]]) -> Dict[str, Set[s
 def put_together(remembered: Mapping[str, messages.Note]) -> Notes:
     """``remembered``: uuid of the host that remembers -> {known, planned, after, gone, left}, see compute/record/whereabouts.py."""
     owners: List[Tuple[str, Note]] = []
-    plans: Set[Note] = set()
     gone: Dict[str, Generation] = {}
     left: Dict[str, Generation] = {}
     for holder, note in remembered.items():
         known, removed, moved = note.get("known"), note.get("gone"), note.get("left")
         if known:
             owners.append((holder, Note(known["host"], known["host_uuid"], generation(known["generation"]))))
-        after = note.get("after", 0), 0
-        plans.update(Note(plan["host"], plan["host_uuid"], after, plan["run"]) for plan in note.get("planned") or ())
         if removed:
             gone[holder] = generation(removed)
         if moved:
@@ -168,12 +172,28 @@ def put_together(remembered: Mapping[str, messages.Note]) -> Notes:
     # how often a host wrote after it let go says nothing of the owner, which counts for itself
     let_go = {holder: (moved_away[0], 0) for holder, moved_away in left.items()}
     generations = [*((holder, note.generation) for holder, note in owners), *_items(gone, let_go, given_up)]
-    latest = max((each for _holder, each in generations), default=NEVER)
-    miscounted = {holder for holder, each in generations if each[0] >= MOST} if latest[0] >= MOST else set()
-    if miscounted:
-        latest = max((each for _holder, each in generations if each[0] < MOST), default=NEVER)
-    in_order = tuple(sorted(plans, key=lambda note: (note.host, note.run, note.generation)))
-    return Notes(last, in_order, latest, tuple(sorted(miscounted)))
+    heard = _heard_by_a_second(generations)
+    latest = max((each for _holder, each in generations if not leaps(each[0], heard)), default=NEVER)
+    miscounted = {holder for holder, each in generations if leaps(each[0], heard)}
+    return Notes(last, _plans(remembered, latest[0]), latest, tuple(sorted(miscounted)))
+
+
+def _plans(remembered: Mapping[str, messages.Note], latest: int) -> Tuple[Note, ...]:
+    """In order. None was made after an epoch later than the ``latest`` that can be."""
+    plans: Set[Note] = set()
+    for note in remembered.values():
+        after = min(note.get("after", 0), latest), 0
+        plans.update(Note(plan["host"], plan["host_uuid"], after, plan["run"]) for plan in note.get("planned") or ())
+    return tuple(sorted(plans, key=lambda note: (note.host, note.run, note.generation)))
+
+
+def _heard_by_a_second(generations: Iterable[Tuple[str, Generation]]) -> int:
+    """The highest epoch that can be and that at least two hosts have reached, or 0."""
+    highest: Dict[str, int] = {}
+    for holder, (epoch, _n) in generations:
+        if epoch < MOST:
+            highest[holder] = max(epoch, highest.get(holder, 0))
+    return sorted([0, 0, *highest.values()])[-2]
 
 
 def _items(*parts: Mapping[str, Generation]) -> Iterator[Tuple[str, Generation]]:

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from typing import Callable, Dict, List, Optional, TypedDict
 
-from ..model import counting
 from ..model.errors import BerthError
 from ..model.messages import Claim, Document, ErrorReply, Note
+from .notes import leaps
 
 CLAIMING, BUILDING, ACTIVE, EXISTING, UNCONFIRMED, PLANNED, FAILED = (
     "claiming",
@@ -221,7 +221,7 @@ def _outcome(plan: Plan) -> Document:
     for instance in plan["instances"].values():
         made = instance["state"] == ACTIVE and not instance.get("existing")
         generation = (instance.get("result") or {}).get("generation") if made else None
-        if generation and generation[0] < counting.MOST:
+        if generation and not leaps(generation[0], (instance.get("generation") or [0])[0]):
             known.setdefault(plan["uuids"][host_of(instance)], {})[instance["uuid"]] = generation
             outlived += instance.get("outlived", ())
         elif generation or instance["state"] in (CLAIMING, BUILDING):

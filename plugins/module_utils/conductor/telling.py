@@ -18,7 +18,7 @@ from ..model.whereabouts_digest import digests, part_of
 from .fleet import Fleet
 from .locate import generation_of
 from .moving import PlannedMove
-from .notes import vouched_for
+from .notes import LEAP, leaps, vouched_for
 from .plan import PlannedInstance
 
 MOST_PARTS = 64  # if more parts than this differ, the host is sent everything
@@ -31,7 +31,9 @@ def whereabouts(fleet: Fleet) -> Document:
     known: Dict[str, Dict[str, List[int]]] = {}
     gone: Dict[str, Dict[str, List[int]]] = {}
     for uuid, places in fleet.places.items():
-        held = [place for place in places if place["role"] != CLAIM and generation_of([place])[0] < counting.MOST]
+        held = [
+            place for place in places if place["role"] != CLAIM and _may_be_told(fleet, uuid, generation_of([place])[0])
+        ]
         if held:
             place = max(held, key=lambda place: (place["role"] == OWN, generation_of([place])))
             epoch, n = generation_of([place])
@@ -41,10 +43,16 @@ def whereabouts(fleet: Fleet) -> Document:
     for holder, notes in fleet.notes.items():
         for uuid, note in notes.items():
             removed = note.get("gone")
-            if removed and counting.are_plausible(*removed) and holder in vouched_for(fleet.told_of(uuid)):
+            if removed and _may_be_told(fleet, uuid, *removed) and holder in vouched_for(fleet.told_of(uuid)):
                 gone.setdefault(holder, {})[uuid] = removed
     names = {uuid: name for name, uuid in fleet.uuids().items()}
     return {"hosts": names, "known": known, "gone": gone}
+
+
+def _may_be_told(fleet: Fleet, uuid: str, epoch: int, writes: int = 0) -> bool:
+    """Else all others would say it from then on, and nobody could tell who began."""
+    too_far = epoch >= LEAP and leaps(epoch, fleet.notes_on(uuid).latest[0])
+    return counting.are_plausible(epoch, writes) and not too_far
 
 
 def remembered_by(fleet: Fleet, host: str) -> Document:
@@ -63,15 +71,15 @@ def remembered_by(fleet: Fleet, host: str) -> Document:
             # Nobody else may know how far it was counted: a backup of an earlier owner must not count as newer than the
             # next one.
             epoch = last_epoch
-        if epoch and counting.are_plausible(epoch):
+        if epoch and _may_be_told(fleet, uuid, epoch):
             after[uuid] = epoch
         plans = [plan for plan in note.get("planned") or () if plan["host_uuid"] != own]
         names.update({plan["host_uuid"]: plan["host"] for plan in plans})
         planned += [{"uuid": uuid, "host_uuid": plan["host_uuid"], "run": plan["run"]} for plan in plans]
-        if last and counting.are_plausible(*last["generation"]):
+        if last and _may_be_told(fleet, uuid, *last["generation"]):
             names[last["host_uuid"]] = last["host"]
             known.setdefault(last["host_uuid"], {})[uuid] = list(last["generation"])
-        if removed and counting.are_plausible(*removed) and own in vouched_for(fleet.told_of(uuid)):
+        if removed and _may_be_told(fleet, uuid, *removed) and own in vouched_for(fleet.told_of(uuid)):
             gone[uuid] = list(removed)
     return {"hosts": names, "known": known, "gone": {own: gone} if gone else {}, "after": after, "planned": planned}
 

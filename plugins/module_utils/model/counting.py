@@ -31,6 +31,6 @@ def miscounted(name: str, hosts: Iterable[str]) -> EpochImplausible:
     """The error for what ``hosts`` say of an instance."""
     names = " and ".join(sorted(hosts))
     return EpochImplausible(
-        "%s counts %d owners, writes or attempts of %s, or more" % (names, MOST, name),
+        "%s counts more owners, writes or attempts of %s than there can have been" % (names, name),
         hint=counting_hints.take_out_miscounting(names),
     )

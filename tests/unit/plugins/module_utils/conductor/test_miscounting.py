@@ -13,6 +13,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.record import wh
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
     keep_one,
     locate,
+    notes,
     sides,
     telling,
 )
@@ -117,3 +118,53 @@ def test_nothing_is_done_with_an_owner_that_miscounts(fleet, action):
     with pytest.raises(counting.EpochImplausible) as caught:
         operations[action]()
     assert caught.value.hint == counting_hints.take_out_miscounting("h1")
+
+
+LAST = counting.MOST - 1  # the highest of which a single number says nothing
+
+
+@pytest.mark.follows("take_out_miscounting")
+@pytest.mark.parametrize("lie", ["gone", "left", "after"])
+def test_no_new_owner_counts_on_from_far_beyond_what_all_other_hosts_have_heard_of(fleet, lie):
+    """The next owner would be the honest host whose record is refused, for good."""
+    says_of_itself(fleet, "h1", lie, LAST)
+    assert fleet.run(prefer=("h2",)) == "EpochImplausible"
+    assert fleet.hint == counting_hints.take_out_miscounting("h1") and fleet.hosts["h2"].record() is None
+    del fleet.inventory["h1"]
+    assert fleet.run(prefer=("h2",)) is None and fleet.hosts["h2"].record().generation[0] == 1
+
+
+def test_what_a_single_host_may_say_leaves_the_next_owner_of_use(fleet):
+    """The highest number that is believed: what was made after it is used, deleted and made again."""
+    says_of_itself(fleet, "h1", "gone", notes.LEAP - 1)
+    for _time in range(3):
+        assert fleet.run(prefer=("h2", "h3")) is None and fleet.run() is None
+        fleet.start()
+        assert fleet.delete() == ["h2"]
+
+
+def test_a_plan_after_far_more_owners_than_can_be_is_counted_like_the_others(fleet):
+    """A person gives the planned host up: what may have been made there is not counted on from."""
+    lie = {"known": None, "planned": [{"host": "h9", "host_uuid": "id-h9", "run": "r0"}], "gone": None, "left": None}
+    fleet.hosts["h1"].facts = lambda facts=fleet.hosts["h1"].facts: {**facts(), "notes": {WEB: {**lie, "after": LAST}}}
+    seen = fleet.read()
+    assert notes.latest_with_lost(seen.notes_on(WEB), seen.answers(["h9"])) == (1, 0)
+
+
+@pytest.mark.parametrize("epoch", [notes.LEAP + 1, LAST])
+def test_an_owner_far_beyond_what_all_others_have_heard_of_is_not_told_to_them(fleet, epoch):
+    """They would all say it, and whoever gets the instance after that host is lost would count on from there."""
+    assert fleet.run() is None
+    home = fleet.hosts["h1"]
+    home.store.compare_and_swap(home.record(), home.record().replace(generation=[epoch, 0]))
+    assert telling.whereabouts(fleet.read())["known"] == {}
+    with pytest.raises(counting.EpochImplausible, match="h1"):
+        plant(fleet.hosts["h2"].store, home.record().replace(generation=[1, 0]))
+        keep_one.choose(fleet.read(), "web1", WEB, "h2", True, ())
+
+
+def test_what_a_builder_counts_that_was_not_asked_to_is_not_told(fleet):
+    fleet.hosts["h1"].build = lambda _token: {"changed": True, "instance": {"generation": [LAST, 0]}}
+    assert fleet.run() is None
+    known = [whereabouts.recall(fleet.hosts[host].store, [WEB]).get(WEB, {}).get("known") for host in ("h2", "h3")]
+    assert known == [None, None]
