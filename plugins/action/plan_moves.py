@@ -203,7 +203,10 @@ class ActionModule(ControllerAction):
         due = {name: dict(move, when_due=True) for name, move in moves.items() if unconfirmed.is_due(move)}
         for name, move in sorted(moves.items()):
             if name not in due and unconfirmed.is_unconfirmed(move):
-                say("%s: not due, it %s" % (name, unconfirmed.described(move["confirm_in"])))
+                say(
+                    "%s: not due, it %s"
+                    % (name, unconfirmed.described(unconfirmed.owner(move).get("phase"), move["confirm_in"]))
+                )
         return due
 
     @staticmethod

@@ -11,7 +11,9 @@ import memory
 import memory_controller
 import memory_names
 
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import moving, sides, silence
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import locate, moving, sides, silence
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import InstanceMoving
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.walk import Move, Walk
 
 S, D = memory_names.S, memory_names.D
@@ -83,3 +85,22 @@ def check_whole(world, survivor):
     assert world.records[other] is None and world.parts[other] is None
     assert world.shared or world.disks[other] is None
     world.check()
+
+
+def fleet(world):
+    """The hosts as they report themselves."""
+    reports = {}
+    for name in (S, D):
+        view = memory_controller.common.view(world.host(name), memory_names.UUID)
+        held = [dict(view, foreign=False, group=None)] if view["role"] else []
+        reports[name] = {"document": {"uuid": "host-" + name, "instances": held}}
+    return read_fleet(reports, dict)
+
+
+def said_to_others(world):
+    """The hint of an operation that is no move, such as a start; None where nothing moves."""
+    try:
+        locate.locate(fleet(world), memory_names.NAME, memory_names.UUID)
+    except InstanceMoving as error:
+        return error.hint
+    return None

@@ -301,8 +301,8 @@ def _instances(case: Case) -> Iterator[Finding]:
             text = "it is in task_state %s" % place["task_state"]
             yield Finding("ChangeNotEnded", WARNING, place["host"], text, to_end(place, name), name)
         elif waits:
-            text = "it waits for confirm_resize or revert_resize"
-            yield Finding("NotConfirmed", NOTE, "".join(owners), text, hints.confirm_or_revert(name), name)
+            text, todo = "it " + unconfirmed.waits(waits["phase"]), unconfirmed.to_end(waits, name)
+            yield Finding("NotConfirmed", NOTE, "".join(owners), text, todo, name)
         yield from _by_hand(places, name)
         yield from _unfiltered(places, case.wished_nics.get(uuid, ()), name)
     for host, document in case.fleet.documents.items():

@@ -236,7 +236,7 @@ def _moving(name: str, uuid: str, places: List[Place]) -> BerthError:
     state = place["task_state"] or place["vm_state"]
     return InstanceMoving(
         "Instance %s is in %s %s (%s)" % (name, attr, state, hosts),
-        hint=hints.confirm_or_revert(name) if unconfirmed.is_at(place) else hints.finish_move(name),
+        hint=unconfirmed.to_end(place, name) if unconfirmed.is_at(place) else hints.finish_move(name),
         uuid=uuid,
         attr=attr,
         state=state,

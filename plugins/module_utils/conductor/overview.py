@@ -144,7 +144,7 @@ def _held(answers: Answers, uuid: str, places: List[Place]) -> Document:
     others = ["%s (%s)" % (place["host"], place["role"]) for place in places if place is not owner]
     why = [
         owner["task_state"],
-        unconfirmed.described(None) if unconfirmed.is_at(owner) else None,
+        unconfirmed.waits(owner["phase"]) if unconfirmed.is_at(owner) else None,
         "locked" if owner["locked"] else None,
         "also on %s" % ", ".join(others) if others else None,
     ]

@@ -31,7 +31,7 @@ def outcome(name: str, held: Held) -> Outcome:
         why += [left_off(name, instance.get("state"))]
     why += ["locked"] if instance.get("locked") else []
     why += (
-        [unconfirmed.described(None)]
+        [unconfirmed.waits(instance.get("phase"))]
         if (instance.get("vm_state"), instance.get("task_state")) == ("resized", None)
         else []
     )

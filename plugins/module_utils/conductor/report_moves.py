@@ -140,7 +140,7 @@ def _why(operation: str, line: Outcome, before: Where, after: Where, last: Dict[
     was = " ".join(part for part, now in zip(other, (line.host, line.flavor)) if part and part != now)
     parts = ["was %s" % was] if was else []
     if last.get("phase") == lifecycle.RESIZED:
-        parts.append(unconfirmed.described(last.get("confirm_in")))
+        parts.append(unconfirmed.described(last["phase"], last.get("confirm_in")))
     return "; ".join(parts)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping, Optional
 
-from ..model import lifecycle
+from ..model import hints, lifecycle
 from ..model.lifecycle import OWN
 from ..model.messages import View
 from .fleet import Place
@@ -27,7 +27,7 @@ def is_at(place: Place) -> bool:
 
 def is_due(move: Mapping[str, Any]) -> bool:
     """Whether ``confirm_due`` confirms the move: its host says that the window is over, or a confirm was begun."""
-    return view_is_due({**_owner(move), "confirm_in": move.get("confirm_in")})
+    return view_is_due({**owner(move), "confirm_in": move.get("confirm_in")})
 
 
 def view_is_due(view: View) -> bool:
@@ -37,17 +37,28 @@ def view_is_due(view: View) -> bool:
 
 
 def is_unconfirmed(move: Mapping[str, Any]) -> bool:
-    return _owner(move).get("phase") == lifecycle.RESIZED
+    return owner(move).get("phase") == lifecycle.RESIZED
 
 
-def _owner(move: Mapping[str, Any]) -> View:
+def owner(move: Mapping[str, Any]) -> View:
     return move["views"]["destination"] if move["views"]["destination"]["role"] else move["views"]["source"]
 
 
-def described(confirm_in: Optional[int]) -> str:
-    """The message about an instance in VERIFY_RESIZE. ``confirm_in`` is in seconds; None means never."""
-    waits = "waits for confirm_resize or revert_resize"
-    return waits if confirm_in is None else "%s; confirm_due confirms it in %d s" % (waits, confirm_in)
+def waits(phase: Optional[str]) -> str:
+    """The message about an instance in VERIFY_RESIZE. A confirm that has begun cannot be taken back."""
+    if phase == lifecycle.CONFIRMING:
+        return "was being confirmed by a run that ended; confirm_resize goes on with it"
+    return "waits for confirm_resize or revert_resize"
+
+
+def to_end(place: Place, name: str) -> str:
+    """The hint for an instance in VERIFY_RESIZE that is to be changed."""
+    return (hints.end_confirm if place["phase"] == lifecycle.CONFIRMING else hints.confirm_or_revert)(name)
+
+
+def described(phase: Optional[str], confirm_in: Optional[int]) -> str:
+    """The same, with when confirm_due confirms it. ``confirm_in`` is in seconds; None means never."""
+    return waits(phase) if confirm_in is None else "%s; confirm_due confirms it in %d s" % (waits(phase), confirm_in)
 
 
 def guest_at_confirm(name: str, health: Mapping[str, str]) -> str:

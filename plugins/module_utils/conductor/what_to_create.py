@@ -54,7 +54,7 @@ def _find(instance: Instance, fleet: Fleet, lost_hosts: Collection[str], strict:
     if resized:
         _set_found(instance, fleet, resized["host"], UNCONFIRMED)
         instance["result"] = {"flavor": resized["flavor"]}
-        instance["why"] = "has flavor %s there and waits for confirm_resize or revert_resize" % resized["flavor"]
+        instance["why"] = "has flavor %s there and %s" % (resized["flavor"], unconfirmed.waits(resized["phase"]))
         return
     check_no_stray(fleet, instance["name"], instance["uuid"])
     claims, owners = holders(fleet, instance["name"], instance["uuid"], lost_hosts)

@@ -74,6 +74,11 @@ def confirm_or_revert(name: str) -> str:
     return "Run berth.kvm.confirm_resize or berth.kvm.revert_resize for %s first" % name
 
 
+def end_confirm(name: str) -> str:
+    """A run that confirmed the move of an instance was interrupted. There is no way back any more."""
+    return "Run berth.kvm.confirm_resize for %s again: its confirm was interrupted" % name
+
+
 def confirm_or_revert_left(name: str, host: str) -> str:
     """A host holds what is left of a move that has ended without it."""
     return "Run berth.kvm.confirm_resize or berth.kvm.revert_resize for %s: it removes what is left on %s" % (

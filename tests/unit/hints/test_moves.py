@@ -17,14 +17,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "protocol"))
 import memory  # noqa: E402
 import memory_controller  # noqa: E402
 import memory_names  # noqa: E402
-from move_runs import D, Run, S, check_one_alone, check_whole, walk, worlds  # noqa: E402
+from move_runs import D, Run, S, check_one_alone, check_whole, fleet, said_to_others, walk, worlds  # noqa: E402
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import paths  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import disks  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import drift, locate  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import InstanceMoving  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import drift, unconfirmed  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints, state_hints  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import MigrationConflict  # noqa: E402
 
@@ -112,23 +110,19 @@ def test_a_delete_that_was_begun_is_ended_by_a_delete(action):
     assert not any(world.records.values()) and not any(world.disks.values()) and not any(world.kept.values())
 
 
-def fleet(world):
-    """The hosts as they report themselves."""
-    reports = {}
-    for name in (S, D):
-        view = memory_controller.common.view(world.host(name), memory_names.UUID)
-        held = [dict(view, foreign=False, group=None)] if view["role"] else []
-        reports[name] = {"document": {"uuid": "host-" + name, "instances": held}}
-    return read_fleet(reports, dict)
-
-
-def said_to_others(world):
-    """The hint of an operation that is no move, such as a start; None where nothing moves."""
-    try:
-        locate.locate(fleet(world), NAME, memory_names.UUID)
-    except InstanceMoving as error:
-        return error.hint
-    return None
+@pytest.mark.follows("end_confirm")
+def test_a_confirm_that_was_interrupted_is_ended_by_a_confirm_and_no_revert_is_offered():
+    world, confirm = resized(), Run("confirm")
+    while world.records[D]["phase"] != "confirming":
+        confirm.advance(world)
+    assert said_to_others(world) == hints.end_confirm(NAME)
+    [place] = [place for place in fleet(world).places[memory_names.UUID] if place["host"] == D]
+    assert (
+        unconfirmed.waits(place["phase"]) == "was being confirmed by a run that ended; confirm_resize goes on with it"
+    )
+    done(world, Run("confirm"))
+    check_whole(world, D)
+    assert said_to_others(world) is None
 
 
 @pytest.mark.follows("finish_move", "confirm_or_revert")

@@ -185,7 +185,7 @@ def test_due_is_what_its_own_host_says_is_due_and_a_confirm_that_was_begun(phase
 )
 def test_what_waits_says_for_what_and_how_long(confirm_in, said):
     """R02, R05."""
-    assert unconfirmed.described(confirm_in).endswith(said)
+    assert unconfirmed.described("resized", confirm_in).endswith(said)
 
 
 @pytest.mark.parametrize("kind, begins", [("resize", "resize"), ("live-migration", "live_migrate")])
