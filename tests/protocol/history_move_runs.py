@@ -85,7 +85,7 @@ class Moves(Run):
                     move["again"] = True
                     if move["settles"]:
                         raise moving.busy(move)
-                move["id"] = next(self.tokens)
+                move["id"] = self.token()
                 told = telling.will_take_back(seen, move, self.run_id)
                 if told:
                     yield from self.tell_latest(seen, name, told)

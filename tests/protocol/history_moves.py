@@ -30,10 +30,9 @@ class Network:
 
     def __init__(self, world, monkeypatch):
         self.world, self.ports, self.number = world, {}, 0
-        run_dir = lambda: world.now.host.run_dir  # noqa: E731
         monkeypatch.setattr(moving_host, "gate", types.SimpleNamespace(
-            permit=lambda uuid: gate.permit(uuid, run_dir()),
-            revoke=lambda uuid: gate.revoke(uuid, run_dir()),
+            permit=lambda uuid: gate.permit(uuid, world.now.host.run_dir),
+            revoke=lambda uuid: gate.revoke(uuid, world.now.host.run_dir),
         ))  # fmt: skip
         monkeypatch.setattr(moving_host, "transfer", types.SimpleNamespace(
             close=self.close, closed_on_failure=self.closed_on_failure, open_targets=self.open_targets, send=self.send,

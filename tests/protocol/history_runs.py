@@ -49,8 +49,12 @@ class Run:
         self.world, self.inventory, self.names, self.dice = world, list(inventory), list(names), dice
         self.lost, self.options = list(lost), options
         self.run_id = "r%d" % next(self.numbers)
-        self.tokens = ("%s-%04d" % (self.run_id, number) for number in itertools.count())
+        self.tokens = itertools.count()
         self.errors, self.changed = {}, False
+
+    def token(self):
+        """One that no other claim or move has."""
+        return "%s-%04d" % (self.run_id, next(self.tokens))
 
     # hosts
 
@@ -105,13 +109,13 @@ class Run:
         hosts = {host: {"uuid": uuid} for host, uuid in seen.uuids().items()}
         hosts.update({host: {"reason": reason} for host, reason in seen.verdicts.items()})
         plan = rounds.new_plan(self.run_id, instances, hosts, 3, telling.whereabouts(seen))
-        rounds.prepare_round(plan, lambda: next(self.tokens))
+        rounds.prepare_round(plan, self.token)
         if not plan["claims"]:
             yield from self.tell_owners(plan["told"], plan["reachable"])
         while True:
             yield from self._claim(plan)
             yield from self._build(plan)
-            rounds.prepare_round(plan, lambda: next(self.tokens))
+            rounds.prepare_round(plan, self.token)
             if not plan["claims"]:
                 break
         yield from self._withdraw_and_tell(plan)
@@ -144,7 +148,7 @@ class Run:
             commit(plan, claims, scans, self.lost)
             if plan["build"]:
                 break
-            rounds.prepare_round(plan, lambda: next(self.tokens))
+            rounds.prepare_round(plan, self.token)
 
     def _build(self, plan):
         built = {}
