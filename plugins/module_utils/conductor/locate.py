@@ -47,7 +47,7 @@ def check_latest(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[str]
     later = notes.later_lost(here, noted, answers) if owners else None
     if not later or owners[0]["phase"] == SETTING_ASIDE:  # that one starts only by keep_one
         return
-    if not are_plausible(*later.generation):
+    if notes.leaps(later.generation[0], noted.latest[0]) or not are_plausible(*later.generation):
         raise miscounted(name, [answers.names[uuid] for uuid in noted.miscounted if uuid in answers.names])
     host, at_rest = owners[0]["host"], owners[0]["phase"] == ACTIVE
     hint = state_hints.make_latest if at_rest else fleet_hints.delete_older

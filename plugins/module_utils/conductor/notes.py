@@ -269,6 +269,8 @@ def check_owner(name: str, host: str, generation: Generation, notes: Notes, answ
     owner = answers.names.get(known.host_uuid)
     if known.generation < tuple(generation) or (known.generation == tuple(generation) and owner == host):
         return
+    if leaps(known.generation[0], notes.latest[0]):  # taking the record back would count on from the latest that can be
+        raise miscounted(name, [answers.names.get(uuid, uuid) for uuid in notes.miscounted])
     raise RecordOutdated(
         "%s has a record of %s of generation %d.%d, but %d.%d was seen on %s"
         % (host, name, *generation, *known.generation, owner or answers.describe(known)),

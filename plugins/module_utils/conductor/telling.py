@@ -32,7 +32,9 @@ def whereabouts(fleet: Fleet) -> Document:
     gone: Dict[str, Dict[str, List[int]]] = {}
     for uuid, places in fleet.places.items():
         held = [
-            place for place in places if place["role"] != CLAIM and _may_be_told(fleet, uuid, generation_of([place])[0])
+            place
+            for place in places
+            if place["role"] != CLAIM and _has_an_epoch(fleet, uuid, generation_of([place])[0])
         ]
         if held:
             place = max(held, key=lambda place: (place["role"] == OWN, generation_of([place])))
@@ -47,6 +49,12 @@ def whereabouts(fleet: Fleet) -> Document:
                 gone.setdefault(holder, {})[uuid] = removed
     names = {uuid: name for name, uuid in fleet.uuids().items()}
     return {"hosts": names, "known": known, "gone": gone}
+
+
+def _has_an_epoch(fleet: Fleet, uuid: str, epoch: int) -> bool:
+    """Whether the others may hear of a record. An honest owner counts as far as a single host was believed once: nobody
+    else may know of it, and who is not told makes the instance again while that owner is silent."""
+    return epoch < counting.MOST >> 1 or _may_be_told(fleet, uuid, epoch)
 
 
 def _may_be_told(fleet: Fleet, uuid: str, epoch: int, writes: int = 0) -> bool:

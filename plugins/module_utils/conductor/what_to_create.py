@@ -15,7 +15,7 @@ from ..model.messages import Document
 from . import drift, unconfirmed
 from .fleet import Fleet, Place
 from .locate import check_latest, check_no_stray, check_none_silent, generation_of, holders
-from .notes import Notes, given_up, latest_with_lost
+from .notes import Notes, given_up, latest_with_lost, leaps
 from .plan import CLAIMING, EXISTING, UNCONFIRMED, Instance, fail
 
 
@@ -85,7 +85,7 @@ def _check_countable(instance: Instance, fleet: Fleet, noted: Notes, places: Ite
     """Raise EpochImplausible if a new owner would have to count on from a number that no instance reaches."""
     names = {uuid: name for name, uuid in fleet.uuids().items()}
     hosts = {names[uuid] for uuid in noted.miscounted if uuid in names}
-    hosts |= {place["host"] for place in places if generation_of([place])[0] >= counting.MOST}
+    hosts |= {place["host"] for place in places if leaps(generation_of([place])[0], noted.latest[0])}
     if hosts:
         raise counting.miscounted(instance["name"], hosts)
 

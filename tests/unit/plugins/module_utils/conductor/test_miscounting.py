@@ -23,8 +23,8 @@ from ansible_collections.berth.kvm.plugins.module_utils.model import (
 )
 
 
-def says_of_itself(fleet, liar, part, epoch):
-    number = {"after": epoch, "known": {"host": "h9", "host_uuid": "id-h9", "generation": [epoch, 0]}}
+def says_of_itself(fleet, liar, part, epoch, owner="h9"):
+    number = {"after": epoch, "known": {"host": owner, "host_uuid": "id-" + owner, "generation": [epoch, 0]}}
     lie = {"known": None, "planned": [], "after": 0, "gone": None, "left": None, part: number.get(part, [epoch, 0])}
     host = fleet.hosts[liar]
     facts, rescan = host.facts, host.rescan
@@ -151,7 +151,7 @@ def test_a_plan_after_far_more_owners_than_can_be_is_counted_like_the_others(fle
     assert notes.latest_with_lost(seen.notes_on(WEB), seen.answers(["h9"])) == (1, 0)
 
 
-@pytest.mark.parametrize("epoch", [notes.LEAP + 1, LAST])
+@pytest.mark.parametrize("epoch", [counting.MOST >> 1, LAST])
 def test_an_owner_far_beyond_what_all_others_have_heard_of_is_not_told_to_them(fleet, epoch):
     """They would all say it, and whoever gets the instance after that host is lost would count on from there."""
     assert fleet.run() is None
@@ -168,3 +168,42 @@ def test_what_a_builder_counts_that_was_not_asked_to_is_not_told(fleet):
     assert fleet.run() is None
     known = [whereabouts.recall(fleet.hosts[host].store, [WEB]).get(WEB, {}).get("known") for host in ("h2", "h3")]
     assert known == [None, None]
+
+
+@pytest.mark.follows("take_out_miscounting")
+@pytest.mark.parametrize("owner", ["h2", "h9"])
+@pytest.mark.parametrize("epoch", [notes.LEAP + 9, LAST])
+def test_an_owner_that_one_host_alone_remembers_far_too_late_leads_to_that_host(fleet, owner, epoch):
+    """recover_record would be of no use: it does not count on from there, so it finds nothing that is to come back."""
+    assert fleet.run(prefer=("h2",)) is None
+    says_of_itself(fleet, "h1", "known", epoch, owner)
+    lost = ["h9"] if owner == "h9" else []
+    with pytest.raises(counting.EpochImplausible) as caught:
+        locate.locate_to_run(fleet.read(), "web1", WEB, lost)
+    assert caught.value.hint == counting_hints.take_out_miscounting("h1")
+    assert locate.locate_to_take_back(fleet.read(), "web1", WEB, lost) == []
+    del fleet.inventory["h1"]
+    assert locate.locate_to_run(fleet.read(), "web1", WEB) == ["h2"]
+
+
+@pytest.mark.follows("take_out_miscounting")
+def test_no_claim_far_beyond_what_all_hosts_have_heard_of_is_taken(fleet):
+    """If the build fails there, another host would count on from it."""
+    h1, token = fleet.hosts["h1"], "r0-0001"
+    assert h1.claim_one({"token": token, "after": [0, 0]})["claimed"]
+    plant(h1.store, h1.record().replace(generation=[LAST, 1]))
+    assert fleet.run(prefer=("h2",)) == "EpochImplausible" and fleet.hosts["h2"].record() is None
+    del fleet.inventory["h1"]
+    assert fleet.run(prefer=("h2",)) is None and fleet.owners() == ["h2"]
+
+
+def test_what_was_made_after_the_highest_number_that_is_believed_is_told_to_a_host_that_joins(fleet):
+    """The host that had said it is gone, and nobody else has heard of any of it. Else that one makes a second copy."""
+    newcomer = fleet.inventory.pop("h3")
+    says_of_itself(fleet, "h1", "after", notes.LEAP - 1)
+    assert fleet.run(prefer=("h2",)) is None
+    del fleet.inventory["h1"]
+    fleet.inventory["h3"] = newcomer
+    assert fleet.run() is None
+    fleet.silence("h2")
+    assert fleet.run(prefer=("h3",)) == "InstanceUnknown" and fleet.owners() == ["h2"]
