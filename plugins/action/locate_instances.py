@@ -180,7 +180,7 @@ def _check_found(run, name, task):
 def _notes(run, name, values, task):
     places = run.fleet.places.get(task["uuid"], ())
     if run.method == "recover_record":
-        return copy_hints.lock_again(name) if task["hosts"] and not lock_of(places) else None
+        return copy_hints.lock_again(name) if task["hosts"] and not places else None  # an older record keeps its lock
     undone = note(run.method, values.get("berth_state"), who_locked(values), places)
     if run.method not in TELL_DIFFERENCES:
         return undone

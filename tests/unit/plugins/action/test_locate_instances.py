@@ -329,3 +329,10 @@ def test_that_a_lock_was_lost_with_the_record_is_said_with_what_locks_it_again(l
     assert said.why == copy_hints.lock_again("web1")
     assert locate("lock", {}, h1=[held()])["found"] == ["web1"], "which finds it once it has its record"
     assert locate("recover_record", {}, h1=[held()])["notes"] == {"web1": None}, "nothing was lost"
+
+
+def test_of_an_older_record_that_becomes_the_latest_no_lock_is_lost(locate, monkeypatch):
+    """It is raised as it is, see compute/record/record_copy.py."""
+    monkeypatch.setitem(locate_instances.FIND, "recover_record", lambda *_what: ["h1"])
+    found = locate("recover_record", {}, h1=[held()])
+    assert found["found"] == ["web1"] and found["notes"] == {"web1": None}
