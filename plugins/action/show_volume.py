@@ -55,8 +55,8 @@ class ActionModule(ControllerAction):
     def _deleted(self, task_vars, fleet, uuid):
         """[(host that deleted the volume, what it keeps of it)]"""
         wanted = dict.fromkeys(fleet.documents, [uuid])
-        replies = answers(ask(self, task_vars, wanted, "volume_info", {}, {"uuids": wanted})) if wanted else {}
-        return [(host, part) for host, reply in replies.items() for part in reply.get("deleted", ())]
+        replies = self._ask(task_vars, wanted)
+        return [(host, part) for host, reply in replies.items() for part in reply["deleted"]]
 
     def _described(self, task_vars, found):
         """[[(host, volume)]], each volume with its image and history. HostUnknown if a host does not tell them."""
@@ -64,13 +64,18 @@ class ActionModule(ControllerAction):
         for uuid, pairs in found.items():
             for host, _told in pairs:
                 wanted.setdefault(host, []).append(uuid)
-        replies = answers(ask(self, task_vars, wanted, "volume_info", {}, {"uuids": wanted})) if wanted else {}
-        silent = {host: reason_of(reply) for host, reply in replies.items() if "volumes" not in reply}
-        if silent:
-            silent_hosts = ", ".join("%s (%s)" % entry for entry in sorted(silent.items()))
-            raise HostUnknown("the volume is on %s: the host gave no details" % silent_hosts, hint=hints.run_again())
+        replies = self._ask(task_vars, wanted)
         more = {(host, part["uuid"]): part for host, reply in replies.items() for part in reply["volumes"]}
         return [
             [(host, {**volume, **more.get((host, uuid), {})}) for host, volume in pairs]
             for uuid, pairs in found.items()
         ]
+
+    def _ask(self, task_vars, wanted):
+        """What the hosts tell of the volumes ``wanted`` of each. HostUnknown if one does not tell it."""
+        replies = answers(ask(self, task_vars, wanted, "volume_info", {}, {"uuids": wanted})) if wanted else {}
+        silent = {host: reason_of(reply) for host, reply in replies.items() if "volumes" not in reply}
+        if silent:
+            silent_hosts = ", ".join("%s (%s)" % entry for entry in sorted(silent.items()))
+            raise HostUnknown("%s gave no details of the volume" % silent_hosts, hint=hints.run_again())
+        return replies

@@ -133,6 +133,11 @@ def test_a_deleted_volume_is_shown_with_who_deleted_it_if_every_host_answers(sho
     assert result["error_code"] == "VolumeUnknown" and not asked, "it may have been made again there"
 
 
+def test_a_host_that_does_not_tell_what_it_deleted_is_not_taken_for_one_that_deleted_nothing(show):
+    result, _said, _asked = show(silent=["h2"], h1=([], []), h2=([], []), deleted_by=["h1"])
+    assert result["error_code"] == "HostUnknown" and "h2 (UNREACHABLE: gone)" in result["msg"]
+
+
 def test_a_silent_host_besides_that_of_the_volume_is_told_below(show):
     result, said, _asked = show(h1=([], [volume()]), h2=None)
     assert "state free" in said and any(line.startswith("host h2 left out: ") for line in said)
