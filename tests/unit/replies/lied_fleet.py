@@ -127,9 +127,6 @@ class Host:
         move = {**said, "op": op, "migration": {**said["migration"], "id": op}, "ended": False}
         return {"changed": True, "move": move, "token": {"op": op, "attempt": 1}, "took": {}}
 
-    def of_instance_copy(self, given):
-        return {"changed": True, "instance_copy": {"uuid": given["uuid"], "paths": []}}
-
     def of_volume(self, given):
         return {"changed": True, "uuid": given["uuid"]}
 
@@ -137,18 +134,12 @@ class Host:
         told = self.replies["volume_info"]["volumes"]
         return {"changed": False, "volumes": [each for each in told if each["uuid"] in given["uuids"]]}
 
-    def of_host_clean(self, given):
-        return {"changed": True, "removed": [], "left": [], "restart": []}
-
-    def of_host_task(self, given):
-        return {"changed": True}
-
 
 class Fleet:
     """``lie``: (module, (path, value)) of the liar's replies, or SILENT. ``asked``: [(host, module, arguments)]."""
 
     def __init__(self, lie=None):
-        self.lie, self.asked, self.lied = lie, [], False
+        self.lie, self.asked = lie, []
         self.hosts = {name: Host(name) for name in good.HOSTS}
         self.honest = []  # what the liar would have said: [(module, arguments, reply)]
 
@@ -166,7 +157,7 @@ class Fleet:
             self.honest.append((module, given, said))
             said = self.told(module, said)
         try:
-            return {"failed": False, **reply.check("service" if module == "host_task" else module, said, host, given)}
+            return {"failed": False, **reply.check(module, said, host, given)}
         except BerthError as error:
             return {"failed": True, "changed": False, **error.to_result()}
 
@@ -174,19 +165,18 @@ class Fleet:
         if not self.lie or self.lie[0] != module:
             return said
         try:
-            self.lied = True
             return schema_lies.told(said, self.lie[1])
         except (KeyError, IndexError, TypeError):  # this reply has no such part
             return said
 
 
-def controller(more=None, instances=None):
+def controller(more=None):
     """The inventory of fake_fleet.build, with a volume and an address for each instance at rest."""
     plain = {"berth_image": "guest", "berth_server_group": "web", "berth_flavor": "small"}
-    named = {name: dict(plain) for name in (instances or NAMES)}
-    named.get("new-2", {}).pop("berth_server_group", None)  # the group lets only h3 have one more
+    named = {name: dict(plain) for name in NAMES}
+    named["new-2"].pop("berth_server_group")
     for name, host in AT_REST.items():
-        named.get(name, {}).update(berth_volumes=["db-" + host])
+        named[name].update(berth_volumes=["db-" + host])
     volumes = {"db-" + host: {"size_gb": 20} for host in good.HOSTS}
     shared = {**roomy(good.CATALOG), "berth_volumes_defined": volumes, **(more or {})}
     it = Controller({"kvm_hosts": good.HOSTS, "instances": list(named)}, {"all": shared, **named})

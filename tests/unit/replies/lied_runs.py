@@ -30,11 +30,10 @@ class Run:
     """One playbook run. ``texts``: what people read; ``asked``: what each host was told."""
 
     def __init__(self, lie=None, limit=None, more=None, **of_run):
-        self.fleet, self.texts, self.failures = lied_fleet.Fleet(lie), [], []
+        self.fleet, self.texts = lied_fleet.Fleet(lie), []
         self.it = lied_fleet.controller(more)
         self.limit = list(limit or self.it.named)
         self.of_run = {"berth_lost_hosts": [], **of_run}
-        self.check_mode = False
 
     @property
     def asked(self):
@@ -49,9 +48,8 @@ class Run:
         }
 
     def run(self, _name, **arguments):
-        result = self.it.run(_name, arguments, self.values(), self.check_mode)
+        result = self.it.run(_name, arguments, self.values())
         if result.get("failed"):
-            self.failures.append(result)
             self.texts.append(str(result.get("msg")))
             self.texts.append(str((result.get("error") or {}).get("hint") or ""))
         if "ansible_facts" in result:
@@ -207,12 +205,9 @@ def walk(run, plan):
     raise AssertionError("the walk has no end")
 
 
-def doctor(fix=False):
-    def play(run):
-        if run.read(about=[], most=0, checkup=True, fix=fix, must_answer=False):
-            run.run("doctor", hosts=list(good.HOSTS), asked=[1000.0, 1000.0])
-
-    return play
+def doctor(run):
+    if run.read(about=[], most=0, checkup=True, fix=True, must_answer=False):
+        run.run("doctor", hosts=list(good.HOSTS), asked=[1000.0, 1000.0])
 
 
 def report(run):
@@ -235,12 +230,9 @@ def delete_volume(run):
         run.run("delete_volume", name="spare-h2", hosts=list(good.HOSTS))
 
 
-def remove_host(name):
-    def play(run):
-        if run.read(about=run.it.named):
-            run.run("remove_host", name=name, directory="/nonexistent", hosts=list(good.HOSTS))
-
-    return play
+def remove_host(run):
+    if run.read(about=run.it.named):
+        run.run("remove_host", name="h3", directory="/nonexistent", hosts=list(good.HOSTS))
 
 
 # ---- the runs --------------------------------------------------------------------------------------------------------
@@ -263,12 +255,12 @@ RUNS = {
     "confirm": (moves("confirm"), {"limit": REST}),
     "confirm_due": (moves("confirm_due"), {"limit": REST}),
     "revert": (moves("revert"), {"limit": REST}),
-    "doctor that mends": (doctor(True), {}),
+    "doctor that mends": (doctor, {}),
     "report": (report, {}),
     "show": (show, {}),
     "show_volume": (show_volume, {}),
     "delete_volume": (delete_volume, {}),
-    "remove_host": (remove_host("h3"), {}),
+    "remove_host": (remove_host, {}),
 }  # fmt: skip
 
 
