@@ -10,8 +10,11 @@ The lies come from the schema, so a new field is covered by itself. This is a sa
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import all_lies
 import good
+import lied_verdict
 import pytest
 import schema_lies
 from lied_fleet import IDS, LIAR
@@ -122,6 +125,21 @@ def test_the_runner_sees_a_move_whose_request_comes_from_its_source(monkeypatch)
 
     monkeypatch.setattr(Walk, "_decided", as_the_source_says)
     assert "migration" in {each[1] for each in all_lies.finding_of("migrate from the liar", "migration", lie)}
+
+
+def test_secrets_builds_on_two_hosts_and_harmful_commands_are_findings():
+    uuid, new = IDS["at-rest-h2"], IDS["new-1"]
+    seed = {"builds": [{"uuid": uuid, "seed": {}}, {"uuid": new, "seed": {}}]}
+    asked = [(LIAR, "build_instances", seed), *((host, "build_instances", seed) for host in lied_verdict.OTHERS)]
+    texts = [
+        "Give it up: -e berth_lost_hosts=h2",
+        "Undefine it: virsh undefine --nvram %s" % uuid,
+        "-e berth_lost_hosts=h1",
+    ]
+    run = SimpleNamespace(asked=asked, texts=texts)
+    assert list(lied_verdict.secrets(run, set())) == [("build_instances", uuid)]
+    assert lied_verdict.built_twice(run) == {uuid, new}
+    assert lied_verdict.harmful(run) == {"berth_lost_hosts=h2", "virsh undefine --nvram " + uuid}
 
 
 def test_the_runner_sees_a_reply_that_is_not_checked(monkeypatch):
