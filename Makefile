@@ -10,7 +10,7 @@ export PATH := $(BERTH_VENV)/bin:$(PATH)
 LAB ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint unit coverage protocol histories soak nova-tests integration realguest mutants matrix molecule runner execution-environment bench fleet faults docs changelog package lab lab-down clean
+.PHONY: help setup lint unit coverage protocol histories lies soak nova-tests integration realguest mutants matrix molecule runner execution-environment bench fleet faults docs changelog package lab lab-down clean
 
 help:  ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 32
@@ -32,6 +32,9 @@ protocol:  ## every interleaving of runs that move one instance, with kills and 
 
 histories:  ## 1000 long random histories of a fleet in memory: many operations, kills, lost hosts (minutes)
 	python tests/protocol/histories.py --seeds 1000
+
+lies:  ## every lie that the schemas let one host tell, in each playbook on hosts in memory (hours)
+	python tests/unit/replies/all_lies.py
 
 nova-tests:  ## Nova's own unit tests, asked of placement; installs Nova below .cache (some minutes)
 	python tests/nova/run.py

@@ -1,0 +1,297 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What each playbook does, with the actions that ship, on a controller and hosts in memory: see lied_fleet.py.
+
+What a playbook or role does between two actions is done here in Python; what the hosts are asked by it is noted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from unittest import mock
+
+import good
+import lied_fleet
+from ansible.errors import AnsibleError
+from ansible.utils.display import Display
+
+from ansible_collections.berth.kvm.plugins.action import claim_room, make_volumes, placement, plan_moves, record_builds
+from ansible_collections.berth.kvm.plugins.plugin_utils import acting, builds, delegates, screen
+from ansible_collections.berth.kvm.plugins.plugin_utils.host_reply import answer_of
+
+NONCES = (claim_room, make_volumes, placement, plan_moves, record_builds)
+SETTINGS = {"confirm_window": 600, "stop_timeout": 60, "timeout": 600, "tls": True}
+MOST_LEGS = 30
+
+
+class Run:
+    """One playbook run. ``texts``: what people read; ``asked``: what each host was told."""
+
+    def __init__(self, lie=None, limit=None, more=None, **of_run):
+        self.fleet, self.texts = lied_fleet.Fleet(lie), []
+        self.it = lied_fleet.controller(more)
+        self.limit = list(limit or self.it.named)
+        self.of_run = {"berth_lost_hosts": [], **of_run}
+
+    @property
+    def asked(self):
+        return self.fleet.asked
+
+    def values(self):
+        return {
+            **self.it.task_vars(),
+            **self.of_run,
+            "ansible_play_hosts_all": self.limit,
+            "ansible_play_hosts": self.limit,
+        }
+
+    def run(self, _name, **arguments):
+        result = self.it.run(_name, arguments, self.values())
+        if result.get("failed"):
+            self.texts.append(str(result.get("msg")))
+            self.texts.append(str((result.get("error") or {}).get("hint") or ""))
+        if "ansible_facts" in result:
+            self.it.variable_manager.set_host_facts("localhost", result["ansible_facts"])
+        return result
+
+    def fact(self, name):
+        return self.it.task_vars()["hostvars"].raw_get("localhost")["ansible_facts"].get(name)
+
+    def read(self, **more):
+        read = self.run("read_hosts", instances=more.pop("about", self.it.named), hosts=list(good.HOSTS), **more)
+        self.it.register("localhost", __berth_facts=read)
+        return not read.get("failed")
+
+    def ask(self, host, module, **given):
+        """A task of a playbook with ``delegate_to``."""
+        result = self.fleet.ask(host, module, given)
+        if result.get("failed") or result.get("unreachable"):
+            self.texts.append("%s: %s" % (host, result.get("msg")))
+        return result
+
+
+def create(run):
+    run.limit = ["new-1", "new-2"]
+    if not run.read(looks=True, digests=True):
+        return
+    if run.run("placement", instances=run.limit, hosts=list(good.HOSTS), plan=True).get("failed"):
+        return
+    for _round in range(10):
+        if not (run.fact("berth_plan")["claims"] or run.fact("berth_plan")["build"]):
+            break
+        run.run("claim_room")
+        built = run.run("build_on_hosts")
+        run.it.register("localhost", __berth_built=built)
+        for name in run.fact("berth_plan")["build"]:
+            instance = run.fact("berth_plan")["instances"][name]
+            done = builds.built_already(run.values(), instance.get("token"))
+            if not done and instance.get("host"):
+                asked = builds.arguments(run.values(), name, instance["spec"], instance.get("token"))
+                done = delegates_answer(run, instance["host"], asked)
+            run.it.register(name, __create_built=done)
+        run.run("record_builds")
+    run.texts += [str(each["error"]) for each in run.fact("berth_plan")["instances"].values() if each["error"]]
+
+
+def delegates_answer(run, host, asked):
+    return answer_of(run.ask(host, "instance", **asked))
+
+
+def located(run, method, **more):
+    if not run.read():
+        return {}
+    found = run.run("locate_instances", instances=run.limit, hosts=list(good.HOSTS), method=method, **more)
+    if found.get("failed"):
+        return {}
+    made = run.fact("berth_located")
+    run.texts += [*made["errors"].values(), *filter(None, made["notes"].values())]
+    return made
+
+
+def power(method, **arguments):
+    def play(run):
+        found = located(run, method)
+        for name in found.get("found", ()):
+            task = found["instances"][name]
+            done = run.ask(task["hosts"][-1], "instance", uuid=task["uuid"], **arguments)
+            run.it.register(name, __berth_done=done)
+        if found:
+            run.run("show_results", operation=method)
+
+    return play
+
+
+def delete(run):
+    found = located(run, "delete")
+    if found.get("moving"):
+        plan_and_walk(run, "delete", found["moving"])
+    for name in found.get("found", ()):
+        task = found["instances"][name]
+        results = [
+            run.ask(host, "instance", uuid=task["uuid"], state="absent", after=task["after"]) for host in task["hosts"]
+        ]
+        run.it.register(
+            name,
+            __delete_done={"results": results, "failed": any(each["failed"] for each in results if "failed" in each)},
+        )
+    if found:
+        run.run("forget_deleted")
+        run.run("show_results", operation="delete")
+
+
+def recover_record(run):
+    found = located(run, "recover_record")
+    for name in found.get("found", ()):
+        task = found["instances"][name]
+        run.ask(task["hosts"][-1], "instance", uuid=task["uuid"], after=task["after"], state="recorded")
+
+
+def update_disks(run):
+    found = located(run, "update_disks")
+    asked = found.get("instances", {}).values()
+    if any(task.get("new_volumes") or task.get("grown_volumes") for task in asked):
+        run.run("make_volumes", hosts=list(good.HOSTS))
+        found = run.fact("berth_located")
+        run.texts += list(found["errors"].values())
+    for name in found.get("found", ()):
+        task = found["instances"][name]
+        given = {part: task[part] for part in ("disks", "volumes") if part in task}
+        run.ask(task["hosts"][-1], "instance", uuid=task["uuid"], state="disks_updated", **given)
+
+
+def moves(action, **of_plan):
+    def play(run):
+        plan_and_walk(run, action, run.limit, **of_plan)
+        if run.fact("berth_moves") and action != "delete":
+            run.run("show_results", operation=action)
+
+    return play
+
+
+def plan_and_walk(run, action, names, **of_plan):
+    if not run.read(moves=True, digests=True):
+        return
+    given = {"instances": names, "hosts": list(good.HOSTS), "action": action, **of_plan}
+    if run.run("plan_moves", **given).get("failed"):
+        return
+    made = run.fact("berth_moves")
+    run.texts += list(made["errors"].values())
+    for name in made["act"]:
+        walk(run, made["moves"][name])
+
+
+def walk(run, plan):
+    """Role move, without a second look."""
+    result = run.run("walk_move", move=plan, settings=SETTINGS)
+    for _leg in range(MOST_LEGS):
+        if result.get("failed"):
+            return
+        at = result["ansible_facts"]["berth_walk"]
+        if at["failure"] is not None:
+            run.texts.append(at["failure"])
+        if at["host"] is None:
+            return
+        if at["tasks"] == "look.yml":
+            answer = {"answers": run.run("ask_hosts", hosts=plan["look"], module="rescan").get("answers", {})}
+            answer = run.run("commit_move", move=plan, host=at["host"], scans=answer["answers"])
+        else:
+            answer = run.it.run("run_leg", {"move": plan, "at": at, "key": "k" * 64}, run.values())
+            if not answer.get("failed"):
+                result = answer
+                continue
+        result = run.run("walk_move", move=plan, at=at, answer=answer)
+    raise AssertionError("the walk has no end")
+
+
+def doctor(run):
+    if run.read(about=[], most=0, checkup=True, fix=True, must_answer=False):
+        run.run("doctor", hosts=list(good.HOSTS), asked=[1000.0, 1000.0])
+
+
+def report(run):
+    if run.read(about=[], most=0, checkup=True, moves=True, addresses=True, must_answer=False):
+        run.run("fleet_report", hosts=list(good.HOSTS))
+
+
+def show(run):
+    if run.read():
+        run.run("show_instances", instances=run.limit, hosts=list(good.HOSTS))
+
+
+def show_volume(run):
+    if run.read():
+        run.run("show_volume", name="db-h2", hosts=list(good.HOSTS))
+
+
+def delete_volume(run):
+    if run.read():
+        run.run("delete_volume", name="spare-h2", hosts=list(good.HOSTS))
+
+
+def remove_host(run):
+    if run.read(about=run.it.named):
+        run.run("remove_host", name="h3", directory="/nonexistent", hosts=list(good.HOSTS))
+
+
+# ---- the runs --------------------------------------------------------------------------------------------------------
+
+REST = [*lied_fleet.AT_REST, "resized"]
+BIG_VOLUMES = {"berth_volumes_defined": {"db-" + host: {"size_gb": 30} for host in good.HOSTS}}
+RUNS = {
+    "create": (create, {}),
+    "stop": (power("stop", state="stopped"), {"limit": REST}),
+    "start": (power("start", state="started"), {"limit": REST}),
+    "delete": (delete, {"limit": REST}),
+    "delete what a lost host had": (delete, {"limit": [*REST, "new-1"], "berth_lost_hosts": ["h9"]}),
+    "recover_record": (recover_record, {"limit": REST}),
+    "update_disks": (update_disks, {"limit": REST}),
+    "update_disks grows": (update_disks, {"limit": REST, "more": BIG_VOLUMES}),
+    "resize": (moves("resize"), {"limit": ["at-rest-h1", "at-rest-h2"], "flavor": "big"}),
+    "migrate from the liar": (moves("cold_migrate", target="h3"), {"limit": ["at-rest-h1"]}),
+    "migrate past the liar": (moves("cold_migrate", target="h3"), {"limit": ["at-rest-h2"]}),
+    "live_migrate": (moves("live_migrate"), {"limit": ["at-rest-h1"]}),
+    "confirm": (moves("confirm"), {"limit": REST}),
+    "confirm_due": (moves("confirm_due"), {"limit": REST}),
+    "revert": (moves("revert"), {"limit": REST}),
+    "doctor that mends": (doctor, {}),
+    "report": (report, {}),
+    "show": (show, {}),
+    "show_volume": (show_volume, {}),
+    "delete_volume": (delete_volume, {}),
+    "remove_host": (remove_host, {}),
+}  # fmt: skip
+
+
+@contextlib.contextmanager
+def in_memory(run):
+    """The actions ask the hosts in memory, what they show is noted, and nonces are counted."""
+    nonces = itertools.count(1)
+    nonce = lambda: "%032x" % (0xF << 120 | next(nonces))  # noqa: E731
+    heard = run.texts.append
+    with contextlib.ExitStack() as stack:
+        patch = lambda *what: stack.enter_context(mock.patch.object(*what))  # noqa: E731
+        patch(delegates, "run_on", run.fleet.run_on)
+        patch(Display, "display", lambda _self, text, *_args, **_more: heard(str(text)))
+        patch(Display, "warning", lambda _self, text, *_args, **_more: heard(str(text)))
+        patch(acting, "RUN", "r-1")
+        patch(screen, "verbosity", lambda: 0)
+        for module in NONCES:
+            patch(module, "new_token", nonce)
+        yield
+
+
+def play(name, lie=None):
+    playbook, options = RUNS[name]
+    options = dict(options)
+    flavor = options.pop("flavor", None)
+    run = Run(lie, **options)
+    for instance in run.limit if flavor else ():
+        run.it.inventory.hosts[instance].set_variable("berth_flavor", flavor)
+    with in_memory(run):
+        try:
+            playbook(run)
+        except AnsibleError as error:
+            run.texts.append(str(error))
+    return run
