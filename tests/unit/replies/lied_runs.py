@@ -268,17 +268,19 @@ RUNS = {
 def in_memory(run):
     """The actions ask the hosts in memory, what they show is noted, and nonces are counted."""
     nonces = itertools.count(1)
-    nonce = lambda: "%032x" % (0xF << 120 | next(nonces))  # noqa: E731
     heard = run.texts.append
     with contextlib.ExitStack() as stack:
-        patch = lambda *what: stack.enter_context(mock.patch.object(*what))  # noqa: E731
+
+        def patch(*what):
+            stack.enter_context(mock.patch.object(*what))
+
         patch(delegates, "run_on", run.fleet.run_on)
         patch(Display, "display", lambda _self, text, *_args, **_more: heard(str(text)))
         patch(Display, "warning", lambda _self, text, *_args, **_more: heard(str(text)))
         patch(acting, "RUN", "r-1")
         patch(screen, "verbosity", lambda: 0)
         for module in NONCES:
-            patch(module, "new_token", nonce)
+            patch(module, "new_token", lambda: "%032x" % (0xF << 120 | next(nonces)))
         yield
 
 
