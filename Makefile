@@ -33,7 +33,7 @@ protocol:  ## every interleaving of runs that move one instance, with kills and 
 histories:  ## 1000 long random histories of a fleet in memory: many operations, kills, lost hosts (minutes)
 	python tests/protocol/histories.py --seeds 1000
 
-lies:  ## every lie that the schemas let one host tell, in each playbook on hosts in memory (hours)
+lies:  ## every lie that the schemas let one host tell, in each playbook on hosts in memory (long)
 	python tests/unit/replies/all_lies.py
 
 nova-tests:  ## Nova's own unit tests, asked of placement; installs Nova below .cache (some minutes)

@@ -10,9 +10,9 @@ module: volume_info
 version_added: 0.2.0
 short_description: Read the history of volumes on a KVM host
 description:
-  - Returns the image that each volume was made from, and its history. A volume that was deleted from this host keeps its history
-    for 30 days. M(berth.kvm.host_facts) returns neither. Nothing
+  - Returns the image that each volume was made from, and its history. M(berth.kvm.host_facts) returns neither. Nothing
     is changed.
+  - The history of a volume that was deleted from this host is kept for 30 days.
   - Playbook C(berth.kvm.show) runs it.
 options:
   uuids:

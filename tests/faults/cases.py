@@ -97,6 +97,15 @@ class Case:
         return owners[0]
 
 
+def prepared(name, count):
+    """A lab of so many hosts, prepared. -> LabClient"""
+    lab = LabClient(name)
+    lab.up(count, *("%d:disk=60G" % number for number in range(1, count + 1)))
+    lab.extra_inventories = [ROOT / "examples" / "demo" / "catalog.yml"]
+    lab.ansible_playbook("berth.kvm.prepare_hosts")
+    return lab
+
+
 def image():
     """The image of the lab's guest, for a catalog."""
     checksum = (ROOT / ".cache" / "image" / "guest.qcow2.sha256").read_text().strip()
@@ -105,10 +114,7 @@ def image():
 
 def make(name, directory, shared=False):
     """A lab of two hosts, prepared. -> Case"""
-    lab = LabClient(name)
-    lab.up(2, "1:disk=60G", "2:disk=60G")
-    lab.extra_inventories = [ROOT / "examples" / "demo" / "catalog.yml"]
-    lab.ansible_playbook("berth.kvm.prepare_hosts")
+    lab = prepared(name, 2)
     case = Case(lab, image(), directory, shared)
     lab.warm = Warm(lab.environment())
     for host in lab.hosts:

@@ -94,13 +94,8 @@ class Chain:
 
     def heal(self):
         """Every host up, connected, with its libvirtd."""
-        for name, host in self.hosts.items():
-            if host.root is None:
-                self.lab.start(name)
-                self.case.mount(name)
-            self.lab.heal(name)
-            if self.lab.sh(name, "pidof libvirtd", check=False).rc:
-                self.lab.restart_libvirtd(name)
+        for host in self.hosts.values():
+            host.make_well(self.lab, booted=self.case.mount)
 
     # ---- with one
 

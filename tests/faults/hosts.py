@@ -51,6 +51,15 @@ class HostFiles:
         except OSError:
             return None
 
+    def make_well(self, lab, booted=lambda _name: None):
+        """It is up, connected, with its libvirtd. ``booted`` is called if it had to be switched on."""
+        if self.root is None:
+            lab.start(self.name)
+            booted(self.name)
+        lab.heal(self.name)
+        if lab.sh(self.name, "pidof libvirtd", check=False).rc:
+            lab.restart_libvirtd(self.name)
+
     def view(self):
         root = self.root
         upper = root or self.directory / "upper"

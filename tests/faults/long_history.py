@@ -14,7 +14,7 @@ import time
 import ends
 from acknowledged import Acknowledged
 from invariants import DELETED, Violation, has_disk
-from operator_runs import INSTANCES, OF_ALL, Command
+from operator_runs import INSTANCES, OF_ALL, Command, chosen
 
 PATIENCE = 300  # seconds within which a run ends
 BROKEN = re.compile(r"Traceback|MODULE FAILURE|ModuleFailed|unhandled exception|Unexpected|is undefined|InternalError")
@@ -90,11 +90,7 @@ class History:
         """Every host up, connected, with its libvirtd."""
         say("heal %s" % sorted(self.broken))
         for host in self.broken:
-            if self.hosts[host].root is None:
-                self.lab.start(host)
-            self.lab.heal(host)
-            if self.lab.sh(host, "pidof libvirtd", check=False).rc:
-                self.lab.restart_libvirtd(host)
+            self.hosts[host].make_well(self.lab)
         self.broken = set()
 
     def _harm(self, fault, host):
@@ -206,10 +202,6 @@ class History:
             say("told to run %s --limit %s%s" % (playbook, name, more))
             self._finish(Command(playbook, name, variables))
         return AS_ROOT.search(output) or BRINGS_BACK.search(output)
-
-
-def chosen(random, weights):
-    return random.choices(list(weights), weights.values())[0]
 
 
 def kill(pid):

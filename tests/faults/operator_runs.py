@@ -68,15 +68,12 @@ class Operator:
 
     def command(self, seen):
         """The next one. ``seen``: {name: {"resized", "running"}} of the instances that are on a host."""
-        name, playbook = self.random.choice(INSTANCES), self._any()
+        name, playbook = self.random.choice(INSTANCES), chosen(self.random, PLAYBOOKS)
         while self.random.random() < SENSIBLE and not makes_sense(playbook, seen.get(name)):
-            playbook = self._any()
+            playbook = chosen(self.random, PLAYBOOKS)
         wanted = self.wanted[name]
         for_all = playbook in OF_ALL or playbook == "create" and self.random.random() < 0.6
         return Command(playbook, None if for_all else name, self._variables(playbook, wanted))
-
-    def _any(self):
-        return self.random.choices(list(PLAYBOOKS), PLAYBOOKS.values())[0]
 
     def _variables(self, playbook, wanted):
         """Its variables; the inventory is changed as for what the playbook does."""
@@ -93,6 +90,10 @@ class Operator:
         if playbook == "create" and self.random.random() < 0.3:
             wanted.state = self.random.choice([None, "active", "stopped"])
         return found
+
+
+def chosen(random, weights):
+    return random.choices(list(weights), weights.values())[0]
 
 
 def makes_sense(playbook, seen):

@@ -26,7 +26,6 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import cases  # noqa: E402
-from client import LabClient  # noqa: E402
 from hosts import HostFiles  # noqa: E402
 from invariants import Watcher, has_disk  # noqa: E402
 from long_history import History, say  # noqa: E402
@@ -65,10 +64,7 @@ def main():
     parser.add_argument("--count", type=int, default=10, metavar="N", help="histories")
     parser.add_argument("--steps", type=int, default=25, metavar="N", help="steps of each")
     given = parser.parse_args()
-    lab = LabClient(given.lab)
-    lab.up(3, "1:disk=60G", "2:disk=60G", "3:disk=60G")
-    lab.extra_inventories = [cases.ROOT / "examples" / "demo" / "catalog.yml"]
-    lab.ansible_playbook("berth.kvm.prepare_hosts")
+    lab = cases.prepared(given.lab, 3)
     hosts = {name: HostFiles(lab, name) for name in lab.hosts}
     watcher = Several(list(hosts.values()))
     watcher.forget()

@@ -10,10 +10,12 @@ import random
 import shutil
 from typing import NamedTuple, Optional, Tuple
 
+import history_hints
 from history_move_runs import Moves
 from instance_case import Killed
 from memory_names import Violation
 
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import is_owner
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 
 HOSTS, INSTANCES, STEPS = (3, 5), (3, 6), (20, 60)
@@ -264,8 +266,6 @@ class Player:
 
     def follow(self, step):
         """A person does what the last error said."""
-        import history_hints
-
         told = sorted(self.told)
         if told:
             name = told[step.number % len(told)]
@@ -274,8 +274,6 @@ class Player:
 
 def settle(player, rounds=8):
     """Everything works again: what is refused has to say what to do, and that has to help."""
-    import history_hints
-
     world = player.world
     world.inventory = [name for name in world.machines if name in world.inventory or not world.machines[name].dead]
     for machine in world.machines.values():
@@ -323,14 +321,10 @@ def check_end(player, names):
         owners = [
             machine.name
             for machine in world.machines.values()
-            if not machine.dead and (machine.host.store.read(world.uuid(name)) or no_record).role == "OWN"
+            if not machine.dead and is_owner(machine.host.store.read(world.uuid(name)))
         ]
         if len(owners) != 1:
             raise Violation("H5 %s is owned by %s" % (name, owners))
-
-
-class no_record:  # noqa: N801
-    role = None
 
 
 def said(error):

@@ -55,14 +55,9 @@ def choose(fleet: Fleet, name: str, uuid: str, stays: str, confirmed: bool, lost
         )
     above = max(generation_of(owners[host] for host in others), _planned_elsewhere(fleet, uuid, stays))
     heard = max(generation_of([owners[stays]])[0], fleet.notes_on(uuid).latest[0])
-    if _is_too_far(above, heard):
-        raise miscounted(name, [host for host in others if _is_too_far(generation_of([owners[host]]), heard)])
+    if notes.is_too_far(above, heard):
+        raise miscounted(name, [host for host in others if notes.is_too_far(generation_of([owners[host]]), heard)])
     return Choice(stays, others, list(above))
-
-
-def _is_too_far(generation: notes.Generation, heard: int) -> bool:
-    """Whether the copy that stays must not count on from there: its own host's replies would be refused."""
-    return notes.leaps(generation[0], heard) or not are_plausible(*generation)
 
 
 def _comes_back(fleet: Fleet, uuid: str, place: Optional[Place], lost: Collection[str]) -> bool:

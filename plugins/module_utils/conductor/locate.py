@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Collection, Iterable, List, Mapping, Tuple
 
 from ..model import copy_hints, fleet_hints, hints, state_hints
-from ..model.counting import are_plausible, miscounted
+from ..model.counting import miscounted
 from ..model.errors import BerthError
 from ..model.lifecycle import ACTIVE, CLAIM, MOVING, OWN, SETTING_ASIDE
 from . import notes, silence, unconfirmed
@@ -47,7 +47,7 @@ def check_latest(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[str]
     later = notes.later_lost(here, noted, answers) if owners else None
     if not later or owners[0]["phase"] == SETTING_ASIDE:  # that one starts only by keep_one
         return
-    if notes.leaps(later.generation[0], noted.latest[0]) or not are_plausible(*later.generation):
+    if notes.is_too_far(later.generation, noted.latest[0]):
         raise miscounted(name, [answers.names[uuid] for uuid in noted.miscounted if uuid in answers.names])
     host, at_rest = owners[0]["host"], owners[0]["phase"] == ACTIVE
     hint = state_hints.make_latest if at_rest else fleet_hints.delete_older

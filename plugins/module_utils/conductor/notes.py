@@ -28,7 +28,7 @@ import itertools
 from typing import Collection, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
 from ..model import fleet_hints, messages, state_hints
-from ..model.counting import MOST, miscounted
+from ..model.counting import MOST, are_plausible, miscounted
 from . import silence
 from .errors import HostNameAmbiguous, InstanceUnknown, RecordOutdated
 
@@ -40,6 +40,11 @@ LEAP = 1 << 20  # owners of an instance of which one host alone may have heard
 def leaps(epoch: int, heard: int) -> bool:
     """Whether a host alone says that many owners, of which all others have ``heard`` of so few that it cannot be."""
     return epoch >= min(MOST, heard + LEAP)
+
+
+def is_too_far(generation: Generation, heard: int) -> bool:
+    """Whether nobody must count on from there: the replies of the host that does would be refused."""
+    return leaps(generation[0], heard) or not are_plausible(*generation)
 
 
 @dataclasses.dataclass(frozen=True)

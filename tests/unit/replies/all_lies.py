@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Plays the lies that the schemas let one host tell, each once in each playbook of lied_runs.py: see test_no_reply_decides.py.
 
-    make lies                                  # all of them: hours
+    make lies                                  # all of them: that takes long
     python tests/unit/replies/all_lies.py create resize --most 500 --seed 3
 
 Prints each finding as it comes, and at the end how many lies were played.

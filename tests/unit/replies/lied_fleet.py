@@ -132,7 +132,8 @@ class Host:
 
     def of_volume_info(self, given):
         told = self.replies["volume_info"]["volumes"]
-        return {"changed": False, "volumes": [each for each in told if each["uuid"] in given["uuids"]]}
+        held = [each for each in told if each["uuid"] in given["uuids"]]
+        return {"changed": False, "volumes": held, "deleted": []}
 
 
 class Fleet:

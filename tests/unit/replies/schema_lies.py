@@ -73,33 +73,6 @@ def inner(check):
     return found + [(None, each) for each in wrapped(check)]
 
 
-def fields(check, at=(), depth=0):
-    """Every field that the schema has, as a path of names."""
-    for name, part in inner(check) if depth < DEEPEST else ():
-        path = at if name is None else (*at, name)
-        if isinstance(check, shape.Object):
-            yield path
-        yield from fields(part, path, depth + 1)
-
-
-def said(check, value, at=(), depth=0):
-    """The fields of the schema that this reply has."""
-    for name, part in inner(check) if depth < DEEPEST else ():
-        if name is None:
-            values = [value] if value is not None else []
-        elif name == "*":
-            values = value if isinstance(value, list) else []
-        elif name == "**":
-            values = list(value.values()) if isinstance(value, dict) else []
-        else:
-            values = [value[name]] if isinstance(value, dict) and name in value else []
-        path = at if name is None else (*at, name)
-        if isinstance(check, shape.Object) and values:
-            yield path
-        for each in values:
-            yield from said(part, each, path, depth + 1)
-
-
 # ---- what else a field could say -------------------------------------------------------------------------------------
 
 
