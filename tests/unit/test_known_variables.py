@@ -10,10 +10,11 @@ import re
 from pathlib import Path
 
 import yaml
+from ansible.module_utils.common.validation import check_type_bool, check_type_float, check_type_int
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host.settings import HostSettings
 from ansible_collections.berth.kvm.plugins.plugin_utils.misplaced import ROLE
-from ansible_collections.berth.kvm.plugins.plugin_utils.variables import HOST, KNOWN
+from ansible_collections.berth.kvm.plugins.plugin_utils.variables import CHECKED, HOST, KNOWN, Converted
 
 ROOT = Path(__file__).resolve().parents[2]
 # Facts that actions keep for one another, groups, and names that stand for others.
@@ -22,6 +23,7 @@ NO_VARIABLES = {
     "berth_requested", "berth_results", "berth_state_error",
     "berth_walk", "berth_",
 }  # fmt: skip
+CONVERT = {"bool": check_type_bool, "float": check_type_float, "int": check_type_int}
 
 
 def read_in(text):
@@ -42,10 +44,21 @@ def test_each_variable_that_the_collection_names_is_known():
 def test_the_settings_of_a_host_are_those_that_the_host_knows():
     written = {field.name for field in dataclasses.fields(HostSettings)} - {"prepared", "schema", "uuid"}
     assert set(HOST) == {"berth_host_" + name for name in written} | {"berth_host_cell", "berth_host_timeout"}
-    specs = yaml.safe_load((ROOT / "roles/kvm_host/meta/argument_specs.yml").read_text("utf-8"))
-    options = specs["argument_specs"]["main"]["options"]
+    options = options_of_role()
     assert {name for name in options if name.startswith("berth_")} == set(HOST) - {
         "berth_host_cell",
         "berth_host_timeout",
     }
     assert {name for name in options if name.startswith("kvm_host_")} == set(ROLE)
+
+
+def test_the_settings_of_a_host_have_the_types_that_its_role_takes():
+    """The role's argument specification is Ansible's; CHECKED says the same before anything is changed."""
+    types = {name: option["type"] for name, option in options_of_role().items()}
+    checked = {name: check.convert for name, check in CHECKED.items() if isinstance(check, Converted)}
+    assert checked == {name: CONVERT[kind] for name, kind in types.items() if kind in CONVERT}
+
+
+def options_of_role():
+    specs = yaml.safe_load((ROOT / "roles/kvm_host/meta/argument_specs.yml").read_text("utf-8"))
+    return specs["argument_specs"]["main"]["options"]
