@@ -19,6 +19,7 @@ CHROMIUM = shutil.which("chromium")
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="chromium is not installed")
 # The ratio of two colours is WCAG 2.1's; 4.5 is what it asks for text of this size.
 LOOK = """<script>
+const focused = document.hasFocus();
 const channel = (value) => { value /= 255; return value <= .04045 ? value / 12.92 : ((value + .055) / 1.055) ** 2.4; };
 const parts = (colour) => colour.match(/[0-9.]+/g).map(Number);
 const light = (colour) => { const [r, g, b] = parts(colour).map(channel); return .2126 * r + .7152 * g + .0722 * b; };
@@ -41,6 +42,7 @@ const outlines = [...document.querySelectorAll('a, button, main, h2')].filter((e
 document.documentElement.dataset.found = JSON.stringify({
   wide: document.documentElement.scrollWidth, window: innerWidth, dark: matchMedia('(prefers-color-scheme: dark)').matches,
   texts: texts.length, worst: ratios[0], unseen: outlines.filter(([, style]) => style === 'none').map(([tag]) => tag),
+  focused,
   headless: [...document.querySelectorAll('section')].filter((section) => !section.querySelector('h2')).length,
 });
 </script>"""
@@ -63,14 +65,27 @@ def page(tmp_path_factory):
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [500, 1160, 1280])  # px; chromium has no narrower window, tables begin at 1153
 def test_all_text_is_readable_nothing_scrolls_sideways_and_what_has_the_focus_is_seen(page, tmp_path, width, dark):
-    words = [
-        CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--dump-dom", "--window-size=%d,900" % width,
-        "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync",
-        "--user-data-dir=%s" % tmp_path, "--blink-settings=preferredColorScheme=%d" % (not dark),
-    ]  # fmt: skip
-    shown = subprocess.run([*words, page.as_uri()], capture_output=True, text=True, timeout=120, check=True).stdout
-    found = json.loads(html.unescape(re.search('data-found="([^"]*)"', shown).group(1)))
+    found = seen(page, tmp_path, width, dark)
     assert (found["dark"], found["texts"] > 50, found["headless"]) == (dark, True, 0)
     assert found["wide"] <= found["window"] <= width
     assert found["worst"][0] >= 4.5, found["worst"]
     assert found["unseen"] == []
+
+
+def seen(page, directory, width, dark):
+    """What the script found. A busy machine may show the page before its window has the focus, so that nothing can get it."""
+    for number in range(5):
+        found = looked_with(directory / str(number), page, width, dark)
+        if found["focused"]:
+            break
+    return found
+
+
+def looked_with(profile, page, width, dark):
+    words = [
+        CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--dump-dom", "--window-size=%d,900" % width,
+        "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync",
+        "--user-data-dir=%s" % profile, "--blink-settings=preferredColorScheme=%d" % (not dark),
+    ]  # fmt: skip
+    shown = subprocess.run([*words, page.as_uri()], capture_output=True, text=True, timeout=120, check=True).stdout
+    return json.loads(html.unescape(re.search('data-found="([^"]*)"', shown).group(1)))
