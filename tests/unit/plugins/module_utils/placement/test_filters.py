@@ -105,6 +105,8 @@ TABLE = [
     ("ComputeCapabilitiesFilter", True, {"request": extra(capabilities__cpu_info__features="<in> avx2")}),
     ("ComputeCapabilitiesFilter", False, {"request": extra(capabilities__cpu_info__features="<all-in> aes avx512")}),
     ("ComputeCapabilitiesFilter", False, {"request": extra(capabilities__none="1")}),
+    ("ComputeCapabilitiesFilter", False, {"request": extra(capabilities__service__disabled="False")}),
+    ("ComputeCapabilitiesFilter", True, {"request": extra(capabilities__service="<in> disabled")}),
     ("ComputeCapabilitiesFilter", True, {"request": extra(unrelated="1")}),
     ("ComputeCapabilitiesFilter", False, {"request": extra(num_instances=">= 9")}),
     ("ComputeCapabilitiesFilter", False, {"request": extra(capabilities__hypervisor_type=">= 3")}),
