@@ -120,30 +120,24 @@ class Requested:
             if not (group.resources or group.required or group.forbidden):
                 del self.groups[suffix]
         self._sum_up()
-        self.unanswerable = self._without_amounts() or self._without_a_policy() or self._vgpus_of_several_groups()
+        self.unanswerable = self._without_answer()
         return self
 
-    def _without_amounts(self):
-        """Return why Placement has no answer: each group must name an amount."""
+    def _without_answer(self):
+        """Return why Placement would have no answer, or None."""
         if not self.groups:
             return "the extra specs of the flavor set every amount to 0"
         for suffix, group in self.groups.items():
             if not group.resources:
                 return "the flavor has traits and no amount in resources%s:CLASS" % (suffix or "")
-        return None
-
-    def _without_a_policy(self):
         suffixed = sum(1 for suffix in self.groups if suffix)
-        if suffixed < 2 or self.group_policy == "none":
-            return None
-        if self.group_policy == "isolate":
+        if suffixed > 1 and self.group_policy == "isolate":
             return (
                 "group_policy=isolate asks for a provider of its own for each of %d groups; a host is one provider"
                 % suffixed
             )
-        return "%d numbered resource groups need group_policy=none or isolate in the flavor" % suffixed
-
-    def _vgpus_of_several_groups(self):
+        if suffixed > 1 and self.group_policy != "none":
+            return "%d numbered resource groups need group_policy=none or isolate in the flavor" % suffixed
         if sum(VGPU in group.resources for group in self.groups.values()) > 1:
             return "only one group of a request has VGPU: all vGPUs of an instance are of one GPU"
         return None
