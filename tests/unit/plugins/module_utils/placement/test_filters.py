@@ -185,6 +185,7 @@ TABLE = [
     ("JsonFilter", False, {"request": hint(query=json.dumps(["<", "$free_ram_mb", 1024]))}),
     ("JsonFilter", False, {"request": hint(query=json.dumps(["<=", "$stats.missing", 4]))}),
     ("JsonFilter", False, {"request": hint(query=json.dumps(["zz", "$free_ram_mb", 1]))}),
+    ("JsonFilter", False, {"request": hint(query=json.dumps(["not", [">=", "$num_instances", 9, "text"]]))}),
     ("MetricsFilter", True, {"options": {"metrics": {"weight_setting": ["cpu.percent=1.0"]}}}),
     ("MetricsFilter", False, {"options": {"metrics": {"weight_setting": ["cpu.frequency=1.0"]}}}),
     ("NUMATopologyFilter", True, {"request": extra(hw__cpu_policy="dedicated", hw__cpu_thread_policy="require")}),
