@@ -135,6 +135,11 @@ DIFFERENT = {
         request({"hw:cpu_policy": "dedicated"}),
         enabled_filters=["NUMATopologyFilter"],
     ),
+    "a-cell-without-pages": case(
+        [numa_host("a", cell(0, [0, 1, 2, 3], memory_mb=4096))],
+        request({"hw:numa_nodes": "1"}, memory_mb=4096, num_instances=2),
+        enabled_filters=["NUMATopologyFilter"],
+    ),
     "a-cell-that-fits-only-when-asked-twice": case(
         [numa_host("a", pages(0, [0, 1, 2, 3], 2048, 0), pages(1, [4, 5, 6, 7], 1023, 0))],
         request(UNEVEN, memory_mb=6144),

@@ -85,7 +85,8 @@ def classes(draw, scenario):
         if draw.maybe(0.2):
             specs["group_policy"] = draw.choice(("none", "isolate"))
         if draw.maybe(0.1):
-            specs["trait1:" + draw.choice(TRAITS)] = "required"
+            # The oracle's own model of Placement takes traits without an amount; Placement does not.
+            specs.update({"trait1:" + draw.choice(TRAITS): "required", "resources1:CUSTOM_GOLD": "1"})
 
 
 NUMBERS = (
@@ -288,8 +289,8 @@ def few_words(draw, scenario):
     """Of every request only a few of its parts, so that some hosts remain."""
     for request in scenario["requests"]:
         specs = request["flavor"]["extra_specs"]
-        kept = {key.split(":")[0] for key in draw.some(sorted(specs), 2)}
-        request["flavor"]["extra_specs"] = {key: value for key, value in specs.items() if key.split(":")[0] in kept}
+        kept = {_word(key) for key in draw.some(sorted(specs), 2)}
+        request["flavor"]["extra_specs"] = {key: value for key, value in specs.items() if _word(key) in kept}
         hints = request["scheduler_hints"]
         request["scheduler_hints"] = {key: hints[key] for key in draw.some(sorted(hints), 1)}
         if request["image"]:
@@ -297,6 +298,11 @@ def few_words(draw, scenario):
             request["image"]["properties"] = {key: props[key] for key in draw.some(sorted(props), 1)}
         if "availability_zone" in request and draw.maybe(0.7):
             del request["availability_zone"]
+
+
+def _word(key):
+    """The part of an extra spec that is kept or dropped; a numbered group is kept whole."""
+    return key.split(":")[0].replace("trait1", "resources1")
 
 
 def zero_flavors(draw, scenario):

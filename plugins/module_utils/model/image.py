@@ -140,19 +140,16 @@ def known_properties(given: Optional[Document], strict: bool = True) -> Document
         kind = KNOWN_PROPERTIES.get(name)
         if kind is None or value is None:
             continue
-        try:
-            known[name] = _READ[kind](value)
-        except (ValueError, TypeError, InvalidInput) as error:
-            if strict:
-                rule = error.rule if isinstance(error, InvalidInput) else "a whole number"
-                raise InvalidInput("image.properties.%s" % name, value, rule)
+        read = _typed("image.properties." + name, value, _READ[kind], strict)
+        if read is not None:
+            known[name] = read
     traits = [name[6:] for name, value in properties.items() if name.startswith("trait:") and str(value) == "required"]
     if traits:
         known["traits_required"] = traits
     numbered_kinds: Dict[str, Callable[[Any], Any]] = {"hw_numa_cpus": parse_cpu_spec, "hw_numa_mem": int}
-    for name, read in numbered_kinds.items():
-        numbered = _numbered(properties, name, read)
-        if numbered:
+    for name, reader in numbered_kinds.items():
+        numbered = _numbered(properties, name, reader, strict)
+        if numbered and None not in numbered:
             known[name] = numbered
     return known
 
@@ -165,11 +162,22 @@ def _adapter_type(properties: Document) -> Dict[str, str]:
     return {"hw_disk_bus": "ide"} if adapter == "ide" else {"hw_disk_bus": "scsi", "hw_scsi_model": adapter}
 
 
-def _numbered(properties: Document, name: str, read: Callable[[Any], Any]) -> List[Any]:
+def _numbered(properties: Document, name: str, reader: Callable[[Any], Any], strict: bool) -> List[Any]:
     values: List[Any] = []
     while "%s.%d" % (name, len(values)) in properties:
-        values.append(read(properties["%s.%d" % (name, len(values))]))
+        field = "%s.%d" % (name, len(values))
+        values.append(_typed("image.properties." + field, properties[field], reader, strict))
     return values
+
+
+def _typed(field: str, value: Any, reader: Callable[[Any], Any], strict: bool) -> Any:
+    """Return the value as its type, or None where it has another and ``strict`` is false."""
+    try:
+        return reader(value)
+    except (ValueError, TypeError, InvalidInput) as error:
+        if strict:
+            raise InvalidInput(field, value, error.rule if isinstance(error, InvalidInput) else "a whole number")
+        return None
 
 
 class Image:

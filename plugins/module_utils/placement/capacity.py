@@ -167,7 +167,7 @@ def request_shortfalls(host_state, ask, lowers=()):
     """Return the shortfalls of a Requested: of each group alone, then of all together."""
     found = []
     if ask.unanswerable:
-        found.append({"resource": "group_policy", "reason": ask.unanswerable})
+        found.append({"resource": "groups", "reason": ask.unanswerable})
     for group in ask.groups.values():
         found += shortfalls(host_state, group.resources, lowers)
     if not found and len(ask.groups) > 1:

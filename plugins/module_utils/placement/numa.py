@@ -226,7 +226,7 @@ def _node_count(flavor, props):
     nodes = in_flavor or in_image
     if nodes is None or nodes == "":
         return None
-    if not re.match(r"\s*\d+\s*\Z", str(nodes)) or int(nodes) < 1:
+    if not re.fullmatch("[1-9][0-9]*", str(nodes)):
         raise InvalidInput("hw:numa_nodes", nodes, "a whole number from 1")
     return int(nodes)
 

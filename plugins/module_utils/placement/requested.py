@@ -120,17 +120,27 @@ class Requested:
             if not (group.resources or group.required or group.forbidden):
                 del self.groups[suffix]
         self._sum_up()
+        self.unanswerable = self._without_answer()
+        return self
+
+    def _without_answer(self):
+        """Return why Placement would have no answer, or None."""
+        if not self.groups:
+            return "the extra specs of the flavor set every amount to 0"
+        for suffix, group in self.groups.items():
+            if not group.resources:
+                return "the flavor has traits and no amount in resources%s:CLASS" % (suffix or "")
         suffixed = sum(1 for suffix in self.groups if suffix)
-        if suffixed > 1 and self.group_policy != "none":
-            self.unanswerable = (
+        if suffixed > 1 and self.group_policy == "isolate":
+            return (
                 "group_policy=isolate asks for a provider of its own for each of %d groups; a host is one provider"
                 % suffixed
-                if self.group_policy == "isolate"
-                else "%d numbered resource groups need group_policy=none or isolate in the flavor" % suffixed
             )
-        elif sum(VGPU in group.resources for group in self.groups.values()) > 1:
-            self.unanswerable = "only one group of a request has VGPU: all vGPUs of an instance are of one GPU"
-        return self
+        if suffixed > 1 and self.group_policy != "none":
+            return "%d numbered resource groups need group_policy=none or isolate in the flavor" % suffixed
+        if sum(VGPU in group.resources for group in self.groups.values()) > 1:
+            return "only one group of a request has VGPU: all vGPUs of an instance are of one GPU"
+        return None
 
     def _sum_up(self):
         self.amounts = self.merged()

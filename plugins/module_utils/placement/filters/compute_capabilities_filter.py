@@ -60,6 +60,8 @@ class ComputeCapabilitiesFilter(Filter):
 
 def capability(host_state, path):
     """The value at a path of names that begins at the host state, or None."""
+    if path[0] == "service" and len(path) > 1:
+        return None  # Nova's service is no plain dict: nothing in it is found
     value_here = host_state
     for number, name in enumerate(path):
         if isinstance(value_here, str):

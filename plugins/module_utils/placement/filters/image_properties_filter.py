@@ -10,7 +10,13 @@ import re
 from ...model.image import canonical_architecture, canonical_hv_type, canonical_vm_mode
 from ..base import PASS, Filter, fail
 
-_TERM = re.compile(r"\s*(<=|>=|<|>|!=|==)\s*v?(\d+(?:\.\d+)*)\s*\Z", re.ASCII)
+# A version as Python's packages have it (PEP 440), without epoch: 8.2.1, 8.2rc1, 8.2.post1, 8.2.dev3.
+_TERM = re.compile(
+    r"\s*(<=|>=|<|>|!=|==)\s*v?(\d+(?:\.\d+)*)"
+    r"([-_.]?(?:a|b|c|rc|alpha|beta|pre|preview)[-_.]?\d*)?"
+    r"([-_.]?(?:post|rev|r)[-_.]?\d*|-\d+)?([-_.]?dev[-_.]?\d*)?\s*\Z",
+    re.ASCII | re.IGNORECASE,
+)
 
 
 class ImagePropertiesFilter(Filter):
@@ -67,9 +73,13 @@ def version_holds(predicate, version):
         match = _TERM.match(text)
         if not match:
             raise ValueError("%r is not a comparison with a version" % text)
-        operator, other = match.group(1), [int(part) for part in match.group(2).split(".")]
+        operator, release, before, after, in_work = match.groups()
+        other = [int(part) for part in release.split(".")]
         width = max(len(numbers), len(other))
         have, want = [parts + [0] * (width - len(parts)) for parts in (numbers, other)]
+        # The host's version is a release: it is above what comes before that one, and below what comes after.
+        want.append(-1 if before else 1 if after else -1 if in_work else 0)
+        have.append(0)
         if not {
             "<": have < want,
             "<=": have <= want,

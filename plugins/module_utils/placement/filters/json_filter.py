@@ -62,7 +62,8 @@ def _evaluate(query, host_state):
         return False
     if command == "in":
         return arguments[0] in arguments[1:]
-    return all(_COMPARE[command](arguments[0], other) for other in arguments[1:])
+    # Each is compared, so that what cannot be compared raises wherever it stands.
+    return False not in [_COMPARE[command](arguments[0], other) for other in arguments[1:]]
 
 
 def _value(text, host_state):

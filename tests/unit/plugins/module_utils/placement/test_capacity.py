@@ -116,3 +116,51 @@ def test_the_limits_of_a_decision_are_tested_again_by_the_claim():
     state = HostState.from_document(host("a", memory_mb_used=60000))
     with pytest.raises(ClaimFailed, match="limit"):
         capacity.allocate(state, RequestSpec.from_dict(request()), {"memory_mb": 62000})
+
+
+NO_AMOUNTS = {"resources:VCPU": "0", "resources:MEMORY_MB": "0", "resources:DISK_GB": "0"}
+EMPTY_GROUPS = pytest.mark.parametrize(
+    ("specs", "why"),
+    [
+        ({"trait1:CUSTOM_FAST": "required"}, "in resources1:"),
+        ({"trait1:CUSTOM_SLOW": "forbidden"}, "in resources1:"),
+        ({"trait1:CUSTOM_FAST": "required", "resources1:CUSTOM_GOLD": "0"}, "in resources1:"),
+        ({"trait_A:CUSTOM_FAST": "required", "resources1:CUSTOM_GOLD": "1", "group_policy": "none"}, "in resources_A:"),
+        ({"trait:CUSTOM_FAST": "required", **NO_AMOUNTS}, "in resources:"),
+        (NO_AMOUNTS, "every amount"),
+    ],
+)
+
+
+def asking(specs):
+    return request(flavor=dict(FLAVOR, extra_specs=specs))
+
+
+@pytest.mark.parametrize("fast", [True, False])
+@EMPTY_GROUPS
+def test_a_group_of_traits_without_an_amount_fits_nowhere(specs, why, fast):
+    """Placement answers such a query with an error, and Nova then with no valid host (S25)."""
+    hosts = [host("a", traits=["CUSTOM_FAST"], inventory={"CUSTOM_GOLD": {"total": 4}})]
+    (result,) = select_destinations(hosts, [asking(specs)], fast=fast).requests
+    assert result.hosts == []
+    assert why in dict(result.explanation["candidates"]["a"])["capacity"].reason
+
+
+@EMPTY_GROUPS
+def test_the_claim_refuses_a_group_of_traits_without_an_amount_too(specs, why):
+    state = HostState.from_document(host("a", traits=["CUSTOM_FAST"], inventory={"CUSTOM_GOLD": {"total": 4}}))
+    with pytest.raises(ClaimFailed, match=why):
+        capacity.allocate(state, RequestSpec.from_dict(asking(specs)))
+
+
+def test_a_group_of_traits_with_an_amount_is_of_the_host_that_has_both():
+    gold = {"inventory": {"CUSTOM_GOLD": {"total": 4}}}
+    hosts = [host("a", **gold), host("b", traits=["CUSTOM_FAST"]), host("c", traits=["CUSTOM_FAST"], **gold)]
+    asked = asking({"resources1:CUSTOM_GOLD": "1", "trait1:CUSTOM_FAST": "required"})
+    assert select_destinations(hosts, [asked]).requests[0].hosts == ["c"]
+
+
+def test_a_forbidden_trait_that_no_host_has_forbids_nothing():
+    """In Nova a trait that Placement does not know ends the request."""
+    asked = asking({"trait:HW_NO_SUCH_TRAIT": "forbidden"})
+    assert select_destinations([host("a")], [asked]).requests[0].hosts == ["a"]

@@ -154,3 +154,21 @@ def test_the_adapter_type_of_old_images_means_a_bus_and_a_scsi_model(properties,
 def test_an_adapter_type_that_nobody_knows_is_refused():
     with pytest.raises(InvalidInput):
         known_properties({"vmware_adaptertype": "evil"})
+
+
+@pytest.mark.parametrize("name", ["hw_numa_nodes", "hw_numa_mem.1", "hw_numa_cpus.1"])
+def test_a_number_of_an_image_that_is_none_is_refused_by_name(name):
+    properties = {"hw_numa_mem.0": "512", "hw_numa_cpus.0": "0", name: "evil"}
+    with pytest.raises(InvalidInput, match=r"image\.properties\.%s: 'evil'" % name):
+        known_properties(properties)
+
+
+def test_what_a_host_says_wrong_of_an_instances_image_is_left_out():
+    properties = {"hw_numa_mem.0": "512", "hw_numa_mem.1": "evil", "hw_numa_cpus.0": "evil", "os_distro": "debian"}
+    assert known_properties(properties, strict=False) == {"os_distro": "debian"}
+
+
+@pytest.mark.parametrize("nodes", [" 2 ", "02", "0", "-1", "2.0", "x"])
+def test_a_number_of_numa_nodes_is_written_as_a_number_from_1(nodes):
+    with pytest.raises(InvalidInput, match="hw:numa_nodes"):
+        ask(numa.constraints, {"hw:numa_nodes": nodes}, {})
