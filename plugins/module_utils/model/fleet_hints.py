@@ -176,6 +176,15 @@ def listed_twice(hosts: str) -> str:
     )
 
 
+def compare_machines(host: str, other: str) -> str:
+    """A host has the certificate of another name of the inventory, and that is not in this run to be compared with it."""
+    return (
+        "Run berth.kvm.prepare_hosts --limit %(host)s,%(other)s, which compares the machines. If %(other)s does not "
+        "answer then: if it is an earlier name of %(host)s, take it out of the inventory; otherwise bring it back first"
+        % {"host": host, "other": other}
+    )
+
+
 def forget_failed_builds(host: str) -> str:
     """Builds failed on a host of late, so that placement prefers others. ``host``: its name in the inventory."""
     return (
