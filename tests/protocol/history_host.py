@@ -149,7 +149,7 @@ class Machine(volume_fleet_case.Site):
         changed = outcome.present(instance, wanted, False)
         return {"changed": changed, "instance": {"generation": list(self.host.store.read(spec["uuid"]).generation)}}
 
-    def instance(self, uuid, state, after=None, hard=False, changed_disks=False):
+    def instance(self, uuid, state, after=None, hard=False, changed_disks=False, op=None):
         instance = Instance(self.host, uuid, timeout=1)
         acts = {
             "started": instance.started,
@@ -157,7 +157,7 @@ class Machine(volume_fleet_case.Site):
             "rebooted": lambda: power.reboot(instance, hard, 1) or True,
             "absent": lambda: instance.absent(changed_disks, after),
             "recovered": lambda: recovery.recover(instance),
-            "recorded": lambda: record_copy.take_back(instance, after or [0, 0]),
+            "recorded": lambda: record_copy.take_back(instance, after or [0, 0], op=op),
         }
         return {"changed": acts[state]()}
 

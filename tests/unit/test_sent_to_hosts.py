@@ -27,7 +27,7 @@ MOST = {
     "host_facts": 260,
     "host_prepare": 157,
     "host_system": 3,
-    "instance": 387,
+    "instance": 388,
     "instance_copy": 285,
     "instance_info": 162,
     "migration": 461,

@@ -37,6 +37,7 @@ PLACE = (
     "request_digests",
     "unfiltered",
     "domain_differs",
+    "moved_to",
 )
 
 
@@ -60,6 +61,7 @@ class Place(TypedDict):
     request_digests: Optional[Dict[str, str]]  # digests of its request, see model/request_digest.py
     unfiltered: Optional[List[str]]  # the MAC addresses of its NICs without a packet filter
     domain_differs: Optional[Document]  # what somebody changed in libvirt, see compute/guest/live_differences.py
+    moved_to: Optional[Document]  # {op, host_uuid} of the move for which this host let go of it
     flavor: Optional[str]
     content: Document  # the flavor as it was when the instance got it
 

@@ -12,7 +12,7 @@ from ..model import copy_hints, fleet_hints, hints, state_hints
 from ..model.counting import miscounted
 from ..model.errors import BerthError
 from ..model.lifecycle import ACTIVE, CLAIM, MOVING, OWN, SETTING_ASIDE
-from . import notes, silence, unconfirmed
+from . import arrived, notes, silence, unconfirmed
 from .errors import DomainWithoutRecord, DuplicateInstance, InstanceMoving, InstanceUnknown, RecordOutdated
 from .fleet import Fleet, Place, Stray
 from .found_nowhere import check_absent
@@ -83,6 +83,10 @@ def locate_to_take_back(fleet: Fleet, name: str, uuid: str, lost_hosts: Collecti
     places = fleet.places.get(uuid, [])
     strays = [stray["host"] for stray in fleet.strays.get(uuid, ()) if stray["managed"]]
     if any(is_moving(place) for place in places):
+        source = arrived.source_of(fleet, uuid, strays[0]) if len(strays) == 1 else None
+        if source:
+            arrived.check(fleet, name, uuid, strays[0], source, lost_hosts)
+            return strays
         raise _moving_without_record(fleet, name, uuid, strays) if strays else _moving_behind(fleet, name, uuid, places)
     here = [place["host"] for place in places] + strays
     if len(here) > 1:

@@ -331,6 +331,19 @@ def test_that_a_lock_was_lost_with_the_record_is_said_with_what_locks_it_again(l
     assert locate("recover_record", {}, h1=[held()])["notes"] == {"web1": None}, "nothing was lost"
 
 
+@pytest.mark.follows("confirm_or_revert_left")
+def test_the_destination_of_a_move_gets_its_record_with_the_moves_end_and_what_removes_the_sources_part(locate):
+    moved_to = {"op": "ab" * 16, "host_uuid": str(uuid.uuid5(uuid.NAMESPACE_DNS, "h2"))}
+    source = held(role="OUT", phase="keep", generation=[4, 0], moved_to=moved_to)
+    located = locate("recover_record", {}, h1=[source], h2=[held(**WITHOUT_RECORD)])
+    task = located["instances"]["web1"]
+    assert (task["hosts"], task["after"], task["moved_by"]) == (["h2"], [4, 0], "ab" * 16)
+    assert located["shown"] == {"web1": {}}, "not the host that let go of it"
+    assert located["notes"]["web1"].endswith(hints.confirm_or_revert_left("web1", "h1"))
+    elsewhere = {**source, "moved_to": {**moved_to, "host_uuid": str(uuid.uuid5(uuid.NAMESPACE_DNS, "h3"))}}
+    assert locate("recover_record", {}, h1=[elsewhere], h2=[held(**WITHOUT_RECORD)])["found"] == []
+
+
 def test_of_an_older_record_that_becomes_the_latest_no_lock_is_lost(locate, monkeypatch):
     """It is raised as it is, see compute/record/record_copy.py."""
     monkeypatch.setitem(locate_instances.FIND, "recover_record", lambda *_what: ["h1"])
