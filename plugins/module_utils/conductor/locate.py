@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any, Collection, Iterable, List, Mapping, Tuple
 
 from ..model import copy_hints, fleet_hints, hints, state_hints
-from ..model.counting import miscounted
 from ..model.errors import BerthError
 from ..model.lifecycle import ACTIVE, CLAIM, MOVING, OWN, SETTING_ASIDE
 from . import arrived, notes, silence, unconfirmed
@@ -47,13 +46,12 @@ def check_latest(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[str]
     later = notes.later_lost(here, noted, answers) if owners else None
     if not later or owners[0]["phase"] == SETTING_ASIDE:  # that one starts only by keep_one
         return
-    if notes.is_too_far(later.generation, noted.latest[0]):
-        raise miscounted(name, [answers.names[uuid] for uuid in noted.miscounted if uuid in answers.names])
+    notes.check_told(name, later, noted, answers)
     host, at_rest = owners[0]["host"], owners[0]["phase"] == ACTIVE
     hint = state_hints.make_latest if at_rest else fleet_hints.delete_older
     raise RecordOutdated(
-        "%s has a record of %s of generation %d.%d, and %s, which is given up as lost, has or may have %d.%d"
-        % (host, name, *here, later.host, *later.generation),
+        "%s has a record of %s of generation %d.%d, and %s, which is given up as lost, has or may have %d.%d%s"
+        % (host, name, *here, later.host, *later.generation, answers.by_notes(later)),
         hint=hint(name, host, sorted(lost_hosts)),
         host=host,
     )
