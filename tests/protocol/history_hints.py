@@ -12,9 +12,7 @@ PLAYBOOK = re.compile(r"berth\.kvm\.(\w+)((?: --limit \S+| -e \w+=\S+|(?: for) w
 LIMIT, EXTRA = re.compile(r"(?:--limit|for) (web\d+)"), re.compile(r"-e (\w+)=([\w.,]+)")
 UNDEFINE = re.compile(r"on ([\w ,]+), as root: virsh shutdown (\S+); when it is off, virsh undefine")
 ELSEWHERE = re.compile(r"move (\S+/instances/[0-9a-f-]{36}) elsewhere")
-RECORD_OUT = re.compile(
-    r"state directory of (kvm\d) was restored from a backup, move record\.json below instances/(\S+) out"
-)
+RECORD_OUT = re.compile(r"(kvm\d) was given up as lost and is back, move record\.json below instances/(\S+) out")
 LOST = re.compile(r"berth_lost_hosts=([\w,]+)")
 MOVES = ("confirm_resize", "revert_resize", "resize", "cold_migrate")
 

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import shutil
 from typing import NamedTuple, Optional, Tuple
 
 import history_hints
+from history_hints import is_dead
 from history_move_runs import Moves
 from instance_case import Killed
 from memory_names import Violation
@@ -19,6 +21,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store imp
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 
 HOSTS, INSTANCES, STEPS = (3, 5), (3, 6), (20, 60)
+BRING_BACK, NO_ROOM = re.compile(r"Bring (kvm\d) back and run the same again without"), "MEMORY_MB: needs"
 ALL = 0.5  # of the runs of create, and how many of the others name one instance
 # playbook -> how often
 PLAYBOOKS = {
@@ -292,17 +295,21 @@ def settle(player, rounds=8):
         for name in sorted(errors):
             history_hints.follow(player, name, errors[name], dice)
             world.check()
-            if needs_backup(player.told.get(name)):
+            if is_beyond_help(player, player.told.get(name)):
                 names.remove(name)
     else:
         raise Violation("H5 create is still refused: %s" % "\n  ".join(dict.fromkeys(player.trail[-12:])))
     check_end(player, names)
 
 
-def needs_backup(error):
-    """Whether nothing but a backup of a host helps, as the error says: the record of a move is on no other host."""
+def is_beyond_help(player, error):
+    """Whether nothing helps, as the error says, but a backup of a record, a host that is gone for good, or more room."""
     hint = (error or {}).get("hint") or ""
-    return hint.startswith("Restore record.json") and "If there is none" not in hint
+    gone = BRING_BACK.match(hint)
+    needs_backup = hint.startswith("Restore record.json") and "If there is none" not in hint
+    return (
+        needs_backup or NO_ROOM in ((error or {}).get("message") or "") or bool(gone and is_dead(player, gone.group(1)))
+    )
 
 
 def unconfirmed(world):

@@ -62,7 +62,7 @@ def test_a_host_that_was_given_up_and_is_back_starts_no_second_guest():
 @pytest.mark.parametrize("host", range(HOSTS))
 def test_a_destination_that_lost_its_record_of_a_resize_gets_one_without_a_backup(monkeypatch, host, lost):
     """What was written there since the move stays, though no backup has the record."""
-    monkeypatch.setattr(history_steps, "needs_backup", lambda _error: False)
+    monkeypatch.setattr(history_steps, "is_beyond_help", lambda *_error: False)
     before = [run("create"), *(Step("keep_state", host=each) for each in range(HOSTS)), run("resize")]
     assert histories.play(HOSTS, NAMES, [*before, Step(lost, host=host, name="web1")]) is None
 

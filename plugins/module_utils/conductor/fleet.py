@@ -41,6 +41,9 @@ PLACE = (
 )
 
 
+STATE_FAULT = "StateDirectoryChanged"  # the code of the verdict on a host whose state directory is not what it was
+
+
 class Place(TypedDict):
     """An instance on a host that has a record of it; ``flavor`` is the flavor's name."""
 
@@ -187,7 +190,7 @@ def _read_document(fleet: Fleet, name: str, report: Report, check: Callable[[Any
         fleet.strays.setdefault(uuid, []).append(stray)
     fault = (document.get("state") or {}).get("fault")
     if fault:
-        fleet.verdicts[name] = "StateDirectoryChanged: %s. %s" % (fault, state_hints.mount_state_directory("it"))
+        fleet.verdicts[name] = "%s: %s. %s" % (STATE_FAULT, fault, state_hints.mount_state_directory("it"))
         fleet.faults[document["uuid"]] = fault
         return
     if not document.get("prepared", True):

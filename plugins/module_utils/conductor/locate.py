@@ -13,7 +13,7 @@ from ..model.errors import BerthError
 from ..model.lifecycle import ACTIVE, CLAIM, MOVING, OWN, SETTING_ASIDE
 from . import arrived, notes, silence, unconfirmed
 from .errors import DomainWithoutRecord, DuplicateInstance, InstanceMoving, InstanceUnknown, RecordOutdated
-from .fleet import Fleet, Place, Stray
+from .fleet import STATE_FAULT, Fleet, Place, Stray
 from .found_nowhere import check_absent
 from .locks import lock_of
 
@@ -86,6 +86,8 @@ def locate_to_take_back(fleet: Fleet, name: str, uuid: str, lost_hosts: Collecti
             arrived.check(fleet, name, uuid, strays[0], source, lost_hosts)
             return strays
         raise _moving_without_record(fleet, name, uuid, strays) if strays else _moving_behind(fleet, name, uuid, places)
+    if len(strays) == 1 and _had_it_last(fleet, uuid, strays[0]):
+        return strays  # beside an older copy, of which a person decides then
     here = [place["host"] for place in places] + strays
     if len(here) > 1:
         hint = (
@@ -103,6 +105,14 @@ def locate_to_take_back(fleet: Fleet, name: str, uuid: str, lost_hosts: Collecti
     notes.check_owner(name, here[0], generation_of(places), notes_on_it, answers)
     latest = notes.latest_with_lost(notes_on_it, answers)
     return here if places[0]["role"] == OWN and generation_of(places) < latest else []
+
+
+def _had_it_last(fleet: Fleet, uuid: str, host: str) -> bool:
+    """Whether hosts remember that it was the owner later than all who own the instance by their records, at rest."""
+    known, places = fleet.notes_on(uuid).known, fleet.places.get(uuid, [])
+    if known is None or not places or known.host_uuid != fleet.uuids().get(host):
+        return False
+    return known.generation > generation_of(places)
 
 
 def holders(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[str] = ()) -> Tuple[List[str], List[str]]:
@@ -164,6 +174,11 @@ def check_no_stray(fleet: Fleet, name: str, uuid: str) -> None:
 
 
 def stray_hint(fleet: Fleet, name: str, uuid: str, stray: Stray) -> str:
+    verdict = fleet.verdicts.get(stray["host"])
+    if stray["managed"] and verdict:  # its records do not count, so it may have one
+        if silence.has_code(verdict, STATE_FAULT):
+            return state_hints.mount_state_directory("the state directory of %s" % stray["host"])
+        return silence.hint([stray["host"]], fleet.verdicts)
     if stray["managed"] and not _is_elsewhere(fleet, uuid, stray["host"]):
         return state_hints.restore_record(name, stray["host"])
     return state_hints.undefine_copies(uuid, [stray["host"]], True) if fleet.places.get(uuid) else hints.another_name()

@@ -16,11 +16,13 @@ from records import in_a_move, plant
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import state_directory, whereabouts
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
     errors,
+    keep_one,
     locate,
     sides,
     telling,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.model import (
+    copy_hints,
     fleet_hints,
     hints,
     state_hints,
@@ -271,6 +273,43 @@ def test_the_owner_in_a_move_that_lost_its_record_gets_it_from_a_backup_and_no_c
     with pytest.raises(errors.InstanceMoving, match="h1 has its guest and no record") as told:
         locate.locate_to_take_back(fleet.read(), "web1", WEB)
     assert told.value.hint == state_hints.restore_backup_of_record(WEB)
+
+
+@pytest.mark.follows("mount_state_directory")
+def test_no_guest_is_undefined_of_which_a_directory_that_does_not_count_may_have_the_record(fleet):
+    """As if the host had no record of it, while an older copy answers."""
+    assert fleet.run(prefer=("h2",)) is None
+    plant(fleet.hosts["h1"].store, fleet.hosts["h2"].record().replace(generation=[1, 0]))
+    unmounted(fleet, "h2")
+    fleet.hosts["h2"].record = lambda: None
+    with pytest.raises(errors.DomainWithoutRecord) as told:
+        locate.locate(fleet.read(), "web1", WEB)
+    assert told.value.hint == state_hints.mount_state_directory("the state directory of h2")
+    del fleet.hosts["h2"].record
+    state = fleet.hosts["h2"].store.state_dir
+    os.rmdir(state)
+    os.rename(state + ".away", state)
+    with pytest.raises(errors.DuplicateInstance):
+        locate.locate(fleet.read(), "web1", WEB)
+
+
+@pytest.mark.follows("restore_record", "find_the_right_copy")
+def test_the_last_owner_that_lost_its_record_gets_it_beside_an_older_copy_and_a_person_chooses(fleet):
+    """To undefine its guest instead, the newest, would leave nothing that runs and nothing that may."""
+    assert fleet.run() is None
+    fleet.hosts["h1"].runs = False
+    fleet.silence("h1")
+    assert fleet.run(prefer=("h2",), lost=["h1"]) is None
+    fleet.silence()
+    record_lost(fleet, "h2")
+    with pytest.raises(errors.DomainWithoutRecord) as told:
+        locate.locate(fleet.read(), "web1", WEB)
+    assert told.value.hint == state_hints.restore_record("web1", "h2")
+    assert fleet.recover_record() == ["h2"]
+    with pytest.raises(errors.DuplicateInstance) as told:
+        locate.locate(fleet.read(), "web1", WEB)
+    assert told.value.hint == copy_hints.find_the_right_copy("web1", ["h1", "h2"])
+    assert keep_one.choose(fleet.read(), "web1", WEB, "h2", True, ()).others == ["h1"]
 
 
 @pytest.mark.follows("restore_damaged_record")
