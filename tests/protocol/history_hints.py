@@ -45,14 +45,23 @@ def is_dead(player, host):
     return host in player.world.machines and player.world.machines[host].dead
 
 
-def undefine(world, hosts, uuid):
-    for host, machine in world.machines.items():
+def undefine(world, said, uuid):
+    """``said``: on which hosts; "each of A and B but the one whose copy is right" spares the one with the newest content."""
+    hosts = [host for host in world.machines if host in said]
+    if "whose copy is right" in said:
+        hosts.remove(max(hosts, key=lambda host: newest(world, world.machines[host], uuid)))
+    for host in hosts:
+        machine = world.machines[host]
         guest = machine.host.connection.domains.get(uuid)
-        if host in hosts and guest:
+        if guest:
             if guest.isActive():
                 guest.destroy()
             if uuid in machine.host.connection.domains:
                 guest.undefineFlags(0)
+
+
+def newest(world, machine, uuid):
+    return max((counter for name, counter in machine.disks().items() if world.of_disk.get(name) == uuid), default=-1)
 
 
 def run(player, playbook, name, given, hint, dice):

@@ -101,6 +101,9 @@ class Machine(volume_fleet_case.Site):
         found = filter(None, map(read_disk, files_below(str(self.host.pool))))
         return min((counter for name, counter in found if name == disk_name), default=None)
 
+    def records_count(self):
+        return not self.dead and not state_directory.look(self.host.store)["fault"]
+
     def used_mb(self):
         return sum(record.resources.get("memory_mb", 0) for record in self.host.store.records())
 

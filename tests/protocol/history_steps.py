@@ -12,8 +12,8 @@ import shutil
 from typing import NamedTuple, Optional, Tuple
 
 import history_hints
+import history_volumes
 from history_hints import is_dead
-from history_move_runs import Moves
 from instance_case import Killed
 from memory_names import Violation
 
@@ -26,7 +26,8 @@ ALL = 0.5  # of the runs of create, and how many of the others name one instance
 # playbook -> how often
 PLAYBOOKS = {
     "create": 30, "start": 6, "stop": 6, "reboot": 4, "recover": 3, "delete": 8, "recover_record": 6, "keep_one": 6,
-    "remove_host": 2, "prepare_hosts": 3, "resize": 8, "cold_migrate": 8, "confirm_resize": 5, "revert_resize": 5, "confirm_due": 1,
+    "remove_host": 2, "prepare_hosts": 3, "resize": 8, "cold_migrate": 6, "live_migrate": 8,
+    "update_disks": 10, "delete_volume": 3, "confirm_resize": 5, "revert_resize": 5, "confirm_due": 1,
 }  # fmt: skip
 EVENTS = {
     "silent": 8, "cut_power": 4, "switch_off": 5, "switch_on": 8, "die": 1, "keep_state": 5, "restore_state": 2,
@@ -36,7 +37,8 @@ EVENTS = {
 
 class Asked(NamedTuple):
     """A run of a playbook. ``host``: number of the one that an option names; ``lost``: whom it gives up, see ``lost_of``;
-    ``lacks``: number of the host that its inventory lacks; ``killed``: (calls to hosts, changes within the last one)."""
+    ``lacks``: number of the host that its inventory lacks; ``killed``: (calls to hosts, changes within the last one);
+    ``same_host``: a resize may stay where it is; ``volumes``: those that are wanted; ``grown``: those that get larger."""
 
     playbook: str
     names: Tuple[str, ...]
@@ -47,6 +49,9 @@ class Asked(NamedTuple):
     confirmed: bool = False
     lacks: Optional[int] = None
     killed: Optional[Tuple[int, int]] = None
+    same_host: bool = False
+    volumes: Tuple[str, ...] = ()
+    grown: Tuple[str, ...] = ()
 
 
 class Step(NamedTuple):
@@ -93,6 +98,9 @@ def asked(dice, names, hosts):
         dice.random() < 0.5,
         dice.randrange(hosts) if dice.random() < 0.06 else None,
         (dice.randint(1, 25), dice.randint(0, 12)) if dice.random() < 0.25 else None,
+        dice.random() < 0.4,
+        tuple(name for name in history_volumes.NAMES if dice.random() < 0.5),
+        tuple(name for name in history_volumes.NAMES if dice.random() < 0.2),
     )
 
 
@@ -137,7 +145,8 @@ class Player:
                 inventory.remove(lacking)
         options = {"berth_state": asked.state, "host": self.machine(asked.host).name}
         options.update(berth_keep_on=options["host"], berth_keep_on_confirmed=asked.confirmed)
-        run = Moves(
+        options.update(berth_allow_resize_to_same_host=asked.same_host, berth_volumes=asked.volumes, grown=asked.grown)
+        run = history_volumes.Runs(
             self.world, inventory, asked.names, random.Random(asked.dice), self.lost_of(asked, inventory), **options
         )
         run.playbook = asked.playbook
@@ -188,7 +197,7 @@ class Player:
 
     def play_run(self, playbook, names, lost=(), **options):
         """One that nothing befalls. -> its errors"""
-        run = Moves(self.world, self.world.inventory, names, random.Random(1), lost, **options)
+        run = history_volumes.Runs(self.world, self.world.inventory, names, random.Random(1), lost, **options)
         for _call in getattr(run, playbook)():
             self.world.check_running()
         self.note(run)
@@ -319,7 +328,7 @@ def unconfirmed(world):
 
 def check_end(player, names):
     world = player.world
-    run = Moves(world, world.inventory, names, random.Random(1), player.lost())
+    run = history_volumes.Runs(world, world.inventory, names, random.Random(1), player.lost())
     for _call in run.create():
         pass
     if run.errors or run.changed:
@@ -328,7 +337,7 @@ def check_end(player, names):
         owners = [
             machine.name
             for machine in world.machines.values()
-            if not machine.dead and is_owner(machine.host.store.read(world.uuid(name)))
+            if machine.records_count() and is_owner(machine.host.store.read(world.uuid(name)))
         ]
         if len(owners) != 1:
             raise Violation("H5 %s is owned by %s" % (name, owners))

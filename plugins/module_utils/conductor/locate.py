@@ -6,6 +6,7 @@ because a host is silent. And which host may take back a record that was lost.""
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Collection, Iterable, List, Mapping, Tuple
 
 from ..model import copy_hints, fleet_hints, hints, state_hints
@@ -100,7 +101,8 @@ def locate_to_take_back(fleet: Fleet, name: str, uuid: str, lost_hosts: Collecti
     if here:
         notes_on_it = notes_on_it.apart_from(here[0], answers)
     if not places:
-        check_absent(name, notes_on_it, answers)
+        without_guest = functools.partial(fleet_hints.delete_without_record, uuid)
+        check_absent(name, notes_on_it, answers, hint=state_hints.restore_record if here else without_guest)
         return here
     notes.check_owner(name, here[0], generation_of(places), notes_on_it, answers)
     latest = notes.latest_with_lost(notes_on_it, answers)

@@ -61,6 +61,16 @@ def find_records(host: str) -> str:
     )
 
 
+def delete_without_record(uuid: str, name: str, host: str) -> str:
+    """The host that had the instance has no record of it, no guest from which to restore one, and no note of its removal."""
+    return (
+        "%(host)s has no guest from which to restore the record. Restore its state directory from a backup, then run again. If there "
+        "is none that has the record, or the instance was deleted: save what is needed of instances/%(uuid)s in the pools of "
+        "%(host)s, then run berth.kvm.delete --limit %(name)s. berth.kvm.create makes the instance anew then, empty"
+        % {"name": name, "uuid": uuid, "host": host}
+    )
+
+
 def take_out_host(host: str) -> str:
     """The certificates of a host were revoked."""
     return (
