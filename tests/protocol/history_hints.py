@@ -13,6 +13,10 @@ LIMIT, EXTRA = re.compile(r"(?:--limit|for) (web\d+)"), re.compile(r"-e (\w+)=([
 UNDEFINE = re.compile(r"on ([\w ,]+), as root: virsh shutdown (\S+); when it is off, virsh undefine")
 ELSEWHERE = re.compile(r"move (\S+/instances/[0-9a-f-]{36}) elsewhere")
 RECORD_OUT = re.compile(r"(kvm\d) was given up as lost and is back, move record\.json below instances/(\S+) out")
+BEHIND = re.compile(
+    r"the record of \S+ on (kvm\d) is in a move.* record\.json below instances/(\S+) in .* move that file out"
+)
+SUPERSEDED = re.compile(r"nobody needs the copy on (kvm\d) with what was written there last: -e berth_lost_hosts=\1")
 LOST = re.compile(r"berth_lost_hosts=([\w,]+)")
 MOVES = ("confirm_resize", "revert_resize", "resize", "cold_migrate")
 
@@ -30,10 +34,13 @@ def follow(player, name, error, dice, more=2):
         undefine(player.world, hosts, uuid)
     for path in ELSEWHERE.findall(hint):
         os.rename(path, "%s.elsewhere.%d" % (path.replace("/instances/", "/"), dice.getrandbits(30)))
-    for host, uuid in RECORD_OUT.findall(hint):
+    for host, uuid in [*RECORD_OUT.findall(hint), *BEHIND.findall(text)]:
         record = os.path.join(player.world.machines[host].host.store.state_dir, "instances", uuid, "record.json")
         if os.path.exists(record):
             os.rename(record, "%s/../../../old-record-%d" % (os.path.dirname(record), dice.getrandbits(30)))
+    for host in SUPERSEDED.findall(hint):
+        player.world.gives_up_copy(name, host)
+        player.play_run("confirm_resize", [name], [host])
     player.named_lost.update(host for hosts in LOST.findall(text) for host in hosts.split(",") if is_dead(player, host))
     for playbook, given in PLAYBOOK.findall(hint):
         errors = run(player, playbook, name, given, hint, dice)

@@ -17,6 +17,7 @@ from xml.etree import ElementTree
 
 import volume_fleet_case
 from fake_domain import FakeDomain
+from libvirt_names import PAUSED
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import (
     bring_back,
@@ -36,6 +37,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.record import (
     state_directory,
     whereabouts,
 )
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import is_owner
 
 MEMORY_MB = 256  # room for four of the smallest instances
 NAMED = re.compile(rb"disk ([0-9a-f]{8}) (\d{8})\n")
@@ -82,7 +84,15 @@ class Machine(volume_fleet_case.Site):
     # what it holds
 
     def guests(self):
-        return [guest for guest in self.host.connection.domains.values() if guest.isActive()]
+        """Those that execute: one that arrived by a live migration waits, paused, and writes nothing."""
+        return [guest for guest in self.host.connection.domains.values() if guest.isActive() and guest.now != PAUSED]
+
+    def owns(self, uuid):
+        return is_owner(self.host.store.read(uuid))
+
+    def remembers(self, uuid, owner):
+        noted = whereabouts.recall(self.host.store, [uuid]).get(uuid) or {}
+        return (noted.get("known") or {}).get("host_uuid") == owner.host.uuid
 
     @staticmethod
     def files_of(guest):

@@ -164,8 +164,17 @@ class Player:
 
     def is_dispensable(self, machine):
         """Whether somebody else answers who heard of each host that was given up and is not gone: nobody else knows, so
-        that host, once it is back and alone, would start what another has (docs/guarantees.md)."""
-        return all(any(other.up and other is not machine for other in heard) for heard in self.lies)
+        that host, once it is back and alone, would start what another has (docs/guarantees.md). So does somebody who knows
+        of each instance: nobody would else know that it is there (docs/create-and-delete.md, "What cannot be known")."""
+        machines = [each for each in self.world.machines.values() if each.name in self.world.inventory]
+        left = [each for each in machines if each.up and each is not machine]
+        known = all(
+            any(each is owner or each.remembers(uuid, owner) for each in left)
+            for uuid in self.world.uuids()
+            for owner in machines
+            if owner.owns(uuid)
+        )
+        return known and all(any(other.up for other in heard if other is not machine) for heard in self.lies)
 
     @staticmethod
     def steps_of(run):

@@ -83,6 +83,13 @@ class World:
                 found = [machine.oldest(disk_name) for machine in self.machines.values()]
                 self.newest[disk_name] = min([each for each in found if each is not None], default=0)
 
+    def gives_up_copy(self, name, host):
+        """What was written last on that host counts no more."""
+        left = [machine for machine in self.machines.values() if machine.name != host]
+        for disk_name, uuid in self.of_disk.items():
+            if uuid == self.uuid(name):
+                self.newest[disk_name] = max(machine.disks().get(disk_name, 0) for machine in left)
+
     def new_number(self):
         self.number += 1
         return self.number
