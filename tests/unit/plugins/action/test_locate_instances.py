@@ -321,6 +321,21 @@ def test_no_copy_that_was_set_aside_comes_back_while_another_has_its_address(loc
     assert locate("keep_one", run, h1=[here], h2=[])["errors"] == {}
 
 
+@pytest.mark.follows("one_keeps_the_address")
+def test_a_copy_of_which_only_files_are_left_gets_its_record_and_then_waits_for_its_address(locate, monkeypatch):
+    """Only the record says which addresses it has: keep_one writes that first, then looks again, as a claim does."""
+
+    def looked(listed, here, there):
+        monkeypatch.setattr(locate_instances, "choose", lambda *_what: keep_one.Choice("h1", [], [1, 0], True, listed))
+        return locate("keep_one", {"berth_keep_on": "h1"}, h1=here, h2=there)
+
+    other, back = [held(**OTHER, nics=[ADDRESS])], [held(phase="setting_aside", nics=[ADDRESS])]
+    assert looked(True, [], other)["listed"] == ["web1"]
+    located = looked(False, back, other)
+    assert located["found"] == [] and copy_hints.one_keeps_the_address("web1") in located["errors"]["web1"]
+    assert looked(False, back, [])["found"] == ["web1"]
+
+
 @pytest.mark.follows("lock_again")
 def test_that_a_lock_was_lost_with_the_record_is_said_with_what_locks_it_again(locate):
     found = locate("recover_record", {}, h1=[held(**WITHOUT_RECORD)])
