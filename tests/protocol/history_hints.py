@@ -16,7 +16,6 @@ RECORD_OUT = re.compile(r"(kvm\d) was given up as lost and is back, move record\
 BEHIND = re.compile(
     r"the record of \S+ on (kvm\d) is in a move.* record\.json below instances/(\S+) in .* move that file out"
 )
-ARRIVING = re.compile(r"move record\.json below instances/(\S+) out of that of (kvm\d)")
 SUPERSEDED = re.compile(r"nobody needs the copy on (kvm\d) with what was written there last: -e berth_lost_hosts=\1")
 LOST = re.compile(r"berth_lost_hosts=([\w,]+)")
 MOVES = ("confirm_resize", "revert_resize", "resize", "cold_migrate")
@@ -35,8 +34,7 @@ def follow(player, name, error, dice, more=2):
         undefine(player.world, hosts, uuid)
     for path in ELSEWHERE.findall(hint):
         os.rename(path, "%s.elsewhere.%d" % (path.replace("/instances/", "/"), dice.getrandbits(30)))
-    arriving = [(host, uuid) for uuid, host in ARRIVING.findall(hint)]
-    for host, uuid in [*RECORD_OUT.findall(hint), *BEHIND.findall(text), *arriving]:
+    for host, uuid in [*RECORD_OUT.findall(hint), *BEHIND.findall(text)]:
         record = os.path.join(player.world.machines[host].host.store.state_dir, "instances", uuid, "record.json")
         if os.path.exists(record):
             os.rename(record, "%s/../../../old-record-%d" % (os.path.dirname(record), dice.getrandbits(30)))

@@ -26,13 +26,6 @@ def source_of(fleet: Fleet, uuid: str, host: str) -> Optional[Place]:
     return places[0] if moved_to and moved_to["host_uuid"] == document["uuid"] else None
 
 
-def went_elsewhere(fleet: Fleet, uuid: str, host: str) -> bool:
-    """Whether another host let go of the instance for a third one: what this host has of it is from before that."""
-    document = fleet.documents.get(host)
-    moves = [place["moved_to"] for place in fleet.places.get(uuid, ()) if place["role"] == OUT]
-    return document is not None and any(move and move["host_uuid"] != document["uuid"] for move in moves)
-
-
 def check(fleet: Fleet, name: str, uuid: str, host: str, source: Place, lost_hosts: Collection[str]) -> None:
     """Raise what notes.check_owner raises if another host may have had the instance later; EpochImplausible if the source
     miscounts: the record would count on from there."""

@@ -207,7 +207,7 @@ def is_moving(place: Mapping[str, Any]) -> bool:
 
 def _moving_without_record(fleet: Fleet, name: str, uuid: str, hosts: List[str]) -> InstanceMoving:
     """A side of the move has a guest and no record, and what its definition has was written before the move."""
-    elsewhere = all(_is_elsewhere(fleet, uuid, host) or arrived.went_elsewhere(fleet, uuid, host) for host in hosts)
+    elsewhere = all(_is_elsewhere(fleet, uuid, host) for host in hosts)
     return InstanceMoving(
         "%s is in a move, and %s has its guest and no record of it" % (name, " and ".join(sorted(hosts))),
         hint=state_hints.undefine_copies(uuid, hosts, True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Collection, Iterable, List, Mapping, NamedTuple, Optional, Set, Tuple
 
 from ..model import fleet_hints, hints, state_hints
-from ..model.lifecycle import CLAIM, IN, OWN
+from ..model.lifecycle import CLAIM, OWN
 from ..model.messages import Side, View
 from ..model.move_errors import InstanceNotFound
 from . import notes, silence
@@ -145,10 +145,9 @@ def _check_of_one_move(
             raise MoveContradicted("%s reports a move of %s in which it has no part" % (host, name))
         if owners and not current[owners[0]].get("migration"):
             old = view["generation"] < current[owners[0]]["generation"]
-            forget = fleet_hints.forget_arriving if view["role"] == IN else fleet_hints.forget_old_owner
             raise MoveContradicted(
                 "%s says that %s is in a move, but its owner %s says that it is in none" % (host, name, owners[0]),
-                hint=(state_hints.forget_old_move if old else forget)(view["uuid"], host, owners[0]),
+                hint=state_hints.forget_old_move(view["uuid"], host, owners[0]) if old else None,
             )
 
 

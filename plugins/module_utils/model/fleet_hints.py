@@ -61,25 +61,6 @@ def find_records(host: str) -> str:
     )
 
 
-def forget_arriving(uuid: str, host: str, owner: str) -> str:
-    """The destination of a move holds what was arriving, and the owner has an older record, which knows of no move."""
-    return (
-        "What is on %(host)s was only arriving and never ran: the instance is on %(owner)s. If the state directory of %(owner)s was "
-        "restored from a backup, move record.json below instances/%(uuid)s out of that of %(host)s, keep that file, and run again"
-        % {"uuid": uuid, "host": host, "owner": owner}
-    )
-
-
-def forget_old_owner(uuid: str, host: str, owner: str) -> str:
-    """A host let go of an instance in a move, later than the record of the owner that answers says."""
-    return (
-        "%(host)s let go of it later than the record on %(owner)s says. If the state directory of %(owner)s was restored from a backup, "
-        "or %(owner)s was given up as lost and is back, move record.json below instances/%(uuid)s out of it, keep that file, "
-        "and run again. Otherwise give up nothing, and restore that record.json on %(host)s from a backup"
-        % {"uuid": uuid, "host": host, "owner": owner}
-    )
-
-
 def delete_without_record(uuid: str, name: str, host: str) -> str:
     """The host that had the instance has no record of it, no guest from which to restore one, and no note of its removal."""
     return (

@@ -265,12 +265,12 @@ def test_a_guest_without_a_record_beside_the_owner_of_the_instance_goes_as_the_h
 
 
 @pytest.mark.follows("restore_backup_of_record")
-def test_the_source_of_a_move_that_lost_its_record_gets_it_from_a_backup_and_no_copy_is_undefined(fleet):
-    """Its guest has what was written last, and may be on its way. test_arrived.py has the destination."""
+def test_the_owner_in_a_move_that_lost_its_record_gets_it_from_a_backup_and_no_copy_is_undefined(fleet):
+    """Its guest has what was written last; the other side of the move has what was there before."""
     assert fleet.run() is None
-    arriving = fleet.hosts["h1"].record().replace(role="IN", phase="incoming", op="ab" * 16, generation=[1, 0])
+    left = fleet.hosts["h1"].record().replace(role="OUT", phase="keep", op="ab" * 16, generation=[1, 0])
     record_lost(fleet, "h1")
-    fleet.hosts["h2"].store.restore(in_a_move(arriving))
+    fleet.hosts["h2"].store.restore(in_a_move(left))
     with pytest.raises(errors.InstanceMoving, match="h1 has its guest and no record") as told:
         locate.locate_to_take_back(fleet.read(), "web1", WEB)
     assert told.value.hint == state_hints.restore_backup_of_record(WEB)
