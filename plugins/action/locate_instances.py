@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Dict, NamedTuple
 
-from ..module_utils.conductor import given_away, locks, volume_quotas
+from ..module_utils.conductor import arrived, given_away, locks, volume_quotas
 from ..module_utils.conductor.errors import InstanceMoving, KvmHostNotFound
 from ..module_utils.conductor.fleet import Fleet
 from ..module_utils.conductor.keep_one import choose
@@ -20,7 +20,6 @@ from ..module_utils.conductor.locate import (
     locate_to_unlock,
 )
 from ..module_utils.conductor.locks import lock_of
-from ..module_utils.conductor.notes import latest_with_lost
 from ..module_utils.conductor.operations import NEED_ONE, OPERATIONS, TELL_DIFFERENCES
 from ..module_utils.conductor.recovery import to_recover
 from ..module_utils.conductor.telling import will_own
@@ -28,7 +27,7 @@ from ..module_utils.model import copy_hints, data_disks, hints, nics
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.guest_address import guest_address
 from ..module_utils.model.identity import uuid_of
-from ..module_utils.model.lifecycle import OWN
+from ..module_utils.model.lifecycle import OUT, OWN
 from ..module_utils.model.schema import OneOf, Text
 from ..plugin_utils import acting
 from ..plugin_utils.answers_of_hosts import read_reports
@@ -137,20 +136,22 @@ class ActionModule(ControllerAction):
         hosts, noted = FIND.get(method, locate)(fleet, name, uuid, lost_hosts(run_variables)), fleet.notes_on(uuid)
         known, answers = noted.known, fleet.answers(lost_hosts(run_variables))
         if method == "recover_record":
-            return {"hosts": hosts, "after": self._take_back(run, name, uuid, hosts, latest_with_lost(noted, answers))}
+            return {"hosts": hosts, **(self._take_back(run, name, uuid, hosts[0]) if hosts else {})}
         given_up = known is not None and not answers.counts(known)
         owner = known.host_uuid if known else None
         hosts = fleet.failed_on(uuid) + hosts
         return {"hosts": hosts, "after": list(noted.latest), "owner": owner, "given_up": given_up}
 
-    def _take_back(self, run, name, uuid, hosts, latest):
-        """The generation after which the record begins; a host that was lost and is back must not count as the owner."""
-        if hosts:
-            given_away.check(run.fleet, name, uuid, hosts[0])
-        if hosts and not self._task.check_mode:
-            told = will_own(run.fleet, uuid, hosts[0], latest[0], acting.RUN)
+    def _take_back(self, run, name, uuid, host):
+        """``after``: the generation after which the record begins; a host that was lost and is back must not count as the
+        owner. ``moved_by``: the move that brought the guest here, if its source has a record of it."""
+        latest = arrived.latest(run.fleet, uuid, host, lost_hosts(run.variables))
+        given_away.check(run.fleet, name, uuid, host)
+        if not self._task.check_mode:
+            told = will_own(run.fleet, uuid, host, latest[0], acting.RUN)
             tell_latest(self, run.task_vars, run.fleet, name, told)
-        return list(latest)
+        source = arrived.source_of(run.fleet, uuid, host)
+        return {"after": list(latest), **({"moved_by": source["moved_to"]["op"]} if source else {})}
 
     def _keep_one(self, run, name, uuid):
         fleet, stays = run.fleet, _answering(run.fleet, "berth_keep_on", run.variables.get("berth_keep_on"))
@@ -180,7 +181,12 @@ def _check_found(run, name, task):
 def _notes(run, name, values, task):
     places = run.fleet.places.get(task["uuid"], ())
     if run.method == "recover_record":
-        return copy_hints.lock_again(name) if task["hosts"] and not places else None  # an older record keeps its lock
+        if not task["hosts"]:
+            return None
+        source = arrived.source_of(run.fleet, task["uuid"], task["hosts"][0])
+        left = hints.confirm_or_revert_left(name, source["host"]) if source else None
+        # an older record keeps its lock
+        return joined(copy_hints.lock_again(name) if source or not places else None, left)
     undone = note(run.method, values.get("berth_state"), who_locked(values), places)
     if run.method not in TELL_DIFFERENCES:
         return undone
@@ -242,8 +248,10 @@ def joined(*parts):
 
 
 def _shown(fleet, uuid, stays=None):
-    """The owner of the instance, its flavor and addresses, for the closing table. Of several the one that ``stays``."""
-    places = sorted(fleet.places.get(uuid, ()), key=lambda place: (place["host"] == stays, place["role"] == OWN))
+    """The owner of the instance, its flavor and addresses, for the closing table. Of several the one that ``stays``; none
+    that has let go of it."""
+    held = [place for place in fleet.places.get(uuid, ()) if place["role"] != OUT]
+    places = sorted(held, key=lambda place: (place["host"] == stays, place["role"] == OWN))
     if not places:
         return {}
     place = places[-1]

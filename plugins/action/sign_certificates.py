@@ -12,9 +12,9 @@ from ..module_utils.conductor.errors import CertificateForeign
 from ..module_utils.model import input_hints
 from ..module_utils.model.errors import InvalidInput
 from ..plugin_utils import trust
-from ..plugin_utils.authority import KINDS, check_names, there_is_none
+from ..plugin_utils.authority import KINDS, check_names, issued_for, there_is_none
 from ..plugin_utils.controller import ControllerAction
-from ..plugin_utils.inventory_variables import raw_vars
+from ..plugin_utils.inventory_variables import kvm_hosts, raw_vars
 from ..plugin_utils.plain import plain
 from ..plugin_utils.screen import say, warn
 
@@ -30,16 +30,17 @@ class ActionModule(ControllerAction):
         "days": {"type": "int", "default": 730},
         "address": {"type": "str"},
         "restart_pending": {"type": "bool", "default": False},
+        "hosts": {"type": "list", "elements": "str"},
     }
 
     def act(self, args, task_vars):
-        check_one_name(task_vars)
         names, held, days = check_names(plain(args["names"])), plain(args["held"]), args["days"]
         if not 1 <= days <= 3650:
             raise InvalidInput("days", days, "from 1 to 3650")
         if args["address"] and args["address"] not in names:
             warn(unnamed(task_vars["inventory_hostname"], args["address"]))
         check_authority_is_here(args["directory"], held, task_vars["inventory_hostname"])
+        check_one_name(task_vars, held, kvm_hosts(task_vars, args["hosts"]))
         signed, reasons, made = {}, {}, []
         rotation = trust.load(args["directory"])
         for kind in KINDS:
@@ -62,15 +63,20 @@ class ActionModule(ControllerAction):
         return self._task.check_mode and not os.path.isdir(directory)
 
 
-def check_one_name(task_vars):
-    """Each name of a machine would get a certificate, and the machine keeps the last: with that, nobody reaches it by the others."""
-    uuids = {}
+def check_one_name(task_vars, held, hosts):
+    """Each name of a machine would get a certificate, and the machine keeps the last: with that, nobody reaches it by the others.
+
+    A name that is not in this run is known by the certificate that the machine has. ``hosts``: all KVM hosts.
+    """
+    host, uuids = task_vars["inventory_hostname"], {}
     for name in task_vars["ansible_play_hosts_all"]:
         prepared = raw_vars(task_vars, name).get(PREPARED) or {}
         if prepared.get("host_uuid"):
             uuids[name] = str(prepared["host_uuid"])
-    if task_vars["inventory_hostname"] in uuids:
-        host_identity.check_alone(task_vars["inventory_hostname"], uuids)
+    if host in uuids:
+        host_identity.check_alone(host, uuids)
+    issued = {issued_for(str((held.get(kind) or {}).get("certificate") or "")) for kind in KINDS}
+    host_identity.check_certificate(host, issued.intersection(hosts) - {host, *uuids})
 
 
 def check_authority_is_here(directory, held, host):

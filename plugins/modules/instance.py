@@ -133,6 +133,12 @@ options:
     type: list
     elements: int
     version_added: 0.2.0
+  moved_by:
+    description:
+      - Only with O(state=recorded), the id of the move that brought the guest here, whose source has let go of it. The move
+        counts as ended without the source, which only removes what it kept. Refused if the disks were not taken over yet.
+    type: str
+    version_added: 0.2.0
   changed_disks:
     description:
       - Only with O(state=absent), remove the instance even if its guest's disks are not those of its record, such as
@@ -267,6 +273,7 @@ ARGUMENTS = {
     "token": {"type": "str", "no_log": False},
     "spec": {"type": "dict"},
     "after": {"type": "list", "elements": "int"},
+    "moved_by": {"type": "str"},
     "seed": {"type": "dict", "no_log": False, "options": seed.ARGUMENTS},
     "timeout": {"type": "int", "default": 600},
     "shutdown_timeout": {"type": "int", "default": 60},
@@ -314,7 +321,7 @@ def bring(instance, params, dry):
         asked = instance, params["token"], params["disks_of"]
         return would_take_over(*asked) if dry else take_over(*asked, params["power_state"] == power.OFF)
     if params["state"] == "recorded":
-        return take_back(instance, params["after"] or [0, 0], dry)
+        return take_back(instance, params["after"] or [0, 0], dry, params["moved_by"])
     remove = instance.would_remove if dry else instance.absent
     return remove(params["changed_disks"]) if dry else remove(params["changed_disks"], params["after"])
 

@@ -21,6 +21,8 @@ description:
   - While the authorities are being changed by M(berth.kvm.rotate_authority), a host gets the certificates of both, and
     it is noted when the host has everything that it needs in that phase.
   - Certificates that another authority signed are not replaced. The task fails with C(CertificateForeign).
+  - A host that has the certificate of another name of the inventory gets none before the run has compared both machines
+    (C(HostIdentityConflict)). If they are one, each run would replace the certificate of the other name.
 options:
   held:
     description: RV(berth.kvm.host_certificates#module:held) of the host.
@@ -50,6 +52,7 @@ options:
     default: false
 extends_documentation_fragment:
   - berth.kvm.controller
+  - berth.kvm.controller.hosts
 author:
   - The berth.kvm authors (!UNKNOWN)
 """

@@ -225,6 +225,16 @@ def common_name(certificate):
     return names[0].value if names else ""
 
 
+def issued_for(text):
+    """The first name of a certificate (PEM): the inventory name of the host that it was signed for. None if there is none."""
+    known_cryptography.check()
+    try:
+        names = _names(x509.load_pem_x509_certificate(text.encode()))
+    except (ValueError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType):
+        return None
+    return str(names[0].value) if names else None
+
+
 def _is_due(certificate):
     """Whether less than a third of its lifetime is left, or it was signed when the clock was ahead and does not count yet."""
     whole = certificate.not_valid_after_utc - certificate.not_valid_before_utc

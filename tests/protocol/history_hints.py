@@ -12,9 +12,11 @@ PLAYBOOK = re.compile(r"berth\.kvm\.(\w+)((?: --limit \S+| -e \w+=\S+|(?: for) w
 LIMIT, EXTRA = re.compile(r"(?:--limit|for) (web\d+)"), re.compile(r"-e (\w+)=([\w.,]+)")
 UNDEFINE = re.compile(r"on ([\w ,]+), as root: virsh shutdown (\S+); when it is off, virsh undefine")
 ELSEWHERE = re.compile(r"move (\S+/instances/[0-9a-f-]{36}) elsewhere")
-RECORD_OUT = re.compile(
-    r"state directory of (kvm\d) was restored from a backup, move record\.json below instances/(\S+) out"
+RECORD_OUT = re.compile(r"(kvm\d) was given up as lost and is back, move record\.json below instances/(\S+) out")
+BEHIND = re.compile(
+    r"the record of \S+ on (kvm\d) is in a move.* record\.json below instances/(\S+) in .* move that file out"
 )
+SUPERSEDED = re.compile(r"nobody needs the copy on (kvm\d) with what was written there last: -e berth_lost_hosts=\1")
 LOST = re.compile(r"berth_lost_hosts=([\w,]+)")
 MOVES = ("confirm_resize", "revert_resize", "resize", "cold_migrate")
 
@@ -32,10 +34,13 @@ def follow(player, name, error, dice, more=2):
         undefine(player.world, hosts, uuid)
     for path in ELSEWHERE.findall(hint):
         os.rename(path, "%s.elsewhere.%d" % (path.replace("/instances/", "/"), dice.getrandbits(30)))
-    for host, uuid in RECORD_OUT.findall(hint):
+    for host, uuid in [*RECORD_OUT.findall(hint), *BEHIND.findall(text)]:
         record = os.path.join(player.world.machines[host].host.store.state_dir, "instances", uuid, "record.json")
         if os.path.exists(record):
             os.rename(record, "%s/../../../old-record-%d" % (os.path.dirname(record), dice.getrandbits(30)))
+    for host in SUPERSEDED.findall(hint):
+        player.world.gives_up_copy(name, host)
+        player.play_run("confirm_resize", [name], [host])
     player.named_lost.update(host for hosts in LOST.findall(text) for host in hosts.split(",") if is_dead(player, host))
     for playbook, given in PLAYBOOK.findall(hint):
         errors = run(player, playbook, name, given, hint, dice)
@@ -47,14 +52,23 @@ def is_dead(player, host):
     return host in player.world.machines and player.world.machines[host].dead
 
 
-def undefine(world, hosts, uuid):
-    for host, machine in world.machines.items():
+def undefine(world, said, uuid):
+    """``said``: on which hosts; "each of A and B but the one whose copy is right" spares the one with the newest content."""
+    hosts = [host for host in world.machines if host in said]
+    if "whose copy is right" in said:
+        hosts.remove(max(hosts, key=lambda host: newest(world, world.machines[host], uuid)))
+    for host in hosts:
+        machine = world.machines[host]
         guest = machine.host.connection.domains.get(uuid)
-        if host in hosts and guest:
+        if guest:
             if guest.isActive():
                 guest.destroy()
             if uuid in machine.host.connection.domains:
                 guest.undefineFlags(0)
+
+
+def newest(world, machine, uuid):
+    return max((counter for name, counter in machine.disks().items() if world.of_disk.get(name) == uuid), default=-1)
 
 
 def run(player, playbook, name, given, hint, dice):

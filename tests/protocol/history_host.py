@@ -17,6 +17,7 @@ from xml.etree import ElementTree
 
 import volume_fleet_case
 from fake_domain import FakeDomain
+from libvirt_names import PAUSED
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import (
     bring_back,
@@ -36,6 +37,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.record import (
     state_directory,
     whereabouts,
 )
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import is_owner
 
 MEMORY_MB = 256  # room for four of the smallest instances
 NAMED = re.compile(rb"disk ([0-9a-f]{8}) (\d{8})\n")
@@ -82,7 +84,15 @@ class Machine(volume_fleet_case.Site):
     # what it holds
 
     def guests(self):
-        return [guest for guest in self.host.connection.domains.values() if guest.isActive()]
+        """Those that execute: one that arrived by a live migration waits, paused, and writes nothing."""
+        return [guest for guest in self.host.connection.domains.values() if guest.isActive() and guest.now != PAUSED]
+
+    def owns(self, uuid):
+        return is_owner(self.host.store.read(uuid))
+
+    def remembers(self, uuid, owner):
+        noted = whereabouts.recall(self.host.store, [uuid]).get(uuid) or {}
+        return (noted.get("known") or {}).get("host_uuid") == owner.host.uuid
 
     @staticmethod
     def files_of(guest):
@@ -100,6 +110,9 @@ class Machine(volume_fleet_case.Site):
         """The lowest counter of the files of that disk here, or None."""
         found = filter(None, map(read_disk, files_below(str(self.host.pool))))
         return min((counter for name, counter in found if name == disk_name), default=None)
+
+    def records_count(self):
+        return not self.dead and not state_directory.look(self.host.store)["fault"]
 
     def used_mb(self):
         return sum(record.resources.get("memory_mb", 0) for record in self.host.store.records())
@@ -149,7 +162,7 @@ class Machine(volume_fleet_case.Site):
         changed = outcome.present(instance, wanted, False)
         return {"changed": changed, "instance": {"generation": list(self.host.store.read(spec["uuid"]).generation)}}
 
-    def instance(self, uuid, state, after=None, hard=False, changed_disks=False):
+    def instance(self, uuid, state, after=None, hard=False, changed_disks=False, op=None):
         instance = Instance(self.host, uuid, timeout=1)
         acts = {
             "started": instance.started,
@@ -157,7 +170,7 @@ class Machine(volume_fleet_case.Site):
             "rebooted": lambda: power.reboot(instance, hard, 1) or True,
             "absent": lambda: instance.absent(changed_disks, after),
             "recovered": lambda: recovery.recover(instance),
-            "recorded": lambda: record_copy.take_back(instance, after or [0, 0]),
+            "recorded": lambda: record_copy.take_back(instance, after or [0, 0], op=op),
         }
         return {"changed": acts[state]()}
 

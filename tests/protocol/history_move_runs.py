@@ -15,7 +15,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.model import migration
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceNotFound, MigrationEnded
 
-KINDS = {"resize": migration.RESIZE, "cold_migrate": migration.COLD}
+KINDS = {"resize": migration.RESIZE, "cold_migrate": migration.COLD, "live_migrate": migration.LIVE}
 
 
 class Moves(Run):
@@ -26,6 +26,9 @@ class Moves(Run):
 
     def cold_migrate(self):
         yield from self.move("cold_migrate")
+
+    def live_migrate(self):
+        yield from self.move("live_migrate")
 
     def confirm_resize(self):
         yield from self.move("confirm")
@@ -114,7 +117,8 @@ class Moves(Run):
         return move
 
     def _choose(self, seen, move, wanted):
-        ignored = moving.hosts_to_leave_out(move, seen.documents, None, False)
+        same_host = bool(self.options.get("berth_allow_resize_to_same_host"))
+        ignored = moving.hosts_to_leave_out(move, seen.documents, None, same_host)
         spec = moving.request(move["views"]["source"], wanted, move["kind"], ignored, None)
         able = sorted(set(seen.documents) - set(ignored))
         self.dice.shuffle(able)
@@ -124,7 +128,10 @@ class Moves(Run):
         instance = {**chosen[0], "alternates": chosen[1:], "name": move["name"]}
         move.update(spec=spec, candidates=moving.candidates(instance, self._new_op), destination=able[0])
         move["source_host"] = {"name": move["source"], "uuid": seen.documents[move["source"]]["uuid"]}
-        move["sequence"] = "resize"
+        begin = "live_migrate" if move["kind"] == migration.LIVE else "resize"
+        move["sequence"] = "resize_here" if move["destination"] == move["source"] else begin
+        if move["sequence"] != "resize_here":
+            move["candidates"] = [each for each in move["candidates"] if each["host"] != move["source"]]
 
     def _new_op(self):
         return "%032x" % self.world.new_number()

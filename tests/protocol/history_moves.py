@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 import types
 
+import history_live
 import volume_fleet_case
 from history_host import header_size
 
@@ -42,7 +43,7 @@ class Network:
         monkeypatch.setattr(moving_host.others_jobs, "check", lambda *_: None)
         monkeypatch.setattr(moving_host.following.Asked, "check", lambda _self: None)
         monkeypatch.setattr(moving_host.network, "check", lambda *_: None)
-        monkeypatch.setattr(moving_host.live, "abort", lambda *_: None)
+        history_live.set_up(world, monkeypatch)
         monkeypatch.setattr(moving_host.backups, "end_of", lambda *_: None)
         monkeypatch.setattr(moving_host, "increment", types.SimpleNamespace(
             tidy=lambda *_: None, is_possible=lambda *_: False, discard_scratch=lambda *_: None,

@@ -15,10 +15,10 @@ import json
 from history_host import Machine
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
+    arrived,
     build_results,
     keep_one,
     locate,
-    notes,
     recovery,
     removal,
     stale_claims,
@@ -207,12 +207,13 @@ class Run:
     def recover_record(self):
         seen = yield from self.read()
         for name, uuid, hosts in list(self.located(seen, locate.locate_to_take_back)):
-            latest = notes.latest_with_lost(seen.notes_on(uuid), seen.answers(self.lost))
             try:
                 for host in hosts[-1:]:
+                    latest, source = arrived.latest(seen, uuid, host, self.lost), arrived.source_of(seen, uuid, host)
+                    op = source["moved_to"]["op"] if source else None
                     told = telling.will_own(seen, uuid, host, latest[0], self.run_id)
                     yield from self.tell_latest(seen, name, told)
-                    reply = yield from self.ask(host, "instance", uuid, "recorded", list(latest))
+                    reply = yield from self.ask(host, "instance", uuid, "recorded", list(latest), op=op)
                     self.failed(name, reply)
             except BerthError as error:
                 self.refused(name, error)

@@ -10,6 +10,7 @@ until somebody deletes the instance or its host is gone for good. H4 no claim ta
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 
 import history_host
@@ -48,6 +49,7 @@ class World:
         self.inventory = list(self.machines)
         self.newest, self.of_disk, self.given_up = {}, {}, set()
         self.flavors, self.number = {}, 0
+        self.volume_sizes, self.volume_disks = {}, {}
 
     # what the user knows
 
@@ -64,7 +66,11 @@ class World:
 
     def gives_up(self, name):
         """Somebody deletes it: its disks may go."""
-        self.given_up.update(disk for disk, uuid in self.of_disk.items() if uuid == self.uuid(name))
+        of_it = {disk for disk, uuid in self.of_disk.items() if uuid == self.uuid(name)}
+        self.given_up.update(of_it - {disk for made in self.volume_disks.values() for disk in made})
+
+    def gives_up_volume(self, uuid):
+        self.given_up.update(self.volume_disks.get(uuid, ()))
 
     def ask_for_more(self, name):
         """The inventory asks for the larger flavor from now on."""
@@ -76,6 +82,13 @@ class World:
             if uuid == self.uuid(name):
                 found = [machine.oldest(disk_name) for machine in self.machines.values()]
                 self.newest[disk_name] = min([each for each in found if each is not None], default=0)
+
+    def gives_up_copy(self, name, host):
+        """What was written last on that host counts no more."""
+        left = [machine for machine in self.machines.values() if machine.name != host]
+        for disk_name, uuid in self.of_disk.items():
+            if uuid == self.uuid(name):
+                self.newest[disk_name] = max(machine.disks().get(disk_name, 0) for machine in left)
 
     def new_number(self):
         self.number += 1
@@ -91,9 +104,12 @@ class World:
 
     def _make_named(self, planned, path, base):
         self._make(planned, path, base)
-        if planned.name == "root":
+        if planned.name == "root" or planned.kind == disk.VOLUME:
             self.disks_made += 1
-            write_disk(path, "%08x" % self.disks_made, 0)
+            name = "%08x" % self.disks_made
+            write_disk(path, name, 0)
+            if planned.kind == disk.VOLUME:
+                self.volume_disks.setdefault(os.path.basename(os.path.dirname(path)), []).append(name)
 
     def write(self):
         """Each running guest writes."""

@@ -58,6 +58,15 @@ def test_a_host_that_was_given_up_and_is_back_starts_no_second_guest():
     assert histories.play(HOSTS, NAMES, LOST_AND_BACK) is None
 
 
+@pytest.mark.parametrize("lost", ["restore_state", "remove_record"])
+@pytest.mark.parametrize("host", range(HOSTS))
+def test_a_destination_that_lost_its_record_of_a_resize_gets_one_without_a_backup(monkeypatch, host, lost):
+    """What was written there since the move stays, though no backup has the record."""
+    monkeypatch.setattr(history_steps, "is_beyond_help", lambda *_error: False)
+    before = [run("create"), *(Step("keep_state", host=each) for each in range(HOSTS)), run("resize")]
+    assert histories.play(HOSTS, NAMES, [*before, Step(lost, host=host, name="web1")]) is None
+
+
 def test_a_broken_rule_is_found_and_its_history_is_shortened(monkeypatch):
     """Without what other hosts remember, the old record would count."""
     from ansible_collections.berth.kvm.plugins.module_utils.conductor import locate

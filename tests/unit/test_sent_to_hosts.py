@@ -25,14 +25,14 @@ MOST = {
     "host_certificates": 103,
     "host_clean": 162,
     "host_facts": 260,
-    "host_prepare": 157,
+    "host_prepare": 158,
     "host_system": 3,
-    "instance": 387,
+    "instance": 388,
     "instance_copy": 285,
     "instance_info": 162,
     "migration": 461,
     "rescan": 109,
-    "volume": 329,
+    "volume": 330,
     "volume_info": 89,
 }
 CLAIMING = {"claim", "instance", "migration", "volume"}

@@ -145,7 +145,8 @@ class SelectionNotExplicit(BerthError):
 
 
 class HostIdentityConflict(BerthError):
-    """Several hosts of the inventory answer with one host uuid. None of them counts, and none gets certificates."""
+    """Several hosts of the inventory answer with one host uuid, or a host has the certificate of another. Of those with one
+    uuid none counts; none gets certificates."""
 
 
 class CertificateForeign(BerthError):

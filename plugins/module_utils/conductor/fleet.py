@@ -37,7 +37,11 @@ PLACE = (
     "request_digests",
     "unfiltered",
     "domain_differs",
+    "moved_to",
 )
+
+
+STATE_FAULT = "StateDirectoryChanged"  # the code of the verdict on a host whose state directory is not what it was
 
 
 class Place(TypedDict):
@@ -60,6 +64,7 @@ class Place(TypedDict):
     request_digests: Optional[Dict[str, str]]  # digests of its request, see model/request_digest.py
     unfiltered: Optional[List[str]]  # the MAC addresses of its NICs without a packet filter
     domain_differs: Optional[Document]  # what somebody changed in libvirt, see compute/guest/live_differences.py
+    moved_to: Optional[Document]  # {op, host_uuid} of the move for which this host let go of it
     flavor: Optional[str]
     content: Document  # the flavor as it was when the instance got it
 
@@ -185,7 +190,7 @@ def _read_document(fleet: Fleet, name: str, report: Report, check: Callable[[Any
         fleet.strays.setdefault(uuid, []).append(stray)
     fault = (document.get("state") or {}).get("fault")
     if fault:
-        fleet.verdicts[name] = "StateDirectoryChanged: %s. %s" % (fault, state_hints.mount_state_directory("it"))
+        fleet.verdicts[name] = "%s: %s. %s" % (STATE_FAULT, fault, state_hints.mount_state_directory("it"))
         fleet.faults[document["uuid"]] = fault
         return
     if not document.get("prepared", True):

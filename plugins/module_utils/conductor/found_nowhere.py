@@ -8,15 +8,23 @@ A silent host may have it if it was the last known owner, or if a run once plann
 
 from __future__ import annotations
 
+from typing import Callable
+
 from ..model import state_hints
 from .errors import InstanceUnknown, RecordMissing
 from .notes import Answers, Notes
 
 
-def check_absent(name: str, notes: Notes, answers: Answers, run: str = "") -> None:
+def check_absent(
+    name: str,
+    notes: Notes,
+    answers: Answers,
+    run: str = "",
+    hint: Callable[[str, str], str] = state_hints.restore_record,
+) -> None:
     """Raise InstanceUnknown or RecordMissing if the instance may exist although no record of it was found.
 
-    Plans of the run itself do not count.
+    Plans of the run itself do not count. ``hint``: of the instance's name and the host that held it, if a record is missing.
     """
     known = notes.known
     if known and answers.counts(known):
@@ -24,7 +32,7 @@ def check_absent(name: str, notes: Notes, answers: Answers, run: str = "") -> No
             host = answers.names[known.host_uuid]
             raise RecordMissing(
                 "%s held %s, but has a record neither of it nor of its removal" % (host, name),
-                hint=state_hints.restore_record(name, host),
+                hint=hint(name, host),
             )
         raise InstanceUnknown(
             "%s was last seen on %s; it may still run there" % (name, answers.describe(known)),

@@ -9,7 +9,7 @@ not count while other hosts know its uuid by the name of a silent host.
 
 from __future__ import annotations
 
-from typing import Dict, Iterator, List, Mapping, Tuple
+from typing import Dict, Iterator, List, Mapping, Set, Tuple
 
 from ..model import fleet_hints
 from ..model.messages import Document, Note, hosts_named
@@ -53,6 +53,13 @@ def check_alone(host: str, uuids: Mapping[str, str]) -> None:
     names = sorted(name for name, uuid in uuids.items() if uuid == uuids[host])
     if len(names) > 1:
         raise HostIdentityConflict(_said(uuids[host], names), hint=fleet_hints.listed_twice(", ".join(names)))
+
+
+def check_certificate(host: str, others: Set[str]) -> None:
+    """Raise HostIdentityConflict if there are ``others``: hosts of the inventory, not compared yet, whose certificate it has."""
+    for other in sorted(others):
+        message = "%s has the certificate of %s, which is in the inventory, too" % (host, other)
+        raise HostIdentityConflict(message, hint=fleet_hints.compare_machines(host, other))
 
 
 def _said(uuid: str, names: List[str]) -> str:

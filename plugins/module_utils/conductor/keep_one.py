@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Collection, Dict, List, Optional
 
-from ..model import copy_hints, hints
+from ..model import copy_hints, hints, state_hints
 from ..model.counting import are_plausible, miscounted
 from ..model.errors import InvalidInput
 from ..model.lifecycle import DELETING, OWN, SETTING_ASIDE
@@ -47,7 +47,7 @@ def choose(fleet: Fleet, name: str, uuid: str, stays: str, confirmed: bool, lost
     if not others:
         _check_all_answered(fleet, name, stays, lost)
         return Choice(stays, [], [])
-    _check_still(name, stays, owners)
+    _check_still(name, uuid, stays, owners)
     running = sorted(host for host, place in owners.items() if place["power_state"] in ALIVE)
     if len(running) > 1 and not confirmed:
         raise DuplicateRuns(
@@ -103,7 +103,7 @@ def _check_all_answered(fleet: Fleet, name: str, stays: str, lost: Collection[st
         )
 
 
-def _check_still(name: str, stays: str, owners: Dict[str, Place]) -> None:
+def _check_still(name: str, uuid: str, stays: str, owners: Dict[str, Place]) -> None:
     """Only a copy at rest is set aside. One in a move stays if it is later than all others: nothing is written to it then.
     One that a killed run was putting away may have its disks in two places."""
     if owners[stays]["phase"] in (SETTING_ASIDE, DELETING):
@@ -112,9 +112,13 @@ def _check_still(name: str, stays: str, owners: Dict[str, Place]) -> None:
             hint=copy_hints.keep_the_other(name, stays, sorted(set(owners) - {stays})),
         )
     for host, place in sorted(owners.items()):
-        later = is_later(place, (other for other in owners.values() if other is not place))
+        others = [other for other in owners.values() if other is not place]
+        later = is_later(place, others)
         if is_moving(place) and not (later and host == stays):
+            last = max(others, key=lambda other: generation_of([other]))
             raise InstanceMoving(
                 "The copy of %s on %s is in %s" % (name, host, place["phase"]),
-                hint=(copy_hints.keep_what_moves if later else hints.confirm_or_revert_left)(name, host),
+                hint=copy_hints.keep_what_moves(name, host)
+                if later
+                else state_hints.forget_old_move(uuid, host, last["host"]),
             )

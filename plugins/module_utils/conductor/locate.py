@@ -6,15 +6,15 @@ because a host is silent. And which host may take back a record that was lost.""
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Collection, Iterable, List, Mapping, Tuple
 
 from ..model import copy_hints, fleet_hints, hints, state_hints
-from ..model.counting import miscounted
 from ..model.errors import BerthError
 from ..model.lifecycle import ACTIVE, CLAIM, MOVING, OWN, SETTING_ASIDE
-from . import notes, silence, unconfirmed
+from . import arrived, notes, silence, unconfirmed
 from .errors import DomainWithoutRecord, DuplicateInstance, InstanceMoving, InstanceUnknown, RecordOutdated
-from .fleet import Fleet, Place, Stray
+from .fleet import STATE_FAULT, Fleet, Place, Stray
 from .found_nowhere import check_absent
 from .locks import lock_of
 
@@ -47,13 +47,12 @@ def check_latest(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[str]
     later = notes.later_lost(here, noted, answers) if owners else None
     if not later or owners[0]["phase"] == SETTING_ASIDE:  # that one starts only by keep_one
         return
-    if notes.is_too_far(later.generation, noted.latest[0]):
-        raise miscounted(name, [answers.names[uuid] for uuid in noted.miscounted if uuid in answers.names])
+    notes.check_told(name, later, noted, answers)
     host, at_rest = owners[0]["host"], owners[0]["phase"] == ACTIVE
     hint = state_hints.make_latest if at_rest else fleet_hints.delete_older
     raise RecordOutdated(
-        "%s has a record of %s of generation %d.%d, and %s, which is given up as lost, has or may have %d.%d"
-        % (host, name, *here, later.host, *later.generation),
+        "%s has a record of %s of generation %d.%d, and %s, which is given up as lost, has or may have %d.%d%s"
+        % (host, name, *here, later.host, *later.generation, answers.by_notes(later)),
         hint=hint(name, host, sorted(lost_hosts)),
         host=host,
     )
@@ -83,7 +82,13 @@ def locate_to_take_back(fleet: Fleet, name: str, uuid: str, lost_hosts: Collecti
     places = fleet.places.get(uuid, [])
     strays = [stray["host"] for stray in fleet.strays.get(uuid, ()) if stray["managed"]]
     if any(is_moving(place) for place in places):
+        source = arrived.source_of(fleet, uuid, strays[0]) if len(strays) == 1 else None
+        if source:
+            arrived.check(fleet, name, uuid, strays[0], source, lost_hosts)
+            return strays
         raise _moving_without_record(fleet, name, uuid, strays) if strays else _moving_behind(fleet, name, uuid, places)
+    if len(strays) == 1 and _had_it_last(fleet, uuid, strays[0]):
+        return strays  # beside an older copy, of which a person decides then
     here = [place["host"] for place in places] + strays
     if len(here) > 1:
         hint = (
@@ -96,11 +101,20 @@ def locate_to_take_back(fleet: Fleet, name: str, uuid: str, lost_hosts: Collecti
     if here:
         notes_on_it = notes_on_it.apart_from(here[0], answers)
     if not places:
-        check_absent(name, notes_on_it, answers)
+        without_guest = functools.partial(fleet_hints.delete_without_record, uuid)
+        check_absent(name, notes_on_it, answers, hint=state_hints.restore_record if here else without_guest)
         return here
     notes.check_owner(name, here[0], generation_of(places), notes_on_it, answers)
     latest = notes.latest_with_lost(notes_on_it, answers)
     return here if places[0]["role"] == OWN and generation_of(places) < latest else []
+
+
+def _had_it_last(fleet: Fleet, uuid: str, host: str) -> bool:
+    """Whether hosts remember that it was the owner later than all who own the instance by their records, at rest."""
+    known, places = fleet.notes_on(uuid).known, fleet.places.get(uuid, [])
+    if known is None or not places or known.host_uuid != fleet.uuids().get(host):
+        return False
+    return known.generation > generation_of(places)
 
 
 def holders(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[str] = ()) -> Tuple[List[str], List[str]]:
@@ -162,6 +176,11 @@ def check_no_stray(fleet: Fleet, name: str, uuid: str) -> None:
 
 
 def stray_hint(fleet: Fleet, name: str, uuid: str, stray: Stray) -> str:
+    verdict = fleet.verdicts.get(stray["host"])
+    if stray["managed"] and verdict:  # its records do not count, so it may have one
+        if silence.has_code(verdict, STATE_FAULT):
+            return state_hints.mount_state_directory("the state directory of %s" % stray["host"])
+        return silence.hint([stray["host"]], fleet.verdicts)
     if stray["managed"] and not _is_elsewhere(fleet, uuid, stray["host"]):
         return state_hints.restore_record(name, stray["host"])
     return state_hints.undefine_copies(uuid, [stray["host"]], True) if fleet.places.get(uuid) else hints.another_name()

@@ -29,6 +29,7 @@ from typing import Collection, Dict, Iterable, Iterator, List, Mapping, Optional
 
 from ..model import fleet_hints, messages, state_hints
 from ..model.counting import MOST, are_plausible, miscounted
+from ..model.errors import shortened
 from . import silence
 from .errors import HostNameAmbiguous, InstanceUnknown, RecordOutdated
 
@@ -49,12 +50,14 @@ def is_too_far(generation: Generation, heard: int) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Note:
-    """A host under the name that it had then. ``generation``: of an owner, or that after which ``run`` planned."""
+    """A host under the name that it had then. ``generation``: of an owner, or that after which ``run`` planned;
+    ``told_by``: the uuids of the hosts that remember this."""
 
     host: str
     host_uuid: str
     generation: Generation = NEVER
     run: str = ""
+    told_by: Tuple[str, ...] = dataclasses.field(default=(), compare=False)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,6 +149,10 @@ class Answers:
             return "%s, which is not in this inventory" % note.host
         return silence.describe(note.host, self.silent)
 
+    def by_notes(self, note: Note) -> str:
+        """Who says so: a host may lie, and people have to know where to look."""
+        return ", by the notes of %s" % shortened(sorted(self.names.get(uuid, uuid) for uuid in note.told_by))
+
 
 def called(remembered: Iterable[Mapping[str, messages.Note]]) -> Dict[str, Set[str]]:
     """Host name -> uuids of the hosts that are remembered by it. ``remembered``: what each host remembers, by instance."""
@@ -173,6 +180,10 @@ def put_together(remembered: Mapping[str, messages.Note]) -> Notes:
     vouched = vouched_for(remembered)
     owning = [note for holder, note in owners if not _has_gone(holder, note, gone, left, vouched)]
     last = max(owning, key=lambda note: note.generation, default=None)
+    if last:
+        uuid, reached = last.host_uuid, last.generation  # under whatever name
+        told_by = [holder for holder, note in owners if note.generation == reached and note.host_uuid == uuid]
+        last = dataclasses.replace(last, told_by=tuple(told_by))
     given_up = {holder: (note.get("after", 0), 0) for holder, note in remembered.items()}
     # how often a host wrote after it let go says nothing of the owner, which counts for itself
     let_go = {holder: (moved_away[0], 0) for holder, moved_away in left.items()}
@@ -185,11 +196,13 @@ def put_together(remembered: Mapping[str, messages.Note]) -> Notes:
 
 def _plans(remembered: Mapping[str, messages.Note], latest: int) -> Tuple[Note, ...]:
     """In order. None was made after an epoch later than the ``latest`` that can be."""
-    plans: Set[Note] = set()
-    for note in remembered.values():
+    plans: Dict[Note, List[str]] = {}
+    for holder, note in sorted(remembered.items()):
         after = min(note.get("after", 0), latest), 0
-        plans.update(Note(plan["host"], plan["host_uuid"], after, plan["run"]) for plan in note.get("planned") or ())
-    return tuple(sorted(plans, key=lambda note: (note.host, note.run, note.generation)))
+        for plan in note.get("planned") or ():
+            plans.setdefault(Note(plan["host"], plan["host_uuid"], after, plan["run"]), []).append(holder)
+    told = (dataclasses.replace(plan, told_by=tuple(holders)) for plan, holders in plans.items())
+    return tuple(sorted(told, key=lambda note: (note.host, note.run, note.generation)))
 
 
 def _heard_by_a_second(generations: Iterable[Tuple[str, Generation]]) -> int:
@@ -254,6 +267,12 @@ def later_lost(generation: Generation, notes: Notes, answers: Answers) -> Option
     return last if last and last.generation > generation else None
 
 
+def check_told(name: str, note: Note, notes: Notes, answers: Answers) -> None:
+    """Raise EpochImplausible if only hosts that miscount remember what stops a run: whatever is done, it would come later."""
+    if note.told_by and set(note.told_by) <= set(notes.miscounted):
+        raise miscounted(name, [answers.names.get(uuid, uuid) for uuid in note.told_by])
+
+
 def check_owner(name: str, host: str, generation: Generation, notes: Notes, answers: Answers) -> None:
     """Raise RecordOutdated if the owner that answers is known to have had a successor or a higher generation,
     InstanceUnknown if it may have a successor on a silent host, EpochImplausible if it miscounts. No two owners have the
@@ -262,9 +281,10 @@ def check_owner(name: str, host: str, generation: Generation, notes: Notes, answ
         raise miscounted(name, [host])
     for plan in notes.planned:
         if plan.generation[0] >= generation[0] and answers.counts(plan) and not answers.has(plan):
+            check_told(name, plan, notes, answers)
             raise InstanceUnknown(
-                "%s has a record of %s, but a run that gave this record up may have made it anew on %s"
-                % (host, name, answers.describe(plan)),
+                "%s has a record of %s, but a run that gave this record up may have made it anew on %s%s"
+                % (host, name, answers.describe(plan), answers.by_notes(plan)),
                 hint=answers.hint(plan),
                 host=host,
             )
@@ -274,11 +294,10 @@ def check_owner(name: str, host: str, generation: Generation, notes: Notes, answ
     owner = answers.names.get(known.host_uuid)
     if known.generation < tuple(generation) or (known.generation == tuple(generation) and owner == host):
         return
-    if leaps(known.generation[0], notes.latest[0]):  # taking the record back would count on from the latest that can be
-        raise miscounted(name, [answers.names.get(uuid, uuid) for uuid in notes.miscounted])
+    check_told(name, known, notes, answers)
     raise RecordOutdated(
-        "%s has a record of %s of generation %d.%d, but %d.%d was seen on %s"
-        % (host, name, *generation, *known.generation, owner or answers.describe(known)),
+        "%s has a record of %s of generation %d.%d, but %d.%d was seen on %s%s"
+        % (host, name, *generation, *known.generation, owner or answers.describe(known), answers.by_notes(known)),
         hint=state_hints.restore_record(name, owner) if owner else answers.hint(known),
         host=host,
     )

@@ -61,6 +61,16 @@ def find_records(host: str) -> str:
     )
 
 
+def delete_without_record(uuid: str, name: str, host: str) -> str:
+    """The host that had the instance has no record of it, no guest from which to restore one, and no note of its removal."""
+    return (
+        "%(host)s has no guest from which to restore the record. Restore its state directory from a backup, then run again. If there "
+        "is none that has the record, or the instance was deleted: save what is needed of instances/%(uuid)s in the pools of "
+        "%(host)s, then run berth.kvm.delete --limit %(name)s. berth.kvm.create makes the instance anew then, empty"
+        % {"name": name, "uuid": uuid, "host": host}
+    )
+
+
 def take_out_host(host: str) -> str:
     """The certificates of a host were revoked."""
     return (
@@ -173,6 +183,15 @@ def listed_twice(hosts: str) -> str:
         "machines whose boards have one uuid: on the one that holds nothing, set another host_uuid (from uuidgen) in "
         "libvirtd.conf, restart libvirt, remove /etc/berth/host.json, and run berth.kvm.prepare_hosts with it in --limit. Then "
         "run the same again" % hosts
+    )
+
+
+def compare_machines(host: str, other: str) -> str:
+    """A host has the certificate of another name of the inventory, and that is not in this run to be compared with it."""
+    return (
+        "Run berth.kvm.prepare_hosts --limit %(host)s,%(other)s, which compares the machines. If %(other)s does not "
+        "answer then: if it is an earlier name of %(host)s, take it out of the inventory; otherwise bring it back first"
+        % {"host": host, "other": other}
     )
 
 

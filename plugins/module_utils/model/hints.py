@@ -190,10 +190,14 @@ def restart_hung_libvirt() -> str:
     return "Restart libvirtd (or virtqemud) on that host, its guests keep running; then run the same again"
 
 
-def no_whole_copy() -> str:
+def no_whole_copy(name: str) -> str:
     """A confirm or a delete has begun to remove the kept copy, so the other host had a complete one. That host is declared
     lost."""
-    return "Bring the other host back: its copy is complete. If that is impossible, restore a backup"
+    return (
+        "Bring the other host back: its copy is complete. If that is impossible, restore a backup. If %s was deleted since, "
+        "and this record came back with a backup of the state directory, berth.kvm.delete --limit %s removes it"
+        % (name, name)
+    )
 
 
 def resize_to_follow(name: str) -> str:

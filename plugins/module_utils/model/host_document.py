@@ -194,6 +194,7 @@ _INSTANCE = object_of(
         "unfiltered": list_of(text(17), 1000),
         "domain_differs": domain_differs,
         "access_ips": list_of(text(), 2),
+        "moved_to": object_of({"op": word(r"[A-Za-z0-9_.:-]+", 64), "host_uuid": uuid}),
     },
     optional=(
         "numa_topology",
@@ -208,6 +209,7 @@ _INSTANCE = object_of(
         "domain_differs",
         "availability_zone",
         "access_ips",
+        "moved_to",
     ),
 )
 

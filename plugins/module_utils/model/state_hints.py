@@ -156,9 +156,9 @@ def restore_backup_of_record(uuid: str) -> str:
 
 
 def forget_old_move(uuid: str, host: str, owner: str) -> str:
-    """A host has a record of a move that has ended, from a backup of its state directory; the owner has a later one."""
+    """A host has a record of a move that has ended, from a backup, or since it was given up as lost; the owner has a later one."""
     return (
-        "%(owner)s has the later record, so the instance stays there. If the state directory of %(host)s was restored from a backup, move "
-        "record.json below instances/%(uuid)s out of it, keep that file, and run again"
-        % {"uuid": uuid, "host": host, "owner": owner}
+        "%(owner)s has the later record, so the instance stays there. If the state directory of %(host)s was restored from a backup, or "
+        "%(host)s was given up as lost and is back, move record.json below instances/%(uuid)s out of it, keep that file, and run again. "
+        "What disks it has there stay in its pool" % {"uuid": uuid, "host": host, "owner": owner}
     )

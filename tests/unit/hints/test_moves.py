@@ -349,6 +349,17 @@ def test_a_kept_copy_that_was_being_removed_is_not_taken_back_and_the_lost_host_
     assert world.disks[D]["version"] == world.latest
 
 
+@pytest.mark.follows("no_whole_copy")
+def test_the_kept_record_of_an_instance_that_was_deleted_since_is_deleted_too_when_a_backup_brings_it_back():
+    world = resized()
+    old = copy.deepcopy((world.records[S], world.buried[S]))
+    done(world, Run("delete"))
+    world.records[S], world.buried[S] = old
+    refused(world, Run("revert", lost=(D,)), hints.no_whole_copy(NAME))
+    done(world, Run("delete"))
+    assert (world.records[S], world.records[D]) == (None, None)
+
+
 @pytest.mark.follows("restore_or_confirm")
 @pytest.mark.parametrize("then, owner", [("revert", S), ("confirm", D)])
 def test_before_the_guest_stops_for_disks_that_are_gone_they_can_be_restored_or_it_stays(then, owner):
@@ -381,7 +392,7 @@ def test_with_its_disks_restored_from_a_backup_the_kept_copy_is_taken_back(tmp_p
     for file in files[1:]:
         file.touch()
     with pytest.raises(MigrationConflict) as refusal:
-        disks.check_kept(str(tmp_path), record, hints.no_whole_copy())
-    assert refusal.value.hint == hints.no_whole_copy()
+        disks.check_kept(str(tmp_path), record, hints.no_whole_copy(NAME))
+    assert refusal.value.hint == hints.no_whole_copy(NAME)
     (files[0] if way == "the disk itself" else Path("%s.pre-op0" % files[0])).touch()
-    disks.check_kept(str(tmp_path), record, hints.no_whole_copy())
+    disks.check_kept(str(tmp_path), record, hints.no_whole_copy(NAME))

@@ -9,6 +9,8 @@ import time
 
 from ...model import data_disks, volumes
 from ...model.confirm_window import confirm_in
+from ...model.identity import is_uuid
+from ...model.lifecycle import OUT
 from ...model.safe_text import clean
 from ..host import boot_time
 
@@ -56,6 +58,12 @@ def zone(spec):
 def access_ips(spec):
     """Return the addresses at which the inventory says that the guest is reached, version 4 first."""
     return [spec[part] for part in ("access_ip_v4", "access_ip_v6") if spec.get(part)]
+
+
+def moved_to(record):
+    """Return {moved_to: {op, host_uuid}} if this host let go of the instance in a move that has not ended, else {}."""
+    there = ((record.migration or {}).get("destination") or {}).get("uuid")
+    return {"moved_to": {"op": record.op, "host_uuid": there}} if record.role == OUT and is_uuid(there) else {}
 
 
 def _nic(nic):

@@ -292,6 +292,7 @@ def _own(record, domain_states):
         **cells,
         **lock,
         **access,
+        **summary.moved_to(record),
         **(unfiltered if unfiltered["unfiltered"] else {}),
         "uuid": record.uuid,
         "name": record.name,

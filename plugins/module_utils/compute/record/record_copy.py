@@ -28,9 +28,9 @@ class RecordUnrecoverable(BerthError):
     """The host has no guest of this instance, or the guest's definition has no copy of its record."""
 
 
-def take_back(instance, after, dry=False):
+def take_back(instance, after, dry=False, op=None):
     """Restore the record of the guest that is here, in a later epoch than any other host knows of. Return whether that
-    was needed.
+    was needed. ``op``: the move that brought it here, whose source has let go: it has ended without that host.
 
     A record that exists but is older than others have seen counts as the newest that is left.
     """
@@ -50,7 +50,7 @@ def take_back(instance, after, dry=False):
                 phase=record.phase,
             )
         if not dry:
-            new = record or _from_copy(instance)
+            new = record or _from_copy(instance, op)
             epoch = max(after[0], new.generation[0], whereabouts.epoch(instance.store, instance.uuid)) + 1
             taken = journal.noted(new.replace(generation=[epoch, 0]), "record taken back")
             volume_claim.take_back(instance.host, taken)  # first: nothing is restored once its record exists
@@ -58,7 +58,7 @@ def take_back(instance, after, dry=False):
         return True
 
 
-def _from_copy(instance):
+def _from_copy(instance, op=None):
     """Return the record of a guest at rest, from its definition and its disks."""
     guest, inactive = domain.find(instance.host.connection, instance.uuid), require_libvirt().VIR_DOMAIN_XML_INACTIVE
     try:
@@ -72,7 +72,13 @@ def _from_copy(instance):
             hint=state_hints.restore_backup_of_record(instance.uuid),
         )
     host = instance.host
-    owner.check(host.pool_path(parts["spec"].get("pool")), instance.uuid, parts["spec"]["name"], host.identify())
+    pool_path = host.pool_path(parts["spec"].get("pool"))
+    owner.check(pool_path, instance.uuid, parts["spec"]["name"], host.identify())
+    if op and owner.read(pool_path, instance.uuid) is None:
+        raise RecordUnrecoverable(
+            "the disks of %s had not been taken over here from the source of its move" % parts["spec"]["name"],
+            hint=state_hints.restore_backup_of_record(instance.uuid),
+        )
     runs = domain.is_active(host.connection, instance.uuid)
     record = Record(
         role=OWN,
@@ -81,6 +87,7 @@ def _from_copy(instance):
         phase=ACTIVE,
         vm_state="active" if runs else "stopped",
         power_state="running" if runs else "shutdown",
+        lost_moves=[op] if op else [],
         **parts,
     )
     if record.uuid != instance.uuid:

@@ -321,6 +321,21 @@ def test_no_copy_that_was_set_aside_comes_back_while_another_has_its_address(loc
     assert locate("keep_one", run, h1=[here], h2=[])["errors"] == {}
 
 
+@pytest.mark.follows("one_keeps_the_address")
+def test_a_copy_of_which_only_files_are_left_gets_its_record_and_then_waits_for_its_address(locate, monkeypatch):
+    """Only the record says which addresses it has: keep_one writes that first, then looks again, as a claim does."""
+
+    def looked(listed, here, there):
+        monkeypatch.setattr(locate_instances, "choose", lambda *_what: keep_one.Choice("h1", [], [1, 0], True, listed))
+        return locate("keep_one", {"berth_keep_on": "h1"}, h1=here, h2=there)
+
+    other, back = [held(**OTHER, nics=[ADDRESS])], [held(phase="setting_aside", nics=[ADDRESS])]
+    assert looked(True, [], other)["listed"] == ["web1"]
+    located = looked(False, back, other)
+    assert located["found"] == [] and copy_hints.one_keeps_the_address("web1") in located["errors"]["web1"]
+    assert looked(False, back, [])["found"] == ["web1"]
+
+
 @pytest.mark.follows("lock_again")
 def test_that_a_lock_was_lost_with_the_record_is_said_with_what_locks_it_again(locate):
     found = locate("recover_record", {}, h1=[held(**WITHOUT_RECORD)])
@@ -329,6 +344,19 @@ def test_that_a_lock_was_lost_with_the_record_is_said_with_what_locks_it_again(l
     assert said.why == copy_hints.lock_again("web1")
     assert locate("lock", {}, h1=[held()])["found"] == ["web1"], "which finds it once it has its record"
     assert locate("recover_record", {}, h1=[held()])["notes"] == {"web1": None}, "nothing was lost"
+
+
+@pytest.mark.follows("confirm_or_revert_left")
+def test_the_destination_of_a_move_gets_its_record_with_the_moves_end_and_what_removes_the_sources_part(locate):
+    moved_to = {"op": "ab" * 16, "host_uuid": str(uuid.uuid5(uuid.NAMESPACE_DNS, "h2"))}
+    source = held(role="OUT", phase="keep", generation=[4, 0], moved_to=moved_to)
+    located = locate("recover_record", {}, h1=[source], h2=[held(**WITHOUT_RECORD)])
+    task = located["instances"]["web1"]
+    assert (task["hosts"], task["after"], task["moved_by"]) == (["h2"], [4, 0], "ab" * 16)
+    assert located["shown"] == {"web1": {}}, "not the host that let go of it"
+    assert located["notes"]["web1"].endswith(hints.confirm_or_revert_left("web1", "h1"))
+    elsewhere = {**source, "moved_to": {**moved_to, "host_uuid": str(uuid.uuid5(uuid.NAMESPACE_DNS, "h3"))}}
+    assert locate("recover_record", {}, h1=[elsewhere], h2=[held(**WITHOUT_RECORD)])["found"] == []
 
 
 def test_of_an_older_record_that_becomes_the_latest_no_lock_is_lost(locate, monkeypatch):

@@ -95,6 +95,40 @@ def test_two_names_of_one_machine_get_no_certificates_and_a_host_with_a_uuid_of_
         assert sorted(signed(**mended)["signed"]) == ["libvirt", "qemu"]
 
 
+@pytest.mark.follows("compare_machines")
+def test_a_machine_with_the_certificate_of_another_name_of_the_inventory_gets_none_until_both_are_in_the_run(tmp_path):
+    """With --limit to one of its names nobody else would notice that each run replaces the certificate of the other."""
+
+    def signed(hosts, groups, name="new", **uuids):
+        controller = Controller({"kvm_hosts": groups})
+        for host, uuid in uuids.items():
+            controller.register(host, __kvm_host_prepared={"host_uuid": uuid})
+        play = {"ansible_play_hosts_all": hosts, "ansible_play_hosts": hosts, "inventory_hostname": name}
+        arguments = {"held": found, "names": [name, OWN_WORD], "directory": str(tmp_path / "ca")}
+        return controller.run("sign_certificates", arguments, {**controller.task_vars(), **play})
+
+    found = held()
+    first = signed(["old"], ["old"], name="old", old="u1")["signed"]
+    found = {kind: {**parts, **first[kind]} for kind, parts in found.items()}
+    before = sorted((path.name, path.read_bytes()) for path in (tmp_path / "ca").iterdir())
+    refused = signed(["new"], ["old", "new"], new="u1")
+    assert refused["error_code"] == "HostIdentityConflict"
+    assert "new has the certificate of old, which is in the inventory, too" in refused["msg"]
+    assert refused["error"]["hint"] == fleet_hints.compare_machines("new", "old")
+    assert sorted((path.name, path.read_bytes()) for path in (tmp_path / "ca").iterdir()) == before
+    both = signed(["old", "new"], ["old", "new"], old="u1", new="u1")  # what the hint says: one machine
+    assert both["error"]["hint"] == fleet_hints.listed_twice("new, old")
+    assert (
+        signed(["old", "new"], ["old", "new"], new="u1")["error"]["hint"] == refused["error"]["hint"]
+    )  # old is silent
+    assert sorted(signed(["old"], ["old", "new"], name="old", old="u1")["signed"]) == []  # it has its own already
+    for hosts, groups, uuids in (
+        (["old", "new"], ["old", "new"], {"old": "u2", "new": "u1"}),  # two machines: one got the other's name
+        (["new"], ["new"], {"new": "u1"}),  # renamed
+    ):
+        assert sorted(signed(hosts, groups, **uuids)["signed"]) == ["libvirt", "qemu"]
+
+
 def test_on_a_controller_without_the_authority_none_is_made_for_a_host_that_trusts_one(tmp_path):
     theirs = answer(tmp_path / "theirs", ["kvm1"])["signed"]
     found = {kind: {**parts, **theirs[kind]} for kind, parts in held().items()}

@@ -13,9 +13,11 @@ import itertools
 import os
 import shutil
 
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import summary
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import state_directory, whereabouts
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import Store
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
+    arrived,
     build_results,
     locate,
     stale_claims,
@@ -25,7 +27,6 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import plan as rounds
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.commit import commit
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.notes import latest_with_lost
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.telling import Telling, lacking
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
@@ -56,7 +57,7 @@ class Host:
             instances = [
                 {"foreign": False, "flavor": {}, "group": None, "uuid": WEB, "name": "web1", "project_id": "default"}
                 | {key: getattr(record, key) for key in ("role", "phase", "vm_state", "task_state", "power_state")}
-                | {"generation": list(record.generation)}
+                | {"generation": list(record.generation), **summary.moved_to(record)}
             ]
         elif self.domain:
             instances = [{"foreign": True, "uuid": WEB, "name": WEB, "managed": True, "power_state": "running"}]
@@ -235,7 +236,7 @@ class Fleet:
         seen = self.read()
         hosts = locate.locate_to_take_back(seen, "web1", WEB, lost)
         for name in hosts:
-            latest = latest_with_lost(seen.notes_on(WEB), seen.answers(lost))
+            latest = arrived.latest(seen, WEB, name, lost)
             told = telling.will_own(seen, WEB, name, latest[0], "r%d" % next(self.runs))
             for other in seen.documents:
                 self.inventory[other].rescan((), told)

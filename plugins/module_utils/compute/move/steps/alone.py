@@ -23,7 +23,7 @@ def reclaim(host, uuid, token, peer=None, lost=False, **_ignored):
     if not lost:
         raise MigrationNotReady("the destination of %s is not given up as lost" % uuid)
     host.effects.check_side(record)
-    host.effects.check_kept(record, hints.no_whole_copy())
+    host.effects.check_kept(record, hints.no_whole_copy(record.name))
     host.effects.check_disks(record)
     old = without_the_other(moved(record, attempt=attempt_of(record) + 1, frozen=None))
     host.effects.take_back(record)

@@ -125,6 +125,18 @@ def test_disks_of_another_host_are_not_taken_back(web):
     assert web.record is None
 
 
+def test_a_guest_that_a_move_brought_here_is_taken_back_with_its_move_ended_only_if_its_disks_were_taken_over(web):
+    """Until then the source has all that is to be had of them."""
+    lose_record(web)
+    os.remove(os.path.join(str(web.host.pool), "instances", web.uuid, owner.FILE))
+    with pytest.raises(RecordUnrecoverable, match="had not been taken over here") as refused:
+        take_back(web.instance(), [2, 0], op="ab" * 16)
+    assert refused.value.hint == state_hints.restore_backup_of_record(web.uuid) and web.record is None
+    owner.write(str(web.host.pool), web.uuid, web.host.identify())
+    assert take_back(web.instance(), [2, 0], op="ab" * 16)
+    assert (web.record.generation, web.record.lost_moves, web.record.op) == ([3, 0], ["ab" * 16], None)
+
+
 def test_a_guest_without_a_record_can_be_deleted_and_the_host_says_that_it_is_gone(web):
     lose_record(web)
     assert web.instance().absent(after=[3, 4]) is True

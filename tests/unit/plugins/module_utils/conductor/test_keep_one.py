@@ -17,7 +17,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import 
 )
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import Fleet
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.notes import check_owner
-from ansible_collections.berth.kvm.plugins.module_utils.model import copy_hints, hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import copy_hints, state_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
 
 WEB = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
@@ -104,12 +104,16 @@ def test_the_later_copy_stays_though_it_is_in_a_move_and_is_set_aside_by_nobody(
     assert choose(copies, "h2") == keep_one.Choice("h2", ["h1"], [1, 5])
 
 
-def test_a_copy_in_a_move_that_is_not_the_later_one_is_not_kept():
+@pytest.mark.follows("forget_old_move")
+def test_a_copy_in_a_move_that_is_not_the_later_one_is_not_kept_and_goes_as_the_hint_says():
+    """Its host was given up as lost, and is back. Neither a confirm nor a revert takes a move of which another owns the instance."""
     copies = {"h1": {"generation": [3, 1]}, "h2": {"generation": [2, 2], "phase": "resized"}}
     for stays in copies:
         with pytest.raises(InstanceMoving) as refused:
             choose(copies, stays)
-        assert refused.value.hint == hints.confirm_or_revert_left("web1", "h2")
+        assert refused.value.hint == state_hints.forget_old_move(WEB, "h2", "h1")
+    del copies["h2"]
+    assert choose(copies).others == []
 
 
 # ---- the host of the copy that had stayed is lost --------------------------------------------------------------------

@@ -151,6 +151,21 @@ def test_a_plan_after_far_more_owners_than_can_be_is_counted_like_the_others(fle
     assert notes.latest_with_lost(seen.notes_on(WEB), seen.answers(["h9"])) == (1, 0)
 
 
+@pytest.mark.follows("take_out_miscounting")
+@pytest.mark.parametrize("lost", [(), ("h9",)], ids=["", "lost"])
+def test_a_plan_that_only_a_host_remembers_that_miscounts_leads_to_that_host(fleet, lost):
+    """recover_record would be of no use: however far it counts, that plan would come after it."""
+    assert fleet.run(prefer=("h2",)) is None
+    plan = {"host": "h9", "host_uuid": "id-h9", "run": "r0"}
+    lie = {"known": None, "planned": [plan], "after": LAST, "gone": None, "left": None}
+    fleet.hosts["h1"].facts = lambda *_about, facts=fleet.hosts["h1"].facts: {**facts(), "notes": {WEB: lie}}
+    with pytest.raises(counting.EpochImplausible) as caught:
+        locate.locate_to_run(fleet.read(), "web1", WEB, lost)
+    assert caught.value.hint == counting_hints.take_out_miscounting("h1")
+    del fleet.inventory["h1"]
+    assert locate.locate_to_run(fleet.read(), "web1", WEB) == ["h2"]
+
+
 @pytest.mark.parametrize("epoch", [counting.MOST >> 1, LAST])
 def test_an_owner_far_beyond_what_all_others_have_heard_of_is_not_told_to_them(fleet, epoch):
     """They would all say it, and whoever gets the instance after that host is lost would count on from there."""

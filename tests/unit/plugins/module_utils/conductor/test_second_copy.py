@@ -16,11 +16,13 @@ from records import in_a_move, plant
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import state_directory, whereabouts
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
     errors,
+    keep_one,
     locate,
     sides,
     telling,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.model import (
+    copy_hints,
     fleet_hints,
     hints,
     state_hints,
@@ -54,6 +56,35 @@ def test_that_an_instance_is_gone_is_believed_of_no_host_that_nobody_knows_to_ha
     assert fleet.run(prefer=("h3", "h1")) == "InstanceUnknown"
     assert fleet.owners() == ["h2"]
     assert telling.whereabouts(fleet.read())["gone"] == {}, "nor is it spread"
+
+
+def remembers(fleet, liars, **said):
+    for liar in liars:
+        host = fleet.hosts[liar]
+        facts, told = host.facts, {"known": None, "planned": [], "after": 0, "gone": None, **said}
+
+        def lying(about=(WEB,), facts=facts, told=told):
+            return {**facts(about), "notes": {WEB: told}}
+
+        host.facts = lying
+
+
+@pytest.mark.parametrize("liars, named", [(["h3"], "h3"), (["h2", "h3"], "h2, h3")])
+@pytest.mark.parametrize("lost", [(), ("h9",)], ids=["", "lost"])
+def test_who_remembers_a_later_owner_is_named(fleet, liars, named, lost):
+    """So that it is known where to look if that is a lie."""
+    assert fleet.run() is None
+    host = {"host": "h9", "host_uuid": "id-h9"} if lost else {"host": "h2", "host_uuid": "id-h2"}
+    remembers(fleet, liars, known={**host, "generation": [7, 2]})
+    with pytest.raises(errors.RecordOutdated, match="7.2.*, by the notes of %s" % named):
+        locate.locate_to_run(fleet.read(), "web1", WEB, lost)
+
+
+def test_who_remembers_that_a_run_may_have_made_it_anew_is_named(fleet):
+    assert fleet.run() is None
+    remembers(fleet, ["h3"], planned=[{"host": "h9", "host_uuid": "id-h9", "run": "r9"}], after=1)
+    with pytest.raises(errors.InstanceUnknown, match="made it anew on h9.*, by the notes of h3"):
+        locate.locate(fleet.read(), "web1", WEB)
 
 
 def test_that_it_is_gone_is_believed_of_the_host_that_it_was_moved_to(fleet):
@@ -154,7 +185,7 @@ def test_of_a_host_whose_records_do_not_count_it_is_told_why_and_what_to_run(fle
     assert "kvm_host_accept_state_directory" in told.value.hint and "lost_hosts" not in told.value.hint
 
 
-@pytest.mark.follows("restore_record")
+@pytest.mark.follows("restore_record", "delete_without_record")
 @pytest.mark.parametrize("happens", [record_lost, record_and_domain_lost], ids=lambda claim: claim.__name__)
 def test_a_lost_record_is_restored_from_a_backup_or_taken_back_or_the_instance_deleted(fleet, tmp_path, happens):
     assert fleet.run() is None
@@ -166,8 +197,9 @@ def test_a_lost_record_is_restored_from_a_backup_or_taken_back_or_the_instance_d
         assert fleet.recover_record() == ["h1"]
         assert (fleet.run(), fleet.owners(), fleet.recover_record()) == (None, ["h1"], [])
     else:
-        with pytest.raises(errors.RecordMissing, match="recover_record --limit web1"):
+        with pytest.raises(errors.RecordMissing) as told:
             fleet.recover_record()
+        assert told.value.hint == fleet_hints.delete_without_record(WEB, "web1", "h1")
         shutil.rmtree(home.store.state_dir)
         shutil.copytree(backup, home.store.state_dir)
         assert (fleet.run(), fleet.owners()) == (None, ["h1"])
@@ -242,6 +274,43 @@ def test_the_owner_in_a_move_that_lost_its_record_gets_it_from_a_backup_and_no_c
     with pytest.raises(errors.InstanceMoving, match="h1 has its guest and no record") as told:
         locate.locate_to_take_back(fleet.read(), "web1", WEB)
     assert told.value.hint == state_hints.restore_backup_of_record(WEB)
+
+
+@pytest.mark.follows("mount_state_directory")
+def test_no_guest_is_undefined_of_which_a_directory_that_does_not_count_may_have_the_record(fleet):
+    """As if the host had no record of it, while an older copy answers."""
+    assert fleet.run(prefer=("h2",)) is None
+    plant(fleet.hosts["h1"].store, fleet.hosts["h2"].record().replace(generation=[1, 0]))
+    unmounted(fleet, "h2")
+    fleet.hosts["h2"].record = lambda: None
+    with pytest.raises(errors.DomainWithoutRecord) as told:
+        locate.locate(fleet.read(), "web1", WEB)
+    assert told.value.hint == state_hints.mount_state_directory("the state directory of h2")
+    del fleet.hosts["h2"].record
+    state = fleet.hosts["h2"].store.state_dir
+    os.rmdir(state)
+    os.rename(state + ".away", state)
+    with pytest.raises(errors.DuplicateInstance):
+        locate.locate(fleet.read(), "web1", WEB)
+
+
+@pytest.mark.follows("restore_record", "find_the_right_copy")
+def test_the_last_owner_that_lost_its_record_gets_it_beside_an_older_copy_and_a_person_chooses(fleet):
+    """To undefine its guest instead, the newest, would leave nothing that runs and nothing that may."""
+    assert fleet.run() is None
+    fleet.hosts["h1"].runs = False
+    fleet.silence("h1")
+    assert fleet.run(prefer=("h2",), lost=["h1"]) is None
+    fleet.silence()
+    record_lost(fleet, "h2")
+    with pytest.raises(errors.DomainWithoutRecord) as told:
+        locate.locate(fleet.read(), "web1", WEB)
+    assert told.value.hint == state_hints.restore_record("web1", "h2")
+    assert fleet.recover_record() == ["h2"]
+    with pytest.raises(errors.DuplicateInstance) as told:
+        locate.locate(fleet.read(), "web1", WEB)
+    assert told.value.hint == copy_hints.find_the_right_copy("web1", ["h1", "h2"])
+    assert keep_one.choose(fleet.read(), "web1", WEB, "h2", True, ()).others == ["h1"]
 
 
 @pytest.mark.follows("restore_damaged_record")

@@ -1,0 +1,48 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The destination of a move has the instance's guest and lost its record, and the source has let go of the instance.
+
+The guest has what was written last, so the destination gets a record again. For it the move has ended without the source,
+which then only removes what it kept, as after a host that was lost and is back.
+"""
+
+from __future__ import annotations
+
+from typing import Collection, Optional
+
+from ..model.counting import miscounted
+from ..model.lifecycle import OUT
+from . import notes
+from .fleet import Fleet, Place
+
+
+def source_of(fleet: Fleet, uuid: str, host: str) -> Optional[Place]:
+    """What the source has, if it let go of the instance for ``host`` and no host has a record of it besides; or None."""
+    places, document = fleet.places.get(uuid, []), fleet.documents.get(host)
+    if len(places) != 1 or document is None or places[0]["role"] != OUT:
+        return None
+    moved_to = places[0]["moved_to"]
+    return places[0] if moved_to and moved_to["host_uuid"] == document["uuid"] else None
+
+
+def check(fleet: Fleet, name: str, uuid: str, host: str, source: Place, lost_hosts: Collection[str]) -> None:
+    """Raise what notes.check_owner raises if another host may have had the instance later; EpochImplausible if the source
+    miscounts: the record would count on from there."""
+    generation, noted, answers = _reached(source), fleet.notes_on(uuid), fleet.answers(lost_hosts)
+    if notes.is_too_far(generation, noted.latest[0]):
+        raise miscounted(name, [source["host"]])
+    notes.check_owner(name, source["host"], generation, noted.apart_from(host, answers), answers)
+
+
+def latest(fleet: Fleet, uuid: str, host: str, lost_hosts: Collection[str]) -> notes.Generation:
+    """The generation after which a record that is taken back on ``host`` begins."""
+    source, known = (
+        source_of(fleet, uuid, host),
+        notes.latest_with_lost(fleet.notes_on(uuid), fleet.answers(lost_hosts)),
+    )
+    return max(known, _reached(source)) if source else known
+
+
+def _reached(source: Place) -> notes.Generation:
+    return notes.generation(source["generation"] or notes.NEVER)

@@ -1,0 +1,83 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The playbooks for volumes in a history: update_disks attaches, detaches, creates and grows, delete_volume deletes."""
+
+from __future__ import annotations
+
+from history_move_runs import Moves
+from volume_fleet_case import Fleet, said
+
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import new_volumes, volumes
+from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
+from ansible_collections.berth.kvm.plugins.module_utils.model.volumes import volume_uuid
+
+NAMES = ("db", "logs")
+MOST_GB = 3
+
+
+class Runs(Moves):
+    """``berth_volumes``: the names of the volumes that the instances should have; ``host`` is a number for which to grow or
+    delete; ``entries`` is what the inventory says of them."""
+
+    def entries(self, names):
+        sizes = self.world.volume_sizes
+        return [{"name": name, "size_gb": sizes.get(name, 1), "delete_on_termination": False} for name in names]
+
+    def update_disks(self):
+        for volume in self.options.get("grown") or ():
+            self.world.volume_sizes[volume] = min(MOST_GB, self.world.volume_sizes.get(volume, 1) + 1)
+        for name in self.names:
+            seen = yield from self.read()
+            try:
+                uuid = self.world.uuid(name)
+                task = Fleet._to_update(self, seen, name, uuid, self.options.get("berth_volumes") or ())
+            except BerthError as error:
+                self.refused(name, error)
+                continue
+            error = yield from self._make_volumes(name, task)
+            if error:
+                self.errors[name] = {"code": error.partition(":")[0], "message": error, "hint": None}
+                continue
+            reply = yield from self.ask(task["hosts"][-1], "update", uuid, task["volumes"])
+            self.failed(name, reply)
+
+    def _make_volumes(self, name, task):
+        """What action make_volumes does; its own tests hold it to the same order."""
+        makings = new_volumes.to_make({name: task}, self.token)
+        for making in makings:
+            yield from self._ask_for(making, "claimed")
+            making.is_claimed = not making.error
+        claimed = [making for making in makings if making.is_claimed]
+        scans = {}
+        for host in self.inventory if claimed else ():
+            if host not in self.lost:
+                scans[host] = yield from self.ask(host, "rescan")
+        silent = {host: scan["reason"] for host, scan in scans.items() if "host_uuid" not in scan}
+        if claimed:
+            new_volumes.decide(claimed, scans, silent, self.lost)
+        refused = new_volumes.failures(makings)
+        for making in claimed:
+            making.error = making.error or refused.get(making.name)
+            yield from self._ask_for(making, "absent" if making.error else "present")
+        return new_volumes.failures(makings).get(name)
+
+    def _ask_for(self, making, state):
+        params = making.arguments(state)
+        if "volume" in params:
+            params["volume"] = {"pool": None, "image": None, **params["volume"]}
+        reply = yield from self.ask(making.host, "volume_task", **params)
+        if "changed" not in reply and not making.error:
+            making.error = said(reply)
+
+    def delete_volume(self):
+        for volume in self.options.get("berth_volumes") or ():
+            seen = yield from self.read()
+            uuid = volume_uuid("default", volume)
+            try:
+                host = volumes.to_delete(seen, volume, uuid, NAMES, self.lost)
+            except BerthError:
+                continue
+            if host:
+                self.world.gives_up_volume(uuid)
+                yield from self.ask(host, "volume_task", uuid=uuid)

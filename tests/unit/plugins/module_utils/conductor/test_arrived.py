@@ -1,0 +1,70 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The destination of a move that lost its record gets one, if the source has let go for it and nobody had it later."""
+
+from __future__ import annotations
+
+import pytest
+from fleet_case import WEB, record_lost
+from records import OP
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import whereabouts
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import errors, locate
+from ansible_collections.berth.kvm.plugins.module_utils.model import state_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model.counting import EpochImplausible
+from ansible_collections.berth.kvm.plugins.module_utils.model.migration import RESIZE, new_migration
+
+UUID = "%s2222222-3c6e-5d59-9d0b-3a1c9d7f1e2a"
+
+
+@pytest.fixture
+def moved(fleet):
+    """h1 let go of the instance for h2, which runs it and has lost its record."""
+
+    def move(destination="h2", generation=(2, 0)):
+        for number, name in enumerate(("h1", "h2", "h3"), 1):
+            fleet.hosts[name].uuid = UUID % number
+        assert fleet.run(prefer=("h2", "h1", "h3")) is None
+        record = fleet.hosts["h2"].record()
+        record_lost(fleet, "h2")
+        there = {"uuid": fleet.hosts[destination].uuid, "name": destination}
+        migration = new_migration(OP, RESIZE, {"uuid": UUID % 1, "name": "h1"}, there, record, record.spec, 0)
+        left = record.replace(role="OUT", phase="keep", op=OP, generation=list(generation), migration=migration)
+        fleet.hosts["h1"].store.restore(left)
+        return fleet
+
+    return move
+
+
+def test_the_record_comes_back_on_the_destination_above_what_the_source_has_reached(moved):
+    fleet = moved()
+    assert fleet.recover_record() == ["h2"]
+    assert fleet.owners() == ["h2"] and fleet.hosts["h2"].record().generation == [3, 0]
+
+
+@pytest.mark.follows("restore_backup_of_record")
+def test_a_guest_where_the_source_did_not_send_it_gets_none(moved):
+    with pytest.raises(errors.InstanceMoving) as told:
+        moved(destination="h3").recover_record()
+    assert told.value.hint == state_hints.restore_backup_of_record(WEB)
+
+
+def test_nobody_may_have_had_it_later(moved):
+    fleet = moved()
+    later = {"hosts": {UUID % 3: "h3"}, "known": {UUID % 3: {WEB: [3, 0]}}}
+    whereabouts.remember(fleet.hosts["h3"].store, later)
+    with pytest.raises(errors.RecordOutdated, match="3.0 was seen on h3"):
+        fleet.recover_record()
+
+
+def test_all_hosts_have_to_answer(moved):
+    fleet = moved()
+    fleet.silence("h3")
+    with pytest.raises(errors.InstanceUnknown):
+        fleet.recover_record()
+
+
+def test_a_source_that_miscounts_is_named(moved):
+    with pytest.raises(EpochImplausible, match="h1"):
+        locate.locate_to_take_back(moved(generation=(1 << 40, 0)).read(), "web1", WEB)
