@@ -5,6 +5,7 @@
 #
 # The unit tests of the edge to Ansible on each ansible-core that the collection knows, and those of the hosts' code on the
 # oldest Python of hosts:   tests/matrix.sh [2.19 ... hosts]
+# Those of the hosts' code have the last ansible-core for that Python, for what modules import of it.
 # Each has a virtual environment of its own, .cache/matrix/VERSION, made where it is missing; its log lies beside it.
 # Pythons come from pyenv, or are python3.9 to python3.13 of the PATH. None has libvirt's binding, as on most controllers.
 # --sample: the tests of what is private to Ansible alone, and a version that cannot be had here (no Python, no network) is
@@ -19,7 +20,7 @@ edge="tests/unit/test_architecture.py tests/unit/test_reply_architecture.py test
 private="tests/unit/plugins/plugin_utils/test_delegates.py tests/unit/plugins/plugin_utils/test_known_ansible.py
     tests/unit/plugins/plugin_utils/test_host_reply.py tests/unit/plugins/action/test_ask_hosts.py
     tests/unit/plugins/plugin_utils/test_sent_code.py tests/unit/plugins/plugin_utils/test_code_digest.py"
-hosts="tests/unit/plugins/module_utils/compute tests/unit/plugins/module_utils/model"
+hosts="tests/unit/plugins/module_utils/compute tests/unit/plugins/module_utils/model tests/unit/plugins/modules"
 work=.cache/matrix
 mkdir -p "$work"
 export PYTHONDONTWRITEBYTECODE=1 ANSIBLE_COLLECTIONS_PATH=$PWD/.cache/collections PIP_DISABLE_PIP_VERSION_CHECK=1
@@ -33,9 +34,9 @@ python_of() { # python_of 3.12: pyenv's newest, else the system's
     if [ -n "$found" ]; then echo "$found/bin/python"; else command -v "python$1"; fi
 }
 
-ansible_of() { # ansible_of 2.20: its newest release, or pre-release where there is none; no Ansible for the hosts' code
-    [ "$1" != hosts ] || return 0
-    "$work/$1/bin/pip" install -q "ansible-core~=$1.0" || "$work/$1/bin/pip" install -q --pre "ansible-core~=$1.0b0"
+ansible_of() { # ansible_of 2.20: its newest release, or pre-release where there is none
+    local version=${1/hosts/2.15}
+    "$work/$1/bin/pip" install -q "ansible-core~=$version.0" || "$work/$1/bin/pip" install -q --pre "ansible-core~=$version.0b0"
 }
 
 make_venv() { # make_venv 2.20 /usr/bin/python3.12

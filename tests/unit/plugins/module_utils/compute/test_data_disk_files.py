@@ -206,6 +206,7 @@ def guest(files, monkeypatch):
 
 @needs_qemu_img
 def test_a_snapshot_of_a_data_disk_alone_is_seen_before_a_move_a_start_and_a_delete(files, guest):
+    pytest.importorskip("libvirt")
     at_rest = record(moved=False)
     assert disk_chain.differences(None, at_rest, pool(files)) == []
     layer, below = files / "data-logs.snap1", files / "data-logs.qcow2"
@@ -221,6 +222,7 @@ def test_a_snapshot_of_a_data_disk_alone_is_seen_before_a_move_a_start_and_a_del
 @needs_qemu_img
 @pytest.mark.parametrize("defined", [True, False])
 def test_a_data_disk_whose_file_is_gone_stops_a_move_and_a_start_and_no_delete(files, guest, monkeypatch, defined):
+    pytest.importorskip("libvirt")
     (files / "data-logs.qcow2").unlink()
     if not defined:
         monkeypatch.setattr(domain, "find", lambda connection, uuid: None)

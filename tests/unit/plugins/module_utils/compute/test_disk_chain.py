@@ -259,6 +259,7 @@ def test_the_error_names_instance_host_and_file_and_what_to_run(guest):
 
 def test_what_a_delete_would_remove_of_others_is_told_before(guest, tmp_path):
     """I9: what lies beside the disks goes with them, what lies elsewhere stays."""
+    pytest.importorskip("libvirt")
     beside, elsewhere = guest.file("root.s1"), str(tmp_path / "s2")
     guest.snapshot("vda", beside)
     guest.snapshot("vda", elsewhere)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+from pathlib import Path
 
 import fake_libvirt
 import pytest
@@ -255,15 +256,12 @@ def test_a_guest_that_could_not_be_started_again_is_not_ended_for_a_reboot(web, 
     def changed(*_args):
         raise DiskChainChanged("a snapshot's layer")
 
-    monkeypatch.setattr(power.startable, "check", changed)
-    for dry in (False, True):
-        with pytest.raises(DiskChainChanged):
-            act(web, "rebooted", dry)
-    monkeypatch.undo()
-    (web.host.pool / "gone").touch()
-    import os
-
-    os.unlink(web.host.hook)
+    with monkeypatch.context() as patched:
+        patched.setattr(power.startable, "check", changed)
+        for dry in (False, True):
+            with pytest.raises(DiskChainChanged):
+                act(web, "rebooted", dry)
+    Path(web.host.hook).unlink()
     with pytest.raises(BootGateMissing):
         act(web, "rebooted")
     assert web.state() == ON and web.domain.starts == 1

@@ -82,6 +82,7 @@ def test_a_qemu_that_knows_no_way_to_cut_them_is_left_as_it_is(cut_after, monkey
 
 
 def test_a_block_job_that_does_not_come_on_is_not_waited_for_for_ever(monkeypatch):
+    pytest.importorskip("libvirt")
     monkeypatch.setattr(jobs, "STALLED_SECONDS", 0.3)
     monkeypatch.setattr(jobs, "target_of", lambda _domain, _path: "vda")
     guest = SimpleNamespace(blockJobInfo=lambda _target, _flags: {"cur": 7}, blockRebase=lambda *_all: None)
