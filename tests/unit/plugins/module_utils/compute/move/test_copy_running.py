@@ -21,7 +21,7 @@ NAMES = {"root": "qcow2", "ephemeral0": "raw", "data-db": "qcow2", "seed": "raw"
 
 class Guest:
     """A running guest of libvirt: ``begun`` has each backup with its checkpoint, ``ended`` says how many were ended, ``changes``
-    the files from which further copies were made."""
+    the files from which further copies were made, and when libvirt had written them."""
 
     def __init__(self, top):
         self.top, self.begun, self.ended, self.changes = top, [], 0, []
@@ -46,8 +46,10 @@ def guest(tmp_path, monkeypatch):
     monkeypatch.setattr(backups, "socket_of", lambda _domain: str(tmp_path / "socket"))
     monkeypatch.setattr(backups, "end", lambda _domain: setattr(made, "ended", made.ended + 1))
     monkeypatch.setattr(backups, "forget_checkpoints", lambda _domain: None)
-    monkeypatch.setattr(increment.jobs, "finish_backup", lambda _domain: None)
-    monkeypatch.setattr(increment.monitor, "copy", lambda _uuid, _disk, path, *_more: made.changes.append(path))
+    monkeypatch.setattr(increment.jobs, "finish_backup", lambda _domain: made.changes.append("written"))
+    monkeypatch.setattr(
+        increment.monitor, "copy", lambda _uuid, disk, path, *_more: made.changes.append((disk["name"], path))
+    )
     return made
 
 
@@ -130,7 +132,16 @@ def test_a_further_copy_has_what_was_written_since_the_one_before_it_began(guest
     since = [backup.findtext("incremental") for backup, _checkpoint in guest.begun]
     began = [checkpoint.findtext("name") for _backup, checkpoint in guest.begun]
     assert since == [None, *began[:2]] and began == [increment.bitmap_name(RECORD, number) for number in range(3)]
-    assert guest.changes == [move_files.scratch(str(guest.top / name)) for name in ("root", "data-db")] * 2
+    changes = [(name, move_files.scratch(str(guest.top / name))) for name in ("root", "data-db")]
+    assert guest.changes == ["written", *changes] * 2
+
+
+def test_the_room_for_further_copies_is_that_of_the_storage_with_the_least(guest, monkeypatch):
+    """libvirt writes what changed beside each disk: a pool that is full pauses its guests."""
+    free = [5, 3]
+    monkeypatch.setattr(increment.os, "statvfs", lambda _path: SimpleNamespace(f_bavail=free.pop(), f_frsize=4096))
+    chosen_disks = [disk for disk in manifest(guest.top) if disk["format"] == "qcow2"]
+    assert increment.Copies(guest, RECORD, chosen_disks, None, None).room() == 3 * 4096
 
 
 def test_a_backup_is_a_moves_if_it_writes_beside_any_disk_of_the_guest(guest):
