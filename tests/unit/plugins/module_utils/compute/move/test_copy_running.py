@@ -149,3 +149,16 @@ def test_a_backup_is_a_moves_if_it_writes_beside_any_disk_of_the_guest(guest):
     text = "<domainbackup><disks><disk><target file='%s'/></disk></disks></domainbackup>"
     assert backups.is_of_a_move(guest, text % move_files.scratch(str(guest.top / "root")))
     assert not backups.is_of_a_move(guest, text % "/backups/root")
+
+
+def test_libvirt_shows_each_disk_on_the_socket_and_writes_beside_it_alone(guest, monkeypatch):
+    copy(guest, monkeypatch, again=1)
+    (first, _), (further, _) = guest.begun
+    beside = {
+        target: move_files.scratch(str(guest.top / name)) for target, name in (("vda", "root"), ("vdc", "data-db"))
+    }
+    assert (first.get("mode"), first.find("server").get("socket")) == ("pull", str(guest.top / "socket"))
+    shown = {disk.get("exportname"): disk.find("scratch").get("file") for disk in first.iterfind("disks/disk[scratch]")}
+    assert shown == beside
+    written = {disk.get("name"): disk.find("target").get("file") for disk in further.iterfind("disks/disk[target]")}
+    assert (further.get("mode"), written) == ("push", beside)
