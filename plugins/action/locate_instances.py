@@ -232,8 +232,6 @@ def _as_left(fleet, task):
     """The places of an instance as the playbook leaves them: the copy that stays, with the data disks that it gets."""
     places = fleet.places.get(task["uuid"], ())
     places = [place for place in places if task.get("stays") in (None, place["host"])]
-    if "disks" not in task:
-        return places
     wanted = data_disks.shown(task)
     return [{**place, "disks": None if place["disks"] is None else _larger(place["disks"], wanted)} for place in places]
 

@@ -187,6 +187,13 @@ def test_of_two_copies_a_lock_is_taken_off_wherever_it_is(locate):
     assert "InstanceIsLocked" in locate("keep_one", {"berth_keep_on": "h2"}, **copies)["errors"]["web1"]
 
 
+@pytest.mark.parametrize("method", ["delete", "stop"])
+def test_the_move_of_an_instance_is_ended_first_where_it_is_deleted_and_nothing_else_is_done_in_a_move(locate, method):
+    located = locate(method, {}, h1=[held(phase="resizing", task_state="resize_prep")])
+    ends = method == "delete"
+    assert (located["found"], located["moving"], "web1" in located["errors"]) == ([], ["web1"] * ends, not ends)
+
+
 @pytest.mark.parametrize("method", ["lock", "unlock", "reboot"])
 def test_what_may_be_on_a_silent_host_or_is_nowhere_is_not_locked_nor_rebooted(locate, method):
     known = {"h2": None, "h1": []}

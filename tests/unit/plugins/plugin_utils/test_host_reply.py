@@ -55,6 +55,14 @@ def test_no_module_that_gets_secrets_has_ansible_write_its_arguments_into_the_ho
     assert is_off is not is_logged and given["task_vars"]["x"] == 1
 
 
+def test_a_module_gets_the_arguments_that_the_action_decided_and_not_those_of_its_task():
+    given = {}
+    action = action_on_host(None, dict)
+    action._execute_module = lambda **how: given.update(how) or {}
+    host_reply.run_module(action, "host_system", {"decided": 1}, {})
+    assert given.get("module_args") == {"decided": 1}
+
+
 def test_what_ansible_would_act_upon_ends_here():
     sent = {
         "ansible_facts": {"create_host": "kvm9"},

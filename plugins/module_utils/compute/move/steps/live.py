@@ -144,7 +144,7 @@ def take_over(host, uuid, token, peer=None, **_ignored):
 
     channel = host.effects.channel_to_source(uuid, token["op"])
     receipt = channel.receive(is_wanted)
-    if receipt is None or not has_released(receipt, token):
+    if not has_released(receipt, token):
         return False
     for step in (verify_live, acquire, start, confirm):
         with host.store.instance_lock(uuid):

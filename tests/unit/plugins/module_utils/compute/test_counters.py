@@ -42,6 +42,11 @@ def test_without_saving_nothing_is_written(state):
     assert os.listdir(state) == []
 
 
+def test_a_look_without_saving_tells_the_generation_that_a_saving_run_would_tell(state):
+    state_generation.of("a", state_dir=state)
+    assert [state_generation.of(text, save=False, state_dir=state) for text in ("a", "b", "a")] == [1, 2, 1]
+
+
 def test_a_host_without_a_state_directory_has_generation_0(tmp_path):
     assert state_generation.of("a", state_dir=str(tmp_path / "none")) == 0
     assert failed_builds.count(str(tmp_path / "none")) == 0

@@ -15,11 +15,12 @@ import fake_libvirt
 import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import paths
-from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk, disk_chain
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk, disk_chain, move_files
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain, domain_xml, seed
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import disks
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
+from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import TransferFailed
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
 
 UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
@@ -182,6 +183,40 @@ def test_on_one_storage_a_revert_goes_back_to_the_data_of_before_and_a_confirm_k
     disks.drop_kept(None, pool(files), record("IN"))
     assert holds(files / "data-logs.qcow2", "0x44") and "backing-filename" not in info(files / "data-logs.qcow2")
     assert not [path for path in files.iterdir() if ".pre-" in path.name]
+
+
+@needs_qemu_img
+def test_the_new_disks_are_on_the_storage_before_the_source_lets_go_and_the_destination_removes_older_ones(
+    files, monkeypatch
+):
+    """The two hosts may lose power at different times, and only the source still has what it wrote."""
+    synced = []
+    monkeypatch.setattr(paths, "sync", synced.append)
+    disks.layer(pool(files), record())
+    made = {str(path) for path in files.iterdir() if ".pre-" not in path.name and move_files.is_incoming(path.name)}
+    assert len(made) == 5 and made <= set(synced)
+    Path(move_files.incoming(str(files / "root.qcow2"), 0)).touch()
+    disks.swap_in(pool(files), record("IN"))
+    assert not [path.name for path in files.iterdir() if move_files.is_incoming(path.name)]
+
+
+@needs_qemu_img
+def test_a_resize_that_is_given_up_leaves_no_disk_that_it_began(files):
+    before = sorted(path.name for path in files.iterdir())
+    disks.layer(pool(files), record())
+    disks.restore(pool(files), record())
+    assert sorted(path.name for path in files.iterdir()) == before
+
+
+@needs_qemu_img
+def test_a_kept_disk_that_the_new_one_stands_on_after_all_is_not_removed(files, monkeypatch):
+    """Whatever qemu-img or libvirt says: the guest would lose all that was written before the move."""
+    disks.layer(pool(files), record())
+    disks.swap_in(pool(files), record("IN"))
+    monkeypatch.setattr(disks, "pull", lambda *_arguments: None)
+    with pytest.raises(TransferFailed, match="still needs"):
+        disks.drop_kept(None, pool(files), record("IN"))
+    assert (files / ("root.qcow2.pre-" + OP)).exists()
 
 
 @pytest.fixture

@@ -307,6 +307,9 @@ def test_an_instance_in_a_move_is_not_looked_at(web):
     assert not live_differences.is_looked_at(web.record.replace(op="0" * 32))
     assert not live_differences.is_looked_at(web.record.replace(role="OUT"))
     EDITS["vcpus"][0](web)
+    assert mend.differing(web.instance(), web.record) and not mend.differing(
+        web.instance(), web.record.replace(op="0" * 32)
+    )
     assert drift.of_domain("web1", None) is None
 
 

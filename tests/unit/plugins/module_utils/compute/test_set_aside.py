@@ -215,6 +215,15 @@ def test_a_copy_on_the_move_is_neither_kept_nor_set_aside(copies, change):
     assert other.domain.isActive() and other.root.exists()
 
 
+@pytest.mark.parametrize("phase", ["building", "resized"])
+def test_a_copy_that_is_not_whole_or_in_a_move_keeps_its_guest_and_disks_where_they_are(copies, phase):
+    _stays, other = copies
+    plant(other.host.store, other.record.next(phase=phase))
+    with pytest.raises(InstanceInvalidState):
+        set_aside.set_aside(other.instance(), 1)
+    assert other.domain.isActive() and other.root.exists()
+
+
 def test_a_later_copy_in_a_move_is_kept_as_it_is_and_never_set_aside(copies):
     """The run of its move goes on with the record that it knows."""
     stays, _other = copies

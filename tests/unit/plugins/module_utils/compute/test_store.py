@@ -162,6 +162,13 @@ def test_only_a_plain_uuid_names_an_instance(store, uuid):
         store.read(uuid)
 
 
+def test_a_token_that_is_buried_again_takes_the_place_of_no_other(store, monkeypatch):
+    monkeypatch.setattr(store_module, "TOMBSTONE_LIMIT", 2)
+    for token in ("t1", "t2", "t2", "t2"):
+        store.bury(token)
+    assert [store.is_buried(token) for token in ("t1", "t2")] == [True, True]
+
+
 def test_a_buried_token_stays_buried(store, state):
     store.bury("t1")
     assert Store(state).is_buried("t1")

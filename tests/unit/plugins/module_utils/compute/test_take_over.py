@@ -126,6 +126,21 @@ def test_one_that_the_inventory_says_is_stopped_is_taken_over_and_not_started(lo
     assert living.instance().started() and living.state() == ON
 
 
+@pytest.mark.parametrize("left_off, state", [(False, "active"), (True, "stopped")])
+def test_from_the_moment_that_it_is_owned_its_record_says_whether_it_is_to_run(
+    lost, living, monkeypatch, left_off, state
+):
+    """A host that loses power then starts what is to run, and only that."""
+
+    def end(*_arguments):
+        raise Killed()
+
+    monkeypatch.setattr(definition, "define", end)
+    with pytest.raises(Killed):
+        take_over.take_over(living.instance(), "t1", lost.host.uuid, left_off=left_off)
+    assert (living.record.role, living.record.vm_state) == ("OWN", state)
+
+
 @pytest.mark.parametrize("killed_at", ["define", "stop", "stopped"])
 def test_one_that_is_to_be_stopped_is_started_by_nothing_wherever_the_run_is_killed(
     lost, living, monkeypatch, killed_at

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import subprocess
 
 import pytest
 from instance_case import BUILD_STEPS, Killed
@@ -15,7 +16,7 @@ from volume_case import NEEDS_QEMU_IMG, named
 from ansible_collections.berth.kvm.plugins.module_utils.compute import errors
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import volume
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain
-from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim, volume_claim, volume_move
 from ansible_collections.berth.kvm.plugins.module_utils.model import volume_hints, volumes
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import ACTIVE
@@ -97,6 +98,28 @@ def test_a_volume_that_came_into_being_meanwhile_is_not_made_anew(house):
 def test_a_volume_that_is_not_there_is_no_reason_to_make_one(house):
     with pytest.raises(BerthError, match="VolumeNotFound"):
         house.guest().claim(named())
+
+
+def test_a_volume_with_a_layer_over_it_is_not_claimed_since_the_newest_data_may_be_in_the_layer(house):
+    web = house.guest()
+    web.make(named(new=True))
+    web.delete()
+    layer = house.file().with_name("snap1")
+    subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "-F", "qcow2", "-b", house.file(), layer], check=True)
+    with pytest.raises(BerthError, match="DiskChainChanged.* is a layer over volume db"):
+        web.claim(named())
+    assert (web.record, house.has()) == (None, (ACTIVE, None, True))
+
+
+def test_a_volume_that_a_move_of_its_instance_left_between_two_hosts_is_owned_again_with_the_claim(house):
+    web = house.guest()
+    web.make(named(new=True))
+    with house.host.store.host_lock():
+        volume_move.let_go(house.store, web.record)
+        left = house.volume()
+        volume_claim.attach(house.host.store, web.record.spec, "t2")
+    assert (left.role, house.volume().role) == ("OUT", "OWN")
+    assert house.volume().generation[0] == left.generation[0] + 1
 
 
 def test_a_withdrawn_claim_leaves_no_new_volume_and_every_old_one(house):

@@ -369,3 +369,24 @@ def test_more_than_can_be_read_back_is_not_written_and_a_part_of_the_fleet_is(st
     assert not whereabouts.recall(store, list(both))
     tell(store, known={H2: half})
     assert known(store) == ("kvm1", [1, 7]) and len(whereabouts.recall(store, list(half))) == 10
+
+
+@pytest.mark.parametrize("kind", ["told", "removed"])
+def test_notes_are_changed_under_the_hosts_lock_from_the_reading_to_the_writing(store, monkeypatch, kind):
+    """Of two runs that tell at once, the later one would drop what the other told: an instance could be made twice."""
+    held = []
+
+    def watched(function):
+        def called(*arguments, **options):
+            held.append(None in store._held)
+            return function(*arguments, **options)
+
+        return called
+
+    for name in ("read_in", "write_in"):
+        monkeypatch.setattr(durable, name, watched(getattr(durable, name)))
+    if kind == "told":
+        tell(store, known={H1: {WEB: [1, 0]}})
+    else:
+        whereabouts.removed(store, WEB, (1, 0))
+    assert len(held) > 2 and all(held)

@@ -33,6 +33,11 @@ def test_the_owner_of_a_guest_that_is_off_is_asked(power_state):
     assert asked(fleet(h1=[], h2=[record(power_state=power_state)])) == ["h2"]
 
 
+def test_a_claim_that_an_ended_run_left_on_another_host_says_nothing_of_the_owners_guest():
+    claim = record(role="CLAIM", phase="claimed", vm_state="building")
+    assert asked(fleet(h1=[claim], h2=[record()])) == ["h2"]
+
+
 @pytest.mark.parametrize(
     "more",
     [

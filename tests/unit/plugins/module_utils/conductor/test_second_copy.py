@@ -330,6 +330,22 @@ def test_a_record_from_a_backup_that_is_in_a_move_which_has_ended_since_is_no_de
     assert (fleet.run(), fleet.owners(), home.record().phase) == (None, ["h1"], "active")
 
 
+def test_a_record_in_a_move_of_which_nobody_has_seen_a_later_one_is_the_newest_there_is_and_stays(fleet):
+    """Where it would be removed, the move could neither be confirmed nor reverted."""
+    assert fleet.run() is None
+    home = fleet.hosts["h1"]
+    plant(home.store, home.record().replace(phase="resized", vm_state="resized", op="ab" * 16))
+    with pytest.raises(errors.InstanceMoving) as told:
+        fleet.recover_record()
+    assert told.value.hint != state_hints.restore_damaged_record(WEB)
+
+
+def test_a_claim_is_no_record_to_take_back_however_late_the_instance_was_seen_on_its_host(fleet):
+    fleet.hosts["h1"].claim_one({"token": "t1", "after": [0, 0]})
+    whereabouts.remember(fleet.hosts["h2"].store, {"hosts": {"id-h1": "h1"}, "known": {"id-h1": {WEB: [1, 9]}}})
+    assert fleet.recover_record() == []
+
+
 @pytest.mark.follows("replaced")
 def test_of_a_host_that_was_installed_anew_it_is_told_how_what_is_in_its_pool_continues(fleet):
     assert fleet.run() is None
@@ -381,6 +397,16 @@ def test_every_operation_looks_at_what_the_others_remember(fleet, action):
     expected = errors.InstanceUnknown if action == "recover_record" else errors.RecordOutdated
     with pytest.raises(expected, match="h2"):
         operations[action]()
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_with_a_domain_without_a_record_anywhere_no_host_builds_the_instance(fleet, exists):
+    """The host that would build it sees only its own domains."""
+    if exists:
+        assert fleet.run() is None
+    fleet.hosts["h3"].domain = True
+    before = fleet.owners()
+    assert (fleet.run(prefer=("h2",)), fleet.owners()) == ("DomainWithoutRecord", before)
 
 
 @pytest.mark.parametrize("action", ["start", "move"])

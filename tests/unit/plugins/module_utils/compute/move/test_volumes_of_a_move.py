@@ -20,11 +20,15 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import set
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.instance import Instance
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import live_checks, moving_host
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import table
-from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim, volume_move
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.volume_store import VolumeStore, change
 from ansible_collections.berth.kvm.plugins.module_utils.model import volume_hints
-from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import ACTIVE, OUT, OWN
-from ansible_collections.berth.kvm.plugins.module_utils.model.volume_errors import VolumeElsewhere, VolumeInUse
+from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import ACTIVE, IN, OUT, OWN
+from ansible_collections.berth.kvm.plugins.module_utils.model.volume_errors import (
+    VolumeElsewhere,
+    VolumeInUse,
+    VolumeNotFound,
+)
 
 
 def test_a_volume_goes_with_its_instance_and_stays_where_it_is(fleet):
@@ -54,6 +58,25 @@ def test_whenever_a_run_is_killed_one_host_owns_the_volume_and_the_next_run_ends
         assert file_of(fleet).exists()
 
     kill_everywhere(name, make_fleet, kill_before, look)
+
+
+def test_a_destination_expects_a_volume_as_late_as_its_source_says_and_never_as_earlier(fleet):
+    """The source owned it again since, with a later generation: what the destination counts on from must not be behind."""
+    fleet.run("resize", until=lambda: fleet.volume(D) is not None)
+    store, record = VolumeStore.beside(fleet.host(D).store), fleet.held(D)
+    for said in ([7, 1], [5, 1]):
+        volume_move.expect(store, record, [{"uuid": DB, "generation": said}])
+        assert list(fleet.volume(D).generation) == [7, 1]
+
+
+def test_no_host_owns_a_volume_whose_file_is_not_there(fleet):
+    """Its record would say that the volume is whole, and the other host could remove what it kept."""
+    fleet.run("resize", until=lambda: fleet.volume(D) is not None)
+    file_of(fleet).unlink()
+    there = fleet.host(D)
+    with pytest.raises(VolumeNotFound):
+        moving_host.volumes.Volumes(there.compute, there.identity, fleet.held(D)).own()
+    assert fleet.volume(D).role == IN
 
 
 @pytest.mark.parametrize("of, uuid", [(paths.instance, memory.UUID), (paths.volume, DB)])

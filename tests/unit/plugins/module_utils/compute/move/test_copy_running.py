@@ -1,0 +1,164 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How the disks of a running guest are copied: what libvirt is asked for, and which copies count as whole."""
+
+from __future__ import annotations
+
+import os
+from types import SimpleNamespace
+from xml.etree import ElementTree
+
+import pytest
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import move_files
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import backups, increment, rounds
+from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import TransferFailed
+
+RECORD = SimpleNamespace(uuid="0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a", op="0123456789abcdef", migration={"attempt": 2})
+NAMES = {"root": "qcow2", "ephemeral0": "raw", "data-db": "qcow2", "seed": "raw"}
+
+
+class Guest:
+    """A running guest of libvirt: ``begun`` has each backup with its checkpoint, ``ended`` says how many were ended, ``changes``
+    the files from which further copies were made, and when libvirt had written them."""
+
+    def __init__(self, top):
+        self.top, self.begun, self.ended, self.changes = top, [], 0, []
+
+    def XMLDesc(self, _flags):
+        root = ElementTree.Element("domain")
+        devices = ElementTree.SubElement(root, "devices")
+        for at, name in enumerate(NAMES):
+            drive = ElementTree.SubElement(devices, "disk")
+            ElementTree.SubElement(drive, "source", file=str(self.top / name))
+            ElementTree.SubElement(drive, "target", dev="vd" + "abcd"[at])
+        return ElementTree.tostring(root, encoding="unicode")
+
+    def backupBegin(self, backup, checkpoint, _flags):
+        self.begun.append([ElementTree.fromstring(text) for text in (backup, checkpoint)])
+
+
+@pytest.fixture
+def guest(tmp_path, monkeypatch):
+    made = Guest(tmp_path)
+    monkeypatch.setattr(increment.guests, "find", lambda *_arguments: made)
+    monkeypatch.setattr(backups, "socket_of", lambda _domain: str(tmp_path / "socket"))
+    monkeypatch.setattr(backups, "end", lambda _domain: setattr(made, "ended", made.ended + 1))
+    monkeypatch.setattr(backups, "forget_checkpoints", lambda _domain: None)
+    monkeypatch.setattr(increment.jobs, "finish_backup", lambda _domain: made.changes.append("written"))
+    monkeypatch.setattr(
+        increment.monitor, "copy", lambda _uuid, disk, path, *_more: made.changes.append((disk["name"], path))
+    )
+    return made
+
+
+class Sent:
+    """transfer.send: ``names`` of the disks of each call, and the copies that counted as whole then."""
+
+    def __init__(self, top, error=None):
+        self.top, self.error, self.names, self.whole = top, error, [], []
+
+    def __call__(self, _uuid, found, _targets, _key, _bandwidth, rest=None):
+        self.names.append([disk["name"] for disk in found])
+        self.whole.append(whole(self.top))
+        for disk in found:
+            if rest:
+                rest[disk["name"]](disk, {})
+        if self.error:
+            raise self.error
+        return {"bytes": 1 << 20, "seconds": 1.0}
+
+
+def whole(top):
+    """The numbers of the copies of the first disk that count as whole."""
+    root = str(top / "root")
+    return [number for number in range(3) if os.path.lexists(increment.copied_mark(root, RECORD, number))]
+
+
+def manifest(top):
+    return [{"name": name, "format": form, "path": str(top / name), "size": 1} for name, form in NAMES.items()]
+
+
+def copy(guest, monkeypatch, again=0, error=None):
+    """Copy once, and ``again`` so many times. -> Sent"""
+    sent = Sent(guest.top, error)
+    monkeypatch.setattr(increment.transfer, "send", sent)
+
+    def repeat(copies, _rate):
+        for number in range(1, again + 1):
+            copies.again(number)
+
+    monkeypatch.setattr(rounds, "repeat", repeat)
+    increment.copy_running(None, RECORD, manifest(guest.top), [], "key", None)
+    return sent
+
+
+def chosen(element, attribute, value):
+    return [disk.get("name") for disk in element.iterfind("disks/disk") if disk.get(attribute) == value]
+
+
+def test_libvirt_notes_the_writes_of_the_disks_that_are_copied_from_the_moment_of_the_copy_and_of_no_others(
+    guest, monkeypatch
+):
+    """Where a disk has no bitmap, what the guest writes after its copy would lack on the destination."""
+    copy(guest, monkeypatch)
+    ((backup, checkpoint),) = guest.begun
+    name = increment.bitmap_name(RECORD, 0)
+    assert chosen(backup, "backup", "yes") == chosen(checkpoint, "checkpoint", "bitmap") == ["vda", "vdc"]
+    assert chosen(backup, "backup", "no") == chosen(checkpoint, "checkpoint", "no") == ["vdb", "vdd"]
+    assert checkpoint.findtext("name") == name and chosen(checkpoint, "bitmap", name) == ["vda", "vdc"]
+
+
+def test_what_the_guest_only_reads_comes_with_the_first_copy_and_a_raw_disk_when_the_guest_is_off(guest, monkeypatch):
+    assert copy(guest, monkeypatch, again=1).names == [["root", "data-db", "seed"], ["root", "data-db"]]
+
+
+def test_a_copy_counts_as_whole_when_it_was_sent_and_not_before(guest, monkeypatch):
+    assert copy(guest, monkeypatch, again=2).whole == [[], [0], [0, 1]]
+    assert whole(guest.top) == [0, 1, 2]
+
+
+def test_a_copy_that_fails_does_not_count_and_its_backup_is_ended_and_leaves_no_file(guest, monkeypatch):
+    scratch = move_files.scratch(str(guest.top / "root"))
+    monkeypatch.setattr(guest, "backupBegin", lambda *_arguments: open(scratch, "w").close())
+    with pytest.raises(TransferFailed):
+        copy(guest, monkeypatch, error=TransferFailed("the link is cut"))
+    assert (whole(guest.top), guest.ended > 0, os.path.lexists(scratch)) == ([], True, False)
+
+
+def test_a_further_copy_has_what_was_written_since_the_one_before_it_began(guest, monkeypatch):
+    copy(guest, monkeypatch, again=2)
+    since = [backup.findtext("incremental") for backup, _checkpoint in guest.begun]
+    began = [checkpoint.findtext("name") for _backup, checkpoint in guest.begun]
+    assert since == [None, *began[:2]] and began == [increment.bitmap_name(RECORD, number) for number in range(3)]
+    changes = [(name, move_files.scratch(str(guest.top / name))) for name in ("root", "data-db")]
+    assert guest.changes == ["written", *changes] * 2
+
+
+def test_the_room_for_further_copies_is_that_of_the_storage_with_the_least(guest, monkeypatch):
+    """libvirt writes what changed beside each disk: a pool that is full pauses its guests."""
+    free = [5, 3]
+    monkeypatch.setattr(increment.os, "statvfs", lambda _path: SimpleNamespace(f_bavail=free.pop(), f_frsize=4096))
+    chosen_disks = [disk for disk in manifest(guest.top) if disk["format"] == "qcow2"]
+    assert increment.Copies(guest, RECORD, chosen_disks, None, None).room() == 3 * 4096
+
+
+def test_a_backup_is_a_moves_if_it_writes_beside_any_disk_of_the_guest(guest):
+    """It has the copied disks only; one that a killed run left is ended, and one of somebody else never."""
+    text = "<domainbackup><disks><disk><target file='%s'/></disk></disks></domainbackup>"
+    assert backups.is_of_a_move(guest, text % move_files.scratch(str(guest.top / "root")))
+    assert not backups.is_of_a_move(guest, text % "/backups/root")
+
+
+def test_libvirt_shows_each_disk_on_the_socket_and_writes_beside_it_alone(guest, monkeypatch):
+    copy(guest, monkeypatch, again=1)
+    (first, _), (further, _) = guest.begun
+    beside = {
+        target: move_files.scratch(str(guest.top / name)) for target, name in (("vda", "root"), ("vdc", "data-db"))
+    }
+    assert (first.get("mode"), first.find("server").get("socket")) == ("pull", str(guest.top / "socket"))
+    shown = {disk.get("exportname"): disk.find("scratch").get("file") for disk in first.iterfind("disks/disk[scratch]")}
+    assert shown == beside
+    written = {disk.get("name"): disk.find("target").get("file") for disk in further.iterfind("disks/disk[target]")}
+    assert (further.get("mode"), written) == ("push", beside)

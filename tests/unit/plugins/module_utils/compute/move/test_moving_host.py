@@ -1,0 +1,38 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the steps of a move do to a guest of a real record, on a fake libvirt."""
+
+from __future__ import annotations
+
+import pytest
+from fake_libvirt import BY_USER, PAUSED
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import GuestHung
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import moving_host
+
+
+@pytest.fixture
+def effects(web):
+    web.make()
+    return moving_host.MovingHost(web.host).effects
+
+
+def test_a_copy_that_arrived_in_vain_is_off_before_another_one_comes(web, effects):
+    """The source has the guest, at least as new; libvirt takes no second one beside the first."""
+    web.domain.now, web.domain.reason = PAUSED, BY_USER
+    effects.discard_arrived(web.record)
+    assert not web.domain.isActive()
+
+
+def test_no_move_begins_with_a_guest_that_does_not_answer(web, effects, monkeypatch):
+    """It could not be stopped, or not without what it has not written yet."""
+
+    def hangs(_connection, _uuid, _name, host):
+        raise GuestHung("the guest hangs on %s" % host)
+
+    monkeypatch.setattr(moving_host.others_jobs, "check", lambda *_arguments: None)
+    effects.check_movable(web.record)
+    monkeypatch.setattr(moving_host.domain, "check_answers", hangs)
+    with pytest.raises(GuestHung):
+        effects.check_movable(web.record)
