@@ -10,7 +10,7 @@ import os
 import stat
 
 import pytest
-from records import plant
+from records import in_a_move, plant
 from store_case import FORK, OTHER, UUID, record
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import durable
@@ -265,7 +265,7 @@ def test_a_change_that_the_life_of_an_instance_does_not_have_is_not_written(stor
     """From a claim nobody comes to be in a move: there is no guest that could be moved."""
     mine = store.compare_and_swap(None, record())
     with pytest.raises(IllegalChange):
-        store.compare_and_swap(mine, mine.next(role="OWN", phase="resized"))
+        store.compare_and_swap(mine, in_a_move(mine.next(role="OWN", phase="resized")))
     assert store.read(UUID) == mine
 
 
