@@ -18,9 +18,9 @@ from test_architecture import PLUGINS, SOURCES, imports  # noqa: E402
 
 # Our own part of what is sent for a module, in units of 1,000 bytes. Ansible's own part, about 169 of them, comes to it.
 MOST = {
-    "build_instances": 285,
+    "build_instances": 286,
     "cached_image": 115,
-    "claim": 295,
+    "claim": 296,
     "group_members": 117,
     "host_certificates": 103,
     "host_clean": 162,
