@@ -150,8 +150,7 @@ class ActionModule(ControllerAction):
         if not self._task.check_mode:
             told = will_own(run.fleet, uuid, host, latest[0], acting.RUN)
             tell_latest(self, run.task_vars, run.fleet, name, told)
-        source = arrived.source_of(run.fleet, uuid, host)
-        return {"after": list(latest), **({"moved_by": source["moved_to"]["op"]} if source else {})}
+        return {"after": list(latest), **arrived.move_of(arrived.source_of(run.fleet, uuid, host))}
 
     def _keep_one(self, run, name, uuid):
         fleet, stays = run.fleet, _answering(run.fleet, "berth_keep_on", run.variables.get("berth_keep_on"))

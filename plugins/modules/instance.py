@@ -135,9 +135,19 @@ options:
     version_added: 0.2.0
   moved_by:
     description:
-      - Only with O(state=recorded), the id of the move that brought the guest here, whose source has let go of it. The move
-        counts as ended without the source, which only removes what it kept. Refused if the disks were not taken over yet.
-    type: str
+      - Only with O(state=recorded), the move that brought the guest here, whose source has let go of it. The move counts as
+        ended without the source, which only removes what it kept. Refused if the disks were not taken over yet, or the
+        guest is from before the move.
+    type: dict
+    suboptions:
+      op:
+        description: The id of the move.
+        type: str
+        required: true
+      epoch:
+        description: The epoch in which the source let go.
+        type: int
+        required: true
     version_added: 0.2.0
   changed_disks:
     description:
@@ -251,6 +261,7 @@ VOLUME = {
     "delete_on_termination": {"type": "bool", "default": False},
     "boot_index": {"type": "int"},
 }
+MOVED_BY = {"op": {"type": "str", "required": True}, "epoch": {"type": "int", "required": True}}
 ARGUMENTS = {
     "state": {
         "type": "str",
@@ -273,7 +284,7 @@ ARGUMENTS = {
     "token": {"type": "str", "no_log": False},
     "spec": {"type": "dict"},
     "after": {"type": "list", "elements": "int"},
-    "moved_by": {"type": "str"},
+    "moved_by": {"type": "dict", "options": MOVED_BY},
     "seed": {"type": "dict", "no_log": False, "options": seed.ARGUMENTS},
     "timeout": {"type": "int", "default": 600},
     "shutdown_timeout": {"type": "int", "default": 60},

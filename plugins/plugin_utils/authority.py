@@ -133,7 +133,7 @@ class Authority:
             return ["there is none"]
         self._check_ours(held, [self, *ours])
         try:
-            certificate = x509.load_pem_x509_certificate(held["certificate"].encode())
+            certificate = read_certificate(held["certificate"])
         except ValueError:
             return ["its files are not one certificate"]
         why = []
@@ -157,9 +157,9 @@ class Authority:
             theirs = x509.load_pem_x509_certificates(held["authority"].encode())
             is_ours = all(certificate.public_key() in keys for certificate in theirs)
             if is_ours and held["certificate"]:
-                certificate = x509.load_pem_x509_certificate(held["certificate"].encode())
+                certificate = read_certificate(held["certificate"])
                 is_ours = any(authority.has_signed(certificate) for authority in made)
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion):
             is_ours = False
         if not is_ours:
             raise CertificateForeign(
@@ -212,6 +212,14 @@ def _request(text):
     raise InvalidInput("request", text[:40], rule)
 
 
+def read_certificate(text):
+    """Return the certificate (PEM) that a host sent. Raise ValueError if it is none."""
+    try:
+        return x509.load_pem_x509_certificate(text.encode())
+    except x509.InvalidVersion as error:  # of all its errors the only one that is no ValueError
+        raise ValueError(str(error))
+
+
 def _names(certificate):
     try:
         return list(certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value)
@@ -229,7 +237,7 @@ def issued_for(text):
     """The first name of a certificate (PEM): the inventory name of the host that it was signed for. None if there is none."""
     known_cryptography.check()
     try:
-        names = _names(x509.load_pem_x509_certificate(text.encode()))
+        names = _names(read_certificate(text))
     except (ValueError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType):
         return None
     return str(names[0].value) if names else None

@@ -138,7 +138,7 @@ class Signed:
 
 def _certificate(text):
     try:
-        return x509.load_pem_x509_certificate(text.encode())
+        return ca.read_certificate(text)
     except ValueError:
         return None
 

@@ -11,6 +11,7 @@ import re
 PLAYBOOK = re.compile(r"berth\.kvm\.(\w+)((?: --limit \S+| -e \w+=\S+|(?: for) web\d+)*)")
 LIMIT, EXTRA = re.compile(r"(?:--limit|for) (web\d+)"), re.compile(r"-e (\w+)=([\w.,]+)")
 UNDEFINE = re.compile(r"on ([\w ,]+), as root: virsh shutdown (\S+); when it is off, virsh undefine")
+SHUT_DOWN = re.compile(r"as root on ([\w ]+): virsh shutdown (\S+)\. When it is off, run")
 ELSEWHERE = re.compile(r"move (\S+/instances/[0-9a-f-]{36}) elsewhere")
 RECORD_OUT = re.compile(r"(kvm\d) was given up as lost and is back, move record\.json below instances/(\S+) out")
 BEHIND = re.compile(
@@ -32,6 +33,8 @@ def follow(player, name, error, dice, more=2):
                     machine.accept_state()
     for hosts, uuid in UNDEFINE.findall(hint):
         undefine(player.world, hosts, uuid)
+    for hosts, uuid in SHUT_DOWN.findall(hint):
+        shut_down(player.world, hosts, uuid)
     for path in ELSEWHERE.findall(hint):
         os.rename(path, "%s.elsewhere.%d" % (path.replace("/instances/", "/"), dice.getrandbits(30)))
     for host, uuid in [*RECORD_OUT.findall(hint), *BEHIND.findall(text)]:
@@ -65,6 +68,13 @@ def undefine(world, said, uuid):
                 guest.destroy()
             if uuid in machine.host.connection.domains:
                 guest.undefineFlags(0)
+
+
+def shut_down(world, said, uuid):
+    for machine in [machine for host, machine in world.machines.items() if host in said]:
+        guest = machine.host.connection.domains.get(uuid)
+        if guest and guest.isActive():
+            guest.destroy()
 
 
 def newest(world, machine, uuid):

@@ -162,7 +162,7 @@ class Machine(volume_fleet_case.Site):
         changed = outcome.present(instance, wanted, False)
         return {"changed": changed, "instance": {"generation": list(self.host.store.read(spec["uuid"]).generation)}}
 
-    def instance(self, uuid, state, after=None, hard=False, changed_disks=False, op=None):
+    def instance(self, uuid, state, after=None, hard=False, changed_disks=False, moved_by=None):
         instance = Instance(self.host, uuid, timeout=1)
         acts = {
             "started": instance.started,
@@ -170,7 +170,7 @@ class Machine(volume_fleet_case.Site):
             "rebooted": lambda: power.reboot(instance, hard, 1) or True,
             "absent": lambda: instance.absent(changed_disks, after),
             "recovered": lambda: recovery.recover(instance),
-            "recorded": lambda: record_copy.take_back(instance, after or [0, 0], op=op),
+            "recorded": lambda: record_copy.take_back(instance, after or [0, 0], moved_by=moved_by),
         }
         return {"changed": acts[state]()}
 

@@ -210,10 +210,11 @@ class Run:
             try:
                 for host in hosts[-1:]:
                     latest, source = arrived.latest(seen, uuid, host, self.lost), arrived.source_of(seen, uuid, host)
-                    op = source["moved_to"]["op"] if source else None
                     told = telling.will_own(seen, uuid, host, latest[0], self.run_id)
                     yield from self.tell_latest(seen, name, told)
-                    reply = yield from self.ask(host, "instance", uuid, "recorded", list(latest), op=op)
+                    reply = yield from self.ask(
+                        host, "instance", uuid, "recorded", list(latest), **arrived.move_of(source)
+                    )
                     self.failed(name, reply)
             except BerthError as error:
                 self.refused(name, error)

@@ -9,18 +9,20 @@ which then only removes what it kept, as after a host that was lost and is back.
 
 from __future__ import annotations
 
-from typing import Collection, Optional
+from typing import Any, Collection, Dict, Optional
 
 from ..model.counting import miscounted
 from ..model.lifecycle import OUT
+from ..model.nova_states import ALIVE
 from . import notes
 from .fleet import Fleet, Place
 
 
 def source_of(fleet: Fleet, uuid: str, host: str) -> Optional[Place]:
-    """What the source has, if it let go of the instance for ``host`` and no host has a record of it besides; or None."""
+    """What the source has, if it let go of the instance for ``host`` and no host has a record of it besides; or None. With a
+    guest that runs its record is old, as from a backup: a confirm would remove that guest."""
     places, document = fleet.places.get(uuid, []), fleet.documents.get(host)
-    if len(places) != 1 or document is None or places[0]["role"] != OUT:
+    if len(places) != 1 or document is None or places[0]["role"] != OUT or places[0]["power_state"] in ALIVE:
         return None
     moved_to = places[0]["moved_to"]
     return places[0] if moved_to and moved_to["host_uuid"] == document["uuid"] else None
@@ -42,6 +44,13 @@ def latest(fleet: Fleet, uuid: str, host: str, lost_hosts: Collection[str]) -> n
         notes.latest_with_lost(fleet.notes_on(uuid), fleet.answers(lost_hosts)),
     )
     return max(known, _reached(source)) if source else known
+
+
+def move_of(source: Optional[Place]) -> Dict[str, Any]:
+    """{moved_by: what compute/record/record_copy.py needs to know of the move}, or {} without a source."""
+    if source is None or source["moved_to"] is None:
+        return {}
+    return {"moved_by": {"op": source["moved_to"]["op"], "epoch": _reached(source)[0]}}
 
 
 def _reached(source: Place) -> notes.Generation:

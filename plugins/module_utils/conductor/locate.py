@@ -12,6 +12,7 @@ from typing import Any, Collection, Iterable, List, Mapping, Tuple
 from ..model import copy_hints, fleet_hints, hints, state_hints
 from ..model.errors import BerthError
 from ..model.lifecycle import ACTIVE, CLAIM, MOVING, OWN, SETTING_ASIDE
+from ..model.nova_states import ALIVE
 from . import arrived, notes, silence, unconfirmed
 from .errors import DomainWithoutRecord, DuplicateInstance, InstanceMoving, InstanceUnknown, RecordOutdated
 from .fleet import STATE_FAULT, Fleet, Place, Stray
@@ -88,6 +89,7 @@ def locate_to_take_back(fleet: Fleet, name: str, uuid: str, lost_hosts: Collecti
             return strays
         raise _moving_without_record(fleet, name, uuid, strays) if strays else _moving_behind(fleet, name, uuid, places)
     if len(strays) == 1 and _had_it_last(fleet, uuid, strays[0]):
+        _check_older_is_off(fleet, name, uuid, strays[0], lost_hosts)
         return strays  # beside an older copy, of which a person decides then
     here = [place["host"] for place in places] + strays
     if len(here) > 1:
@@ -115,6 +117,22 @@ def _had_it_last(fleet: Fleet, uuid: str, host: str) -> bool:
     if known is None or not places or known.host_uuid != fleet.uuids().get(host):
         return False
     return known.generation > generation_of(places)
+
+
+def _check_older_is_off(fleet: Fleet, name: str, uuid: str, host: str, lost_hosts: Collection[str]) -> None:
+    """Raise DuplicateInstance if the instance runs by an older record: if those lie who remember a later owner, its record
+    would let a second guest start while the host of the first is silent."""
+    noted, answers = fleet.notes_on(uuid), fleet.answers(lost_hosts)
+    known = noted.known
+    running = sorted(place["host"] for place in fleet.places[uuid] if place["power_state"] in ALIVE)
+    if known:
+        notes.check_told(name, known, noted, answers)
+    if known and running:
+        raise DuplicateInstance(
+            "%s runs on %s, and %s, which has no record of it, had it later%s"
+            % (name, " and ".join(running), host, answers.by_notes(known)),
+            hint=fleet_hints.stop_older(name, uuid, running, host),
+        )
 
 
 def holders(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[str] = ()) -> Tuple[List[str], List[str]]:

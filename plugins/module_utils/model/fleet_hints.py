@@ -71,6 +71,21 @@ def delete_without_record(uuid: str, name: str, host: str) -> str:
     )
 
 
+def stop_older(name: str, uuid: str, runs_on: Sequence[str], host: str) -> str:
+    """An instance runs by an older record, and ``host`` has a guest of it without the record of a later owner."""
+    return (
+        "Find out which copy is right, that on %(copies)s. Then, as root on %(runs_on)s: virsh shutdown %(uuid)s. When it is off, run "
+        "berth.kvm.recover_record --limit %(name)s, then berth.kvm.keep_one --limit %(name)s -e berth_keep_on=HOST with the host whose "
+        "copy stays"
+        % {
+            "name": name,
+            "uuid": uuid,
+            "runs_on": " and ".join(runs_on),
+            "copies": " or that on ".join((*runs_on, host)),
+        }
+    )
+
+
 def take_out_host(host: str) -> str:
     """The certificates of a host were revoked."""
     return (

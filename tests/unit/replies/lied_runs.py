@@ -145,7 +145,8 @@ def recover_record(run):
     found = located(run, "recover_record")
     for name in found.get("found", ()):
         task = found["instances"][name]
-        run.ask(task["hosts"][-1], "instance", uuid=task["uuid"], after=task["after"], state="recorded")
+        moved = {"moved_by": task["moved_by"]} if "moved_by" in task else {}
+        run.ask(task["hosts"][-1], "instance", uuid=task["uuid"], after=task["after"], state="recorded", **moved)
 
 
 def update_disks(run):

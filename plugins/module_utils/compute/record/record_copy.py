@@ -28,9 +28,10 @@ class RecordUnrecoverable(BerthError):
     """The host has no guest of this instance, or the guest's definition has no copy of its record."""
 
 
-def take_back(instance, after, dry=False, op=None):
+def take_back(instance, after, dry=False, moved_by=None):
     """Restore the record of the guest that is here, in a later epoch than any other host knows of. Return whether that
-    was needed. ``op``: the move that brought it here, whose source has let go: it has ended without that host.
+    was needed. ``moved_by``: {op, epoch} of the move that brought it here, whose source let go in that epoch: it has ended
+    without that host.
 
     A record that exists but is older than others have seen counts as the newest that is left.
     """
@@ -49,8 +50,8 @@ def take_back(instance, after, dry=False, op=None):
                 role=record.role,
                 phase=record.phase,
             )
+        new = record or _from_copy(instance, moved_by)
         if not dry:
-            new = record or _from_copy(instance, op)
             epoch = max(after[0], new.generation[0], whereabouts.epoch(instance.store, instance.uuid)) + 1
             taken = journal.noted(new.replace(generation=[epoch, 0]), "record taken back")
             volume_claim.take_back(instance.host, taken)  # first: nothing is restored once its record exists
@@ -58,7 +59,7 @@ def take_back(instance, after, dry=False, op=None):
         return True
 
 
-def _from_copy(instance, op=None):
+def _from_copy(instance, moved_by=None):
     """Return the record of a guest at rest, from its definition and its disks."""
     guest, inactive = domain.find(instance.host.connection, instance.uuid), require_libvirt().VIR_DOMAIN_XML_INACTIVE
     try:
@@ -74,11 +75,6 @@ def _from_copy(instance, op=None):
     host = instance.host
     pool_path = host.pool_path(parts["spec"].get("pool"))
     owner.check(pool_path, instance.uuid, parts["spec"]["name"], host.identify())
-    if op and owner.read(pool_path, instance.uuid) is None:
-        raise RecordUnrecoverable(
-            "the disks of %s had not been taken over here from the source of its move" % parts["spec"]["name"],
-            hint=state_hints.restore_backup_of_record(instance.uuid),
-        )
     runs = domain.is_active(host.connection, instance.uuid)
     record = Record(
         role=OWN,
@@ -87,7 +83,7 @@ def _from_copy(instance, op=None):
         phase=ACTIVE,
         vm_state="active" if runs else "stopped",
         power_state="running" if runs else "shutdown",
-        lost_moves=[op] if op else [],
+        lost_moves=[moved_by["op"]] if moved_by else [],
         **parts,
     )
     if record.uuid != instance.uuid:
@@ -95,4 +91,19 @@ def _from_copy(instance, op=None):
             "the definition here is that of %s" % record.uuid,
             hint=state_hints.restore_backup_of_record(instance.uuid),
         )
-    return Record.from_dict(record.to_dict())
+    record = Record.from_dict(record.to_dict())
+    if moved_by:
+        _check_arrived(record, moved_by["epoch"], owner.read(pool_path, record.uuid))
+    return record
+
+
+def _check_arrived(record, epoch, whose):
+    """Raise RecordUnrecoverable unless this is what the source let go of in that epoch: what it kept is removed after that.
+    The guest was defined here for the move, in the epoch before, or since. ``whose``: the owner of the disks here."""
+    if whose is None:
+        why = "the disks of %s had not been taken over here from the source of its move"
+    elif record.generation[0] < epoch - 1:
+        why = "the guest of %s here is from before its move"
+    else:
+        return
+    raise RecordUnrecoverable(why % record.name, hint=state_hints.restore_backup_of_record(record.uuid))

@@ -356,10 +356,10 @@ def test_that_a_lock_was_lost_with_the_record_is_said_with_what_locks_it_again(l
 @pytest.mark.follows("confirm_or_revert_left")
 def test_the_destination_of_a_move_gets_its_record_with_the_moves_end_and_what_removes_the_sources_part(locate):
     moved_to = {"op": "ab" * 16, "host_uuid": str(uuid.uuid5(uuid.NAMESPACE_DNS, "h2"))}
-    source = held(role="OUT", phase="keep", generation=[4, 0], moved_to=moved_to)
+    source = held(role="OUT", phase="keep", generation=[4, 0], moved_to=moved_to, power_state="shutdown")
     located = locate("recover_record", {}, h1=[source], h2=[held(**WITHOUT_RECORD)])
     task = located["instances"]["web1"]
-    assert (task["hosts"], task["after"], task["moved_by"]) == (["h2"], [4, 0], "ab" * 16)
+    assert (task["hosts"], task["after"], task["moved_by"]) == (["h2"], [4, 0], {"op": "ab" * 16, "epoch": 4})
     assert located["shown"] == {"web1": {}}, "not the host that let go of it"
     assert located["notes"]["web1"].endswith(hints.confirm_or_revert_left("web1", "h1"))
     elsewhere = {**source, "moved_to": {**moved_to, "host_uuid": str(uuid.uuid5(uuid.NAMESPACE_DNS, "h3"))}}

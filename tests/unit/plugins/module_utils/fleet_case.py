@@ -56,7 +56,8 @@ class Host:
         if record:
             instances = [
                 {"foreign": False, "flavor": {}, "group": None, "uuid": WEB, "name": "web1", "project_id": "default"}
-                | {key: getattr(record, key) for key in ("role", "phase", "vm_state", "task_state", "power_state")}
+                | {key: getattr(record, key) for key in ("role", "phase", "vm_state", "task_state")}
+                | {"power_state": "running" if self.runs else "shutdown"}
                 | {"generation": list(record.generation), **summary.moved_to(record)}
             ]
         elif self.domain:

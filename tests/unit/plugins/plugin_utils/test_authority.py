@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import base64
 import datetime
 import os
 
@@ -145,6 +146,31 @@ def test_certificates_of_another_authority_are_left_alone(libvirt, tmp_path, par
     foreign = held(ca.Authority(str(tmp_path / "other"), "libvirt"))
     with pytest.raises(ca.CertificateForeign, match="another authority"):
         libvirt.reasons({**held(libvirt), part: foreign[part]}, NAMES)
+
+
+def patched(text, before, after):
+    """The certificate (PEM) with these bytes of it changed, whoever signed it."""
+    data = x509.load_pem_x509_certificate(text.encode()).public_bytes(serialization.Encoding.DER)
+    assert data.count(before) == 1
+    lines = base64.b64encode(data.replace(before, after)).decode()
+    return "-----BEGIN CERTIFICATE-----\n%s\n-----END CERTIFICATE-----\n" % lines
+
+
+# Of both the package cryptography says so with an error of its own that is no ValueError.
+STRANGE = {
+    "a version that is none": (b"\xa0\x03\x02\x01\x02", b"\xa0\x03\x02\x01\x07"),
+    "an unknown kind of key": (bytes.fromhex("06072a8648ce3d0201"), bytes.fromhex("06072a8648ce3d027f")),
+}
+
+
+@pytest.mark.parametrize("strange", STRANGE.values(), ids=list(STRANGE))
+@pytest.mark.parametrize("part", ["authority", "certificate"])
+def test_what_is_hardly_a_certificate_counts_as_one_of_another_authority(libvirt, part, strange):
+    found = held(libvirt)
+    text = patched(found[part], *strange)
+    with pytest.raises(ca.CertificateForeign, match="another authority"):
+        libvirt.reasons({**found, part: text}, NAMES)
+    ca.issued_for(text)
 
 
 @pytest.mark.parametrize("names", [[], [""], ["a b"], ["x" * 300], ["kvm\n1"], [None], ["-rf"]])

@@ -22,6 +22,8 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.record.record_co
 from ansible_collections.berth.kvm.plugins.module_utils.model import state_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import RecordInvalid
 
+MOVED_BY = {"op": "ab" * 16, "epoch": 2}
+
 
 @pytest.fixture
 def web(prepared, wanted):
@@ -130,11 +132,24 @@ def test_a_guest_that_a_move_brought_here_is_taken_back_with_its_move_ended_only
     lose_record(web)
     os.remove(os.path.join(str(web.host.pool), "instances", web.uuid, owner.FILE))
     with pytest.raises(RecordUnrecoverable, match="had not been taken over here") as refused:
-        take_back(web.instance(), [2, 0], op="ab" * 16)
+        take_back(web.instance(), [2, 0], moved_by=MOVED_BY)
     assert refused.value.hint == state_hints.restore_backup_of_record(web.uuid) and web.record is None
     owner.write(str(web.host.pool), web.uuid, web.host.identify())
-    assert take_back(web.instance(), [2, 0], op="ab" * 16)
+    assert take_back(web.instance(), [2, 0], moved_by=MOVED_BY)
     assert (web.record.generation, web.record.lost_moves, web.record.op) == ([3, 0], ["ab" * 16], None)
+
+
+@pytest.mark.follows("restore_backup_of_record")
+@pytest.mark.parametrize("dry", [True, False], ids=["check", "run"])
+def test_a_guest_from_before_its_move_is_not_what_the_move_brought_here(web, dry):
+    """As from a backup of the guests and their disks, of an earlier stay: what the source kept is newer, and would go."""
+    lose_record(web)
+    with pytest.raises(RecordUnrecoverable, match="guest of web1 here is from before its move") as refused:
+        take_back(web.instance(), [3, 0], dry, moved_by={**MOVED_BY, "epoch": 3})
+    assert refused.value.hint == state_hints.restore_backup_of_record(web.uuid) and web.record is None
+    assert take_back(web.instance(), [3, 0], moved_by={**MOVED_BY, "epoch": 2}), (
+        "it was defined before the source let go"
+    )
 
 
 def test_a_guest_without_a_record_can_be_deleted_and_the_host_says_that_it_is_gone(web):

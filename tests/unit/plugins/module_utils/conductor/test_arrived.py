@@ -11,7 +11,7 @@ from records import OP
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import whereabouts
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import errors, locate
-from ansible_collections.berth.kvm.plugins.module_utils.model import state_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints, state_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.counting import EpochImplausible
 from ansible_collections.berth.kvm.plugins.module_utils.model.migration import RESIZE, new_migration
 
@@ -41,12 +41,25 @@ def test_the_record_comes_back_on_the_destination_above_what_the_source_has_reac
     fleet = moved()
     assert fleet.recover_record() == ["h2"]
     assert fleet.owners() == ["h2"] and fleet.hosts["h2"].record().generation == [3, 0]
+    with pytest.raises(errors.InstanceMoving, match="has ended, but h1 still holds a part") as told:
+        fleet.recover_record()
+    assert told.value.hint == hints.confirm_or_revert_left("web1", "h1")
 
 
 @pytest.mark.follows("restore_backup_of_record")
 def test_a_guest_where_the_source_did_not_send_it_gets_none(moved):
     with pytest.raises(errors.InstanceMoving) as told:
         moved(destination="h3").recover_record()
+    assert told.value.hint == state_hints.restore_backup_of_record(WEB)
+
+
+@pytest.mark.follows("restore_backup_of_record")
+def test_a_source_whose_guest_runs_has_not_let_go_whatever_its_record_says(moved):
+    """Its state directory may be from a backup, and the instance came back since: a confirm would remove the guest that runs."""
+    fleet = moved()
+    fleet.hosts["h1"].runs = True
+    with pytest.raises(errors.InstanceMoving, match="h2 has its guest and no record") as told:
+        fleet.recover_record()
     assert told.value.hint == state_hints.restore_backup_of_record(WEB)
 
 
