@@ -33,6 +33,7 @@ class Network:
         self.world, self.ports, self.number = world, {}, 0
         monkeypatch.setattr(moving_host, "gate", types.SimpleNamespace(
             permit=lambda uuid: gate.permit(uuid, world.now.host.run_dir),
+            permit_arrival=lambda uuid: gate.permit_arrival(uuid, world.now.host.run_dir, world.now.host.hook),
             revoke=lambda uuid: gate.revoke(uuid, world.now.host.run_dir),
         ))  # fmt: skip
         monkeypatch.setattr(moving_host, "transfer", types.SimpleNamespace(

@@ -4,7 +4,8 @@
 """The boot gate: libvirt's hook lets a managed guest start only with a permit of this boot of the host.
 
 So neither autostart, nor a host that comes back after its guests moved away, nor a start by hand revives a guest that
-must not run here by its record. Guests that berth did not make pass, at the cost of one shell.
+must not run here by its record. A guest that a migration is to bring has a permit of its own, with which only a migration
+starts it. Guests that berth did not make pass, at the cost of one shell.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from .terms import NAMESPACE
 HOOK = "/etc/libvirt/hooks/qemu.d/berth"
 RUN_DIR = "/run/berth"
 PERMITS = "permits"
+ARRIVING = "arriving"  # in a permit: for a migration alone
+ASKED = ".asked"  # ends the name of the note that libvirt has asked for such a guest
 RESTART = "restart-libvirtd"
 TEMPORARY = ".berth.tmp"
 DAEMONS = ("libvirtd", "virtqemud")
@@ -31,7 +34,7 @@ TICK = os.sysconf("SC_CLK_TCK")  # ticks per second in /proc
 
 HOOK_TEXT = r"""#!/bin/sh
 # berth.kvm: a managed guest starts only with a permit of this boot. It must not call libvirt, which waits for it.
-[ "$2" = prepare ] || exit 0
+case $2 in prepare | migrate) ;; *) exit 0 ;; esac
 definition=$(cat)
 # by its uuid and its files, since anybody can rename a domain and remove its metadata
 uuid=$(printf '%%s\n' "$definition" | sed -n 's:^ *<uuid>\([0-9a-f-]*\)</uuid>$:\1:p' | head -n 1)
@@ -39,17 +42,30 @@ case $definition in
   *'%(namespace)s'* | *"/instances/$uuid/"* | *"/$uuid-console.log'"*) ;;
   *) exit 0 ;;
 esac
-if read -r permit < '%(permits)s/'"$uuid" && read -r boot < %(boot_id)s && [ "$permit" = "$boot" ]; then
-  exit 0
+# A guest that a migration brings is asked for twice, first with migrate; any other start once.
+if read -r permit way < '%(permits)s/'"$uuid" && read -r boot < %(boot_id)s && [ "$permit" = "$boot" ]; then
+  case "$2 $way" in
+    'prepare ') exit 0 ;;
+    'migrate %(arriving)s') : > '%(permits)s/'"$uuid"'%(asked)s' ;;
+    'prepare %(arriving)s') rm '%(permits)s/'"$uuid"'%(asked)s' && exit 0 ;;
+  esac
 fi 2>/dev/null
+[ "$2" = prepare ] || exit 0
 echo "berth.kvm: this host has no permit to start instance $uuid; start it with the playbook berth.kvm.start" >&2
 exit 1
-""" % {"namespace": NAMESPACE, "permits": os.path.join(RUN_DIR, PERMITS), "boot_id": boot_time.BOOT_ID}
-# SHA-256 of earlier hooks, which knew guests by their names, then by the metadata alone. prepare_hosts replaces them;
-# until then guests start as before.
+""" % {
+    "namespace": NAMESPACE,
+    "permits": os.path.join(RUN_DIR, PERMITS),
+    "boot_id": boot_time.BOOT_ID,
+    "arriving": ARRIVING,
+    "asked": ASKED,
+}
+# SHA-256 of earlier hooks, which knew guests by their names, then by the metadata alone, then no permit for a migration
+# alone. prepare_hosts replaces them; until then guests start as before.
 FORMER = (
     "e39ca6917150f7fb6fae1c97a4e5e6df721e2f1ae84416c1c02ca6f352d8a0db",
     "489ee779dd58fdd7e3c65cc173b3831a1899f45759682c0982ecfb2dc68d7712",
+    "161fb1e302d23281c9fab6d5d65db6187630685ba484b30a6f1fe92e9fadbf29",
 )
 
 
@@ -63,9 +79,20 @@ def _open_permits(run_dir):
 
 def permit(uuid, run_dir=RUN_DIR):
     """Let the guest start on this host until the host's next boot."""
+    _permit(uuid, run_dir, boot_time.boot_id())
+
+
+def permit_arrival(uuid, run_dir=RUN_DIR, path=HOOK):
+    """Let a migration start the guest on this host, and nobody else. An earlier hook does not know the difference."""
+    way = " " + ARRIVING if _text(path) == HOOK_TEXT else ""
+    _permit(uuid, run_dir, boot_time.boot_id() + way)
+
+
+def _permit(uuid, run_dir, text):
     permits = _open_permits(run_dir)
     try:
-        durable.write(permits, check_uuid(uuid), (boot_time.boot_id() + "\n").encode())
+        durable.remove(permits, check_uuid(uuid) + ASKED)
+        durable.write(permits, uuid, (text + "\n").encode())
     finally:
         os.close(permits)
 
@@ -76,6 +103,7 @@ def revoke(uuid, run_dir=RUN_DIR):
     try:
         allowed = durable.read(permits, check_uuid(uuid)) is not None
         durable.remove(permits, uuid)
+        durable.remove(permits, uuid + ASKED)
     finally:
         os.close(permits)
     return allowed

@@ -372,8 +372,7 @@ class Effects(Guests):
             transfer.close(record.uuid)
             disks.publish(self.pool_path(record), record)
         prepared = live.prepare(self, record, manifest, arrived)
-        # To the gate, an arriving guest starts like any other. The permit is withdrawn when it has arrived.
-        gate.permit(record.uuid)
+        gate.permit_arrival(record.uuid)  # withdrawn when it has arrived
         return prepared
 
     def follow_live(self, record, options):

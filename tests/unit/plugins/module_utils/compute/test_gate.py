@@ -107,6 +107,47 @@ def test_the_hook_of_an_earlier_version_lets_guests_start_until_it_is_replaced(t
     assert path.read_text() == gate.HOOK_TEXT
 
 
+@pytest.fixture
+def arriving(tmp_path, run_dir):
+    """Prepares the host for a migration that brings the guest; ``former``: with the hook of an earlier version."""
+
+    def permit(former=False):
+        path = tmp_path / "installed" / "qemu.d" / "berth"
+        gate.install(str(path), run_dir)
+        if former:
+            path.write_text("the hook of before")
+        gate.permit_arrival(UUID, run_dir, str(path))
+
+    return permit
+
+
+def test_a_guest_that_is_to_arrive_is_started_by_a_migration_and_not_by_hand(hook, run_dir, arriving):
+    """I1: its disks are here, empty or half copied, and it runs on the source."""
+    arriving()
+    assert hook()[0] == 1 and not gate.is_permitted(UUID, run_dir)
+    assert [hook(event="migrate"), hook()] == [(0, ""), (0, "")], "libvirt asks twice"
+    assert hook()[0] == 1, "that was for one start"
+
+
+def test_what_a_migration_that_failed_asked_lets_nobody_start_the_guest_later(hook, run_dir, arriving):
+    for renew in (arriving, lambda: gate.revoke(UUID, run_dir)):
+        arriving()
+        assert hook(event="migrate") == (0, "")
+        renew()
+        assert hook()[0] == 1
+    assert os.listdir(os.path.join(run_dir, "permits")) == []
+
+
+def test_a_guest_that_is_there_is_started_by_hand_and_by_a_migration_alike(hook, run_dir):
+    gate.permit(UUID, run_dir)
+    assert [hook(), hook(event="migrate"), hook()] == [(0, "")] * 3
+
+
+def test_to_the_hook_of_an_earlier_version_an_arriving_guest_is_like_any_other(run_dir, arriving):
+    arriving(former=True)
+    assert gate.is_permitted(UUID, run_dir)
+
+
 def test_a_permit_of_another_boot_is_none(hook, run_dir):
     gate.permit(UUID, run_dir)
     with open(os.path.join(run_dir, "permits", UUID), "w", encoding="ascii") as stream:

@@ -32,6 +32,7 @@ def make_fleet(make_host, wanted, monkeypatch, tmp_path):
     """make_fleet(**more): the instance runs on S with volume db, of which the request says ``more``; D has the same pool."""
     permitted = set()
     monkeypatch.setattr(moving_host.gate, "permit", lambda uuid, *_: permitted.add(uuid))
+    monkeypatch.setattr(moving_host.gate, "permit_arrival", lambda uuid, *_: permitted.add(uuid))
     monkeypatch.setattr(moving_host.gate, "revoke", lambda uuid, *_: permitted.discard(uuid))
     monkeypatch.setattr(moving_host.gate, "is_permitted", lambda uuid, *_: uuid in permitted)
     monkeypatch.setattr(moving_host.disks, "swap_in", lambda *_: None)
