@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 from fleet_case import WEB
 
@@ -13,13 +15,12 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor import errors,
 
 def remembers(fleet, liars, **said):
     for liar in liars:
-        host = fleet.hosts[liar]
-        facts, told = host.facts, {"known": None, "planned": [], "after": 0, "gone": None, **said}
+        host, told = fleet.hosts[liar], {"known": None, "planned": [], "after": 0, "gone": None, **said}
+        host.facts = functools.partial(lying, host.facts, told)
 
-        def lying(about=(WEB,), facts=facts, told=told):
-            return {**facts(about), "notes": {WEB: told}}
 
-        host.facts = lying
+def lying(facts, told, about=(WEB,)):
+    return {**facts(about), "notes": {WEB: told}}
 
 
 @pytest.mark.parametrize("liars, named", [(["h3"], "h3"), (["h2", "h3"], "h2, h3")])

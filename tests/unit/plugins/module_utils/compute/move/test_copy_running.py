@@ -153,7 +153,7 @@ def test_a_backup_is_a_moves_if_it_writes_beside_any_disk_of_the_guest(guest):
 
 def test_libvirt_shows_each_disk_on_the_socket_and_writes_beside_it_alone(guest, monkeypatch):
     copy(guest, monkeypatch, again=1)
-    (first, _), (further, _) = guest.begun
+    first, further = (element for element, _flags in guest.begun)
     beside = {
         target: move_files.scratch(str(guest.top / name)) for target, name in (("vda", "root"), ("vdc", "data-db"))
     }
