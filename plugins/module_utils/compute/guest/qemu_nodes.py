@@ -38,6 +38,13 @@ def break_migration_off(guest):
         _ask(guest, "yank", instances=cut)
 
 
+def write_out(guest, path):
+    """Make the QEMU of ``guest`` write to the storage what it holds in memory of the file ``path``."""
+    for node in _ask(guest, "query-named-block-nodes", flat=True) or []:
+        if node.get("file") == path:
+            _ask(guest, "human-monitor-command", **{"command-line": "qemu-io %s flush" % node["node-name"]})
+
+
 def _close(guest, is_meant):
     found = _ask(guest, "query-named-block-nodes", flat=True) or []
     left = before = [node["node-name"] for node in found if is_meant(node)]

@@ -20,7 +20,7 @@ from .. import paths
 from ..disk import disk as disks
 from ..disk import move_files, volume_files
 from ..disk.disk import NVRAM, READ_ONLY, planned
-from ..guest import domain
+from ..guest import domain, qemu_nodes
 from ..run import run
 
 LARGEST = 64 << 40
@@ -324,6 +324,9 @@ def drop_kept(connection, pool_path, record):
             pull(connection, record.uuid, path, info(old, "qcow2"))
             if info(path, "qcow2").get("full-backing-filename") == old:
                 raise TransferFailed("%s still needs %s" % (path, old))
+        if domain.is_active(connection, record.uuid):
+            # After a pull QEMU has in memory alone where in the new disk it put what it copied.
+            qemu_nodes.write_out(domain.find(connection, record.uuid), path)
         paths.remove(old)
         paths.sync_directory(os.path.dirname(old))
 

@@ -219,6 +219,28 @@ def test_a_kept_disk_that_the_new_one_stands_on_after_all_is_not_removed(files, 
     assert (files / ("root.qcow2.pre-" + OP)).exists()
 
 
+@needs_qemu_img
+def test_a_running_guest_has_written_its_new_disk_out_before_the_kept_one_is_removed(files, monkeypatch):
+    """Killed after a pull, QEMU would leave a disk that neither has the kept one's data nor stands on it."""
+    disks.layer(pool(files), record())
+    disks.swap_in(pool(files), record("IN"))
+    written = {}
+
+    def write_out(_guest, path):
+        written[Path(path).name] = Path("%s.pre-%s" % (path, OP)).exists()
+
+    def pull(_connection, _uuid, path, _below):
+        subprocess.run(["qemu-img", "rebase", "-q", "-f", "qcow2", "-b", "", "--", path], check=True)
+
+    monkeypatch.setattr(disks, "pull", pull)
+    monkeypatch.setattr(domain, "is_active", lambda connection, uuid: True)
+    monkeypatch.setattr(domain, "find", lambda connection, uuid: "the guest")
+    monkeypatch.setattr(disks.qemu_nodes, "write_out", write_out)
+    disks.drop_kept(None, pool(files), record("IN"))
+    assert written and all(written.values())
+    assert not [path for path in files.iterdir() if ".pre-" in path.name]
+
+
 @pytest.fixture
 def guest(files, monkeypatch):
     """The guest runs on its disks; its definition may be changed: {target: file}."""
