@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
-from history_move_runs import Moves
-from volume_fleet_case import Fleet, said
+from typing import ClassVar
 
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import new_volumes, volumes
+from history_move_runs import Moves
+from volume_fleet_case import MakesVolumes
+
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import volumes
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.volumes import volume_uuid
 
@@ -16,9 +18,17 @@ NAMES = ("db", "logs")
 MOST_GB = 3
 
 
-class Runs(Moves):
+class Runs(MakesVolumes, Moves):
     """``berth_volumes``: the names of the volumes that the instances should have; ``host`` is a number for which to grow or
     delete; ``entries`` is what the inventory says of them."""
+
+    quotas: ClassVar = {}
+
+    def hosts(self):
+        return self.inventory
+
+    def new_token(self):
+        return self.token()
 
     def entries(self, names):
         sizes = self.world.volume_sizes
@@ -31,7 +41,7 @@ class Runs(Moves):
             seen = yield from self.read()
             try:
                 uuid = self.world.uuid(name)
-                task = Fleet._to_update(self, seen, name, uuid, self.options.get("berth_volumes") or ())
+                task = self._to_update(seen, name, uuid, self.options.get("berth_volumes") or ())
             except BerthError as error:
                 self.refused(name, error)
                 continue
@@ -41,34 +51,6 @@ class Runs(Moves):
                 continue
             reply = yield from self.ask(task["hosts"][-1], "update", uuid, task["volumes"])
             self.failed(name, reply)
-
-    def _make_volumes(self, name, task):
-        """What action make_volumes does; its own tests hold it to the same order."""
-        makings = new_volumes.to_make({name: task}, self.token)
-        for making in makings:
-            yield from self._ask_for(making, "claimed")
-            making.is_claimed = not making.error
-        claimed = [making for making in makings if making.is_claimed]
-        scans = {}
-        for host in self.inventory if claimed else ():
-            if host not in self.lost:
-                scans[host] = yield from self.ask(host, "rescan")
-        silent = {host: scan["reason"] for host, scan in scans.items() if "host_uuid" not in scan}
-        if claimed:
-            new_volumes.decide(claimed, scans, silent, self.lost)
-        refused = new_volumes.failures(makings)
-        for making in claimed:
-            making.error = making.error or refused.get(making.name)
-            yield from self._ask_for(making, "absent" if making.error else "present")
-        return new_volumes.failures(makings).get(name)
-
-    def _ask_for(self, making, state):
-        params = making.arguments(state)
-        if "volume" in params:
-            params["volume"] = {"pool": None, "image": None, **params["volume"]}
-        reply = yield from self.ask(making.host, "volume_task", **params)
-        if "changed" not in reply and not making.error:
-            making.error = said(reply)
 
     def delete_volume(self):
         for volume in self.options.get("berth_volumes") or ():

@@ -39,10 +39,8 @@ def check(fleet: Fleet, name: str, uuid: str, host: str, source: Place, lost_hos
 
 def latest(fleet: Fleet, uuid: str, host: str, lost_hosts: Collection[str]) -> notes.Generation:
     """The generation after which a record that is taken back on ``host`` begins."""
-    source, known = (
-        source_of(fleet, uuid, host),
-        notes.latest_with_lost(fleet.notes_on(uuid), fleet.answers(lost_hosts)),
-    )
+    source = source_of(fleet, uuid, host)
+    known = notes.latest_with_lost(fleet.notes_on(uuid), fleet.answers(lost_hosts))
     return max(known, _reached(source)) if source else known
 
 

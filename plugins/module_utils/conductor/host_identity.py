@@ -57,7 +57,8 @@ def check_alone(host: str, uuids: Mapping[str, str]) -> None:
 
 def check_certificate(host: str, others: Set[str]) -> None:
     """Raise HostIdentityConflict if there are ``others``: hosts of the inventory, not compared yet, whose certificate it has."""
-    for other in sorted(others):
+    if others:
+        other = min(others)
         message = "%s has the certificate of %s, which is in the inventory, too" % (host, other)
         raise HostIdentityConflict(message, hint=fleet_hints.compare_machines(host, other))
 

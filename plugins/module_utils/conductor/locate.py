@@ -7,7 +7,7 @@ because a host is silent. And which host may take back a record that was lost.""
 from __future__ import annotations
 
 import functools
-from typing import Any, Collection, Iterable, List, Mapping, Tuple
+from typing import Any, Collection, Iterable, List, Mapping, Optional, Tuple
 
 from ..model import copy_hints, fleet_hints, hints, state_hints
 from ..model.errors import BerthError
@@ -88,8 +88,9 @@ def locate_to_take_back(fleet: Fleet, name: str, uuid: str, lost_hosts: Collecti
             arrived.check(fleet, name, uuid, strays[0], source, lost_hosts)
             return strays
         raise _moving_without_record(fleet, name, uuid, strays) if strays else _moving_behind(fleet, name, uuid, places)
-    if len(strays) == 1 and _had_it_last(fleet, uuid, strays[0]):
-        _check_older_is_off(fleet, name, uuid, strays[0], lost_hosts)
+    later = _later_than_all_records(fleet, uuid, strays[0]) if len(strays) == 1 else None
+    if later:
+        _check_older_is_off(fleet, name, uuid, strays[0], later, lost_hosts)
         return strays  # beside an older copy, of which a person decides then
     here = [place["host"] for place in places] + strays
     if len(here) > 1:
@@ -111,26 +112,26 @@ def locate_to_take_back(fleet: Fleet, name: str, uuid: str, lost_hosts: Collecti
     return here if places[0]["role"] == OWN and generation_of(places) < latest else []
 
 
-def _had_it_last(fleet: Fleet, uuid: str, host: str) -> bool:
-    """Whether hosts remember that it was the owner later than all who own the instance by their records, at rest."""
+def _later_than_all_records(fleet: Fleet, uuid: str, host: str) -> Optional[notes.Note]:
+    """What hosts remember of ``host`` as the owner, if that is later than all who own the instance by their records, at rest."""
     known, places = fleet.notes_on(uuid).known, fleet.places.get(uuid, [])
     if known is None or not places or known.host_uuid != fleet.uuids().get(host):
-        return False
-    return known.generation > generation_of(places)
+        return None
+    return known if known.generation > generation_of(places) else None
 
 
-def _check_older_is_off(fleet: Fleet, name: str, uuid: str, host: str, lost_hosts: Collection[str]) -> None:
-    """Raise DuplicateInstance if the instance runs by an older record: if those lie who remember a later owner, its record
+def _check_older_is_off(
+    fleet: Fleet, name: str, uuid: str, host: str, later: notes.Note, lost_hosts: Collection[str]
+) -> None:
+    """Raise DuplicateInstance if the instance runs by an older record: if those lie who remember a ``later`` owner, its record
     would let a second guest start while the host of the first is silent."""
-    noted, answers = fleet.notes_on(uuid), fleet.answers(lost_hosts)
-    known = noted.known
+    answers = fleet.answers(lost_hosts)
+    notes.check_told(name, later, fleet.notes_on(uuid), answers)
     running = sorted(place["host"] for place in fleet.places[uuid] if place["power_state"] in ALIVE)
-    if known:
-        notes.check_told(name, known, noted, answers)
-    if known and running:
+    if running:
         raise DuplicateInstance(
             "%s runs on %s, and %s, which has no record of it, had it later%s"
-            % (name, " and ".join(running), host, answers.by_notes(known)),
+            % (name, " and ".join(running), host, answers.by_notes(later)),
             hint=fleet_hints.stop_older(name, uuid, running, host),
         )
 

@@ -155,7 +155,65 @@ def call(site, method, *args, **more):
         return {"error": error.to_dict(), "reason": str(error)}
 
 
-class Fleet:
+class MakesVolumes:
+    """How update_disks has volumes made, for a fleet with ``ask``, ``hosts``, ``lost``, ``quotas``, ``entries`` and ``new_token``."""
+
+    def _to_update(self, seen, name, uuid, names):
+        hosts = locate.locate(seen, name, uuid, self.lost)
+        if not hosts:
+            raise BerthError("no instance %s" % name)
+        wanted = [{**entry, "uuid": volume_uuid("default", entry["name"])} for entry in self.entries(names)]
+        new = volumes.to_have(seen, name, uuid, hosts[-1], wanted, self.lost)
+        grown = [(entry, volumes.grows_from(seen, entry)) for entry in wanted]
+        parts = ("uuid", "name", "size_gb")
+        return {
+            "hosts": hosts,
+            "project": "default",
+            "volumes": self.entries(names),
+            "new_volumes": [
+                {**{part: entry[part] for part in parts}, "pool": "berth", "image": None, "instance": uuid}
+                for entry in wanted
+                if entry["uuid"] in new
+            ],
+            "grown_volumes": [
+                {**{part: entry[part] for part in parts}, "from_gb": has, "instance": uuid}
+                for entry, has in grown
+                if has is not None
+            ],
+        }
+
+    def _make_volumes(self, name, task):
+        """What action make_volumes does; its own tests hold it to the same order."""
+        makings = new_volumes.to_make({name: task}, self.new_token)
+        for making in makings:
+            yield from self._ask_for(making, "claimed")
+            making.is_claimed = not making.error
+        claimed = [making for making in makings if making.is_claimed]
+        if claimed:
+            scans = {}
+            for host in self.hosts():
+                if host not in self.lost:
+                    scans[host] = yield from self.ask(host, "rescan")
+            silent = {host: scan["reason"] for host, scan in scans.items() if "host_uuid" not in scan}
+            new_volumes.decide(claimed, scans, silent, self.lost)
+            answered = [scan for scan in scans.values() if "host_uuid" in scan]
+            over = volume_quotas.after_the_claims({name: task}, claimed, answered, self.quotas)
+            refused = {**new_volumes.failures(makings), **{each: str(error) for each, error in over.items()}}
+            for making in claimed:
+                making.error = making.error or refused.get(making.name)
+                yield from self._ask_for(making, "absent" if making.error else "present")
+        return new_volumes.failures(makings).get(name)
+
+    def _ask_for(self, making, state):
+        params = making.arguments(state)
+        if "volume" in params:
+            params["volume"] = {"pool": None, "image": None, **params["volume"]}
+        reply = yield from self.ask(making.host, "volume_task", **params)
+        if "changed" not in reply and not making.error:
+            making.error = said(reply)
+
+
+class Fleet(MakesVolumes):
     """``defined``: volume -> GiB, as berth_volumes_defined; ``quota`` of the project. A run is a generator that stops after each
     call to a host, and returns its error or whether it changed anything."""
 
@@ -172,6 +230,14 @@ class Fleet:
             yield
         return read_fleet({name: report if "document" in report else {"reason": report["reason"]}
                            for name, report in reports.items()}, dict)  # fmt: skip
+
+    def hosts(self):
+        return list(self.sites)
+
+    def ask(self, host, method, *args, **more):
+        reply = call(self.sites[host], method, *args, **more)
+        yield
+        return reply
 
     def new_token(self):
         return "t%031d" % next(self.numbers)
@@ -253,62 +319,6 @@ class Fleet:
         reply = call(self.sites[task["hosts"][-1]], "update", uuid, task["volumes"])
         yield
         return reply["changed"] if "changed" in reply else said(reply)
-
-    def _to_update(self, seen, name, uuid, names):
-        hosts = locate.locate(seen, name, uuid, self.lost)
-        if not hosts:
-            raise BerthError("no instance %s" % name)
-        wanted = [{**entry, "uuid": volume_uuid("default", entry["name"])} for entry in self.entries(names)]
-        new = volumes.to_have(seen, name, uuid, hosts[-1], wanted, self.lost)
-        grown = [(entry, volumes.grows_from(seen, entry)) for entry in wanted]
-        parts = ("uuid", "name", "size_gb")
-        return {
-            "hosts": hosts,
-            "project": "default",
-            "volumes": self.entries(names),
-            "new_volumes": [
-                {**{part: entry[part] for part in parts}, "pool": "berth", "image": None, "instance": uuid}
-                for entry in wanted
-                if entry["uuid"] in new
-            ],
-            "grown_volumes": [
-                {**{part: entry[part] for part in parts}, "from_gb": has, "instance": uuid}
-                for entry, has in grown
-                if has is not None
-            ],
-        }
-
-    def _make_volumes(self, name, task):
-        """What action make_volumes does; its own tests hold it to the same order."""
-        makings = new_volumes.to_make({name: task}, self.new_token)
-        for making in makings:
-            yield from self._ask(making, "claimed")
-            making.is_claimed = not making.error
-        claimed = [making for making in makings if making.is_claimed]
-        if claimed:
-            scans = {}
-            for host, site in self.sites.items():
-                if host not in self.lost:
-                    scans[host] = call(site, "rescan")
-                    yield
-            silent = {host: scan["reason"] for host, scan in scans.items() if "host_uuid" not in scan}
-            new_volumes.decide(claimed, scans, silent, self.lost)
-            answered = [scan for scan in scans.values() if "host_uuid" in scan]
-            over = volume_quotas.after_the_claims({name: task}, claimed, answered, self.quotas)
-            refused = {**new_volumes.failures(makings), **{each: str(error) for each, error in over.items()}}
-            for making in claimed:
-                making.error = making.error or refused.get(making.name)
-                yield from self._ask(making, "absent" if making.error else "present")
-        return new_volumes.failures(makings).get(name)
-
-    def _ask(self, making, state):
-        params = making.arguments(state)
-        if "volume" in params:
-            params["volume"] = {"pool": None, "image": None, **params["volume"]}
-        reply = call(self.sites[making.host], "volume_task", **params)
-        yield
-        if "changed" not in reply and not making.error:
-            making.error = said(reply)
 
     def delete(self, name):
         seen = yield from self.read()
