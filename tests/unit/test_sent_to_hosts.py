@@ -30,7 +30,7 @@ MOST = {
     "instance": 389,
     "instance_copy": 286,
     "instance_info": 163,
-    "migration": 462,
+    "migration": 465,
     "rescan": 109,
     "volume": 330,
     "volume_info": 89,

@@ -5,12 +5,17 @@
 
 from __future__ import annotations
 
-KEPT, INCOMING, SCRATCH = ".pre-", ".incoming-", ".scratch"
+KEPT, INCOMING, SCRATCH, MERGING = ".pre-", ".incoming-", ".scratch", ".merging"
 
 
 def kept(path, op):
     """Return the name of the old disk in the move ``op``, until it is confirmed or reverted."""
     return path + KEPT + op
+
+
+def merging(kept):
+    """Return the name of the note that the kept disk is being merged into the new one."""
+    return kept + MERGING
 
 
 def incoming(path, attempt):

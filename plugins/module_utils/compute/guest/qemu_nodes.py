@@ -39,10 +39,12 @@ def break_migration_off(guest):
 
 
 def write_out(guest, path):
-    """Make the QEMU of ``guest`` write to the storage what it holds in memory of the file ``path``."""
-    for node in _ask(guest, "query-named-block-nodes", flat=True) or []:
-        if node.get("file") == path:
-            _ask(guest, "human-monitor-command", **{"command-line": "qemu-io %s flush" % node["node-name"]})
+    """Make the QEMU of ``guest`` write to the storage what it holds in memory of the file ``path``. Return whether it
+    says that it did: it answers with a text, which is empty unless something failed."""
+    found = _ask(guest, "query-named-block-nodes", flat=True) or []
+    flush = ["qemu-io %s flush" % node["node-name"] for node in found if node.get("file") == path]
+    answers = [_ask(guest, "human-monitor-command", **{"command-line": command}) for command in flush]
+    return bool(answers) and not any(answer is None or answer.strip() for answer in answers)
 
 
 def _close(guest, is_meant):

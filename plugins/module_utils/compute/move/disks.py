@@ -20,8 +20,8 @@ from .. import paths
 from ..disk import disk as disks
 from ..disk import move_files, volume_files
 from ..disk.disk import NVRAM, READ_ONLY, planned
-from ..guest import domain, qemu_nodes
 from ..run import run
+from . import merge
 
 LARGEST = 64 << 40
 
@@ -314,31 +314,13 @@ def restore(pool_path, record):
 
 
 def drop_kept(connection, pool_path, record):
-    """Make the new disks independent of the kept ones, then remove those."""
+    """Make the new disks independent of the kept ones, then remove those. Nobody may start the guest meanwhile."""
     for disk in planned(record.migration["old_spec"]):
         path = paths.instance(pool_path, record.uuid, disk.file)
         old = kept(path, record)
-        if not os.path.lexists(old):
-            continue
-        if disk.format == "qcow2" and info(path, "qcow2").get("full-backing-filename") == old:
-            pull(connection, record.uuid, path, info(old, "qcow2"))
-            if info(path, "qcow2").get("full-backing-filename") == old:
-                raise TransferFailed("%s still needs %s" % (path, old))
-        if domain.is_active(connection, record.uuid):
-            # After a pull QEMU has in memory alone where in the new disk it put what it copied.
-            qemu_nodes.write_out(domain.find(connection, record.uuid), path)
-        paths.remove(old)
-        paths.sync_directory(os.path.dirname(old))
-
-
-def pull(connection, uuid, path, below):
-    """Copy the layer below the disk at ``path`` into it, so that it stands on that layer's own backing file."""
-    base = below.get("full-backing-filename")
-    if domain.is_active(connection, uuid):
-        from . import jobs
-
-        jobs.pull(domain.find(connection, uuid), path, base)
-        return
-    command = ["qemu-img", "rebase", "-q", "-f", "qcow2"]
-    command += ["-F", below["backing-filename-format"], "-b", base] if base else ["-b", ""]
-    run(command + ["--", path], timeout=3600, error=TransferFailed)
+        if os.path.lexists(old):
+            if disk.format == "qcow2":
+                merge.merge(connection, record, path, old)
+            paths.remove(old)
+            paths.sync_directory(os.path.dirname(old))
+        paths.remove(move_files.merging(old))

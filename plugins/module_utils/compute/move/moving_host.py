@@ -27,6 +27,7 @@ from . import (
     increment,
     live,
     live_checks,
+    merge,
     others_jobs,
     storage,
     transfer,
@@ -322,7 +323,8 @@ class Effects(Guests):
         disks.restore(self.pool_path(record), record)
 
     def drop_disks(self, record):
-        disks.drop_kept(self.connection, self.pool_path(record), record)
+        with merge.unstartable(self.connection, record.uuid):
+            disks.drop_kept(self.connection, self.pool_path(record), record)
 
     # live
 

@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import pytest
-from fake_libvirt import BY_USER, PAUSED
+from fake_libvirt import BY_USER, PAUSED, RUNNING, SHUTOFF
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import GuestHung
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move import moving_host
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import merge, moving_host
 
 
 @pytest.fixture
@@ -36,3 +36,27 @@ def test_no_move_begins_with_a_guest_that_does_not_answer(web, effects, monkeypa
     monkeypatch.setattr(moving_host.domain, "check_answers", hangs)
     with pytest.raises(GuestHung):
         effects.check_movable(web.record)
+
+
+@pytest.mark.parametrize(
+    "permitted, runs, after", [(True, True, True), (True, False, True), (False, True, True), (False, False, False)]
+)
+def test_nobody_starts_the_guest_while_its_kept_disks_are_merged(web, effects, monkeypatch, permitted, runs, after):
+    """If its QEMU dies in between, the disks look whole and are not. A run that was killed in between left no permit."""
+    permits = {web.record.uuid} if permitted else set()
+    for name, does in (("is_permitted", permits.__contains__), ("revoke", permits.discard), ("permit", permits.add)):
+        monkeypatch.setattr(merge.gate, name, does)
+    web.domain.now = RUNNING if runs else SHUTOFF
+
+    def drop(*_arguments):
+        assert not permits
+        raise OSError
+
+    monkeypatch.setattr(moving_host.disks, "drop_kept", drop)
+    with pytest.raises(OSError):
+        effects.drop_disks(web.record)
+    assert not permits, "what did not end is merged by the next run"
+    permits |= {web.record.uuid} if permitted else set()
+    monkeypatch.setattr(moving_host.disks, "drop_kept", lambda *_arguments: None)
+    effects.drop_disks(web.record)
+    assert bool(permits) is after
