@@ -175,7 +175,8 @@ def replaced(host: str, uuid: str) -> str:
         "If %(host)s has the address of another machine, correct its ansible_host. If it was reinstalled or replaced, run "
         "berth.kvm.prepare_hosts --limit %(host)s. Then instances whose disks are still in its pool or on shared storage "
         "continue with berth.kvm.take_over --limit NAME -e berth_lost_hosts=%(host)s -e berth_disks_of=%(uuid)s. Those whose "
-        "disks are gone: berth.kvm.create --limit NAME -e berth_lost_hosts=%(host)s makes them again, empty"
+        "disks are gone: berth.kvm.create --limit NAME -e berth_lost_hosts=%(host)s makes them again, empty. If neither is so, what "
+        "is remembered of it is wrong: give up nothing, and find out why the hosts that say so do"
         % {"host": host, "uuid": uuid}
     )
 

@@ -19,6 +19,8 @@ NEW = {IDS["new-1"], IDS["new-2"]}
 DECIDED = ("kind", "spec", "source", "lost", "when_due", "crashed")
 OTHERS = [host for host in good.HOSTS if host != LIAR]
 AT_OTHERS = {IDS[name] for name, host in AT_REST.items() if host != LIAR}
+# What a host that writes a false record of its own instance before a move begins does not choose: see docs/security.md.
+NOT_ITS_WORD = ("name", "uuid", "project_id", "instance_uuids", "num_instances", "schema")
 PLACED = ("claim", "claims", "build_instances", "builds", "withdraw", "failed", "planned", "ended")
 
 
@@ -52,7 +54,7 @@ def atoms(host, module, given):
             yield from ((host, name, text_of(entry)) for entry in (value.items() if isinstance(value, dict) else value))
     if "peer" in rest:  # what the other side of the move says
         yield host, "peer", text_of([rest["uuid"], rest.pop("peer")])
-    yield host, module, text_of(rest)
+    yield host, module, text_of(placed(rest) if module == "migration" else rest)
 
 
 def of(run):
@@ -61,7 +63,8 @@ def of(run):
 
 def harmful(run):
     """The commands in what people read that give up another host or remove a guest that is there."""
-    found = HARMFUL.findall("\n".join(map(str, run.texts)))
+    texts = [text for text in map(str, run.texts) if "give up nothing" not in text]  # it says when the command is wrong
+    found = HARMFUL.findall("\n".join(texts))
     named = {*OTHERS, *(good.UUIDS[host] for host in OTHERS), *AT_OTHERS}
     return {command for command in found if named & set(re.split(r"[ =,]", command))}
 
@@ -84,7 +87,8 @@ class Legal:
     def findings(self, run):
         """What the liar must not have brought about: [(what, detail)]."""
         made, own = of(run), self.its_own
-        found = [atom for atom in sorted(made - self.told) if not self.may_differ(atom, own)]
+        before = bool(run.fleet.lie) and run.fleet.lie[0] == "host_facts"
+        found = [atom for atom in sorted(made - self.told) if not self.may_differ(atom, own, before)]
         found += [
             ("instead", *atom)
             for atom in sorted(self.honest - made)
@@ -94,14 +98,16 @@ class Legal:
         found += [("twice", uuid) for uuid in sorted(built_twice(run))]
         return found + [("hint", command) for command in sorted(harmful(run) - self.harmful)]
 
-    def may_differ(self, atom, own):
-        """Whether it is a placement elsewhere, or the liar's word about itself: docs/security.md says what it may say."""
+    def may_differ(self, atom, own, before):
+        """Whether it is a placement elsewhere, or the liar's word about itself: docs/security.md says what it may say, and that
+        it may say more ``before`` anything was decided."""
         _host, what, text = atom
         said = json.loads(text)
         if what in PLACED and (what, text) in self.anywhere:
             return True
         if what in ("planned", "ended"):
-            return said["run"] == "r-1" and said["uuid"] in own
+            on_it = said["host_uuid"] not in good.UUIDS.values()  # on itself, under another uuid
+            return said["run"] == "r-1" and (said["uuid"] in own or on_it)
         if what == "withdraw":  # this run's own claim, which it makes elsewhere
             return said["uuid"] in NEW and said["token"] == "nonce"
         if what == "hosts":
@@ -113,7 +119,7 @@ class Legal:
         if what == "after":
             return said[0] in own | NEW and said[1] < 2 * LEAP
         if what == "migration":
-            return said["uuid"] in own and self.is_as_decided(said)
+            return said["uuid"] in own and self.is_as_decided(said, before)
         return what in ("peer", "instance", "rescan") and self.is_about_its_own(what, said, own)
 
     def is_about_its_own(self, what, said, own):
@@ -124,13 +130,20 @@ class Legal:
             return said["uuid"] in own and text_of({**said, "after": None}) in as_told
         return said == {} if what == "rescan" else said[0] in own
 
-    def is_as_decided(self, given):
-        """How far a move has come is the word of both sides; what was decided of it is not."""
+    def is_as_decided(self, given, its_word):
+        """How far a move has come is the word of both sides; what was decided of it is not. ``its_word``: the liar said before
+        what is moved."""
         moves = [json.loads(text) for what, text in self.anywhere if what == "migration"]
-        allowed = {
-            (part, text_of(move.get(part))) for move in moves if move["uuid"] == given["uuid"] for part in DECIDED
-        }
-        return all((part, text_of(given[part])) in allowed for part in DECIDED if part in given)
+        allowed = {atom for move in moves if move["uuid"] == given["uuid"] for atom in decided(move, its_word)}
+        return decided(given, its_word) <= allowed
+
+
+def decided(given, its_word):
+    """{(part, text)} of what was decided of a move."""
+    parts = {part: given[part] for part in DECIDED if part in given}
+    if its_word and parts.get("spec"):
+        parts["spec"] = {part: parts["spec"][part] for part in NOT_ITS_WORD}
+    return {(part, text_of(value)) for part, value in parts.items()}
 
 
 def asked_instead(run, atom, own):
