@@ -106,7 +106,7 @@ class Legal:
         if what in PLACED and (what, text) in self.anywhere:
             return True
         if what in ("planned", "ended"):
-            on_it = said["host_uuid"] not in good.UUIDS.values()  # on itself, under another uuid
+            on_it = said["host_uuid"] not in [good.UUIDS[host] for host in OTHERS]  # on itself, under whatever uuid
             return said["run"] == "r-1" and (said["uuid"] in own or on_it)
         if what == "withdraw":  # this run's own claim, which it makes elsewhere
             return said["uuid"] in NEW and said["token"] == "nonce"
