@@ -329,8 +329,13 @@ def _check_whole_view(held: Document) -> None:
     if held["uuid"] != own:
         raise Fault(held["uuid"], "the uuid that follows from project and name", "uuid")
     for where, spec in ("spec", held["spec"]), ("new_spec", move.get("new_spec")), ("old_spec", move.get("old_spec")):
-        if spec and (spec["name"], spec["project_id"]) != (held["name"], held["project_id"]):
+        if not spec:
+            continue
+        if (spec["name"], spec["project_id"]) != (held["name"], held["project_id"]):
             raise Fault(spec["name"], "the instance's own name and project", "name", where)
+        uuids = [spec.get("uuid"), *(spec.get("instance_uuids") or ())]
+        if set(uuids) != {own}:
+            raise Fault(uuids, "the instance's own uuid", "uuid", where)
     if held["op"] != move.get("id") or (held["role"] in ("IN", "OUT") and not move):
         raise Fault(held["op"], "the operation of the move that the record is in", "op")
 

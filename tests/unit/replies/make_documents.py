@@ -88,6 +88,8 @@ LIES = {
         (["ansible_facts", "berth_host", "failed_builds"], 1 << 40, "harmless"),
         (["ansible_facts", "berth_host", "failed_build_age_s"], 1 << 40, "refused"),
         (["moves", 0, "uuid"], OTHER, "refused"),
+        (["moves", 0, "spec", "uuid"], OTHER, "refused"),
+        (["moves", 0, "spec", "instance_uuids"], [OTHER], "refused"),
         (["moves", 0, "name"], "at-rest-h2", "refused"),
         (["moves", 0, "project_id"], "other", "refused"),
         (["moves", 0, "spec", "project_id"], "other", "refused"),

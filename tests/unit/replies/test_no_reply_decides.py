@@ -34,6 +34,21 @@ def test_whatever_one_host_says_the_others_are_told_nothing_that_it_chose(name):
     assert played == SAMPLED[name] and not found, "\n".join(map(str, found))
 
 
+@pytest.mark.parametrize(
+    "wrong", [{"uuid": IDS["at-rest-h3"]}, {"uuid": None}, {"instance_uuids": [IDS["at-rest-h3"]]}], ids=str
+)
+def test_a_request_in_a_move_that_is_of_another_instance_or_of_none_is_refused_and_ends_no_run(wrong):
+    """The others' moves were not even planned."""
+
+    def with_request(said):
+        request = {**said["moves"][0]["spec"], **wrong}
+        return ("moves", 0, "spec"), {part: value for part, value in request.items() if value is not None}
+
+    given, said = good.host_facts(LIAR)
+    assert not all_lies.is_valid("host_facts", said, given, with_request(said))
+    assert all_lies.finding_of("resize", "host_facts", with_request) == []
+
+
 def test_every_field_of_every_reply_has_lies():
     """Also one that no good reply has."""
     for module, check in REPLIES.items():
