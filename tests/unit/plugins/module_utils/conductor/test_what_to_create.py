@@ -125,6 +125,8 @@ def test_an_instance_on_the_move_is_neither_started_nor_stopped(case):
     with pytest.raises(InstanceMoving, match="is in " + named) as raised:
         locate(fleet(**held), "a", "a")
     assert ("confirm_resize" in raised.value.hint) == ("resized" in named)
+    error = raised.value.to_dict()
+    assert "%(attr)s %(state)s" % error == named
 
 
 @pytest.mark.parametrize("case", ["resized", "resized on its host"])
@@ -133,6 +135,14 @@ def test_a_create_leaves_an_instance_that_waits_for_its_confirmation_as_it_is(ca
     found = what_to_create.sort_out({"a": spec("a")}, fleet(**ON_THE_MOVE[case][0]))["a"]
     assert (found["state"], found.get("error")) == ("unconfirmed", None)
     assert "flavor big" in found["why"] and "confirm_resize" in found["why"]
+
+
+@pytest.mark.parametrize("has, many", [(512, 0), (1024, 1)])
+def test_an_instance_that_is_there_tells_its_differences_from_the_inventory_and_nothing_else(has, many):
+    held, wanted = record("a", flavor={"name": "m", "vcpus": 1, "memory_mb": has}), spec("a")
+    wanted["flavor"]["name"] = "m"
+    found = what_to_create.sort_out({"a": wanted}, fleet(h1=[held]))["a"]
+    assert [type(text) for text in found["differs"]] == [str] * many
 
 
 @pytest.mark.parametrize("case", ["begun", "let go", "half deleted"])
