@@ -129,6 +129,13 @@ def test_an_instance_on_the_move_is_neither_started_nor_stopped(case):
     assert "%(attr)s %(state)s" % error == named
 
 
+def test_a_claim_beside_a_move_is_no_instance_at_rest():
+    """As from a create that was killed: the move has not ended, and nobody owns the instance twice."""
+    moving = record("a", phase="resizing", vm_state="active", task_state="resize_prep", generation=[2, 2])
+    with pytest.raises(InstanceMoving, match="is in task_state resize_prep"):
+        locate(fleet(h1=[moving], h2=[record("a", "CLAIM", generation=[3, 1])]), "a", "a")
+
+
 @pytest.mark.parametrize("case", ["resized", "resized on its host"])
 def test_a_create_leaves_an_instance_that_waits_for_its_confirmation_as_it_is(case):
     """I4: a run over the whole inventory is no error, and no change."""
