@@ -211,6 +211,7 @@ class _Asked:
         self.process, self.receiver = process, receiver
         self.host = self.result = None
         self.begun = True  # if the process does not even start, the host has failed
+        self._is_too_large = False
         self._order, self._queue = order, queue
         self._asked = self._messages = self._seconds = 0
         self._resident = limits.resident()
@@ -240,7 +241,7 @@ class _Asked:
         return True
 
     def has_answered(self):
-        return self.host is not None and self.result is not None
+        return self.result is not None
 
     def is_small(self):
         """Whether it uses little enough memory to ask another host."""
@@ -249,8 +250,8 @@ class _Asked:
     def look(self):
         """Kill the process if it uses too much memory: it holds the whole of a long or endless reply."""
         if limits.resident(self.process.pid) > self._resident + limits.MEMORY:
-            self.result = {"failed": True, "msg": "the reply takes more than %d MiB" % (limits.MEMORY >> 20)}
-            self.kill()
+            self._is_too_large = True
+            self.kill()  # hear() notices; an answer that is on its way still counts, for its host
 
     def kill(self):
         with contextlib.suppress(ProcessLookupError):
@@ -269,6 +270,8 @@ class _Asked:
 
     def _silence(self):
         """The result if it ended without an answer."""
+        if self._is_too_large:
+            return {"failed": True, "msg": "the reply takes more than %d MiB" % (limits.MEMORY >> 20)}
         if self.process.exitcode == -signal.SIGALRM:
             return {"unreachable": True, "msg": "no answer within %d s (berth_host_timeout)" % self._seconds}
         return {"failed": True, "msg": "the process that asked ended without an answer"}

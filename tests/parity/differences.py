@@ -91,6 +91,7 @@ UNEVEN = {
     "hw:mem_page_size": "2048",
 }
 THREE = [host("a"), host("b"), host("c")]
+SIZES = [host("a", memory_mb=16384), host("b", memory_mb=32768), host("c", memory_mb=65536)]
 
 DIFFERENT = {
     "a-filter-that-raises": case(
@@ -144,6 +145,16 @@ DIFFERENT = {
         [numa_host("a", pages(0, [0, 1, 2, 3], 2048, 0), pages(1, [4, 5, 6, 7], 1023, 0))],
         request(UNEVEN, memory_mb=6144),
         enabled_filters=["NUMATopologyFilter"],
+    ),
+    "a-multiplier-that-is-nan": case(
+        SIZES,
+        request(),
+        aggregates=[{"name": "w", "hosts": ["a", "b", "c"], "metadata": {"ram_weight_multiplier": "nan"}}],
+        **{**ALL_ZERO, "ram_weight_multiplier": 1.0},
+    ),
+    "encryption-with-the-firmware-of-the-flavor": case(
+        [host("a", traits=["HW_CPU_X86_AMD_SEV"], inventory={"MEM_ENCRYPTION_CONTEXT": {"total": 4}})],
+        request({"hw:mem_encryption": "true", "hw:firmware_type": "uefi", "hw:machine_type": "q35"}),
     ),
     "two-nodes-of-one-host": case(
         [host("a"), host("a", node="a-second"), host("b", memory_mb=8192)],

@@ -7,7 +7,7 @@ whether it adopts a claim that an ended run left: compute/record/claim.py.
 
 from __future__ import annotations
 
-from typing import Collection, Dict, Iterable, List, Mapping, Optional
+from typing import Collection, Dict, Iterable, List, Mapping
 
 from ..model import counting
 from ..model.errors import BerthError
@@ -90,10 +90,11 @@ def _check_countable(instance: Instance, fleet: Fleet, noted: Notes, places: Ite
         raise counting.miscounted(instance["name"], hosts)
 
 
-def _differs(instance: Instance, place: Place) -> List[Optional[str]]:
-    """Differences from the inventory that the host's own answer does not contain; None where there is none."""
+def _differs(instance: Instance, place: Place) -> List[str]:
+    """Differences from the inventory that the host's own answer does not contain."""
     name, wanted = instance["name"], instance["spec"]
-    return [drift.of_flavor_content(name, place, wanted), drift.of_kept(name, place, wanted)]
+    differences = (drift.of_flavor_content(name, place, wanted), drift.of_kept(name, place, wanted))
+    return [part for part in differences if part]
 
 
 def _set_found(instance: Instance, fleet: Fleet, host: str, state: str) -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 from ..model.aggregate import lowest
@@ -91,7 +92,7 @@ class Weigher:
         if not self.multiplier_option:
             return 1.0
         return self.sign * lowest(
-            host_state.aggregates, self.multiplier_key or self.multiplier_option, self.configured(), float
+            host_state.aggregates, self.multiplier_key or self.multiplier_option, self.configured(), _finite
         )
 
     def expect(self, specs):
@@ -109,6 +110,14 @@ class Weigher:
         if high is not None:
             weights = [value if value < high else high for value in weights]
         return weights
+
+
+def _finite(text):
+    """Return the number, or raise ValueError: times 0 an infinite one is NaN, which is neither more nor less than others."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError("%s is not finite" % text)
+    return number
 
 
 def normalize(weights, minval=None, maxval=None):

@@ -176,7 +176,7 @@ def _read_number(field, value, kind, low):
         raise InvalidInput(field, value, rule)
     if (
         isinstance(value, bool)
-        or (isinstance(number, float) and math.isnan(number))
+        or (isinstance(number, float) and not math.isfinite(number))
         or (low is not None and number < low)
         or (kind is int and number != float(value))
     ):

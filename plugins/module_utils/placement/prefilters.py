@@ -87,6 +87,16 @@ class Query:
             return False
         return not capacity.request_shortfalls(host_state, ask, lowers)
 
+    def check_bound(self):
+        """A zone, an aggregate or a target is part of the group without a number, and Placement refuses one without amounts."""
+        if self.in_tree is not None or self.member_of or self.not_member_of:
+            for ask in filter(None, (self.ask, self.fallback)):
+                if None not in ask.groups and not ask.unanswerable:
+                    ask.unanswerable = (
+                        "the flavor has amounts in numbered groups alone, "
+                        "and the request is bound to a zone, an aggregate or a host"
+                    )
+
     @property
     def is_plain(self):
         """Whether the request asks only for amounts, networks and a pool."""
@@ -322,4 +332,5 @@ def query_for(spec, options, aggregates, host_states):
             query.in_tree = nodes[0].uuid
             if spec.requested_destination is not None:
                 spec.requested_destination = dict(destination, host=nodes[0].host, node=nodes[0].nodename)
+    query.check_bound()
     return query, options["max_placement_results"] if limited(spec, only_one) else None

@@ -27,7 +27,7 @@ def locate(monkeypatch):
     # tests/unit/replies/test_bring_back.py plays what hosts are told
     monkeypatch.setattr(locate_instances, "tell_latest", lambda *_what: None)
 
-    def act(method, run, instance=None, selected=True, unknown=False, names=("web1",), **hosts):
+    def act(method, run, instance=None, selected=True, unknown=False, names=("web1",), notes=None, **hosts):
         facts = {}
         for name, instances in hosts.items():
             if instances is None:
@@ -38,6 +38,9 @@ def locate(monkeypatch):
         described = {} if unknown else {"berth_flavor": "small"}
         variables = {"web1": {**described, **(instance or {})}, "all": run}
         controller = Controller({"kvm_hosts": list(hosts), "vms": ["web1"]}, variables, facts)
+        if notes:
+            told = {name: {"ansible_facts": facts[name], "notes": notes.get(name, {})} for name in facts}
+            controller.register("localhost", __berth_facts={"answers": told})
         result = controller.run("locate_instances", {"instances": list(names), "method": method, "selected": selected})
         return result["ansible_facts"]["berth_located"] if "ansible_facts" in result else result
 
@@ -192,6 +195,21 @@ def test_the_move_of_an_instance_is_ended_first_where_it_is_deleted_and_nothing_
     located = locate(method, {}, h1=[held(phase="resizing", task_state="resize_prep")])
     ends = method == "delete"
     assert (located["found"], located["moving"], "web1" in located["errors"]) == ([], ["web1"] * ends, not ends)
+
+
+@pytest.mark.parametrize("remembered", [True, False])
+def test_who_deletes_an_instance_is_told_the_owner_that_hosts_remember(locate, remembered):
+    """action forget_deleted has all hosts forget it by that."""
+    h1 = str(uuid.uuid5(uuid.NAMESPACE_DNS, "h1"))
+    known = {"known": {"host": "h1", "host_uuid": h1, "generation": [1, 5]}, "planned": [], "gone": None}
+    located = locate("delete", {}, notes={"h2": {WEB: known}} if remembered else {}, h1=[held()], h2=[])
+    assert located["instances"]["web1"] == {
+        "uuid": WEB,
+        "hosts": ["h1"],
+        "after": [1, 5] if remembered else [0, 0],
+        "owner": h1 if remembered else None,
+        "given_up": False,
+    }
 
 
 @pytest.mark.parametrize("method", ["lock", "unlock", "reboot"])

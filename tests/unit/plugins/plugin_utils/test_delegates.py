@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import selectors
 import signal
 import subprocess
 import threading
@@ -224,6 +225,28 @@ def test_a_host_shows_only_so_many_messages(monkeypatch):
     while asked.hear():
         pass
     assert shown == ["0", "1", "2"]
+
+
+def test_what_a_process_said_of_a_host_before_it_was_killed_for_its_memory_is_the_answer_of_no_other_host(monkeypatch):
+    """It was on its way when the process was looked at."""
+    receiver, sender = context.Pipe(duplex=False)
+    process = SimpleNamespace(pid=os.getpid(), join=lambda: None, kill=lambda: None, exitcode=-signal.SIGKILL)
+    display = SimpleNamespace(send_display=lambda *_what, **_how: None)
+    monkeypatch.setattr(delegates.os, "killpg", lambda *_who: None)
+    asked = delegates._Asked(process, receiver, SimpleNamespace(send=lambda order: None, close=lambda: None), display)
+    with selectors.DefaultSelector() as selector:
+        asking = delegates._Asking(lambda: asked, ["h1", "h2"], {"h1": 60, "h2": 60}, selector)
+        asking._begin()
+        for message in (("begun", None), ("display", (("warned",), {})), ("result", {"of": "h1"})):
+            sender.send(message)
+        sender.close()
+        monkeypatch.setattr(limits, "resident", lambda *_pid: 1 << 60)
+        asked.look()
+        monkeypatch.setattr(limits, "resident", lambda *_pid: 0)  # of a process that has ended
+        while asked in asking.running:
+            asking._hear(asked)
+    assert "h2" not in asking.results and asking.waiting == ["h2"], "another process asks it"
+    assert set(asking.results) == {"h1"}
 
 
 class Asking(context.Process):

@@ -201,3 +201,27 @@ def test_that_the_user_cannot_become_root_is_said_with_the_host_and_the_words_of
 )
 def test_a_module_that_failed_for_another_reason_keeps_its_own_error(become, failure):
     assert failed_with(become, **failure)["error_code"] in ("ModuleFailed", "HostNotPrepared")
+
+
+@pytest.mark.parametrize("has_action, runs", [(True, "ansible.builtin.package"), (False, "ansible.builtin.normal")])
+def test_a_module_of_ansibles_own_runs_by_its_action_if_it_has_one(has_action, runs):
+    """``package`` finds the package manager of the host by its action; ``systemd_service`` has none."""
+    task = SimpleNamespace(action="berth.kvm.host_task", args={"module": "package"}, delegate_to="kvm1")
+    task.copy = lambda: SimpleNamespace(**vars(task))
+    asked = []
+
+    def get(name, **given):
+        asked.append((name, given["task"].action, given["task"].args))
+        return SimpleNamespace(run=lambda task_vars: {"changed": True})
+
+    loader = SimpleNamespace(has_plugin=lambda name: has_action, get=get)
+    action = SimpleNamespace(
+        _task=task,
+        _connection=SimpleNamespace(become=None),
+        _play_context=None,
+        _loader=None,
+        _templar=None,
+        _shared_loader_obj=SimpleNamespace(action_loader=loader),
+    )
+    assert host_reply.run_builtin(action, "package", {"name": "qemu-utils"}, {})["changed"] is True
+    assert asked == [(runs, "ansible.builtin.package", {"name": "qemu-utils"})]

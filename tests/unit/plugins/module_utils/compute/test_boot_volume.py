@@ -175,6 +175,18 @@ def test_a_volume_that_was_not_made_from_the_image_is_not_booted_from(house):
     assert house.has() == (ACTIVE, None, True)
 
 
+@pytest.mark.parametrize("image, error", [("guest", None), ("another", "VolumeNotBootable")])
+def test_what_an_ended_run_began_of_a_volume_to_boot_from_is_gone_on_with_from_the_same_image(house, image, error):
+    web = booting(house)
+    web.claim(named(new=True, **BOOT))
+    house.host.store.compare_and_swap(web.record, None)
+    begun = house.volume()
+    plant(house.store, begun.replace(spec={**begun.spec, "instance": None}))
+    web.spec["image"] = {**web.spec["image"], "name": image}
+    result = web.try_to_claim(named(new=True, **BOOT))
+    assert (result["error"] or {}).get("code") == error
+
+
 def test_a_volume_to_boot_from_can_be_looked_into_by_another_guest_and_booted_from_again(house):
     web, rescue = booting(house), house.guest("rescue")
     web.make(named(new=True, **BOOT))

@@ -295,8 +295,11 @@ def test_an_instance_that_another_run_works_on_is_busy(host):
     ids=["path", "option", "shell", "long", "uuid of another", "path as uuid", "no uuid"],
 )
 def test_a_spec_that_is_not_who_it_says_is_refused(host, changes):
-    error = claim_one(host, {**spec("web-1"), **changes})["error"]
-    assert error and error["code"] == "InvalidInput"
+    changed = {**spec("web-1"), **changes}
+    if "name" in changes:
+        changed["uuid"] = instance_uuid("default", changes["name"])
+    error = claim_one(host, changed)["error"]
+    assert error and (error["code"], error["field"].split(".")[-1]) == ("InvalidInput", list(changes)[0])
     assert host.store.records() == []
 
 

@@ -6,6 +6,7 @@ never a traceback, and nothing is written over it."""
 
 from __future__ import annotations
 
+import json
 import os
 
 import pytest
@@ -16,6 +17,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.record import (
     failed_builds,
     failed_instances,
     state_directory,
+    state_file,
     state_generation,
     whereabouts,
 )
@@ -108,3 +110,14 @@ def test_an_emptied_copy_of_the_identity_is_not_that_of_a_host_that_was_never_pr
     put(web.host.store.identity_copy, b"")
     with pytest.raises(state_directory.StateDirectoryChanged, match="damaged"):
         state_directory.check(web.host.store)
+
+
+@pytest.mark.parametrize(
+    "read, value",
+    [(state_file.text, 1), (state_file.text, None), (state_file.list_of, {"a": 1}), (state_file.count, True),
+     (state_file.count, "1"), (state_file.count, -1), (state_file.count, float("nan")), (state_file.whole, 1.0)],
+)  # fmt: skip
+def test_a_value_of_another_kind_than_was_written_is_damage(read, value):
+    with pytest.raises(state_file.StateDamaged, match="identity is damaged"):
+        more = (str,) if read is state_file.list_of else ()
+        state_file.decode(json.dumps(value).encode(), "identity", lambda found: read(found, *more), None)

@@ -266,3 +266,20 @@ def test_a_paused_guest_goes_on_and_one_that_is_off_starts(libvirt, now, starts)
     guest.now = now
     assert [domain.start(libvirt, WEB), domain.start(libvirt, WEB)] == [True, False]
     assert (guest.now, guest.starts) == (fake_libvirt.RUNNING, starts)
+
+
+def test_a_guest_that_sleeps_is_woken(libvirt, monkeypatch):
+    """libvirt resumes only what is paused."""
+    guest = libvirt.defineXMLFlags(xml())
+    guest.now = 7  # VIR_DOMAIN_PMSUSPENDED
+    monkeypatch.setattr(guest, "resume", lambda: None)
+    assert domain.start(libvirt, WEB) is True and guest.now == fake_libvirt.RUNNING
+
+
+def test_a_guest_that_was_undefined_gets_the_definition_of_its_next_start_with_its_secrets(libvirt, monkeypatch):
+    guest, asked = libvirt.defineXMLFlags(xml()), []
+    guest.now, guest.persistent = fake_libvirt.RUNNING, False
+    monkeypatch.setattr(guest, "XMLDesc", lambda flags: asked.append(flags) or guest.xml)
+    domain.keep_definition(libvirt, guest)
+    flags = fake_libvirt.CONSTANTS["VIR_DOMAIN_XML_INACTIVE"] | fake_libvirt.CONSTANTS["VIR_DOMAIN_XML_SECURE"]
+    assert asked == [flags] and guest.persistent

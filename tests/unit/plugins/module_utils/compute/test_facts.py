@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
 
 import pytest
 from recorded_libvirt import UUIDS, Directory, Domain, Libvirt, Pool, collect, record
@@ -266,3 +267,20 @@ def test_the_age_of_a_failed_build_is_told_and_makes_no_new_generation(tmp_path,
         found.append(collect(tmp_path=tmp_path))
     assert [(one["failed_builds"], one["failed_build_age_s"]) for one in found] == [(1, 30), (1, 90)]
     assert [one["generation"] for one in found] == [1, 1]
+
+
+def test_what_a_disk_has_taken_already_is_read_where_it_lies(monkeypatch):
+    """An instance's disks and a volume lie in different directories of a pool."""
+    taken = {"/pool/instances/web": 1 << 30, "/pool/volumes/db": 3 << 30}
+    monkeypatch.setattr(facts.storage_pools, "allocated_below", lambda path: taken.get(path, 0))
+    web = SimpleNamespace(uuid="web", spec={}, resources={"disk_gb": 4})
+    db = SimpleNamespace(uuid="db", spec={"instance": None}, resources={"disk_gb": 8})
+    uses = facts._disk_uses(
+        {"berth": {"path": "/pool", "device": 1}},
+        {"berth": "berth"},
+        "berth",
+        [web, db],
+        {},
+        SimpleNamespace(pool="berth"),
+    )
+    assert uses == {"promised": 12 << 30, "owed": (3 + 5) << 30}

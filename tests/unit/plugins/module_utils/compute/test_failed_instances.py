@@ -55,6 +55,20 @@ def test_of_too_many_the_one_that_failed_last_stays_also_where_it_had_failed_bef
     assert set(failed_instances.read(store.state_dir)) == {ONE, third}
 
 
+def test_notes_are_read_and_written_under_one_hold_of_the_hosts_lock(store, monkeypatch):
+    """Of two runs at once, the later one would drop what the other noted."""
+    held, write = [], failed_instances.durable.write_in
+
+    def write_in(*arguments, **options):
+        held.append(None in store._held)
+        write(*arguments, **options)
+
+    monkeypatch.setattr(failed_instances.durable, "write_in", write_in)
+    failed_instances.note(store, [failed()])
+    failed_instances.forget(store, [ONE])
+    assert held == [True, True]
+
+
 def test_check_mode_notes_nothing(store):
     assert failed_instances.note(store, [failed()], dry=True)
     assert failed_instances.read(store.state_dir) == {}

@@ -20,8 +20,10 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     BootGateMissing,
     DeletionFinished,
     HostIdentityChanged,
+    InstanceBusy,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate, network
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import Store
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import report_creation
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError, InstanceExists
@@ -172,6 +174,25 @@ def test_what_is_in_a_move_is_not_changed(web, how, change):
     with pytest.raises(InstanceInvalidState, match=before.phase):
         CHANGES[how](web.instance(), web.seed)
     assert (web.record, bool(web.domain.isActive()), web.root.exists()) == (before, True, True)
+
+
+LOCKED = {name: change for name, change in CHANGES.items() if not name.startswith("would")}
+LOCKED["filter"] = lambda instance, _seed: instance.filtered([{"mac": "52:54:00:00:00:07", "filter": "f"}])
+
+
+@pytest.mark.parametrize("how", LOCKED)
+def test_a_change_waits_for_another_run_as_long_as_its_own_run_says(web, how, monkeypatch):
+    web.make()
+    waited, lock = [], web.host.store.instance_lock
+
+    def instance_lock(uuid, timeout=None):
+        waited.append(timeout)
+        return lock(uuid, timeout=0)
+
+    monkeypatch.setattr(web.host.store, "instance_lock", instance_lock)
+    with Store(web.host.store.state_dir).instance_lock(web.uuid), pytest.raises(InstanceBusy):
+        LOCKED[how](web.instance(), web.seed)
+    assert waited == [web.instance().timeout]
 
 
 @pytest.mark.parametrize("how", [name for name in CHANGES if name.startswith("would")])

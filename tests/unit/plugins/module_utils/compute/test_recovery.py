@@ -13,6 +13,7 @@ from instance_case import Case, Killed
 from records import plant
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import BootGateMissing
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.recovery import recover, would_recover
 
 
@@ -94,6 +95,13 @@ def test_what_moves_or_is_no_longer_owned_here_is_not_started(web, power_cut, ch
     before = look(web)
     assert would_recover(web.instance()) is False
     assert recover(web.instance()) is False and look(web) == before
+
+
+def test_a_guest_that_runs_is_not_due_also_where_its_permit_went(web):
+    gate.revoke(web.uuid, web.host.run_dir)
+    before = look(web)
+    assert would_recover(web.instance()) is False and recover(web.instance()) is False
+    assert look(web) == before
 
 
 def test_an_instance_that_is_not_here_is_not_made(web, wanted):

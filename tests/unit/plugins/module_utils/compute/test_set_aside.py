@@ -16,9 +16,11 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import owne
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     DisksOfAnotherHost,
     GuestSaved,
+    HostBusy,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate, recovery, set_aside, take_over
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.state_file import StateDamaged
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import Store
 from ansible_collections.berth.kvm.plugins.module_utils.model import copy_hints, saved_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceInvalidState, InstanceNotFound
 
@@ -177,6 +179,24 @@ def test_only_the_command_of_its_own_removes_what_was_set_aside(copies, killed_a
 
 
 @pytest.mark.follows("keep_copy_with_disks")
+def test_two_runs_at_once_lose_nothing_of_the_list_of_what_was_set_aside(copies, monkeypatch):
+    """Each reads the whole list and writes it again."""
+    _stays, other = copies
+    write, written = set_aside.durable.write_in, []
+
+    def write_in(directory, name, *data, **how):
+        if name == set_aside.FILE:
+            with pytest.raises(HostBusy), Store(directory).host_lock(timeout=0):
+                pass  # else another run could read the list now
+            written.append(name)
+        write(directory, name, *data, **how)
+
+    monkeypatch.setattr(set_aside.durable, "write_in", write_in)
+    set_aside.set_aside(other.instance(), 1)
+    set_aside.remove(other.instance())
+    assert written == [set_aside.FILE] * 2
+
+
 def test_on_one_storage_the_disks_stay_with_the_copy_that_owns_them(make_host, wanted):
     stays = Case(make_host("kvm1"), wanted("web1"))
     other = Case(make_host("kvm2", OTHER, pool=stays.host.pool), wanted("web1"))

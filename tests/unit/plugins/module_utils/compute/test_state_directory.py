@@ -113,6 +113,18 @@ def test_a_directory_from_an_older_backup_starts_nothing(host, web, wanted):
     assert web not in host.connection.domains
 
 
+def test_a_directory_with_a_fault_keeps_it_whatever_is_written_there(host, web):
+    """Counted on, it would be as new as the one that it is a backup of."""
+    shutil.copytree(host.store.state_dir, host.store.state_dir + ".backup")
+    Instance(host, web).absent()
+    shutil.rmtree(host.store.state_dir)
+    os.rename(host.store.state_dir + ".backup", host.store.state_dir)
+    before = state_directory.look(host.store)
+    for _change in range(3):
+        state_directory.advance(host.store)
+    assert before["fault"] and state_directory.look(host.store) == before
+
+
 def test_a_backup_of_the_same_state_is_no_fault(host, web):
     """Starts and stops change no owner: a backup from before them is as good."""
     shutil.copytree(host.store.state_dir, host.store.state_dir + ".backup")

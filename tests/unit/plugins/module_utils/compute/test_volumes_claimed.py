@@ -11,7 +11,8 @@ import subprocess
 
 import pytest
 from instance_case import BUILD_STEPS, Killed
-from volume_case import NEEDS_QEMU_IMG, named
+from records import plant
+from volume_case import NEEDS_QEMU_IMG, kill_before_write, named
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import errors
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import volume
@@ -244,3 +245,49 @@ def test_of_processes_that_want_one_volume_at_once_one_gets_it_in_each_of_twenty
         else:
             (web, other)[winner].update()
     assert house.volume().spec["instance"] is None and house.file().exists()
+
+
+@pytest.mark.parametrize("token", ["t1", "t2"])
+def test_a_claim_that_was_killed_before_it_had_its_volumes_is_decided_anew(house, monkeypatch, token):
+    """It would be built with a volume that another instance may have."""
+    web = house.guest()
+    web.make(named(new=True))
+    web.delete()
+    kill_before_write(monkeypatch, "attach")
+    with pytest.raises(Killed):
+        web.claim(named())
+    assert house.has() == (ACTIVE, None, True)
+    web.claim(named(), token=token)
+    assert house.has() == (ACTIVE, "web1", True)
+
+
+def test_room_is_counted_and_claimed_under_one_hold_of_the_hosts_lock(house, monkeypatch):
+    """Of two runs that claim at once, each would have the last room."""
+    web, store, held = house.guest(), house.host.store, []
+    swap = store.compare_and_swap
+
+    class Watched(claim.Ledger):
+        def allocate(self, *arguments):
+            held.append(None in store._held)
+            return super().allocate(*arguments)
+
+    def compare_and_swap(*records):
+        held.append(None in store._held)
+        return swap(*records)
+
+    monkeypatch.setattr(claim, "Ledger", Watched)
+    monkeypatch.setattr(store, "compare_and_swap", compare_and_swap)
+    web.claim(named(new=True))
+    claim.withdraw_all(house.host, [{"uuid": web.uuid, "token": "t1"}])
+    assert held == [True] * 3
+
+
+def test_with_an_instance_goes_what_is_on_its_way_and_what_this_host_owns_only_with_the_instance(house):
+    """An old record of the instance does not tell whose data is newer; a lost host's owns both."""
+    web = house.guest()
+    web.make(named(new=True))
+    let_go = web.record.replace(role="OUT", phase="keep")
+    assert volume_move.leaving(house.store, web.record) == [house.volume()]
+    assert volume_move.leaving(house.store, let_go) == []
+    moving = plant(house.store, house.volume().replace(role="OUT", phase="keep"))
+    assert volume_move.leaving(house.store, let_go) == [moving]

@@ -100,6 +100,13 @@ def test_plans_of_two_runs_stand_side_by_side(store):
     assert planned(store) == [("kvm1", "r1"), ("kvm2", "r2")]
 
 
+def test_the_epoch_after_which_an_owner_begins_is_told_though_nothing_else_is_known(store):
+    tell(store, planned=[plan(H1, "r1")], after={WEB: 4})
+    tell(store, ended=[plan(H1, "r1")])
+    nothing = {"known": None, "planned": [], "gone": None, "left": None}
+    assert whereabouts.recall(store, [WEB]) == {WEB: {**nothing, "after": 4}} and whereabouts.epoch(store, WEB) == 4
+
+
 def test_what_was_told_before_is_no_news(store):
     assert tell(store, known={H1: {WEB: [1, 7]}})
     assert not tell(store, known={H1: {WEB: [1, 7]}})

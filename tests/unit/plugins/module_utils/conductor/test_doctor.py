@@ -248,6 +248,12 @@ def test_what_a_host_of_the_inventory_holds_has_not_left(where):
     assert examine(fleet(WELL, notes=notes)) == []
 
 
+def test_a_host_of_the_inventory_that_is_silent_has_neither_left_nor_been_replaced():
+    notes = {"uuid-of-kvm1": {DB: known("kvm2", DB)}}
+    found = examine(fleet(WELL, {"kvm2": "UNREACHABLE"}, notes), in_inventory={**IN_INVENTORY, DB: "db"})
+    assert not {one.code for one in found} & {"HostLeftInventory", "HostReplaced"}
+
+
 def test_an_instance_that_went_on_elsewhere_is_held_by_no_host_that_left():
     assert examine(fleet(WELL, notes={"uuid-of-kvm2": {WEB: known("kvm9", WEB)}})) == []
 

@@ -10,7 +10,7 @@ import pytest
 from fleet_case import HAPPENINGS, NAMES, SUBSETS, WEB, copied, record_and_domain_lost, renamed, unmounted
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import whereabouts
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import recovery
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import errors, locate, recovery
 from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints
 
 
@@ -106,3 +106,20 @@ def test_a_host_that_answers_under_another_name_is_not_lost_by_its_old_one(fleet
     record_and_domain_lost(fleet, "h1")
     assert fleet.run(lost=["h1"]) == "RecordMissing"
     assert fleet.run(lost=["h1"]) == "RecordMissing", "the others still know it"
+
+
+def test_what_is_known_to_be_on_a_silent_host_alone_is_not_deleted(fleet):
+    for _run in range(2):  # the second tells all hosts of the owner
+        assert fleet.run() is None
+    fleet.silence("h1")
+    with pytest.raises(errors.InstanceUnknown, match="h1"):
+        fleet.delete()
+
+
+def test_a_foreign_domain_with_the_uuid_is_left_to_whoever_has_it_also_where_no_record_counts(fleet):
+    unmounted(fleet, "h2")
+    seen = fleet.read()
+    foreign = {"host": "h2", "name": "win", "managed": False, "power_state": "running"}
+    assert locate.stray_hint(seen, "web1", WEB, foreign) == hints.another_name()
+    managed = {**foreign, "managed": True}
+    assert "state directory of h2" in locate.stray_hint(seen, "web1", WEB, managed)

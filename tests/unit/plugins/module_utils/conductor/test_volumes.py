@@ -136,6 +136,14 @@ def test_of_two_runs_that_make_one_volume_on_two_hosts_who_sees_the_other_gives_
     assert plan["withdraw"] == {"kvm1": [{"uuid": "u1", "token": "t"}]}
 
 
+def test_an_instance_that_failed_before_keeps_its_error_and_no_claim_of_it_is_withdrawn():
+    web = {**instance("db"), "state": FAILED, "host": "kvm1", "token": "t", "error": {"code": "NoValidHost"}}
+    web["spec"]["volumes"][0]["new"] = True
+    plan = {"instances": {"web1": web}, "withdraw": {}}
+    volumes.check_claims(plan, {"kvm1": {}, "kvm2": {"volumes": [{"uuid": told()["uuid"]}]}}, {}, ())
+    assert (web["error"]["code"], plan["withdraw"]) == ("NoValidHost", {})
+
+
 def test_a_host_that_became_silent_after_the_claim_may_have_the_volume():
     web = {**instance("db"), "state": BUILDING, "host": "kvm1", "token": "t"}
     web["spec"]["volumes"][0]["new"] = True
@@ -278,3 +286,32 @@ def test_what_no_host_has_is_made_for_an_instance_that_is_there_and_so_is_what_a
 def test_what_ended_runs_had_begun_on_two_hosts_can_be_removed():
     both = fleet(kvm1=[told(phase="claimed", role="CLAIM")], kvm2=[told(phase="claimed", role="CLAIM")])
     assert volumes.to_delete(both, "db", volume_uuid("default", "db"), {}, ()) == "kvm1"
+
+
+BEGUN = {"phase": "claimed", "role": "CLAIM"}
+
+
+@pytest.mark.parametrize("own", ["kvm1", "kvm2"])
+def test_of_the_claims_of_several_runs_an_instance_goes_on_with_its_own(own):
+    """Its run reads all hosts after that, and gives way if need be."""
+    claims = {"kvm1": told(instance=WEB2, **BEGUN), "kvm2": told(**BEGUN)} | {own: told(instance=WEB1, **BEGUN)}
+    web = settled(instance("db"), fleet(**{host: [claim] for host, claim in claims.items()}))
+    assert web["spec"].get("requested_destination", {}).get("host") == own
+
+
+@pytest.mark.parametrize("others", ["kvm1", "kvm2"])
+def test_without_a_claim_of_its_own_an_instance_waits_for_the_one_that_has_one(others):
+    claims = {"kvm1": told(**BEGUN), "kvm2": told(**BEGUN)} | {others: told(instance=WEB2, **BEGUN)}
+    web = settled(instance("db"), fleet(**{host: [claim] for host, claim in claims.items()}))
+    assert web["error"]["code"] == "VolumeInUse" and "claimed for web2" in web["error"]["message"]
+
+
+@pytest.mark.follows("delete_begun_elsewhere")
+def test_of_claims_that_belong_to_no_instance_none_is_gone_on_with_until_all_but_one_are_deleted():
+    web = settled(instance("db"), fleet(kvm1=[told(**BEGUN)], kvm2=[told(**BEGUN)]))
+    assert web["error"]["code"] == "VolumeConflict"
+    assert "begun to make volume db on kvm1 and on kvm2" in web["error"]["message"]
+    assert web["error"]["hint"] == volume_hints.delete_begun_elsewhere("db", "default", "kvm1")
+    assert volumes.to_delete(fleet(kvm1=[told(**BEGUN)], kvm2=[told(**BEGUN)]), "db", told()["uuid"], {}, ()) == "kvm1"
+    alone = settled(instance("db"), fleet(kvm1=[], kvm2=[told(**BEGUN)]))
+    assert alone["spec"]["requested_destination"]["host"] == "kvm2"

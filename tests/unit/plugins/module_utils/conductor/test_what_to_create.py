@@ -125,6 +125,15 @@ def test_an_instance_on_the_move_is_neither_started_nor_stopped(case):
     with pytest.raises(InstanceMoving, match="is in " + named) as raised:
         locate(fleet(**held), "a", "a")
     assert ("confirm_resize" in raised.value.hint) == ("resized" in named)
+    error = raised.value.to_dict()
+    assert "%(attr)s %(state)s" % error == named
+
+
+def test_a_claim_beside_a_move_is_no_instance_at_rest():
+    """As from a create that was killed: the move has not ended, and nobody owns the instance twice."""
+    moving = record("a", phase="resizing", vm_state="active", task_state="resize_prep", generation=[2, 2])
+    with pytest.raises(InstanceMoving, match="is in task_state resize_prep"):
+        locate(fleet(h1=[moving], h2=[record("a", "CLAIM", generation=[3, 1])]), "a", "a")
 
 
 @pytest.mark.parametrize("case", ["resized", "resized on its host"])
@@ -133,6 +142,14 @@ def test_a_create_leaves_an_instance_that_waits_for_its_confirmation_as_it_is(ca
     found = what_to_create.sort_out({"a": spec("a")}, fleet(**ON_THE_MOVE[case][0]))["a"]
     assert (found["state"], found.get("error")) == ("unconfirmed", None)
     assert "flavor big" in found["why"] and "confirm_resize" in found["why"]
+
+
+@pytest.mark.parametrize("has, many", [(512, 0), (1024, 1)])
+def test_an_instance_that_is_there_tells_its_differences_from_the_inventory_and_nothing_else(has, many):
+    held, wanted = record("a", flavor={"name": "m", "vcpus": 1, "memory_mb": has}), spec("a")
+    wanted["flavor"]["name"] = "m"
+    found = what_to_create.sort_out({"a": wanted}, fleet(h1=[held]))["a"]
+    assert [type(text) for text in found["differs"]] == [str] * many
 
 
 @pytest.mark.parametrize("case", ["begun", "let go", "half deleted"])

@@ -146,6 +146,41 @@ def test_a_group_of_traits_without_an_amount_fits_nowhere(specs, why, fast):
     assert why in dict(result.explanation["candidates"]["a"])["capacity"].reason
 
 
+IN_NUMBERED = {**NO_AMOUNTS, "resources1:VCPU": "1", "resources1:MEMORY_MB": "512"}
+ZONE = {"name": "z", "hosts": ["a"], "metadata": {"availability_zone": "az1"}}
+ISOLATED = {"name": "i", "hosts": ["b"], "metadata": {"trait:CUSTOM_FAST": "required"}}
+PROJECT = {"name": "p", "hosts": ["a"], "metadata": {"filter_tenant_id": "p1"}}
+
+
+@pytest.mark.parametrize("fast", [True, False])
+@pytest.mark.parametrize(
+    "bound, options, aggregate",
+    [
+        ({"availability_zone": "az1"}, {}, ZONE),
+        ({"requested_destination": {"host": "a"}}, {}, ZONE),
+        ({"force_hosts": ["a"]}, {}, ZONE),
+        ({}, {"enable_isolated_aggregate_filtering": True}, ISOLATED),
+        ({"project_id": "p1"}, {"limit_tenants_to_placement_aggregate": True}, PROJECT),
+    ],
+    ids=["zone", "target", "forced host", "isolated aggregate", "aggregate of the project"],
+)
+def test_what_has_amounts_in_numbered_groups_alone_fits_nowhere_once_it_is_bound_to_hosts(
+    bound, options, aggregate, fast
+):
+    """Nova puts zones, aggregates and targets into the group without a number, and Placement refuses one without amounts."""
+
+    def answer(specs, **more):
+        asked = {**asking(specs), **more}
+        return select_destinations([host("a")], [asked], options, [aggregate], fast=fast).requests[0]
+
+    refused = answer(IN_NUMBERED, **bound)
+    assert refused.hosts == []
+    assert "numbered groups alone" in dict(refused.explanation["candidates"]["a"])["capacity"].reason
+    assert answer({**IN_NUMBERED, "resources:VCPU": "1"}, **bound).hosts == ["a"]
+    if bound:
+        assert answer(IN_NUMBERED).hosts == ["a"]
+
+
 @EMPTY_GROUPS
 def test_the_claim_refuses_a_group_of_traits_without_an_amount_too(specs, why):
     state = HostState.from_document(host("a", traits=["CUSTOM_FAST"], inventory={"CUSTOM_GOLD": {"total": 4}}))

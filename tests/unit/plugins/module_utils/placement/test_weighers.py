@@ -8,11 +8,13 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.model.aggregate import Aggregate
+from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
 from ansible_collections.berth.kvm.plugins.module_utils.model.host_state import HostState
 from ansible_collections.berth.kvm.plugins.module_utils.model.request_spec import RequestSpec
 from ansible_collections.berth.kvm.plugins.module_utils.placement import registry
 from ansible_collections.berth.kvm.plugins.module_utils.placement.base import normalize
 from ansible_collections.berth.kvm.plugins.module_utils.placement.options import read_options
+from ansible_collections.berth.kvm.plugins.module_utils.placement.scheduler import select_destinations
 
 HOST = {
     "host": "h1",
@@ -99,6 +101,19 @@ def test_the_lowest_multiplier_of_the_aggregates_overrides_the_option_and_a_bad_
     assert weigher("RAMWeigher").multiplier(state) == -1.0
     state.aggregates.append(Aggregate({"name": "x", "metadata": {"ram_weight_multiplier": "bad"}}))
     assert weigher("RAMWeigher", ram_weight_multiplier=7.0).multiplier(state) == 7.0
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf", "1e999"])
+@pytest.mark.parametrize("fast", [True, False])
+def test_a_multiplier_that_is_not_finite_is_no_number(value, fast):
+    """In Nova the weight of a host is not a number then, and the order of hosts is any."""
+    hosts = [{"host": name, "vcpus": 4, "memory_mb": size, "local_gb": 50} for name, size in (("a", 4096), ("b", 8192))]
+    aggregate = {"name": "x", "hosts": ["a", "b"], "metadata": {"ram_weight_multiplier": value}}
+    asked = {"flavor": {"vcpus": 1, "memory_mb": 512}}
+    options = {"ram_weight_multiplier": -2.0}
+    assert select_destinations(hosts, [asked], options, [aggregate], fast=fast).requests[0].hosts == ["a"]
+    with pytest.raises(InvalidInput, match="ram_weight_multiplier"):
+        select_destinations(hosts, [asked], {"ram_weight_multiplier": value}, fast=fast)
 
 
 def test_failed_builds_count_against_a_host():

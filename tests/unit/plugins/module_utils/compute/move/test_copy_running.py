@@ -21,10 +21,12 @@ NAMES = {"root": "qcow2", "ephemeral0": "raw", "data-db": "qcow2", "seed": "raw"
 
 class Guest:
     """A running guest of libvirt: ``begun`` has each backup with its checkpoint, ``ended`` says how many were ended, ``changes``
-    the files from which further copies were made, and when libvirt had written them."""
+    the files from which further copies were made, and when libvirt had written them; ``left`` has what earlier attempts
+    left, ``met`` what of that was still there when the first backup began."""
 
     def __init__(self, top):
         self.top, self.begun, self.ended, self.changes = top, [], 0, []
+        self.left, self.met = {"backup", "checkpoints"}, None
 
     def XMLDesc(self, _flags):
         root = ElementTree.Element("domain")
@@ -36,6 +38,7 @@ class Guest:
         return ElementTree.tostring(root, encoding="unicode")
 
     def backupBegin(self, backup, checkpoint, _flags):
+        self.met = set(self.left) if self.met is None else self.met
         self.begun.append([ElementTree.fromstring(text) for text in (backup, checkpoint)])
 
 
@@ -44,8 +47,13 @@ def guest(tmp_path, monkeypatch):
     made = Guest(tmp_path)
     monkeypatch.setattr(increment.guests, "find", lambda *_arguments: made)
     monkeypatch.setattr(backups, "socket_of", lambda _domain: str(tmp_path / "socket"))
-    monkeypatch.setattr(backups, "end", lambda _domain: setattr(made, "ended", made.ended + 1))
-    monkeypatch.setattr(backups, "forget_checkpoints", lambda _domain: None)
+
+    def end(_domain):
+        made.ended += 1
+        made.left.discard("backup")
+
+    monkeypatch.setattr(backups, "end", end)
+    monkeypatch.setattr(backups, "forget_checkpoints", lambda _domain: made.left.discard("checkpoints"))
     monkeypatch.setattr(increment.jobs, "finish_backup", lambda _domain: made.changes.append("written"))
     monkeypatch.setattr(
         increment.monitor, "copy", lambda _uuid, disk, path, *_more: made.changes.append((disk["name"], path))
@@ -108,6 +116,12 @@ def test_libvirt_notes_the_writes_of_the_disks_that_are_copied_from_the_moment_o
     assert chosen(backup, "backup", "yes") == chosen(checkpoint, "checkpoint", "bitmap") == ["vda", "vdc"]
     assert chosen(backup, "backup", "no") == chosen(checkpoint, "checkpoint", "no") == ["vdb", "vdd"]
     assert checkpoint.findtext("name") == name and chosen(checkpoint, "bitmap", name) == ["vda", "vdc"]
+
+
+def test_nothing_of_an_earlier_attempt_is_left_when_the_copy_begins(guest, monkeypatch):
+    """libvirt begins no backup beside another one, and QEMU updates every bitmap at each write."""
+    copy(guest, monkeypatch)
+    assert guest.met == set()
 
 
 def test_what_the_guest_only_reads_comes_with_the_first_copy_and_a_raw_disk_when_the_guest_is_off(guest, monkeypatch):

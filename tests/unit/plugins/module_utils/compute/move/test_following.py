@@ -10,6 +10,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 
@@ -93,7 +94,21 @@ def test_a_copy_that_does_not_come_on_is_ended_though_its_other_end_is_there(fol
 
 def test_a_copy_that_works_and_says_nothing_comes_on(follow, port, monkeypatch):
     monkeypatch.setattr(following, "STALLED_SECONDS", 0.5)
-    follow("exec timeout --foreground 5 true; i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done", target(port))
+    work = "import time\nwhile time.process_time() < 1.5: sum(range(10000))"
+    follow("exec %s -ISc '%s'" % (sys.executable, work), target(port))
+
+
+@pytest.mark.parametrize(
+    "part, work", [("user", lambda: sum(range(10000))), ("system", lambda: os.listdir("/proc/self"))]
+)
+def test_a_copy_comes_on_by_what_it_computes_and_by_what_the_kernel_does_for_it(part, work):
+    def used():
+        return int(following.spent(os.getpid())[("user", "system").index(part)])
+
+    before, began = used(), getattr(os.times(), part)
+    while getattr(os.times(), part) < began + 0.1:
+        work()
+    assert (used() - before) / os.sysconf("SC_CLK_TCK") == pytest.approx(0.1, abs=0.05)
 
 
 def test_a_real_copy_from_a_disk_that_hangs_is_ended(tmp_path, monkeypatch, pid_file, port):

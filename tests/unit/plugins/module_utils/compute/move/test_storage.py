@@ -261,3 +261,17 @@ def test_swap_that_grows_is_made_anew_and_what_stays_as_it_is_keeps_its_bytes(fi
     assert (files / "swap").read_bytes() == b"x" * MIB
     disks.fit(swap, str(files / "swap"), 2 * MIB)
     assert (files / "swap").read_bytes()[4086:4096] == b"SWAPSPACE2"
+
+
+@needs_qemu_img
+@pytest.mark.parametrize("at", [0, 1], ids=["root", "swap"])
+def test_a_disk_that_is_larger_than_its_flavor_is_refused_and_keeps_its_bytes(files, at):
+    planned = disk.plan({"flavor": OLD})[at]
+    path = files / planned.file
+    if planned.kind == "swap":
+        path.write_bytes(b"x" * MIB)
+    before, size = path.read_bytes(), disks.virtual_size(str(path), planned.format)
+    with pytest.raises(errors.BerthError) as refused:
+        disks.fit(planned, str(path), size - 512)
+    assert str(refused.value).startswith("%s has %d bytes, the flavor only %d" % (planned.file, size, size - 512))
+    assert path.read_bytes() == before
