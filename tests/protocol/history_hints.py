@@ -11,7 +11,7 @@ import re
 PLAYBOOK = re.compile(r"berth\.kvm\.(\w+)((?: --limit \S+| -e \w+=\S+|(?: for) web\d+)*)")
 LIMIT, EXTRA = re.compile(r"(?:--limit|for) (web\d+)"), re.compile(r"-e (\w+)=([\w.,]+)")
 UNDEFINE = re.compile(r"on ([\w ,]+), as root: virsh shutdown (\S+); when it is off, virsh undefine")
-SHUT_DOWN = re.compile(r"as root on ([\w ]+): virsh shutdown (\S+)\. When it is off, run")
+SHUT_DOWN = re.compile(r"as root on ([\w ]+): virsh shutdown (\S+); when it is off, run")
 ELSEWHERE = re.compile(r"move (\S+/instances/[0-9a-f-]{36}) elsewhere")
 RECORD_OUT = re.compile(r"(kvm\d) was given up as lost and is back, move record\.json below instances/(\S+) out")
 BEHIND = re.compile(
@@ -19,12 +19,13 @@ BEHIND = re.compile(
 )
 SUPERSEDED = re.compile(r"nobody needs the copy on (kvm\d) with what was written there last: -e berth_lost_hosts=\1")
 LOST = re.compile(r"berth_lost_hosts=([\w,]+)")
+IF_IT_IS_THAT = re.compile(r"If it is that on (kvm\d): ((?:(?!If it is that on ).)*)")
 MOVES = ("confirm_resize", "revert_resize", "resize", "cold_migrate")
 
 
 def follow(player, name, error, dice, more=2):
     """Follow the hint of an error about the instance ``name``, and that of what is refused then."""
-    hint = error.get("hint") or ""
+    hint = right_copy(player.world, name, error.get("hint") or "")
     text = "%s. %s" % (error.get("message"), hint)
     if "kvm_host_accept_state_directory" in text:
         for machine in player.world.machines.values():
@@ -53,6 +54,14 @@ def follow(player, name, error, dice, more=2):
 
 def is_dead(player, host):
     return host in player.world.machines and player.world.machines[host].dead
+
+
+def right_copy(world, name, hint):
+    """Of a hint that says what to do for each copy that may be right, what it says for the one with the newest content."""
+    cases = dict(IF_IT_IS_THAT.findall(hint))
+    if not cases:
+        return hint
+    return cases[max(cases, key=lambda host: newest(world, world.machines[host], world.uuid(name)))]
 
 
 def undefine(world, said, uuid):

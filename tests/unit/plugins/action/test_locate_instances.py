@@ -368,6 +368,20 @@ def test_the_destination_of_a_move_gets_its_record_with_the_moves_end_and_what_r
 
 def test_of_an_older_record_that_becomes_the_latest_no_lock_is_lost(locate, monkeypatch):
     """It is raised as it is, see compute/record/record_copy.py."""
-    monkeypatch.setitem(locate_instances.FIND, "recover_record", lambda *_what: ["h1"])
+    monkeypatch.setattr(locate_instances, "locate_to_take_back", lambda *_what: ["h1"])
     found = locate("recover_record", {}, h1=[held()])
     assert found["found"] == ["web1"] and found["notes"] == {"web1": None}
+
+
+@pytest.mark.parametrize("named, said", [("h9", "h9"), ("h2", "a KVM host that answers: h1")])
+def test_a_copy_continues_on_a_host_that_answers(locate, named, said):
+    refused = locate("recover_record", {"berth_recover_on": named}, h1=[held(**WITHOUT_RECORD)], h2=None)
+    assert refused["found"] == [] and said in refused["errors"]["web1"]
+
+
+def test_the_host_whose_copy_continues_is_the_one_that_a_person_names(locate, monkeypatch):
+    chosen = []
+    monkeypatch.setattr(locate_instances, "locate_to_take_back", lambda *what: chosen.append(what[4]) or ["h1"])
+    locate("recover_record", {"berth_recover_on": "h1"}, h1=[held(**WITHOUT_RECORD)])
+    locate("recover_record", {}, h1=[held(**WITHOUT_RECORD)])
+    assert chosen == ["h1", None]
