@@ -17,6 +17,9 @@ RECORD_OUT = re.compile(r"(kvm\d) was given up as lost and is back, move record\
 BEHIND = re.compile(
     r"the record of \S+ on (kvm\d) is in a move.* record\.json below instances/(\S+) in .* move that file out"
 )
+WHICH_RECORD = re.compile(
+    r"which record is old or wrong, that on (kvm\d(?: or that on kvm\d)*)\..* below instances/(\S+) out"
+)
 SUPERSEDED = re.compile(r"nobody needs the copy on (kvm\d) with what was written there last: -e berth_lost_hosts=\1")
 LOST = re.compile(r"berth_lost_hosts=([\w,]+)")
 IF_IT_IS_THAT = re.compile(r"If it is that on (kvm\d): ((?:(?!If it is that on ).)*)")
@@ -38,7 +41,8 @@ def follow(player, name, error, dice, more=2):
         shut_down(player.world, hosts, uuid)
     for path in ELSEWHERE.findall(hint):
         os.rename(path, "%s.elsewhere.%d" % (path.replace("/instances/", "/"), dice.getrandbits(30)))
-    for host, uuid in [*RECORD_OUT.findall(hint), *BEHIND.findall(text)]:
+    old = [(outdated(player.world, hosts, uuid), uuid) for hosts, uuid in WHICH_RECORD.findall(hint)]
+    for host, uuid in [*RECORD_OUT.findall(hint), *BEHIND.findall(text), *old]:
         record = os.path.join(player.world.machines[host].host.store.state_dir, "instances", uuid, "record.json")
         if os.path.exists(record):
             os.rename(record, "%s/../../../old-record-%d" % (os.path.dirname(record), dice.getrandbits(30)))
@@ -62,6 +66,13 @@ def right_copy(world, name, hint):
     if not cases:
         return hint
     return cases[max(cases, key=lambda host: newest(world, world.machines[host], world.uuid(name)))]
+
+
+def outdated(world, said, uuid):
+    """Of the hosts that contradict each other, the one with the oldest record among those that a person knows to be outdated."""
+    records = {host: world.machines[host].host.store.read(uuid) for host in said.split(" or that on ")}
+    known = [host for host in records if host in world.outdated] or list(records)
+    return min(known, key=lambda host: list(records[host].generation))
 
 
 def undefine(world, said, uuid):

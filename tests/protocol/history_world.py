@@ -49,6 +49,7 @@ class World:
         self.inventory = list(self.machines)
         self.newest, self.of_disk, self.given_up = {}, {}, set()
         self.flavors, self.number = {}, 0
+        self.outdated = set()  # the hosts whose state directory is from a backup, or that were given up and are back
         self.volume_sizes, self.volume_disks = {}, {}
 
     # what the user knows

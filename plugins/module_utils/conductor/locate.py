@@ -227,12 +227,18 @@ def stray_hint(fleet: Fleet, name: str, uuid: str, stray: Stray) -> str:
 
 
 def _is_elsewhere(fleet: Fleet, uuid: str, host: str) -> bool:
-    """Whether another host than this one, which has a guest without a record, owns the instance by all that is known: a
+    """Whether other hosts than this one, which has a guest without a record, have the instance by all that is known: a
     record that is taken back here would be of no use."""
-    known, document = fleet.notes_on(uuid).known, fleet.documents.get(host)
-    owners = [place for place in fleet.places.get(uuid, ()) if place["role"] == OWN]
+    known, document, places = fleet.notes_on(uuid).known, fleet.documents.get(host), fleet.places.get(uuid, [])
+    holding = [place for place in places if place["role"] == OWN] or _handed_over(fleet, places)
     was_here = bool(known and document and known.host_uuid == document["uuid"])
-    return bool(owners) and not (was_here and known and known.generation >= generation_of(owners))
+    return bool(holding) and not (was_here and known and known.generation >= generation_of(holding))
+
+
+def _handed_over(fleet: Fleet, places: Iterable[Place]) -> List[Place]:
+    """The sources of moves whose destination has a record, too: one of the two has the instance."""
+    held = {fleet.documents[place["host"]]["uuid"] for place in places}
+    return [place for place in places if place["moved_to"] and place["moved_to"]["host_uuid"] in held]
 
 
 def locate_to_unlock(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[str] = ()) -> List[str]:

@@ -244,3 +244,14 @@ def same_address(names: Sequence[str]) -> str:
         "for as long as it exists: to run all of them, save what is on one, run berth.kvm.delete for it, and create it again with another "
         "address" % ",".join(names[:1])
     )
+
+
+def which_record(name: str, uuid: str, hosts: Sequence[str]) -> str:
+    """Hosts contradict each other about a move of an instance, or one tells of a move that cannot be its own. Any of them may lie."""
+    return (
+        "Find out which record is old or wrong, that on %(hosts)s. The state directory of that host may have been restored from a "
+        "backup, or it was given up as lost and is back. berth.kvm.show --limit %(name)s -v prints what each host says that it did, "
+        "which a host can invent; who uses the guest knows where it ran last. Then move record.json below instances/%(uuid)s out of "
+        "the state directory there, keep that file, and run again: its disks stay in its pool. If that was the wrong host, put "
+        "the file back" % {"name": name, "uuid": uuid, "hosts": " or that on ".join(hosts)}
+    )
