@@ -22,11 +22,14 @@ WHICH_RECORD = re.compile(
 )
 SUPERSEDED = re.compile(r"nobody needs the copy on (kvm\d) with what was written there last: -e berth_lost_hosts=\1")
 LOST = re.compile(r"berth_lost_hosts=([\w,]+)")
+GONE_FOR_GOOD = re.compile(
+    r"Bring ([\w, ]+) back and run again\. If it is switched off for good .* -e berth_lost_hosts=([\w,]+)$"
+)
 IF_IT_IS_THAT = re.compile(r"If it is that on (kvm\d): ((?:(?!If it is that on ).)*)")
 MOVES = ("confirm_resize", "revert_resize", "resize", "cold_migrate")
 
 
-def follow(player, name, error, dice, more=2):
+def follow(player, name, error, dice, more=3):
     """Follow the hint of an error about the instance ``name``, and that of what is refused then."""
     hint = right_copy(player.world, name, error.get("hint") or "")
     text = "%s. %s" % (error.get("message"), hint)
@@ -50,6 +53,12 @@ def follow(player, name, error, dice, more=2):
         player.world.gives_up_copy(name, host)
         player.play_run("confirm_resize", [name], [host])
     player.named_lost.update(host for hosts in LOST.findall(text) for host in hosts.split(",") if is_dead(player, host))
+    for silent, lost in GONE_FOR_GOOD.findall(hint):
+        if all(is_dead(player, host) for host in silent.split(", ")) and name in player.last:
+            playbook, options = player.last[name]
+            errors = player.play_run(playbook, [name], lost.split(","), **options)
+            if more and name in errors:
+                follow(player, name, errors[name], dice, more - 1)
     for playbook, given in PLAYBOOK.findall(hint):
         errors = run(player, playbook, name, given, hint, dice)
         if more and name in errors:

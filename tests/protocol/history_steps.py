@@ -110,6 +110,7 @@ class Player:
     def __init__(self, world):
         self.world, self.told, self.kept_on, self.named_lost = world, {}, {}, set()
         self.lies = []  # of each run that gave up a host that is only off: the machines that heard of it
+        self.last = {}  # instance -> the playbook that nothing befell and that was refused last, and its options
         self.trail = []  # what was refused to whom nothing befell
 
     def machine(self, number):
@@ -211,6 +212,7 @@ class Player:
         for _call in getattr(run, playbook)():
             self.world.check_running()
         self.note(run)
+        self.last.update(dict.fromkeys(run.errors, (playbook, options)))
         if run.errors:
             self.trail += ["%s %s: %s" % (playbook, name, said(error)) for name, error in sorted(run.errors.items())]
         return run.errors

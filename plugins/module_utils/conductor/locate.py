@@ -196,7 +196,7 @@ def check_none_silent(fleet: Fleet, name: str, lost_hosts: Collection[str]) -> N
         raise InstanceUnknown(
             "%s is on no host that answered. It may be on %s"
             % (name, "; ".join(silence.describe(host, fleet.verdicts) for host in silent)),
-            hint=silence.hint(silent, fleet.verdicts),
+            hint=silence.hint(silent, fleet.verdicts, lost_hosts),
         )
 
 

@@ -226,7 +226,9 @@ def _unanswered(side: Side, known: _Known) -> View:
         raise HostUnknown(
             "%s is in a move from or to the host with uuid %s: %s"
             % (name, side["uuid"], silence.describe(side["name"], silent) if listed else _unlisted(side["name"])),
-            hint=silence.hint([side["name"]], silent) if listed else fleet_hints.unlisted(side["name"], sorted(silent)),
+            hint=silence.hint([side["name"]], silent, known.lost)
+            if listed
+            else fleet_hints.unlisted(side["name"], sorted(silent)),
         )
     silence.check_lost([side["name"]], silent)
     return LOST
@@ -254,5 +256,5 @@ def _check_no_third(name: str, silent: Mapping[str, str], lost: Collection[str])
     if others:
         raise HostUnknown(
             "%s may be on %s" % (name, "; ".join(silence.describe(host, silent) for host in others)),
-            hint=silence.hint(others, silent),
+            hint=silence.hint(others, silent, lost),
         )
