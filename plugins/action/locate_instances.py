@@ -29,7 +29,7 @@ from ..module_utils.model.guest_address import guest_address
 from ..module_utils.model.identity import uuid_of
 from ..module_utils.model.lifecycle import OUT, OWN
 from ..module_utils.model.schema import OneOf, Text
-from ..plugin_utils import acting
+from ..plugin_utils import acting, listed_copies
 from ..plugin_utils.answers_of_hosts import read_reports
 from ..plugin_utils.controller import ControllerAction, controller_fact
 from ..plugin_utils.inventory_differences import InventoryDifferences, by_hand
@@ -165,6 +165,9 @@ class ActionModule(ControllerAction):
         dry = self._task.check_mode
         if choice.comes_back:
             given_away.check(fleet, name, uuid, stays)
+            if choice.listed:
+                listed = listed_copies.addresses(self, run.task_vars, stays, uuid)
+                given_away.check_addresses(fleet, name, uuid, stays, listed)
             say("%s: the copy on %s %s back" % (name, stays, "would come" if dry else "comes"))
         for host in choice.others:
             verb = "would be" if dry else "is"

@@ -329,15 +329,22 @@ def test_no_copy_that_was_set_aside_comes_back_while_another_has_its_address(loc
 
 
 @pytest.mark.follows("one_keeps_the_address")
-def test_a_copy_of_which_only_files_are_left_gets_its_record_and_then_waits_for_its_address(locate, monkeypatch):
-    """Only the record says which addresses it has: keep_one writes that first, then looks again, as a claim does."""
+def test_a_copy_of_which_only_files_are_left_waits_for_its_address_without_a_record_and_with_it(locate, monkeypatch):
+    """keep_one asks for its addresses, then writes the record, then looks again, as a claim does."""
+
+    held_by_files = []
+    monkeypatch.setattr(locate_instances.listed_copies, "addresses", lambda *_what: held_by_files)
 
     def looked(listed, here, there):
         monkeypatch.setattr(locate_instances, "choose", lambda *_what: keep_one.Choice("h1", [], [1, 0], True, listed))
         return locate("keep_one", {"berth_keep_on": "h1"}, h1=here, h2=there)
 
     other, back = [held(**OTHER, nics=[ADDRESS])], [held(phase="setting_aside", nics=[ADDRESS])]
-    assert looked(True, [], other)["listed"] == ["web1"]
+    assert looked(True, [], other)["listed"] == ["web1"], "they have other addresses"
+    held_by_files.append(ADDRESS)
+    refused = looked(True, [], other)
+    assert refused["listed"] == [] and copy_hints.one_keeps_the_address("web1") in refused["errors"]["web1"]
+    assert looked(True, [], [])["listed"] == ["web1"]
     located = looked(False, back, other)
     assert located["found"] == [] and copy_hints.one_keeps_the_address("web1") in located["errors"]["web1"]
     assert looked(False, back, [])["found"] == ["web1"]
