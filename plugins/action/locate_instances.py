@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Dict, NamedTuple
 
-from ..module_utils.conductor import arrived, given_away, locks, volume_quotas
+from ..module_utils.conductor import arrived, given_away, locks, older_copy, volume_quotas
 from ..module_utils.conductor.errors import InstanceMoving, KvmHostNotFound
 from ..module_utils.conductor.fleet import Fleet
 from ..module_utils.conductor.keep_one import choose
@@ -29,7 +29,7 @@ from ..module_utils.model.guest_address import guest_address
 from ..module_utils.model.identity import uuid_of
 from ..module_utils.model.lifecycle import OUT, OWN
 from ..module_utils.model.schema import OneOf, Text
-from ..plugin_utils import acting
+from ..plugin_utils import acting, listed_copies
 from ..plugin_utils.answers_of_hosts import read_reports
 from ..plugin_utils.controller import ControllerAction, controller_fact
 from ..plugin_utils.inventory_differences import InventoryDifferences, by_hand
@@ -43,10 +43,9 @@ from ..plugin_utils.wanted_disks import wanted_disks
 FIND = {
     **dict.fromkeys(("reboot", "start", "update_disks"), locate_to_run),
     "delete": locate_to_delete,
-    "recover_record": locate_to_take_back,
     "unlock": locate_to_unlock,
 }
-RUN = ("berth_keep_on", "berth_keep_on_confirmed", "berth_lost_hosts", "berth_set_aside_on")
+RUN = ("berth_keep_on", "berth_keep_on_confirmed", "berth_lost_hosts", older_copy.FIELD, "berth_set_aside_on")
 CHECKED = {"berth_reboot": OneOf("soft", "hard"), "berth_lock_reason": Text(longest=200, empty=True)}
 
 
@@ -133,24 +132,31 @@ class ActionModule(ControllerAction):
             return self._keep_one(run, name, uuid)
         if method == "remove_set_aside":
             return {"hosts": [_answering(fleet, "berth_set_aside_on", run_variables.get("berth_set_aside_on"))]}
+        if method == "recover_record":
+            return self._take_back(run, name, uuid)
         hosts, noted = FIND.get(method, locate)(fleet, name, uuid, lost_hosts(run_variables)), fleet.notes_on(uuid)
         known, answers = noted.known, fleet.answers(lost_hosts(run_variables))
-        if method == "recover_record":
-            return {"hosts": hosts, **(self._take_back(run, name, uuid, hosts[0]) if hosts else {})}
         given_up = known is not None and not answers.counts(known)
         owner = known.host_uuid if known else None
         hosts = fleet.failed_on(uuid) + hosts
         return {"hosts": hosts, "after": list(noted.latest), "owner": owner, "given_up": given_up}
 
-    def _take_back(self, run, name, uuid, host):
+    def _take_back(self, run, name, uuid):
         """``after``: the generation after which the record begins; a host that was lost and is back must not count as the
         owner. ``moved_by``: the move that brought the guest here, if its source has a record of it."""
+        chosen = run.variables.get(older_copy.FIELD) or None
+        if chosen:
+            _answering(run.fleet, older_copy.FIELD, chosen)
+        hosts = locate_to_take_back(run.fleet, name, uuid, lost_hosts(run.variables), chosen)
+        if not hosts:
+            return {"hosts": []}
+        host = hosts[0]
         latest = arrived.latest(run.fleet, uuid, host, lost_hosts(run.variables))
         given_away.check(run.fleet, name, uuid, host)
         if not self._task.check_mode:
             told = will_own(run.fleet, uuid, host, latest[0], acting.RUN)
             tell_latest(self, run.task_vars, run.fleet, name, told)
-        return {"after": list(latest), **arrived.move_of(arrived.source_of(run.fleet, uuid, host))}
+        return {"hosts": hosts, "after": list(latest), **arrived.move_of(arrived.source_of(run.fleet, uuid, host))}
 
     def _keep_one(self, run, name, uuid):
         fleet, stays = run.fleet, _answering(run.fleet, "berth_keep_on", run.variables.get("berth_keep_on"))
@@ -159,6 +165,9 @@ class ActionModule(ControllerAction):
         dry = self._task.check_mode
         if choice.comes_back:
             given_away.check(fleet, name, uuid, stays)
+            if choice.listed:
+                listed = listed_copies.addresses(self, run.task_vars, stays, uuid)
+                given_away.check_addresses(fleet, name, uuid, stays, listed)
             say("%s: the copy on %s %s back" % (name, stays, "would come" if dry else "comes"))
         for host in choice.others:
             verb = "would be" if dry else "is"

@@ -24,12 +24,13 @@ options:
       - V(stopped) stops the guest of this host's copy, so that nothing but C(berth.kvm.start) starts it.
       - V(set_aside) stops the guest of this host's copy, renames the directory of its disks, puts the record and the
         definition beside them, and removes the copy from this host's instances. Nothing of it is lost.
+      - V(listed) changes nothing; it returns the addresses of the copy that was set aside last.
       - V(recorded) writes the record of the copy that was set aside last, if there is none, without bringing it back.
       - V(brought_back) brings back a copy that is being set aside, off, with a generation above O(above). The host of the
         copy that stayed must be lost for good.
       - V(removed) removes for good what was set aside of the instance on this host. Nothing else ever does.
     type: str
-    choices: [kept, stopped, set_aside, recorded, brought_back, removed]
+    choices: [kept, stopped, set_aside, listed, recorded, brought_back, removed]
     required: true
   above:
     description: The highest generation of the other copies, as epoch and number. For O(state=kept) and
@@ -62,13 +63,14 @@ EXAMPLES = r"""
 RETURN = r"""
 instance_copy:
   description:
-    - The instance's C(uuid), and as C(paths) where its copy was put, or would be, or what was removed; the C(state) that was
-      asked for, and the C(host) with its C(name) in the inventory.
+    - The instance's C(uuid), and as C(paths) where its copy was put, or would be, or what was removed; with O(state=listed) as
+      C(nics) the addresses of the copy; the C(state) that was asked for, and the C(host) with its C(name) in the inventory.
   returned: success
   type: dict
   sample:
     uuid: 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a
     paths: [/var/lib/libvirt/berth/set-aside/0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a-1.5]
+    nics: []
     state: set_aside
     host: {name: kvm1}
 """
@@ -81,7 +83,7 @@ from ..module_utils.compute.guest.instance import Instance
 from ..module_utils.compute.host.host import Host
 from ..module_utils.compute.record import journal
 
-STATES = ["kept", "stopped", "set_aside", "recorded", "brought_back", "removed"]
+STATES = ["kept", "stopped", "set_aside", "listed", "recorded", "brought_back", "removed"]
 
 
 def act(instance, params, dry):
@@ -90,6 +92,8 @@ def act(instance, params, dry):
         return (set_aside.would_keep if dry else set_aside.keep)(instance, params["above"]), []
     if params["state"] == "stopped":
         return set_aside.would_stop(instance) if dry else set_aside.stop(instance, params["shutdown_timeout"]), []
+    if params["state"] == "listed":
+        return False, []
     if params["state"] == "recorded":
         return (bring_back.would_record_again if dry else bring_back.record_again)(instance), []
     if params["state"] == "brought_back":
@@ -122,7 +126,8 @@ def main():
     with failing(module):
         instance = Instance(Host.here(params["state"]), params["uuid"], timeout=params["timeout"])
         changed, paths = act(instance, params, module.check_mode)
-    module.exit_json(changed=changed, instance_copy={"uuid": params["uuid"], "paths": paths})
+        nics = bring_back.addresses(instance) if params["state"] == "listed" else []
+    module.exit_json(changed=changed, instance_copy={"uuid": params["uuid"], "paths": paths, "nics": nics})
 
 
 if __name__ == "__main__":

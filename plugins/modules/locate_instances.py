@@ -25,6 +25,8 @@ options:
       - V(keep_one) finds the hosts whose copies are set aside, if more than one host owns an instance; the
         variable C(berth_keep_on) names the host whose copy stays. For V(remove_set_aside) it is the host of the variable
         C(berth_set_aside_on).
+      - V(recover_record) leaves a copy that is older than what others remember of an owner that answers, and has no record of it,
+        unless the variable C(berth_recover_on) names the host of that copy.
     type: str
     required: true
     choices:

@@ -11,20 +11,27 @@ import re
 PLAYBOOK = re.compile(r"berth\.kvm\.(\w+)((?: --limit \S+| -e \w+=\S+|(?: for) web\d+)*)")
 LIMIT, EXTRA = re.compile(r"(?:--limit|for) (web\d+)"), re.compile(r"-e (\w+)=([\w.,]+)")
 UNDEFINE = re.compile(r"on ([\w ,]+), as root: virsh shutdown (\S+); when it is off, virsh undefine")
-SHUT_DOWN = re.compile(r"as root on ([\w ]+): virsh shutdown (\S+)\. When it is off, run")
+SHUT_DOWN = re.compile(r"as root on ([\w ]+): virsh shutdown (\S+); when it is off, run")
 ELSEWHERE = re.compile(r"move (\S+/instances/[0-9a-f-]{36}) elsewhere")
 RECORD_OUT = re.compile(r"(kvm\d) was given up as lost and is back, move record\.json below instances/(\S+) out")
 BEHIND = re.compile(
     r"the record of \S+ on (kvm\d) is in a move.* record\.json below instances/(\S+) in .* move that file out"
 )
+WHICH_RECORD = re.compile(
+    r"which record is old or wrong, that on (kvm\d(?: or that on kvm\d)*)\..* below instances/(\S+) out"
+)
 SUPERSEDED = re.compile(r"nobody needs the copy on (kvm\d) with what was written there last: -e berth_lost_hosts=\1")
 LOST = re.compile(r"berth_lost_hosts=([\w,]+)")
+GONE_FOR_GOOD = re.compile(
+    r"Bring ([\w, ]+) back and run again\. If it is switched off for good .* -e berth_lost_hosts=([\w,]+)$"
+)
+IF_IT_IS_THAT = re.compile(r"If it is that on (kvm\d): ((?:(?!If it is that on ).)*)")
 MOVES = ("confirm_resize", "revert_resize", "resize", "cold_migrate")
 
 
-def follow(player, name, error, dice, more=2):
+def follow(player, name, error, dice, more=3):
     """Follow the hint of an error about the instance ``name``, and that of what is refused then."""
-    hint = error.get("hint") or ""
+    hint = right_copy(player.world, name, error.get("hint") or "")
     text = "%s. %s" % (error.get("message"), hint)
     if "kvm_host_accept_state_directory" in text:
         for machine in player.world.machines.values():
@@ -37,7 +44,8 @@ def follow(player, name, error, dice, more=2):
         shut_down(player.world, hosts, uuid)
     for path in ELSEWHERE.findall(hint):
         os.rename(path, "%s.elsewhere.%d" % (path.replace("/instances/", "/"), dice.getrandbits(30)))
-    for host, uuid in [*RECORD_OUT.findall(hint), *BEHIND.findall(text)]:
+    old = [(outdated(player.world, hosts, uuid), uuid) for hosts, uuid in WHICH_RECORD.findall(hint)]
+    for host, uuid in [*RECORD_OUT.findall(hint), *BEHIND.findall(text), *old]:
         record = os.path.join(player.world.machines[host].host.store.state_dir, "instances", uuid, "record.json")
         if os.path.exists(record):
             os.rename(record, "%s/../../../old-record-%d" % (os.path.dirname(record), dice.getrandbits(30)))
@@ -45,6 +53,12 @@ def follow(player, name, error, dice, more=2):
         player.world.gives_up_copy(name, host)
         player.play_run("confirm_resize", [name], [host])
     player.named_lost.update(host for hosts in LOST.findall(text) for host in hosts.split(",") if is_dead(player, host))
+    for silent, lost in GONE_FOR_GOOD.findall(hint):
+        if all(is_dead(player, host) for host in silent.split(", ")) and name in player.last:
+            playbook, options = player.last[name]
+            errors = player.play_run(playbook, [name], lost.split(","), **options)
+            if more and name in errors:
+                follow(player, name, errors[name], dice, more - 1)
     for playbook, given in PLAYBOOK.findall(hint):
         errors = run(player, playbook, name, given, hint, dice)
         if more and name in errors:
@@ -53,6 +67,21 @@ def follow(player, name, error, dice, more=2):
 
 def is_dead(player, host):
     return host in player.world.machines and player.world.machines[host].dead
+
+
+def right_copy(world, name, hint):
+    """Of a hint that says what to do for each copy that may be right, what it says for the one with the newest content."""
+    cases = dict(IF_IT_IS_THAT.findall(hint))
+    if not cases:
+        return hint
+    return cases[max(cases, key=lambda host: newest(world, world.machines[host], world.uuid(name)))]
+
+
+def outdated(world, said, uuid):
+    """Of the hosts that contradict each other, the one with the oldest record among those that a person knows to be outdated."""
+    records = {host: world.machines[host].host.store.read(uuid) for host in said.split(" or that on ")}
+    known = [host for host in records if host in world.outdated] or list(records)
+    return min(known, key=lambda host: list(records[host].generation))
 
 
 def undefine(world, said, uuid):

@@ -9,6 +9,7 @@ The conductor is the real one; only placement is dice, since any host that it ch
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 
@@ -205,8 +206,11 @@ class Run:
         yield from self.act(lambda *asked: recovery.to_recover(*asked)["hosts"], "recovered")
 
     def recover_record(self):
-        seen = yield from self.read()
-        for name, uuid, hosts in list(self.located(seen, locate.locate_to_take_back)):
+        seen, chosen = (yield from self.read()), self.options.get("berth_recover_on")
+        find = functools.partial(locate.locate_to_take_back, chosen=chosen)
+        for name, uuid, hosts in list(self.located(seen, find)):
+            if hosts and chosen:
+                self.world.continues_with(name, chosen)
             try:
                 for host in hosts[-1:]:
                     latest, source = arrived.latest(seen, uuid, host, self.lost), arrived.source_of(seen, uuid, host)

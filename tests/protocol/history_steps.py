@@ -110,6 +110,7 @@ class Player:
     def __init__(self, world):
         self.world, self.told, self.kept_on, self.named_lost = world, {}, {}, set()
         self.lies = []  # of each run that gave up a host that is only off: the machines that heard of it
+        self.last = {}  # instance -> the playbook that nothing befell and that was refused last, and its options
         self.trail = []  # what was refused to whom nothing befell
 
     def machine(self, number):
@@ -160,6 +161,7 @@ class Player:
         off = [name for name in self.world.inventory if not self.world.machines[name].on]
         if heard and off:
             self.lies.append(heard)
+            self.world.outdated.update(off)
         return off if heard else []
 
     def is_dispensable(self, machine):
@@ -210,6 +212,7 @@ class Player:
         for _call in getattr(run, playbook)():
             self.world.check_running()
         self.note(run)
+        self.last.update(dict.fromkeys(run.errors, (playbook, options)))
         if run.errors:
             self.trail += ["%s %s: %s" % (playbook, name, said(error)) for name, error in sorted(run.errors.items())]
         return run.errors
@@ -253,6 +256,7 @@ class Player:
         machine = self.machine(step.host)
         if machine.older and self.is_dispensable(machine):
             machine.restore_state(step.number)
+            self.world.outdated.add(machine.name)
             for heard in self.lies:
                 heard[:] = [other for other in heard if other is not machine]
 
@@ -306,10 +310,10 @@ def settle(player, rounds=8):
         errors = player.play_run("create", names, player.lost())
         world.write()
         world.check()
-        if not errors:
-            errors = player.play_run("confirm_resize", unconfirmed(world), player.lost())
-        if not errors:
+        waiting = [] if errors else unconfirmed(world)
+        if not errors and not waiting:
             break
+        errors = errors or player.play_run("confirm_resize", waiting, player.lost())
         for name in sorted(errors):
             history_hints.follow(player, name, errors[name], dice)
             world.check()
@@ -321,11 +325,8 @@ def settle(player, rounds=8):
 
 
 def is_beyond_help(player, error):
-    """Whether nothing helps, as the error says, but a backup of a record, a host that is gone for good, or more room. Nobody is
-    told which of two hosts that contradict each other is wrong (test_no_host_speaks_for_the_owner_of_an_instance_at_rest)."""
+    """Whether nothing helps, as the error says, but a backup of a record, a host that is gone for good, or more room."""
     hint = (error or {}).get("hint") or ""
-    if not hint and (error or {}).get("code") == "MoveContradicted":
-        return True
     gone = BRING_BACK.match(hint)
     needs_backup = hint.startswith("Restore record.json") and "If there is none" not in hint
     return (

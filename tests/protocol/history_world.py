@@ -49,6 +49,7 @@ class World:
         self.inventory = list(self.machines)
         self.newest, self.of_disk, self.given_up = {}, {}, set()
         self.flavors, self.number = {}, 0
+        self.outdated = set()  # the hosts whose state directory is from a backup, or that were given up and are back
         self.volume_sizes, self.volume_disks = {}, {}
 
     # what the user knows
@@ -89,6 +90,13 @@ class World:
         for disk_name, uuid in self.of_disk.items():
             if uuid == self.uuid(name):
                 self.newest[disk_name] = max(machine.disks().get(disk_name, 0) for machine in left)
+
+    def continues_with(self, name, host):
+        """Of what was written, the copy on that host counts."""
+        here = self.machines[host].disks()
+        self.newest.update(
+            {disk_name: here.get(disk_name, 0) for disk_name, uuid in self.of_disk.items() if uuid == self.uuid(name)}
+        )
 
     def new_number(self):
         self.number += 1

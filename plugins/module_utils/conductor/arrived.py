@@ -14,7 +14,7 @@ from typing import Any, Collection, Dict, Optional
 from ..model.counting import miscounted
 from ..model.lifecycle import OUT
 from ..model.nova_states import ALIVE
-from . import notes
+from . import notes, older_copy
 from .fleet import Fleet, Place
 
 
@@ -28,12 +28,22 @@ def source_of(fleet: Fleet, uuid: str, host: str) -> Optional[Place]:
     return places[0] if moved_to and moved_to["host_uuid"] == document["uuid"] else None
 
 
-def check(fleet: Fleet, name: str, uuid: str, host: str, source: Place, lost_hosts: Collection[str]) -> None:
+def check(
+    fleet: Fleet,
+    name: str,
+    uuid: str,
+    host: str,
+    source: Place,
+    lost_hosts: Collection[str],
+    chosen: Optional[str] = None,
+) -> None:
     """Raise what notes.check_owner raises if another host may have had the instance later; EpochImplausible if the source
-    miscounts: the record would count on from there."""
-    generation, noted, answers = _reached(source), fleet.notes_on(uuid), fleet.answers(lost_hosts)
-    if notes.is_too_far(generation, noted.latest[0]):
+    miscounts: the record would count on from there; RecordMissing if another owner answers without a record, however late the
+    source says that it let go, and nobody has ``chosen`` the copy on ``host``."""
+    generation, answers = _reached(source), fleet.answers(lost_hosts)
+    if notes.is_too_far(generation, fleet.notes_on(uuid).latest[0]):
         raise miscounted(name, [source["host"]])
+    noted = older_copy.agreed(fleet, name, uuid, host, notes.NEVER, chosen, answers)
     notes.check_owner(name, source["host"], generation, noted.apart_from(host, answers), answers)
 
 

@@ -6,15 +6,20 @@ copy was set aside, since no run saw then that it has them."""
 
 from __future__ import annotations
 
+from typing import Sequence
+
 from ..model import address_clash, copy_hints
 from .fleet import Fleet
 
 
 def check(fleet: Fleet, name: str, uuid: str, host: str) -> None:
     """Raise AddressTaken if another instance or guest has a MAC address or a fixed address of the instance on ``host``."""
-    own = [
-        entry for told in fleet.documents[host]["instances"] if told["uuid"] == uuid for entry in told.get("nics") or ()
-    ]
+    told = (told for told in fleet.documents[host]["instances"] if told["uuid"] == uuid)
+    check_addresses(fleet, name, uuid, host, [entry for each in told for entry in each.get("nics") or ()])
+
+
+def check_addresses(fleet: Fleet, name: str, uuid: str, host: str, own: Sequence[str]) -> None:
+    """As ``check``, of a copy on ``host`` that has these addresses, as model/nics.py writes them."""
     for other, document in fleet.documents.items():
         held = address_clash.index((told for told in document["instances"] if told["uuid"] != uuid), " on %s" % other)
         for entry in own:

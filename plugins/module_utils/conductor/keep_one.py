@@ -99,7 +99,8 @@ def _check_all_answered(fleet: Fleet, name: str, stays: str, lost: Collection[st
     if silent:
         told = " and ".join(silence.describe(host, fleet.verdicts) for host in silent)
         raise InstanceUnknown(
-            "%s stays on %s; another copy may be on %s" % (name, stays, told), hint=silence.hint(silent, fleet.verdicts)
+            "%s stays on %s; another copy may be on %s" % (name, stays, told),
+            hint=silence.hint(silent, fleet.verdicts, lost),
         )
 
 

@@ -13,7 +13,7 @@ from ..model import copy_hints, fleet_hints, hints, state_hints
 from ..model.errors import BerthError
 from ..model.lifecycle import ACTIVE, CLAIM, MOVING, OWN, SETTING_ASIDE
 from ..model.nova_states import ALIVE
-from . import arrived, notes, silence, unconfirmed
+from . import arrived, notes, older_copy, silence, unconfirmed
 from .errors import DomainWithoutRecord, DuplicateInstance, InstanceMoving, InstanceUnknown, RecordOutdated
 from .fleet import STATE_FAULT, Fleet, Place, Stray
 from .found_nowhere import check_absent
@@ -73,25 +73,27 @@ def locate_to_delete(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[
     return sorted(set(left) - set(held)) + held
 
 
-def locate_to_take_back(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[str] = ()) -> List[str]:
+def locate_to_take_back(
+    fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[str] = (), chosen: Optional[str] = None
+) -> List[str]:
     """The host whose record of the instance was lost, or is older than what others have seen there, or than what a lost
     host may have; or [].
 
-    All hosts have to answer, and no other host may have the instance or have had it later.
+    All hosts have to answer, and no other host may have the instance or have had it later, unless a person has ``chosen`` the
+    copy of this one: see older_copy.py.
     """
     check_none_silent(fleet, name, lost_hosts)
-    places = fleet.places.get(uuid, [])
+    places = [place for place in fleet.places.get(uuid, ()) if place["role"] != CLAIM]
     strays = [stray["host"] for stray in fleet.strays.get(uuid, ()) if stray["managed"]]
     if any(is_moving(place) for place in places):
         source = arrived.source_of(fleet, uuid, strays[0]) if len(strays) == 1 else None
         if source:
-            arrived.check(fleet, name, uuid, strays[0], source, lost_hosts)
+            arrived.check(fleet, name, uuid, strays[0], source, lost_hosts, chosen)
             return strays
         raise _moving_without_record(fleet, name, uuid, strays) if strays else _moving_behind(fleet, name, uuid, places)
     later = _later_than_all_records(fleet, uuid, strays[0]) if len(strays) == 1 else None
     if later:
-        _check_older_is_off(fleet, name, uuid, strays[0], later, lost_hosts)
-        return strays  # beside an older copy, of which a person decides then
+        return _older_or_later(fleet, name, uuid, strays[0], later, lost_hosts, chosen)
     here = [place["host"] for place in places] + strays
     if len(here) > 1:
         hint = (
@@ -100,15 +102,19 @@ def locate_to_take_back(fleet: Fleet, name: str, uuid: str, lost_hosts: Collecti
             else copy_hints.find_the_right_copy(name, sorted(here))
         )
         raise DuplicateInstance("%s is on %s" % (name, " and ".join(sorted(here))), hint=hint)
-    answers, notes_on_it = fleet.answers(lost_hosts), fleet.notes_on(uuid)
-    if here:
-        notes_on_it = notes_on_it.apart_from(here[0], answers)
+    answers = fleet.answers(lost_hosts)
+    if not here:
+        check_absent(
+            name, fleet.notes_on(uuid), answers, hint=functools.partial(fleet_hints.delete_without_record, uuid)
+        )
+        return []
+    noted = older_copy.agreed(fleet, name, uuid, here[0], generation_of(places), chosen, answers)
+    noted = noted.apart_from(here[0], answers)
     if not places:
-        without_guest = functools.partial(fleet_hints.delete_without_record, uuid)
-        check_absent(name, notes_on_it, answers, hint=state_hints.restore_record if here else without_guest)
+        check_absent(name, noted, answers)
         return here
-    notes.check_owner(name, here[0], generation_of(places), notes_on_it, answers)
-    latest = notes.latest_with_lost(notes_on_it, answers)
+    notes.check_owner(name, here[0], generation_of(places), noted, answers)
+    latest = notes.latest_with_lost(fleet.notes_on(uuid), answers)
     return here if places[0]["role"] == OWN and generation_of(places) < latest else []
 
 
@@ -120,20 +126,35 @@ def _later_than_all_records(fleet: Fleet, uuid: str, host: str) -> Optional[note
     return known if known.generation > generation_of(places) else None
 
 
-def _check_older_is_off(
-    fleet: Fleet, name: str, uuid: str, host: str, later: notes.Note, lost_hosts: Collection[str]
-) -> None:
-    """Raise DuplicateInstance if the instance runs by an older record: if those lie who remember a ``later`` owner, its record
-    would let a second guest start while the host of the first is silent."""
+def _older_or_later(
+    fleet: Fleet,
+    name: str,
+    uuid: str,
+    host: str,
+    later: notes.Note,
+    lost_hosts: Collection[str],
+    chosen: Optional[str],
+) -> List[str]:
+    """The host whose copy a person has ``chosen``: that of an older record, or ``host``, whose guest has none and which, as
+    others remember, had the instance later. Raise DuplicateInstance without that word, since a single host that lies is enough,
+    and while the instance runs by the older record: a second guest could start while the host of the first is silent."""
     answers = fleet.answers(lost_hosts)
     notes.check_told(name, later, fleet.notes_on(uuid), answers)
-    running = sorted(place["host"] for place in fleet.places[uuid] if place["power_state"] in ALIVE)
-    if running:
-        raise DuplicateInstance(
-            "%s runs on %s, and %s, which has no record of it, had it later%s"
-            % (name, " and ".join(running), host, answers.by_notes(later)),
-            hint=fleet_hints.stop_older(name, uuid, running, host),
-        )
+    places = fleet.places[uuid]
+    owners = sorted(place["host"] for place in places)
+    running = sorted(place["host"] for place in places if place["power_state"] in ALIVE)
+    if [chosen] == owners:
+        reached = generation_of(places)
+        noted = older_copy.agreed(fleet, name, uuid, owners[0], reached, chosen, answers)
+        notes.check_owner(name, owners[0], reached, noted, answers)
+        return owners
+    if chosen == host and not running:
+        return [host]
+    raise DuplicateInstance(
+        "%s %s on %s, and %s, which has no record of it, had it later%s"
+        % (name, "runs" if running else "is", " and ".join(running or owners), host, answers.by_notes(later)),
+        hint=fleet_hints.older_or_later(name, uuid, owners, running, host),
+    )
 
 
 def holders(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[str] = ()) -> Tuple[List[str], List[str]]:
@@ -175,7 +196,7 @@ def check_none_silent(fleet: Fleet, name: str, lost_hosts: Collection[str]) -> N
         raise InstanceUnknown(
             "%s is on no host that answered. It may be on %s"
             % (name, "; ".join(silence.describe(host, fleet.verdicts) for host in silent)),
-            hint=silence.hint(silent, fleet.verdicts),
+            hint=silence.hint(silent, fleet.verdicts, lost_hosts),
         )
 
 
@@ -206,11 +227,18 @@ def stray_hint(fleet: Fleet, name: str, uuid: str, stray: Stray) -> str:
 
 
 def _is_elsewhere(fleet: Fleet, uuid: str, host: str) -> bool:
-    """Whether another host than this one, which has a guest without a record, owns the instance by all that is known: a
+    """Whether other hosts than this one, which has a guest without a record, have the instance by all that is known: a
     record that is taken back here would be of no use."""
-    known, document = fleet.notes_on(uuid).known, fleet.documents.get(host)
-    here = bool(known and document and known.host_uuid == document["uuid"])
-    return not here and any(place["role"] == OWN for place in fleet.places.get(uuid, ()))
+    known, document, places = fleet.notes_on(uuid).known, fleet.documents.get(host), fleet.places.get(uuid, [])
+    holding = [place for place in places if place["role"] == OWN] or _handed_over(fleet, places)
+    was_here = bool(known and document and known.host_uuid == document["uuid"])
+    return bool(holding) and not (was_here and known and known.generation >= generation_of(holding))
+
+
+def _handed_over(fleet: Fleet, places: Iterable[Place]) -> List[Place]:
+    """The sources of moves whose destination has a record, too: one of the two has the instance."""
+    held = {fleet.documents[place["host"]]["uuid"] for place in places}
+    return [place for place in places if place["moved_to"] and place["moved_to"]["host_uuid"] in held]
 
 
 def locate_to_unlock(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[str] = ()) -> List[str]:

@@ -133,7 +133,7 @@ class Answers:
             return fleet_hints.replaced(note.host, note.host_uuid)
         if self.is_unlisted(note):
             return fleet_hints.unlisted(note.host, sorted(self.silent))
-        return silence.hint([note.host], self.silent)
+        return silence.hint([note.host], self.silent, self.lost)
 
     def describe(self, note: Note) -> str:
         if note.host_uuid in self.doubles:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Collection, Iterable, List, Mapping, NamedTuple, Optional, Set, Tuple
 
 from ..model import fleet_hints, hints, state_hints
-from ..model.lifecycle import CLAIM, OWN
+from ..model.lifecycle import CLAIM, OUT, OWN
 from ..model.messages import Side, View
 from ..model.move_errors import InstanceNotFound
 from . import notes, silence
@@ -56,7 +56,7 @@ def find(
     if owners and left and not current[owners[0]].get("migration"):
         first = left[0]
         return owners[0], current[owners[0]], first, {**found[first], "left": True}
-    _check_of_one_move(name, current, owners, host_names)
+    _check_of_one_move(name, uuid, current, owners, host_names)
     ordered = [current[host] for host in owners] + list(current.values())
     move = next((view["migration"] for view in ordered if view.get("migration")), None)
     if move is None:
@@ -135,20 +135,49 @@ def _ended_by(host: str, found: Mapping[str, View]) -> Set[str]:
 
 
 def _check_of_one_move(
-    name: str, current: Mapping[str, View], owners: List[str], host_names: Mapping[str, str]
+    name: str, uuid: str, current: Mapping[str, View], owners: List[str], host_names: Mapping[str, str]
 ) -> None:
-    """A host cannot report a move that it has no part in, and cannot contradict an owner that knows of no move."""
+    """A host cannot report a move that it has no part in, and cannot contradict an owner that knows of no move. Nobody but a
+    person can tell whose record is right: a host that lies would have the good one removed."""
     for host, view in sorted(current.items()):
         if not view.get("migration"):
             continue
         if host not in _parties(view, host_names):
-            raise MoveContradicted("%s reports a move of %s in which it has no part" % (host, name))
+            raise MoveContradicted(
+                "%s reports a move of %s in which it has no part" % (host, name),
+                hint=fleet_hints.which_record(name, uuid, sorted({host, *owners})),
+            )
         if owners and not current[owners[0]].get("migration"):
             old = view["generation"] < current[owners[0]]["generation"]
+            both = sorted((host, owners[0]))
             raise MoveContradicted(
                 "%s says that %s is in a move, but its owner %s says that it is in none" % (host, name, owners[0]),
-                hint=state_hints.forget_old_move(view["uuid"], host, owners[0]) if old else None,
+                hint=state_hints.forget_old_move(uuid, host, owners[0])
+                if old
+                else fleet_hints.which_record(name, uuid, both),
             )
+    _check_no_other_move(name, uuid, current)
+
+
+def _check_no_other_move(name: str, uuid: str, current: Mapping[str, View]) -> None:
+    """Hosts that had the instance must not be in different moves, unless the owner's is the last: what others kept of earlier ones
+    is no part of it."""
+    had = {host: view for host, view in current.items() if view["role"] in (OWN, OUT) and view.get("migration")}
+    if len({view["op"] for view in had.values()}) < 2:
+        return
+    last = max(had.values(), key=lambda view: (view["generation"][0], view["role"] == OWN))
+    if last["role"] != OWN:
+        raise MoveContradicted(
+            "%s is in different moves by what these hosts say: %s"
+            % (name, ", ".join(_told(host, view) for host, view in sorted(had.items()))),
+            hint=fleet_hints.which_record(name, uuid, sorted(had)),
+        )
+
+
+def _told(host: str, view: View) -> str:
+    move, (epoch, n) = view["migration"], view["generation"]
+    sides = "from %s to %s, " % (move["source"]["name"], move["destination"]["name"]) if move else ""
+    return "%s (%sgeneration %d.%d)" % (host, sides, epoch, n)
 
 
 def _parties(view: View, host_names: Mapping[str, str]) -> Set[Optional[str]]:
@@ -197,7 +226,9 @@ def _unanswered(side: Side, known: _Known) -> View:
         raise HostUnknown(
             "%s is in a move from or to the host with uuid %s: %s"
             % (name, side["uuid"], silence.describe(side["name"], silent) if listed else _unlisted(side["name"])),
-            hint=silence.hint([side["name"]], silent) if listed else fleet_hints.unlisted(side["name"], sorted(silent)),
+            hint=silence.hint([side["name"]], silent, known.lost)
+            if listed
+            else fleet_hints.unlisted(side["name"], sorted(silent)),
         )
     silence.check_lost([side["name"]], silent)
     return LOST
@@ -225,5 +256,5 @@ def _check_no_third(name: str, silent: Mapping[str, str], lost: Collection[str])
     if others:
         raise HostUnknown(
             "%s may be on %s" % (name, "; ".join(silence.describe(host, silent) for host in others)),
-            hint=silence.hint(others, silent),
+            hint=silence.hint(others, silent, lost),
         )

@@ -32,11 +32,12 @@ def describe(host: str, reasons: Mapping[str, str]) -> str:
     return "%s (which is there, but: %s)" % (host, reason) if is_there(reason) else "%s, which does not answer" % host
 
 
-def hint(hosts: Sequence[str], reasons: Mapping[str, str]) -> str:
-    """What to do about hosts that may hold an instance. Repair hosts that answer first."""
+def hint(hosts: Sequence[str], reasons: Mapping[str, str], given: Collection[str] = ()) -> str:
+    """What to do about hosts that may hold an instance. Repair hosts that answer first. ``given``: the hosts that the run gave up as
+    lost, which the next one has to name again."""
     there = [host for host in hosts if is_there(reasons.get(host, NO_ANSWER))]
     if not there:
-        return hints.bring_back_or_lost(hosts)
+        return hints.bring_back_or_lost(hosts, sorted(set(given) - set(hosts)))
     if all(has_code(reasons[host], HUNG) for host in there):
         return hints.restart_hung_libvirt()
     if all(has_code(reasons[host], UNPREPARED) for host in there):

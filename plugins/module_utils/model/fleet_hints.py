@@ -71,18 +71,25 @@ def delete_without_record(uuid: str, name: str, host: str) -> str:
     )
 
 
-def stop_older(name: str, uuid: str, runs_on: Sequence[str], host: str) -> str:
-    """An instance runs by an older record, and ``host`` has a guest of it without the record of a later owner."""
+def continue_with_older(name: str, uuid: str, owner: str, host: str) -> str:
+    """``owner``, which other hosts remember, answers and has neither a record of the instance nor its guest. ``host`` has a copy."""
     return (
-        "Find out which copy is right, that on %(copies)s. Then, as root on %(runs_on)s: virsh shutdown %(uuid)s. When it is off, run "
-        "berth.kvm.recover_record --limit %(name)s, then berth.kvm.keep_one --limit %(name)s -e berth_keep_on=HOST with the host whose "
-        "copy stays"
-        % {
-            "name": name,
-            "uuid": uuid,
-            "runs_on": " and ".join(runs_on),
-            "copies": " or that on ".join((*runs_on, host)),
-        }
+        "If a backup of the state directory of %(owner)s has this record, restore it there and run the same again. If there is none, "
+        "look on %(owner)s, as root: virsh list --all must not show %(uuid)s. instances/%(uuid)s in its pools may have what the guest "
+        "wrote last: copy it elsewhere. To continue with the copy on %(host)s, without that: berth.kvm.recover_record --limit %(name)s "
+        "-e berth_recover_on=%(host)s" % {"name": name, "uuid": uuid, "owner": owner, "host": host}
+    )
+
+
+def older_or_later(name: str, uuid: str, owners: Sequence[str], running: Sequence[str], host: str) -> str:
+    """``owners`` have an older record of an instance, by which it runs on ``running``; ``host`` has a guest of it without the record
+    of a later owner."""
+    recover = "run berth.kvm.recover_record --limit %s -e berth_recover_on=" % name
+    stop = "as root on %s: virsh shutdown %s; when it is off, " % (" and ".join(running), uuid) if running else ""
+    older = "If it is that on %s: %s%s. " % (owners[0], recover, owners[0]) if len(owners) == 1 else ""
+    return (
+        "Find out which copy is right, that on %s. %sIf it is that on %s: %s%s%s, then berth.kvm.keep_one --limit %s "
+        "-e berth_keep_on=%s" % (" or that on ".join((*owners, host)), older, host, stop, recover, host, name, host)
     )
 
 
@@ -237,4 +244,15 @@ def same_address(names: Sequence[str]) -> str:
         "Let only one of them run: berth.kvm.stop --limit %s, or stop what has the same address. An instance keeps its address "
         "for as long as it exists: to run all of them, save what is on one, run berth.kvm.delete for it, and create it again with another "
         "address" % ",".join(names[:1])
+    )
+
+
+def which_record(name: str, uuid: str, hosts: Sequence[str]) -> str:
+    """Hosts contradict each other about a move of an instance, or one tells of a move that cannot be its own. Any of them may lie."""
+    return (
+        "Find out which record is old or wrong, that on %(hosts)s. The state directory of that host may have been restored from a "
+        "backup, or it was given up as lost and is back. berth.kvm.show --limit %(name)s -v prints what each host says that it did, "
+        "which a host can invent; who uses the guest knows where it ran last. Then move record.json below instances/%(uuid)s out of "
+        "the state directory there, keep that file, and run again: its disks stay in its pool. If that was the wrong host, put "
+        "the file back" % {"name": name, "uuid": uuid, "hosts": " or that on ".join(hosts)}
     )

@@ -32,9 +32,9 @@ def select_instances_to_delete() -> str:
 # --- a host that did not answer
 
 
-def bring_back_or_lost(hosts: Sequence[str]) -> str:
-    """Hosts that may hold the instance are silent. ``hosts`` are their names in the inventory."""
-    return "Bring %s back and run again. %s" % (", ".join(hosts), LOST % ",".join(hosts))
+def bring_back_or_lost(hosts: Sequence[str], given: Sequence[str] = ()) -> str:
+    """``hosts`` of the inventory that may hold the instance are silent. The run gave up those that are ``given``."""
+    return "Bring %s back and run again. %s" % (", ".join(hosts), LOST % ",".join([*given, *hosts]))
 
 
 def not_lost(host: str) -> str:

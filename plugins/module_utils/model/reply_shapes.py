@@ -376,6 +376,7 @@ _FACTS = object_of(
     optional=("looks", "moves", "notes", "addresses", "checkup", "digests", "heard_of"),
 )
 _NO_KEYS = object_of({})
+_COPY = object_of({"uuid": uuid, "paths": many(text()), "nics": many(text())})
 _VOLUME = object_of({"uuid": uuid, "generation": generation, "image": or_null(text()), "history": _PEOPLE})
 _DELETED_VOLUME = object_of({"uuid": uuid, "history": _PEOPLE, "faults": _PEOPLE})
 
@@ -390,14 +391,13 @@ REPLIES = {
     "host_prepare": preparation_shapes.PREPARE,
     "host_system": preparation_shapes.SYSTEM,
     "instance": object_of({"instance": _SHOWN, "diff": preparation_shapes.DIFF}, optional=("diff",)),
-    "instance_copy": object_of({"instance_copy": object_of({"uuid": uuid, "paths": list_of(text(), 1000)})}),
+    "instance_copy": object_of({"instance_copy": _COPY}),
     "instance_info": object_of({"instances": many(_SHOWN), "foreign": many(_FOREIGN)}),
     "migration": _MIGRATE,
     "rescan": _RESCAN,
     "volume": object_of({"uuid": uuid}),
     "volume_info": object_of({"volumes": many(_VOLUME), "deleted": many(_DELETED_VOLUME)}),
-    # Ansible's own
-    "package": _NO_KEYS,
+    "package": _NO_KEYS,  # this and the next two are Ansible's own
     "service": _NO_KEYS,
     "systemd_service": object_of(
         {"status": object_of({"ActiveState": word("[a-z-]+", 32)}, optional=("ActiveState",))}, optional=("status",)

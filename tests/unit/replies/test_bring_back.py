@@ -11,6 +11,8 @@ import fake_fleet
 import good
 import pytest
 
+from ansible_collections.berth.kvm.plugins.module_utils.model import copy_hints
+
 NAME = "at-rest-h1"
 
 
@@ -18,13 +20,13 @@ def h3_is_down(tree):
     fake_fleet.down(tree, "h3")
 
 
-def replies(has_record):
+def replies(has_record, nics=()):
     def made(host):
         found = fake_fleet.replies(host)
         for instance in found["host_facts"]["ansible_facts"]["berth_host"]["instances"]:
             if instance["name"] == NAME:
                 uuid, instance["phase"] = instance["uuid"], "setting_aside"
-                found["instance_copy"] = {"changed": True, "instance_copy": {"uuid": uuid, "paths": []}}
+                found["instance_copy"] = {"changed": True, "instance_copy": {"uuid": uuid, "paths": [], "nics": nics}}
                 if not has_record:
                     found["host_facts"]["ansible_facts"]["berth_host"].update(instances=[], num_instances=0)
         return found
@@ -33,7 +35,9 @@ def replies(has_record):
 
 
 @pytest.mark.parametrize(
-    "has_record, states", [(True, ["brought_back"]), (False, ["recorded", "brought_back"])], ids=["half", "set aside"]
+    "has_record, states",
+    [(True, ["brought_back"]), (False, ["listed", "recorded", "listed", "brought_back"])],
+    ids=["half", "set aside"],
 )
 def test_the_hosts_are_told_before_the_copy_comes_back_and_nothing_is_stopped_or_set_aside(
     tmp_path, has_record, states
@@ -62,8 +66,21 @@ def test_a_host_where_nothing_was_set_aside_is_asked_once_and_the_run_says_so_to
     done = fake_fleet.play(tmp_path, command, change=h3_is_down, replies=made)
     asked = [json.loads(line) for line in done["asked"]["h1"]]
     states = [each["arguments"]["state"] for each in asked if each["module"] == "instance_copy"]
-    assert states == ["recorded"], done["said"][-3000:]
+    assert [state for state in states if state != "listed"] == ["recorded"], done["said"][-3000:]
     assert done["rc"] and "no copy of it was set aside on h1" in done["said"].split("WHY")[-1], done["said"][-3000:]
+
+
+@pytest.mark.follows("one_keeps_the_address")
+def test_nothing_is_written_of_a_copy_whose_address_another_has_by_now(tmp_path):
+    """Its record, in the phase setting_aside, would else stay until the other is gone."""
+    at_h2 = fake_fleet.replies("h2")["host_facts"]["ansible_facts"]["berth_host"]["instances"]
+    taken = next(entry for each in at_h2 if each["name"] != NAME for entry in each.get("nics") or ())
+    command = ["keep_one", "--limit", NAME, "-e", "berth_keep_on=h1", "-e", "berth_lost_hosts=h3"]
+    done = fake_fleet.play(tmp_path, command, change=h3_is_down, replies=replies(False, [taken]))
+    asked = [json.loads(line) for line in done["asked"]["h1"]]
+    states = [each["arguments"]["state"] for each in asked if each["module"] == "instance_copy"]
+    assert states == ["listed"], done["said"][-3000:]
+    assert "AddressTaken" in done["said"] and copy_hints.one_keeps_the_address(NAME) in " ".join(done["said"].split())
 
 
 def two_copies(host):
@@ -75,7 +92,7 @@ def two_copies(host):
         copy = {**next(each for each in original if each["name"] == NAME), "power_state": "shutdown"}
         document["instances"] = [each for each in document["instances"] if each["name"] != NAME] + [copy]
         document["num_instances"] = len(document["instances"])
-        found["instance_copy"] = {"changed": True, "instance_copy": {"uuid": copy["uuid"], "paths": ["/p"]}}
+        found["instance_copy"] = {"changed": True, "instance_copy": {"uuid": copy["uuid"], "paths": ["/p"], "nics": []}}
     return found
 
 

@@ -28,7 +28,7 @@ def test_what_the_collection_knows_is_accepted(monkeypatch, tmp_path):
 
 
 SWITCHES = [name for name, rule in variables.CHECKED.items() if isinstance(rule, variables.Switch)]
-NAMES = ["berth_keep_on", "berth_remove_host", "berth_set_aside_on"]
+NAMES = ["berth_keep_on", "berth_recover_on", "berth_remove_host", "berth_set_aside_on"]
 
 
 @pytest.mark.parametrize("name", SWITCHES)

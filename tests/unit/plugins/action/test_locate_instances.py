@@ -347,15 +347,22 @@ def test_no_copy_that_was_set_aside_comes_back_while_another_has_its_address(loc
 
 
 @pytest.mark.follows("one_keeps_the_address")
-def test_a_copy_of_which_only_files_are_left_gets_its_record_and_then_waits_for_its_address(locate, monkeypatch):
-    """Only the record says which addresses it has: keep_one writes that first, then looks again, as a claim does."""
+def test_a_copy_of_which_only_files_are_left_waits_for_its_address_without_a_record_and_with_it(locate, monkeypatch):
+    """keep_one asks for its addresses, then writes the record, then looks again, as a claim does."""
+
+    held_by_files = []
+    monkeypatch.setattr(locate_instances.listed_copies, "addresses", lambda *_what: held_by_files)
 
     def looked(listed, here, there):
         monkeypatch.setattr(locate_instances, "choose", lambda *_what: keep_one.Choice("h1", [], [1, 0], True, listed))
         return locate("keep_one", {"berth_keep_on": "h1"}, h1=here, h2=there)
 
     other, back = [held(**OTHER, nics=[ADDRESS])], [held(phase="setting_aside", nics=[ADDRESS])]
-    assert looked(True, [], other)["listed"] == ["web1"]
+    assert looked(True, [], other)["listed"] == ["web1"], "they have other addresses"
+    held_by_files.append(ADDRESS)
+    refused = looked(True, [], other)
+    assert refused["listed"] == [] and copy_hints.one_keeps_the_address("web1") in refused["errors"]["web1"]
+    assert looked(True, [], [])["listed"] == ["web1"]
     located = looked(False, back, other)
     assert located["found"] == [] and copy_hints.one_keeps_the_address("web1") in located["errors"]["web1"]
     assert looked(False, back, [])["found"] == ["web1"]
@@ -386,6 +393,20 @@ def test_the_destination_of_a_move_gets_its_record_with_the_moves_end_and_what_r
 
 def test_of_an_older_record_that_becomes_the_latest_no_lock_is_lost(locate, monkeypatch):
     """It is raised as it is, see compute/record/record_copy.py."""
-    monkeypatch.setitem(locate_instances.FIND, "recover_record", lambda *_what: ["h1"])
+    monkeypatch.setattr(locate_instances, "locate_to_take_back", lambda *_what: ["h1"])
     found = locate("recover_record", {}, h1=[held()])
     assert found["found"] == ["web1"] and found["notes"] == {"web1": None}
+
+
+@pytest.mark.parametrize("named, said", [("h9", "h9"), ("h2", "a KVM host that answers: h1")])
+def test_a_copy_continues_on_a_host_that_answers(locate, named, said):
+    refused = locate("recover_record", {"berth_recover_on": named}, h1=[held(**WITHOUT_RECORD)], h2=None)
+    assert refused["found"] == [] and said in refused["errors"]["web1"]
+
+
+def test_the_host_whose_copy_continues_is_the_one_that_a_person_names(locate, monkeypatch):
+    chosen = []
+    monkeypatch.setattr(locate_instances, "locate_to_take_back", lambda *what: chosen.append(what[4]) or ["h1"])
+    locate("recover_record", {"berth_recover_on": "h1"}, h1=[held(**WITHOUT_RECORD)])
+    locate("recover_record", {}, h1=[held(**WITHOUT_RECORD)])
+    assert chosen == ["h1", None]

@@ -232,10 +232,10 @@ class Fleet:
     def read(self, *about):
         return read_fleet({name: call(host, "facts", *about) for name, host in self.inventory.items()}, dict)
 
-    def recover_record(self, lost=()):
-        """The playbook of that name; the hosts whose record was taken back."""
+    def recover_record(self, lost=(), on=None):
+        """The playbook of that name, with berth_recover_on; the hosts whose record was taken back."""
         seen = self.read()
-        hosts = locate.locate_to_take_back(seen, "web1", WEB, lost)
+        hosts = locate.locate_to_take_back(seen, "web1", WEB, lost, on)
         for name in hosts:
             latest = arrived.latest(seen, WEB, name, lost)
             told = telling.will_own(seen, WEB, name, latest[0], "r%d" % next(self.runs))

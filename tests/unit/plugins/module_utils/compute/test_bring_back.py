@@ -173,3 +173,14 @@ def test_on_one_storage_the_disks_of_the_lost_host_are_for_take_over(make_host, 
         bring_back.record_again(other.instance())
     assert "take_over --limit web1 -e berth_lost_hosts=%s" % stays.host.identify() in refused.value.hint
     assert stays.root.exists() and other.record is None
+
+
+def test_the_addresses_of_a_copy_that_was_set_aside_are_told_without_a_change(copies):
+    other = copies[1]
+    networks = [{"mac": "52:54:00:00:00:07", "type": "bridge", "source": "br0", "address": "192.0.2.7"}]
+    plant(other.host.store, other.record.replace(spec={**other.record.spec, "networks": networks}))
+    set_aside.set_aside(other.instance(), 0)
+    before = set_aside.listed(other.host.store)
+    told = ["MAC address 52:54:00:00:00:07", "address 192.0.2.7 on bridge br0"]
+    assert bring_back.addresses(other.instance()) == told
+    assert other.record is None and set_aside.listed(other.host.store) == before

@@ -11,7 +11,7 @@ from records import OP
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import whereabouts
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import errors, locate
-from ansible_collections.berth.kvm.plugins.module_utils.model import hints, state_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints, state_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.counting import EpochImplausible
 from ansible_collections.berth.kvm.plugins.module_utils.model.migration import RESIZE, new_migration
 
@@ -65,10 +65,36 @@ def test_a_source_whose_guest_runs_has_not_let_go_whatever_its_record_says(moved
 
 def test_nobody_may_have_had_it_later(moved):
     fleet = moved()
-    later = {"hosts": {UUID % 3: "h3"}, "known": {UUID % 3: {WEB: [3, 0]}}}
+    later = {"hosts": {UUID % 9: "h9"}, "known": {UUID % 9: {WEB: [3, 0]}}}
     whereabouts.remember(fleet.hosts["h3"].store, later)
-    with pytest.raises(errors.RecordOutdated, match="3.0 was seen on h3"):
+    with pytest.raises(errors.RecordOutdated, match="3.0 was seen on h9"):
         fleet.recover_record()
+
+
+@pytest.mark.follows("continue_with_older")
+@pytest.mark.parametrize("generation", [(2, 0), (1000, 0)])
+def test_no_count_of_the_source_passes_an_owner_that_answers_without_a_record(moved, generation):
+    """The source may lie, and what the instance wrote last be in the pool of that owner."""
+    fleet = moved(generation=generation)
+    whereabouts.remember(fleet.hosts["h3"].store, {"hosts": {UUID % 3: "h3"}, "known": {UUID % 3: {WEB: [3, 0]}}})
+    with pytest.raises(
+        errors.RecordMissing, match="h3 held web1, but has a record neither.* by the notes of h3"
+    ) as told:
+        fleet.recover_record()
+    assert told.value.hint == fleet_hints.continue_with_older("web1", WEB, "h3", "h2")
+    assert fleet.recover_record(on="h2") == ["h2"]
+
+
+@pytest.mark.parametrize("let_go", ["left", "gone"])
+def test_an_owner_that_says_itself_that_it_let_go_is_none(moved, let_go):
+    fleet = moved()
+    whereabouts.remember(fleet.hosts["h1"].store, {"hosts": {UUID % 3: "h3"}, "known": {UUID % 3: {WEB: [1, 9]}}})
+    if let_go == "gone":
+        whereabouts.removed(fleet.hosts["h3"].store, WEB, [1, 9])
+    else:
+        record = fleet.hosts["h1"].record().replace(generation=[1, 9])
+        whereabouts.handed_over(fleet.hosts["h3"].store, record, {"uuid": UUID % 1, "name": "h1"})
+    assert fleet.recover_record() == ["h2"]
 
 
 def test_all_hosts_have_to_answer(moved):

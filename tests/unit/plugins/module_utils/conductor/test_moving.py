@@ -208,6 +208,7 @@ LIE = {
 }
 
 
+@pytest.mark.follows("which_record")
 @pytest.mark.parametrize("lie", [LIE, {**LIE, "source": {"uuid": "u1", "name": "kvm1"}}])
 @pytest.mark.parametrize("role, phase", [("OUT", "keep"), ("IN", "incoming")])
 def test_no_host_speaks_for_the_owner_of_an_instance_at_rest(lie, role, phase):
@@ -216,13 +217,57 @@ def test_no_host_speaks_for_the_owner_of_an_instance_at_rest(lie, role, phase):
     with pytest.raises(MoveContradicted) as raised:
         sides.find(UUID, "vm", views, NAMES, {})
     assert "kvm2" in str(raised.value) and "berth_lost_hosts" not in str(raised.value)
-    assert raised.value.hint is None, "its record is the later one: nobody is told to forget that"
+    assert raised.value.hint == fleet_hints.which_record("vm", UUID, ["kvm1", "kvm2"]), (
+        "neither is named as the wrong one"
+    )
 
 
+@pytest.mark.follows("which_record")
 def test_a_host_that_tells_of_a_move_between_others_is_not_believed():
     told = {**LIE, "source": {"uuid": "u1", "name": "kvm1"}}
-    with pytest.raises(MoveContradicted, match="kvm3"):
-        sides.find(UUID, "vm", {"kvm3": {UUID: view("OUT", "keep", told)}}, {**NAMES, "u3": "kvm3"}, {})
+    views = {"kvm1": {UUID: view()}, "kvm3": {UUID: view("OUT", "keep", told)}}
+    with pytest.raises(MoveContradicted, match="kvm3") as raised:
+        sides.find(UUID, "vm", views, {**NAMES, "u3": "kvm3"}, {})
+    assert raised.value.hint == fleet_hints.which_record("vm", UUID, ["kvm1", "kvm3"])
+    views["kvm3"] = {}
+    assert sides.find(UUID, "vm", views, {**NAMES, "u3": "kvm3"}, {})[:1] == ("kvm1",)
+
+
+FOUR = {**NAMES, "u3": "kvm3", "u4": "kvm4"}
+LATER = {
+    **MOVE,
+    "source": {"uuid": "u3", "name": "kvm3"},
+    "destination": {"uuid": "u4", "name": "kvm4"},
+}
+
+
+def two_moves(role, generation):
+    """kvm1 and kvm2, which were given up, are back in a move to kvm2; meanwhile the instance was made anew on kvm3, and moves on."""
+    return {
+        "kvm1": {UUID: view("OUT", "keep", MOVE, generation=[2, 0])},
+        "kvm2": {UUID: view(role, "resized", MOVE, generation=generation)},
+        "kvm3": {UUID: view("OUT", "keep", LATER, op="op2", generation=[4, 0])},
+        "kvm4": {UUID: view("IN", "incoming", LATER, op="op2", generation=[3, 6])},
+    }
+
+
+@pytest.mark.follows("which_record")
+@pytest.mark.parametrize("role", ["OWN", "OUT"])
+def test_of_two_moves_at_once_none_goes_on_until_a_person_has_found_out_which_record_is_old(role):
+    """The source of one and the destination of the other would be taken for the sides of one move."""
+    views = two_moves(role, [2, 2])
+    for gone in ("kvm1", "kvm2"):
+        with pytest.raises(MoveContradicted, match="kvm3 .from kvm3 to kvm4, generation 4.0") as raised:
+            sides.find(UUID, "vm", views, FOUR, {})
+        hosts = sorted(set(views) - {"kvm4"})
+        assert raised.value.hint == fleet_hints.which_record("vm", UUID, hosts)
+        del views[gone]
+    assert sides.find(UUID, "vm", views, FOUR, {})[::2] == ("kvm3", "kvm4")
+
+
+def test_an_owner_later_than_what_is_left_of_another_move_goes_on_with_its_own():
+    views = two_moves("OWN", [4, 2])
+    assert sides.find(UUID, "vm", views, FOUR, {})[::2] == ("kvm1", "kvm2")
 
 
 def test_nobody_is_told_to_give_up_a_host_that_answers_because_another_says_it_is_gone():

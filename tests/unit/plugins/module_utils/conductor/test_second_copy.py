@@ -265,7 +265,7 @@ def test_no_guest_is_undefined_of_which_a_directory_that_does_not_count_may_have
         locate.locate(fleet.read(), "web1", WEB)
 
 
-@pytest.mark.follows("restore_record", "find_the_right_copy")
+@pytest.mark.follows("restore_record", "older_or_later", "find_the_right_copy")
 def test_the_last_owner_that_lost_its_record_gets_it_beside_an_older_copy_and_a_person_chooses(fleet):
     """To undefine its guest instead, the newest, would leave nothing that runs and nothing that may."""
     assert fleet.run() is None
@@ -277,7 +277,10 @@ def test_the_last_owner_that_lost_its_record_gets_it_beside_an_older_copy_and_a_
     with pytest.raises(errors.DomainWithoutRecord) as told:
         locate.locate(fleet.read(), "web1", WEB)
     assert told.value.hint == state_hints.restore_record("web1", "h2")
-    assert fleet.recover_record() == ["h2"]
+    with pytest.raises(errors.DuplicateInstance) as told:
+        fleet.recover_record()
+    assert told.value.hint == fleet_hints.older_or_later("web1", WEB, ["h1"], [], "h2")
+    assert fleet.recover_record(on="h2") == ["h2"]
     with pytest.raises(errors.DuplicateInstance) as told:
         locate.locate(fleet.read(), "web1", WEB)
     assert told.value.hint == copy_hints.find_the_right_copy("web1", ["h1", "h2"])
@@ -311,10 +314,15 @@ def test_a_record_in_a_move_of_which_nobody_has_seen_a_later_one_is_the_newest_t
     assert told.value.hint != state_hints.restore_damaged_record(WEB)
 
 
+@pytest.mark.follows("delete_without_record")
 def test_a_claim_is_no_record_to_take_back_however_late_the_instance_was_seen_on_its_host(fleet):
     fleet.hosts["h1"].claim_one({"token": "t1", "after": [0, 0]})
     whereabouts.remember(fleet.hosts["h2"].store, {"hosts": {"id-h1": "h1"}, "known": {"id-h1": {WEB: [1, 9]}}})
-    assert fleet.recover_record() == []
+    with pytest.raises(errors.RecordMissing) as told:
+        fleet.recover_record()
+    assert told.value.hint == fleet_hints.delete_without_record(WEB, "web1", "h1")
+    assert fleet.delete() == ["h1"]
+    assert fleet.run(prefer=("h2",)) is None and fleet.owners() == ["h2"]
 
 
 @pytest.mark.follows("replaced")

@@ -7,8 +7,13 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import host_identity, silence
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import host_identity, keep_one, locate, sides, silence
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import (
+    HostUnknown,
+    InstanceUnknown,
+    RecordOutdated,
+)
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import Fleet, read_fleet
 from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints, host_hints
 
 BARE, BROKEN = "HostNotPrepared: the host h1 is not prepared", "LibvirtUnavailable: no"
@@ -23,6 +28,43 @@ def test_a_host_that_is_not_prepared_is_to_be_prepared_and_others_are_to_be_repa
     assert silence.hint(["h1", "h2"], {"h1": BARE, "h2": BARE}) == host_hints.prepare_host("h1,h2")
     assert silence.hint(["h1", "h2"], {"h1": BARE, "h2": BROKEN}) == hints.mend_lost_host("h1, h2")
     assert silence.hint(["h1", "h2"], {"h1": BARE, "h2": "UNREACHABLE: no route"}) == host_hints.prepare_host("h1")
+
+
+OFF = dict.fromkeys(("h1", "h2"), "UNREACHABLE: no route")
+KNOWN = {"host": "h1", "host_uuid": "id-h1", "generation": [2, 0]}
+NOTED = {"known": KNOWN, "planned": [], "after": 0, "gone": None, "left": None}
+OWNER = {"uuid": "u", "role": "OWN", "generation": [1, 0], "phase": "active"}
+LEFT = {
+    "role": "OUT",
+    "op": "op",
+    "generation": [2, 0],
+    "migration": {"source": {"name": "h3", "uuid": "id-h3"}, "destination": {"name": "h2", "uuid": "id-h2"}},
+}
+
+
+def seen(*instances):
+    """h3 answers, and remembers h1 as the owner; h1 and h2 do not."""
+    document = {"uuid": "id-h3", "instances": [{"foreign": False, **instance} for instance in instances]}
+    return Fleet({"h3": document}, OFF, {"id-h3": {"u": NOTED}})
+
+
+@pytest.mark.follows("bring_back_or_lost")
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda lost: locate.locate(Fleet({}, OFF), "web1", "u", lost),
+        lambda lost: locate.locate(seen(OWNER), "web1", "u", lost),
+        lambda lost: keep_one.choose(seen(OWNER), "web1", "u", "h3", False, lost),
+        lambda lost: sides.find("u", "web1", {"h3": {"u": LEFT}}, {"id-h3": "h3"}, OFF, lost),
+    ],
+    ids=["nowhere", "an older record", "keep_one", "a move"],
+)
+def test_who_has_given_up_one_host_is_told_to_name_it_again_beside_the_next(run):
+    """Word for word, a run would otherwise give up the one or the other, and never both."""
+    with pytest.raises((InstanceUnknown, RecordOutdated, HostUnknown)) as told:
+        run(["h2"])
+    assert told.value.hint == hints.bring_back_or_lost(["h1"], ["h2"])
+    assert told.value.hint.endswith(" -e berth_lost_hosts=h2,h1")
 
 
 @pytest.mark.follows("listed_twice")
