@@ -318,26 +318,21 @@ def view(value: Any) -> View:
     """Check a host's view of its record of an instance; role is null if it has none."""
     if isinstance(value, dict) and value.get("role", "") is None:
         return cast(View, {**_NOTHING_HELD(value), "role": None})
-    held = _HELD(value)
-    _check_whole_view(held)
-    return cast(View, held)
+    return cast(View, _whole_view(_HELD(value)))
 
 
-def _check_whole_view(held: Document) -> None:
+def _whole_view(held: Document) -> Document:
     """Check that all parts are of one instance and one move: the requests count against quotas and are placed again."""
     own, move = instance_uuid(held["project_id"], held["name"]), held["migration"] or {}
     if held["uuid"] != own:
         raise Fault(held["uuid"], "the uuid that follows from project and name", "uuid")
     for where, spec in ("spec", held["spec"]), ("new_spec", move.get("new_spec")), ("old_spec", move.get("old_spec")):
-        if not spec:
-            continue
-        if (spec["name"], spec["project_id"]) != (held["name"], held["project_id"]):
-            raise Fault(spec["name"], "the instance's own name and project", "name", where)
-        uuids = [spec.get("uuid"), *(spec.get("instance_uuids") or ())]
-        if set(uuids) != {own}:
-            raise Fault(uuids, "the instance's own uuid", "uuid", where)
+        uuids = {spec.get("uuid"), *(spec.get("instance_uuids") or ())} if spec else {own}
+        if spec and (spec["name"], spec["project_id"], uuids) != (held["name"], held["project_id"], {own}):
+            raise Fault(spec["name"], "the instance's own name, project and uuid", "name", where)
     if held["op"] != move.get("id") or (held["role"] in ("IN", "OUT") and not move):
         raise Fault(held["op"], "the operation of the move that the record is in", "op")
+    return held
 
 
 _MIGRATE = object_of(

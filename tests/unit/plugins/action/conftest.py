@@ -1,11 +1,13 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Lets the tests of actions share their controller."""
+"""Lets the tests of actions share their controller, and how it locates instances."""
 
 from __future__ import annotations
 
+import json
 import sys
+import uuid
 from pathlib import Path
 
 import pytest
@@ -19,3 +21,34 @@ def own_state(tmp_path_factory, monkeypatch):
     state = tmp_path_factory.mktemp("state")
     monkeypatch.setenv("XDG_STATE_HOME", str(state))
     return state / "berth"
+
+
+@pytest.fixture
+def locate(monkeypatch):
+    """locate(method, run variables, h1=[...], ...): what the action gives as berth_located, or its failure."""
+    from controller import Controller
+
+    from ansible_collections.berth.kvm.plugins.action import locate_instances
+
+    document_of = json.loads((Path(__file__).parent / "host.json").read_text())
+    # tests/unit/replies/test_bring_back.py plays what hosts are told
+    monkeypatch.setattr(locate_instances, "tell_latest", lambda *_what: None)
+
+    def act(method, run, instance=None, selected=True, unknown=False, names=("web1",), notes=None, **hosts):
+        facts = {}
+        for name, instances in hosts.items():
+            if instances is None:
+                continue
+            identity = str(uuid.uuid5(uuid.NAMESPACE_DNS, name))
+            document = {**document_of, "uuid": identity, "instances": instances, "num_instances": len(instances)}
+            facts[name] = {"berth_host": document}
+        described = {} if unknown else {"berth_flavor": "small"}
+        variables = {"web1": {**described, **(instance or {})}, "all": run}
+        controller = Controller({"kvm_hosts": list(hosts), "vms": ["web1"]}, variables, facts)
+        if notes:
+            told = {name: {"ansible_facts": facts[name], "notes": notes.get(name, {})} for name in facts}
+            controller.register("localhost", __berth_facts={"answers": told})
+        result = controller.run("locate_instances", {"instances": list(names), "method": method, "selected": selected})
+        return result["ansible_facts"]["berth_located"] if "ansible_facts" in result else result
+
+    return act
