@@ -89,6 +89,32 @@ def test_a_snapshot_in_the_middle_of_the_copy_is_seen_before_the_source_lets_go(
     assert inside["verify"]["result"] == "ok" and inside["ack"] >= acknowledged
 
 
+ATTACHED = """
+qemu-img create -q -f qcow2 /var/lib/libvirt/images/theirs.qcow2 1M
+truncate -s 1M /var/lib/libvirt/images/theirs.iso
+virsh attach-disk $(virsh -q list --uuid) /var/lib/libvirt/images/theirs.iso sda --type cdrom --targetbus sata --config
+virsh destroy $(virsh -q list --uuid) && virsh start $(virsh -q list --all --uuid)
+virsh attach-disk $(virsh -q list --uuid) /var/lib/libvirt/images/theirs.qcow2 vdz --subdriver qcow2
+"""
+
+
+@pytest.mark.follows("take_disks_back", "forget_snapshots")
+def test_what_somebody_attached_or_noted_in_libvirt_is_undone_as_the_messages_say_and_the_guest_migrates(
+    mover,  # noqa: F811
+):
+    """virsh attach-disk alone changes just the running guest, and a drive of a running guest cannot be detached."""
+    case, source = mover
+    case.lab.sh(source, ATTACHED)
+    follow(case, source, refused(case, "live_migrate"))
+    case.lab.sh(source, "virsh snapshot-create-as $(virsh -q list --uuid) 'their own' --disk-only")
+    follow(case, source, refused(case, "live_migrate"))
+    done = case.play("live_migrate", check=False)
+    assert done.rc and "MigrationPreCheckError" in done.output, done.output
+    follow(case, source, done.output)
+    case.play("live_migrate")
+    assert homes(case.lab)[cases.NAME] != source
+
+
 # what a backup program does that reads the disk over a socket: the job is there until it is ended
 BACKUP = """
 cat > /root/backup.xml <<EOF

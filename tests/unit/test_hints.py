@@ -20,6 +20,7 @@ import pytest
 from ansible_collections.berth.kvm.plugins.module_utils.model import (
     copy_hints,
     counting_hints,
+    disk_hints,
     fleet_hints,
     group_hints,
     hints,
@@ -37,6 +38,7 @@ EACH = [
     for home in (
         copy_hints,
         counting_hints,
+        disk_hints,
         fleet_hints,
         group_hints,
         hints,
@@ -56,6 +58,7 @@ HOMES = [
     for name in (
         "copy_hints.py",
         "counting_hints.py",
+        "disk_hints.py",
         "fleet_hints.py",
         "group_hints.py",
         "hints.py",
@@ -144,6 +147,7 @@ def test_every_hint_is_printed_somewhere():
         in (
             "copy_hints",
             "counting_hints",
+            "disk_hints",
             "fleet_hints",
             "group_hints",
             "hints",

@@ -114,10 +114,15 @@ class Effects(Guests):
         if not disk_chain.found_on(self.host.compute, record):
             self.define(record)
 
-    def check_disks(self, record):
+    def check_disks(self, record, live=False):
         """Raise DiskChainChanged if the disks are not the record's, GuestSaved if a move would leave memory behind."""
         disk_chain.check_unsaved(self.host.compute, record)
-        disk_chain.check(self.host.compute, record)
+        disk_chain.check(self.host.compute, record, live)
+
+    def check_networks(self, record, hint):
+        """Before the guest stops, check that it could start here again."""
+        self.host.compute.require_prepared()
+        network.check_start(self.connection, record, hint)
 
     def check_deletable(self, record):
         disk_chain.check_delete(self.host.compute, record)
@@ -162,8 +167,6 @@ class Effects(Guests):
 
     def pool_path(self, record):
         return self.host.compute.pool_of(record)
-
-    # room
 
     def allocate(self, spec, limits):
         """Return what the request takes on this host, by all checks of a claim. Needs the host's lock."""
@@ -224,10 +227,9 @@ class Effects(Guests):
         manifest = disks.manifest(self.pool_path(record), record, with_path=True)
         if not increment.is_possible(self.connection, record, manifest):
             return None
+        bandwidth = transfer.bytes_per_second(options)
         try:
-            return increment.copy_running(
-                self.connection, record, manifest, targets, key, transfer.bytes_per_second(options)
-            )
+            return increment.copy_running(self.connection, record, manifest, targets, key, bandwidth)
         except TransferFailed as error:
             self.check_movable(record)  # a guest whose own QEMU hangs must not be stopped
             return {"failed": str(error)}
