@@ -18,21 +18,21 @@ from test_architecture import PLUGINS, SOURCES, imports  # noqa: E402
 
 # Our own part of what is sent for a module, in units of 1,000 bytes. Ansible's own part, about 169 of them, comes to it.
 MOST = {
-    "build_instances": 291,
-    "cached_image": 116,
+    "build_instances": 292,
+    "cached_image": 119,
     "claim": 297,
     "group_members": 119,
     "host_certificates": 104,
     "host_clean": 164,
     "host_facts": 261,
-    "host_prepare": 159,
+    "host_prepare": 162,
     "host_system": 3,
     "instance": 394,
     "instance_copy": 291,
     "instance_info": 163,
-    "migration": 468,
+    "migration": 469,
     "rescan": 110,
-    "volume": 335,
+    "volume": 336,
     "volume_info": 89,
 }
 CLAIMING = {"claim", "instance", "migration", "volume"}

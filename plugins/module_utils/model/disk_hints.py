@@ -59,3 +59,12 @@ def claim_grown_disk(name: str, disk: str, gib: int) -> str:
         "Set berth_flavor of %s to a flavor whose disk %s has %d GiB or more, and run berth.kvm.resize --limit %s: the disk stays as "
         "it is, and its size counts. A live migration takes it as it is" % (name, disk, gib, name)
     )
+
+
+def put_changed_image_away(path: str) -> str:
+    """A cached image is not what was verified, for example since a snapshot's layer was committed down into it."""
+    return (
+        "As root on this host: mv -- %s %s, which deletes nothing; then run the same again, and the image is fetched anew. Guests "
+        "whose disks stand on it read what is there when they start next. If one of them lacks data then, the file that was moved "
+        "away may have it" % (shlex.quote(path), shlex.quote(path + ".changed"))
+    )
