@@ -17,6 +17,7 @@ from test_resize import BIG, cases, facts, mover, verified  # noqa: F401  pylint
 from playbooks import homes, records
 
 SNAPSHOT = "virsh snapshot-create-as $(virsh -q list --all --uuid) %s --disk-only --no-metadata"
+SAVE = re.compile(r"as root on \S+: (virsh blockcopy .*?); then run the same again")
 COMMANDS = re.compile(r"As root on \S+: (.*?); then run the same again")
 
 
@@ -113,6 +114,21 @@ def test_what_somebody_attached_or_noted_in_libvirt_is_undone_as_the_messages_sa
     follow(case, source, done.output)
     case.play("live_migrate")
     assert homes(case.lab)[cases.NAME] != source
+
+
+@pytest.mark.follows("save_removed_disks")
+def test_a_disk_that_was_removed_under_its_running_guest_is_written_back_as_the_message_says(mover):  # noqa: F811
+    case, source = mover
+    case.lab.sh(source, "rm /var/lib/libvirt/berth/instances/*/root.qcow2")
+    acknowledged = facts(case, source)["ack"]
+    refused(case, "live_migrate")
+    output = refused(case, "stop")
+    assert len(case.look(source)["running"]) == 1, "it has the only copy"
+    case.lab.sh(source, SAVE.search(" ".join(output.split())).group(1), timeout=120)
+    case.play("stop")
+    case.play("start")
+    inside = facts(case, source, verified)
+    assert inside["verify"]["result"] == "ok" and inside["ack"] >= acknowledged
 
 
 # what a backup program does that reads the disk over a socket: the job is there until it is ended

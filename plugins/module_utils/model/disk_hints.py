@@ -68,3 +68,12 @@ def put_changed_image_away(path: str) -> str:
         "whose disks stand on it read what is there when they start next. If one of them lacks data then, the file that was moved "
         "away may have it" % (shlex.quote(path), shlex.quote(path + ".changed"))
     )
+
+
+def save_removed_disks(host: str, name: str, commands: Sequence[str]) -> str:
+    """The file of a disk was removed under the running guest, which still has it open: once off, its data is lost."""
+    return (
+        "%s runs and has the only copy, so do not end it. If the storage of these files is not mounted, mount it again. Otherwise, as "
+        "root on %s: %s; then run the same again. To give the instance up: berth.kvm.delete --limit %s"
+        % (name, host, "; ".join(commands), name)
+    )

@@ -22,7 +22,7 @@ from ...model.lifecycle import ACTIVE, FROZEN, OWN, RESIZING
 from ...model.nova_states import STARTING
 from ...model.safe_text import clean
 from .. import paths
-from ..errors import DiskChainChanged, DisksUsed, GuestSaved
+from ..errors import BuildFailed, DiskChainChanged, DisksUsed, GuestSaved, HostNotPrepared
 from ..guest import disk_users, domain, nvram
 from . import disk as disks
 from . import move_files, qcow2_header, undo, volume_files
@@ -35,6 +35,7 @@ OVERLAY, LEFT, REPLACED, BASE, SNAPSHOT, FORMAT, CONVERTED, FIRMWARE, EXTRA, MIS
 FROM_HERE = (ACTIVE, RESIZING, FROZEN)  # memory that is saved in these phases is that of the guest that must continue
 # The guest can start with these; a move would lose them.
 ONLY_MOVES = (SNAPSHOT, EXTRA, UNNAMED)
+GONE = "%s is missing (it was made with the instance)"
 ITS_OWN_FILE = (SNAPSHOT, FORMAT)  # which a delete removes anyway
 
 
@@ -101,6 +102,15 @@ def check_start(host, record):
     _refuse(host, record, _found_but((*ONLY_MOVES, CONVERTED), host, record))
 
 
+def check_stop(host, record):
+    """Raise DiskChainChanged if the running guest has the only copy of a disk, whose file was removed: off, it is lost."""
+    try:
+        found = found_on(host, record)
+    except (HostNotPrepared, BuildFailed):
+        return  # its pool was stopped in libvirt, which removes no file, or the guest has just ended
+    _refuse(host, record, [each for each in found if each.kind == MISSING and each.command])
+
+
 def check_mend(host, record):
     """Do the same check, before the definition and the seed are made again."""
     _refuse(host, record, _found_but((SEEDLESS,), host, record))
@@ -152,12 +162,14 @@ def _refuse(host, record, differing, more=None):
     if not differing:
         return
     name = host.connection.getHostname()
-    commands = list(dict.fromkeys(difference.command for difference in differing if difference.command))
-    advice = [hints.take_disks_back(name, commands)] if commands else []
+    saving = [each.command for each in differing if each.kind == MISSING and each.command]
+    commands = [each.command for each in differing if each.kind != MISSING and each.command]
+    advice = [disk_hints.save_removed_disks(name, record.name, saving)] if saving else []
+    advice += [hints.take_disks_back(name, list(dict.fromkeys(commands)))] if commands else []
     left = [path for difference in differing if difference.kind == LEFT for path in difference.files]
     if left:
         advice.append(merge(name, left))
-    if any(difference.kind == MISSING for difference in differing):
+    if any(difference.kind == MISSING and not difference.command for difference in differing):
         advice.append(hints.bring_disks_back(name, record.name))
     if any(difference.kind == SEEDLESS for difference in differing):
         advice.append(state_hints.make_seed_anew(record.name))
@@ -205,6 +217,8 @@ def differences(connection, record, pool_path) -> List[Difference]:
     for root, is_live in ((live, True), (at_rest, False)):
         if root is not None:
             differing += _compared(record.uuid, root, planned, below, is_live, live is not None)
+    if record.op:  # its own steps make, remove and check the files
+        differing = [difference for difference in differing if difference.kind != MISSING]
     if GuestSettings.of(record.spec).tpm_version():
         differing = [_keeping_tpm(difference) for difference in differing]
     return _told_once(differing)
@@ -216,9 +230,9 @@ def _told_once(differing):
     for difference in differing:
         found.setdefault(difference.text, []).append(difference)
     return [
-        dataclasses.replace(same[0], command="; ".join(dict.fromkeys(each.command for each in same)))
-        if same[0].command
-        else same[0]
+        dataclasses.replace(
+            same[0], command="; ".join(dict.fromkeys(each.command for each in same if each.command)) or None
+        )
         for same in found.values()
     ]
 
@@ -249,7 +263,9 @@ def _compared(uuid, root, planned, below, live, runs):
     missing = set(planned) - {disk.path for disk in used}
     differing = []
     for disk in used:
-        if disk.path in planned:
+        if disk.path in planned and disk.live and not os.path.lexists(disk.path):
+            differing += _removed(uuid, disk, planned[disk.path])
+        elif disk.path in planned:
             differing += _own(uuid, disk, planned[disk.path], below, runs)
         else:
             differing.append(_foreign(uuid, disk, planned, missing, runs))
@@ -258,6 +274,12 @@ def _compared(uuid, root, planned, below, live, runs):
         text = "its UEFI variables are %s, not those beside its disks" % variables
         differing.append(Difference(FIRMWARE, text, None, (variables,)))
     return differing
+
+
+def _removed(uuid, disk, planned):
+    """Return the difference of a disk whose file was removed under the running guest, which still has it open."""
+    command = undo.write_back(uuid, disk.target, disk.path, disk.format)
+    return [] if planned in disks.NO_DISKS else [Difference(MISSING, GONE % disk.path, command, (disk.path,))]
 
 
 def _used(element, live):
@@ -337,7 +359,7 @@ def _is_data_disk(disk, planned):
 
 
 def _missing(record, pool_path):
-    """Return the record's disks whose files are missing. In a move, its own steps make, remove and check them."""
+    """Return the record's disks whose files are missing."""
     if record.role != OWN or record.op:
         return []
     own = [disk for disk in disks.planned(record.spec) if disk != disks.NVRAM]  # which the firmware makes again
@@ -346,7 +368,7 @@ def _missing(record, pool_path):
     return [
         Difference(
             SEEDLESS if disk == disks.SEED else MISSING,
-            "%s is missing (it was made with the instance)" % path,
+            GONE % path,
             None,
             (path,),
         )

@@ -28,3 +28,9 @@ def detach(uuid, target, live, drive):
     if live and drive:
         return "virsh change-media %s %s --eject --live" % (uuid, target)
     return "virsh detach-disk %s %s %s" % (uuid, target, "--live" if live else "--config")
+
+
+def write_back(uuid, target, path, form):
+    """Write a disk whose file was removed under the running guest back to where it was, with all below it."""
+    place = shlex.quote(path)
+    return "virsh blockcopy %s %s --dest %s --format %s --transient-job --wait --pivot" % (uuid, target, place, form)

@@ -135,6 +135,7 @@ def test_the_disks_of_before_a_move_may_lie_below_while_it_lasts_and_no_longer(g
 
 def test_a_disk_that_only_the_new_flavor_has_is_the_instances_own_while_the_move_lasts(guest):
     guest.use("vdd", guest.file("ephemeral0"), "raw")
+    Path(guest.file("ephemeral0")).touch()
     bigger = {"flavor": dict(FLAVOR, ephemeral_gb=1)}
     assert guest.found(record(op=OP, migration={"old_spec": record().spec, "new_spec": bigger})) == []
     assert kinds(guest.found()) == ["extra"]
@@ -229,6 +230,29 @@ def test_a_disk_whose_image_was_removed_stops_a_start_and_a_move_and_neither_a_l
             check(host, record())
     disk_chain.check(host, record(), live=True)
     disk_chain.check_delete(host, record())
+
+
+@pytest.mark.parametrize("running", [True, False])
+def test_a_guest_that_has_the_only_copy_of_a_removed_disk_is_not_ended_and_the_message_has_what_saves_it(
+    guest, running
+):
+    root, host = guest.file("root.qcow2"), fake_libvirt.NamedHost(guest.pool)
+    disk_chain.check_stop(host, record())
+    Path(root).unlink()
+    if not running:
+        off(guest)
+        disk_chain.check_stop(host, record())
+    for check in (disk_chain.check, disk_chain.check_start, *([disk_chain.check_stop] if running else [])):
+        with pytest.raises(DiskChainChanged) as raised:
+            check(host, record())
+        save = "virsh blockcopy %s vda --dest %s --format qcow2 --transient-job --wait --pivot" % (UUID, root)
+        assert (save in raised.value.hint, "restore them from a backup" in raised.value.hint) == (running, not running)
+
+
+def test_a_seed_that_was_removed_under_a_running_guest_holds_up_no_stop(guest):
+    Path(guest.file("seed.iso")).unlink()
+    disk_chain.check_stop(fake_libvirt.NamedHost(guest.pool), record())
+    assert kinds(guest.found()) == ["seedless"]
 
 
 @pytest.mark.follows("bring_image_back")
