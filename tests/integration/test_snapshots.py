@@ -17,6 +17,7 @@ from test_resize import BIG, cases, facts, mover, verified  # noqa: F401  pylint
 from playbooks import homes, records
 
 SNAPSHOT = "virsh snapshot-create-as $(virsh -q list --all --uuid) %s --disk-only --no-metadata"
+SAVE = re.compile(r"as root on \S+: (virsh blockcopy .*?); then run the same again")
 COMMANDS = re.compile(r"As root on \S+: (.*?); then run the same again")
 
 
@@ -86,6 +87,47 @@ def test_a_snapshot_in_the_middle_of_the_copy_is_seen_before_the_source_lets_go(
     case.play("confirm_resize", BIG)
     case.play("start", BIG)
     inside = facts(case, homes(case.lab)[cases.NAME], lambda said: said["boots"] > 2 and verified(said))
+    assert inside["verify"]["result"] == "ok" and inside["ack"] >= acknowledged
+
+
+ATTACHED = """
+qemu-img create -q -f qcow2 /var/lib/libvirt/images/theirs.qcow2 1M
+truncate -s 1M /var/lib/libvirt/images/theirs.iso
+virsh attach-disk $(virsh -q list --uuid) /var/lib/libvirt/images/theirs.iso sda --type cdrom --targetbus sata --config
+virsh destroy $(virsh -q list --uuid) && virsh start $(virsh -q list --all --uuid)
+virsh attach-disk $(virsh -q list --uuid) /var/lib/libvirt/images/theirs.qcow2 vdz --subdriver qcow2
+"""
+
+
+@pytest.mark.follows("take_disks_back", "forget_snapshots")
+def test_what_somebody_attached_or_noted_in_libvirt_is_undone_as_the_messages_say_and_the_guest_migrates(
+    mover,  # noqa: F811
+):
+    """virsh attach-disk alone changes just the running guest, and a drive of a running guest cannot be detached."""
+    case, source = mover
+    case.lab.sh(source, ATTACHED)
+    follow(case, source, refused(case, "live_migrate"))
+    case.lab.sh(source, "virsh snapshot-create-as $(virsh -q list --uuid) 'their own' --disk-only")
+    follow(case, source, refused(case, "live_migrate"))
+    done = case.play("live_migrate", check=False)
+    assert done.rc and "MigrationPreCheckError" in done.output, done.output
+    follow(case, source, done.output)
+    case.play("live_migrate")
+    assert homes(case.lab)[cases.NAME] != source
+
+
+@pytest.mark.follows("save_removed_disks")
+def test_a_disk_that_was_removed_under_its_running_guest_is_written_back_as_the_message_says(mover):  # noqa: F811
+    case, source = mover
+    case.lab.sh(source, "rm /var/lib/libvirt/berth/instances/*/root.qcow2")
+    acknowledged = facts(case, source)["ack"]
+    refused(case, "live_migrate")
+    output = refused(case, "stop")
+    assert len(case.look(source)["running"]) == 1, "it has the only copy"
+    case.lab.sh(source, SAVE.search(" ".join(output.split())).group(1), timeout=120)
+    case.play("stop")
+    case.play("start")
+    inside = facts(case, source, verified)
     assert inside["verify"]["result"] == "ok" and inside["ack"] >= acknowledged
 
 

@@ -14,6 +14,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import Di
 from ansible_collections.berth.kvm.plugins.module_utils.model import volumes
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import RunEnded
+from ansible_collections.berth.kvm.plugins.module_utils.model.unknown_names import NetworkNotFound
 
 
 class Effects(VolumeEffects):
@@ -88,7 +89,11 @@ class Effects(VolumeEffects):
     def check_deletable(self, record):
         self.check_disks(record)
 
-    def check_disks(self, record):
+    def check_networks(self, record, hint):
+        if self.world.__dict__.get("networkless") == self.name:
+            raise NetworkNotFound("%s has no bridge br0" % self.name, hint=hint)
+
+    def check_disks(self, record, live=False):
         if self.world.__dict__.get("changed") == self.name:
             raise DiskChainChanged("a snapshot's layer lies over the disk on %s" % self.name)
 

@@ -1,9 +1,82 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hints about the disks of a move: see hints.py."""
+"""Hints about the files of a guest's disks, such as what somebody did to them: see hints.py."""
 
 from __future__ import annotations
+
+import shlex
+from typing import Sequence
+
+
+def bring_image_back(host: str, name: str, path: str) -> str:
+    """The cached image on which a disk stands was removed. A guest that runs still has it open; once off, it cannot start."""
+    return (
+        "Put a copy of that image there on %s: it has the name %s below images in the pools of other hosts, too, and that name is "
+        "its SHA-256. Then run the same again. While %s runs, berth.kvm.live_migrate --limit %s also saves it: its disks are whole "
+        "on the other host" % (host, path.rpartition("/")[2], name, name)
+    )
+
+
+def convert_back(host: str, path: str) -> str:
+    """The file of a disk has another format than its record and its definition say."""
+    here, away = shlex.quote(path), shlex.quote(path + ".before")
+    return (
+        "If it was converted, convert it back while the guest is off, as root on %s: mv -- %s %s && qemu-img convert -f FORMAT -O "
+        "qcow2 -- %s %s, with the format that it has now, such as raw. Or restore it from a backup. Then run the same again"
+        % (host, here, away, away, here)
+    )
+
+
+def delete_snapshots(host: str, uuid: str, path: str) -> str:
+    """A disk has snapshots inside its qcow2 file (virsh snapshot-create-as): no copy of the disk would have them."""
+    return (
+        "As root on %s, virsh snapshot-list %s lists them: delete those that nobody needs, virsh snapshot-delete %s NAME. libvirt may "
+        "not know all: while the guest is off, qemu-img snapshot -l %s lists them, and qemu-img snapshot -d NAME %s deletes one. Then "
+        "run the same again" % (host, uuid, uuid, shlex.quote(path), shlex.quote(path))
+    )
+
+
+def forget_snapshots(host: str, uuid: str, names: Sequence[str]) -> str:
+    """libvirt has noted snapshots of a guest whose disks have none: their layers were merged. It migrates no such guest."""
+    forget = ("virsh snapshot-delete %s %s --metadata" % (uuid, shlex.quote(name)) for name in names)
+    return "As root on %s: %s; then run the same again. That touches no disk" % (host, "; ".join(forget))
+
+
+def claim_grown_disk(name: str, disk: str, gib: int) -> str:
+    """Somebody grew a disk beyond what its record says (virsh blockresize, qemu-img resize). No disk is made smaller."""
+    if disk.startswith("data-"):
+        return (
+            "Give %s of berth_disks of %s a size_gb of %d and run berth.kvm.update_disks --limit %s; then this again"
+            % (
+                disk[len("data-") :],
+                name,
+                gib,
+                name,
+            )
+        )
+    return (
+        "Set berth_flavor of %s to a flavor whose disk %s has %d GiB or more, and run berth.kvm.resize --limit %s: the disk stays as "
+        "it is, and its size counts. A live migration takes it as it is" % (name, disk, gib, name)
+    )
+
+
+def put_changed_image_away(path: str) -> str:
+    """A cached image is not what was verified, for example since a snapshot's layer was committed down into it."""
+    return (
+        "As root on this host: mv -- %s %s, which deletes nothing; then run the same again, and the image is fetched anew. Guests "
+        "whose disks stand on it read what is there when they start next. If one of them lacks data then, the file that was moved "
+        "away may have it" % (shlex.quote(path), shlex.quote(path + ".changed"))
+    )
+
+
+def save_removed_disks(host: str, name: str, commands: Sequence[str]) -> str:
+    """The file of a disk was removed under the running guest, which still has it open: once off, its data is lost."""
+    return (
+        "%s runs and has the only copy, so do not end it. If the storage of these files is not mounted, mount it again. Otherwise, as "
+        "root on %s: %s; then run the same again. To give the instance up: berth.kvm.delete --limit %s"
+        % (name, host, "; ".join(commands), name)
+    )
 
 
 def merge_with_guest_off(name: str, uuid: str, host: str) -> str:

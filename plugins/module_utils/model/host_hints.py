@@ -144,3 +144,31 @@ def make_room_in_pool(path: str = "the destination's pool") -> str:
 def install_on_controller(requirement: str) -> str:
     """The controller lacks a package, or has a version of it with which the collection does not work."""
     return "Run pip install '%s' where Ansible is installed, then the same again" % requirement
+
+
+def bring_network_back(host: str, name: str) -> str:
+    """A guest is to be started where a bridge, network or filter of its NICs is gone."""
+    return (
+        "Bring that back on %s, then run the same again. Or move it to a host that has it, as it is, running or off: "
+        "berth.kvm.migrate --limit %s" % (host, name)
+    )
+
+
+def bring_network_back_or_confirm(host: str, name: str) -> str:
+    """A revert has not yet stopped the guest, and the host that it would go back to lacks a network of it."""
+    return (
+        "Bring that back on %s, then run the same again. To keep the instance as it is now: "
+        "berth.kvm.confirm_resize --limit %s" % (host, name)
+    )
+
+
+def start_pool(host: str, pool: str, is_its_own: bool) -> str:
+    """A storage pool was stopped, undefined or not started in libvirt; its files stay where they are. ``is_its_own``: it is the
+    pool that prepare_hosts makes."""
+    again = (
+        "berth.kvm.prepare_hosts --limit %s makes it again" % host if is_its_own else "define it again with its path"
+    )
+    return (
+        "As root on %s: virsh pool-start %s, and virsh pool-autostart %s. If libvirt does not know the pool, %s; its files stay "
+        "as they are" % (host, pool, pool, again)
+    )

@@ -13,29 +13,30 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import shlex
 from typing import List, Optional, Tuple
 from xml.etree import ElementTree
 
-from ...model import hints, saved_hints, state_hints
+from ...model import disk_hints, hints, saved_hints, state_hints
 from ...model.guest_settings import GuestSettings
 from ...model.lifecycle import ACTIVE, FROZEN, OWN, RESIZING
 from ...model.nova_states import STARTING
 from ...model.safe_text import clean
 from .. import paths
-from ..errors import DiskChainChanged, DisksUsed, GuestSaved
+from ..errors import BuildFailed, DiskChainChanged, DisksUsed, GuestSaved, HostNotPrepared
 from ..guest import disk_users, domain, nvram
 from . import disk as disks
-from . import move_files, qcow2_header, volume_files
-from .layers import chain, commit, layers_beside, merge, pull
+from . import move_files, qcow2_header, undo, volume_files
+from .layers import chain, layers_beside, merge, pull
 
-OVERLAY, LEFT, REPLACED, BASE, SNAPSHOT, FORMAT, FIRMWARE, EXTRA, MISSING, SEEDLESS, UNNAMED = (
-    "overlay", "left", "replaced", "base", "snapshot", "format", "firmware", "extra", "missing", "seedless", "unnamed",
+OVERLAY, LEFT, REPLACED, BASE, SNAPSHOT, FORMAT, CONVERTED, FIRMWARE, EXTRA, MISSING, IMAGELESS, SEEDLESS, UNNAMED = (
+    "overlay", "left", "replaced", "base", "snapshot", "format", "converted", "firmware", "extra", "missing", "imageless",
+    "seedless", "unnamed",
 )  # fmt: skip
 FROM_HERE = (ACTIVE, RESIZING, FROZEN)  # memory that is saved in these phases is that of the guest that must continue
 # The guest can start with these; a move would lose them.
 ONLY_MOVES = (SNAPSHOT, EXTRA, UNNAMED)
-FORGET = "virsh undefine %s --keep-nvram --snapshots-metadata --checkpoints-metadata"
+GONE = "%s is missing (it was made with the instance)"
+ITS_OWN_FILE = (SNAPSHOT, FORMAT)  # which a delete removes anyway
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,17 +51,20 @@ class Difference:
 
 @dataclasses.dataclass(frozen=True)
 class Used:
-    """A disk of a definition; ``live`` if it is the definition of the running guest."""
+    """A disk of a definition; ``live`` if it is the definition of the running guest, ``drive`` if its medium can be taken
+    out of it."""
 
     target: str
     path: str
     format: str
     live: bool
+    drive: bool
 
 
-def check(host, record):
-    """Raise DiskChainChanged if the guest's disks are not the record's."""
-    _refuse(host, record, found_on(host, record))
+def check(host, record, live=False):
+    """Raise DiskChainChanged if the guest's disks are not the record's. ``live``: before a live migration, for which the
+    running QEMU reads an image whose file was removed."""
+    _refuse(host, record, _found_but((IMAGELESS,) if live else (), host, record))
 
 
 def check_unsaved(host, record):
@@ -94,7 +98,17 @@ def _saved(host, record, how, hint):
 
 def check_start(host, record):
     """Do the same check, as far as it matters for a start."""
-    _refuse(host, record, _found_but(ONLY_MOVES, host, record))
+    # QEMU says itself that it does not start from a file of another format.
+    _refuse(host, record, _found_but((*ONLY_MOVES, CONVERTED), host, record))
+
+
+def check_stop(host, record):
+    """Raise DiskChainChanged if the running guest has the only copy of a disk, whose file was removed: off, it is lost."""
+    try:
+        found = found_on(host, record)
+    except (HostNotPrepared, BuildFailed):
+        return  # its pool was stopped in libvirt, which removes no file, or the guest has just ended
+    _refuse(host, record, [each for each in found if each.kind == MISSING and each.command])
 
 
 def check_mend(host, record):
@@ -112,11 +126,11 @@ def check_delete(host, record):
     it."""
     own = paths.instance(host.pool_of(record), record.uuid)
     _check_unshared(host, record, own)
-    found = _found_but((SEEDLESS,), host, record)
+    found = _found_but((SEEDLESS, IMAGELESS, CONVERTED), host, record)
     others = [difference for difference in found if difference.kind != MISSING]
     if os.path.isdir(os.path.dirname(own)):
         found = others
-    files = sorted({path for difference in others for path in difference.files})
+    files = sorted({path for each in others if each.kind not in ITS_OWN_FILE for path in each.files})
     goes = [path for path in files if os.path.dirname(path) == own]
     stays = [path for path in files if path not in goes]
     _refuse(host, record, found, hints.delete_changed_disks(goes, stays))
@@ -148,15 +162,24 @@ def _refuse(host, record, differing, more=None):
     if not differing:
         return
     name = host.connection.getHostname()
-    commands = list(dict.fromkeys(difference.command for difference in differing if difference.command))
-    advice = [hints.take_disks_back(name, commands)] if commands else []
+    saving = [each.command for each in differing if each.kind == MISSING and each.command]
+    commands = [each.command for each in differing if each.kind != MISSING and each.command]
+    advice = [disk_hints.save_removed_disks(name, record.name, saving)] if saving else []
+    advice += [hints.take_disks_back(name, list(dict.fromkeys(commands)))] if commands else []
     left = [path for difference in differing if difference.kind == LEFT for path in difference.files]
     if left:
         advice.append(merge(name, left))
-    if any(difference.kind == MISSING for difference in differing):
+    if any(difference.kind == MISSING and not difference.command for difference in differing):
         advice.append(hints.bring_disks_back(name, record.name))
     if any(difference.kind == SEEDLESS for difference in differing):
         advice.append(state_hints.make_seed_anew(record.name))
+    for difference in differing:
+        if difference.kind == IMAGELESS:
+            advice.append(disk_hints.bring_image_back(name, record.name, difference.files[0]))
+        elif difference.kind == SNAPSHOT:
+            advice.append(disk_hints.delete_snapshots(name, record.uuid, difference.files[0]))
+        elif difference.kind == CONVERTED:
+            advice.append(disk_hints.convert_back(name, difference.files[0]))
     unnamed = {
         disks.data_disk_of(path) for difference in differing if difference.kind == UNNAMED for path in difference.files
     }
@@ -194,10 +217,24 @@ def differences(connection, record, pool_path) -> List[Difference]:
     for root, is_live in ((live, True), (at_rest, False)):
         if root is not None:
             differing += _compared(record.uuid, root, planned, below, is_live, live is not None)
+    if record.op:  # its own steps make, remove and check the files
+        differing = [difference for difference in differing if difference.kind != MISSING]
     if GuestSettings.of(record.spec).tpm_version():
         differing = [_keeping_tpm(difference) for difference in differing]
-    # Report once what both definitions say: the command for the running guest repairs both.
-    return list({difference.text: difference for difference in reversed(differing)}.values())[::-1]
+    return _told_once(differing)
+
+
+def _told_once(differing):
+    """Tell once what both definitions say, with the commands for both."""
+    found = {}
+    for difference in differing:
+        found.setdefault(difference.text, []).append(difference)
+    return [
+        dataclasses.replace(
+            same[0], command="; ".join(dict.fromkeys(each.command for each in same if each.command)) or None
+        )
+        for same in found.values()
+    ]
 
 
 def _keeping_tpm(difference):
@@ -226,7 +263,9 @@ def _compared(uuid, root, planned, below, live, runs):
     missing = set(planned) - {disk.path for disk in used}
     differing = []
     for disk in used:
-        if disk.path in planned:
+        if disk.path in planned and disk.live and not os.path.lexists(disk.path):
+            differing += _removed(uuid, disk, planned[disk.path])
+        elif disk.path in planned:
             differing += _own(uuid, disk, planned[disk.path], below, runs)
         else:
             differing.append(_foreign(uuid, disk, planned, missing, runs))
@@ -237,6 +276,12 @@ def _compared(uuid, root, planned, below, live, runs):
     return differing
 
 
+def _removed(uuid, disk, planned):
+    """Return the difference of a disk whose file was removed under the running guest, which still has it open."""
+    command = undo.write_back(uuid, disk.target, disk.path, disk.format)
+    return [] if planned in disks.NO_DISKS else [Difference(MISSING, GONE % disk.path, command, (disk.path,))]
+
+
 def _used(element, live):
     """Return the Used of a <disk>, or None for a drive without a medium."""
     source, driver, target = element.find("source"), element.find("driver"), element.find("target")
@@ -244,7 +289,8 @@ def _used(element, live):
         return None
     path = source.get("file") or source.get("dev") or "/".join(filter(None, (source.get(k) for k in LABELS)))
     form = "raw" if driver is None else driver.get("type", "raw")
-    return Used("?" if target is None else target.get("dev", "?"), path, form, live) if path else None
+    drive = element.get("device") in ("cdrom", "floppy")
+    return Used("?" if target is None else target.get("dev", "?"), path, form, live, drive) if path else None
 
 
 LABELS = ("protocol", "pool", "volume", "name", "dir")  # attributes that name a disk without a file
@@ -255,17 +301,24 @@ def _own(uuid, disk, planned, below, runs):
     if disk.format != planned.format:
         text = "%s is %s as %s, the record says %s" % (disk.target, disk.path, disk.format, planned.format)
         return [Difference(FORMAT, text, None, (disk.path,))]
+    header = qcow2_header.read(disk.path)
+    if disk.format == "qcow2" and os.path.lexists(disk.path) and not header.is_qcow2:
+        return [Difference(CONVERTED, "%s is no qcow2 file, or cannot be read" % disk.path, None, (disk.path,))]
     found = []
-    strange = [path for path in chain(disk.path, disk.format) if os.path.realpath(path) not in _real(below)]
+    layers = chain(disk.path, disk.format)
+    strange = [path for path in layers if os.path.realpath(path) not in _real(below)]
     if strange:
         text = "%s has the backing file %s, which is not its image" % (disk.path, strange[0])
         command = pull(disk.path)
         if runs:
             command = "virsh blockpull %s %s --wait" % (uuid, disk.target)
         found.append(Difference(BASE, text, command, tuple(strange)))
-    if disk.format == "qcow2" and qcow2_header.read(disk.path).snapshots:
-        text = "%s has snapshots inside it, which a move would leave behind: delete them first" % disk.path
-        found.append(Difference(SNAPSHOT, text, None))
+    elif not all(map(os.path.lexists, layers)):
+        gone = next(path for path in layers if not os.path.lexists(path))
+        found.append(Difference(IMAGELESS, "%s, on which %s stands, is missing" % (gone, disk.path), None, (gone,)))
+    if disk.format == "qcow2" and header.snapshots:
+        text = "%s has snapshots inside it, which a move would leave behind" % disk.path
+        found.append(Difference(SNAPSHOT, text, None, (disk.path,)))
     return found
 
 
@@ -284,7 +337,7 @@ def _foreign(uuid, disk, planned, missing, runs):
             disk.path,
             under,
         )
-        command = _commit_running(uuid, disk.target, under) if runs else _commit_stopped(uuid, above, under)
+        command = undo.commit_running(uuid, disk.target, under) if runs else undo.commit_stopped(uuid, above, under)
         return Difference(OVERLAY, text, command, tuple(above))
     if missing - {path for path in planned if planned[path] in disks.NO_DISKS}:
         text = "%s is %s, which is no layer over a disk of the instance; nothing uses %s" % (
@@ -296,8 +349,7 @@ def _foreign(uuid, disk, planned, missing, runs):
     if _is_data_disk(disk, planned):
         return _unnamed(disk.path)
     text = "%s is %s, which the instance does not have" % (disk.target, disk.path)
-    where = "--live --config" if disk.live else "--config"
-    return Difference(EXTRA, text, "virsh detach-disk %s %s %s" % (uuid, disk.target, where), (disk.path,))
+    return Difference(EXTRA, text, undo.detach(uuid, disk.target, disk.live, disk.drive), (disk.path,))
 
 
 def _is_data_disk(disk, planned):
@@ -306,18 +358,8 @@ def _is_data_disk(disk, planned):
     return directory in map(os.path.dirname, planned) and disk.format == "qcow2" and bool(disks.data_disk_of(file))
 
 
-def _commit_running(uuid, target, base):
-    """Always pass --base: libvirt would otherwise commit down into the cached image, which all its instances share."""
-    return "virsh blockcommit %s %s --base %s --active --pivot" % (uuid, target, shlex.quote(base))
-
-
-def _commit_stopped(uuid, above, base):
-    """Merge the layers and remove them, with the definition, which names them. The next run defines the guest again."""
-    return "%s && %s" % (commit(above, base), FORGET % uuid)
-
-
 def _missing(record, pool_path):
-    """Return the record's disks whose files are missing. In a move, its own steps make, remove and check them."""
+    """Return the record's disks whose files are missing."""
     if record.role != OWN or record.op:
         return []
     own = [disk for disk in disks.planned(record.spec) if disk != disks.NVRAM]  # which the firmware makes again
@@ -326,7 +368,7 @@ def _missing(record, pool_path):
     return [
         Difference(
             SEEDLESS if disk == disks.SEED else MISSING,
-            "%s is missing (it was made with the instance)" % path,
+            GONE % path,
             None,
             (path,),
         )

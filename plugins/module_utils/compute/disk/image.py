@@ -13,6 +13,7 @@ import dataclasses
 import hashlib
 import os
 
+from ...model import disk_hints
 from .. import lock, paths
 from ..connection import Deadline, LibvirtTimeout
 from ..errors import FlavorTooSmall, ImageInvalid, ImageUnavailable, InstanceBusy
@@ -22,6 +23,9 @@ CHUNK = 1 << 20
 GIB = 1 << 30
 DOWNLOAD_TIME = 3600  # s for a whole download
 WAIT = 3600  # s for another build's download of the same image
+VERIFIED = (
+    1000000000  # s since 1970: when a verified image was last changed, by its file; whoever writes to it changes that
+)
 
 # The most bytes that may be copied, and the error for more.
 Limit = collections.namedtuple("Limit", "size error")
@@ -39,6 +43,8 @@ def ensure(pool_path, image, root_gb, settings):
         fetched = not os.path.exists(path)
         if fetched:
             _fetch(image, path, root_gb, settings)
+        elif os.stat(path).st_mtime != VERIFIED:
+            _verify(image, path)
         found = _inspect(path, image, root_gb)
     return {"path": path, "format": found["format"], "virtual_size": found["virtual_size"], "fetched": fetched}
 
@@ -96,6 +102,7 @@ def _fetch(image, path, root_gb, settings):
                 rule="the one that its publisher states; a replaced file has a new one",
             )
         _inspect(temporary, image, root_gb)
+        _mark_verified(temporary)
         paths.publish(temporary, path)
     except LibvirtTimeout:
         raise ImageUnavailable("the download of image %s took longer than %d s" % (image.get("name"), DOWNLOAD_TIME))
@@ -103,6 +110,26 @@ def _fetch(image, path, root_gb, settings):
         raise ImageUnavailable("image %s could not be stored: %s" % (image.get("name"), error.strerror or error))
     finally:
         paths.remove(temporary)
+
+
+def _verify(image, path):
+    """Read a cached image that somebody may have written to since it was verified, or that an older version fetched.
+    Raise ImageUnavailable if it has changed."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        for part in iter(lambda: file.read(CHUNK), b""):
+            digest.update(part)
+    if digest.hexdigest() != paths.digest(image["checksum"]):
+        raise ImageUnavailable(
+            "somebody has changed the cached file of image %s, %s: it has another checksum" % (image.get("name"), path),
+            hint=disk_hints.put_changed_image_away(path),
+        )
+    _mark_verified(path)
+
+
+def _mark_verified(path):
+    with contextlib.suppress(OSError):  # then it is read again the next time
+        os.utime(path, (VERIFIED, VERIFIED))
 
 
 def _by_flavor(image, root_gb):

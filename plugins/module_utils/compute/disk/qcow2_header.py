@@ -17,11 +17,13 @@ LONGEST = 1023  # bytes of a backing file's name
 
 
 class Header(NamedTuple):
-    """The path of the backing file, its format as the header says, and the number of internal snapshots."""
+    """The path of the backing file, its format as the header says, the number of internal snapshots, and whether it is
+    the header of a qcow2 file at all."""
 
     backing: Optional[str] = None
     backing_format: Optional[str] = None
     snapshots: int = 0
+    is_qcow2: bool = False
 
 
 def read(path) -> Header:
@@ -35,14 +37,14 @@ def read(path) -> Header:
     except OSError:
         return Header()
     if len(head) < 104 or head[:4] != QCOW2_MAGIC:
-        return Header()
+        return Header(is_qcow2=head[:4] == QCOW2_MAGIC)
     version, offset, length = struct.unpack_from(">IQI", head, 4)
     (snapshots,) = struct.unpack_from(">I", head, 60)
     if not offset or not 0 < length <= LONGEST or offset + length > len(head):
-        return Header(snapshots=snapshots)
+        return Header(snapshots=snapshots, is_qcow2=True)
     name = os.fsdecode(head[offset : offset + length])
     form = _backing_format(head, 72 if version == 2 else struct.unpack_from(">I", head, 100)[0])
-    return Header(_absolute(name, path), form, snapshots)
+    return Header(_absolute(name, path), form, snapshots, True)
 
 
 def _absolute(name, path):

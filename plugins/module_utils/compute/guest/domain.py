@@ -269,6 +269,12 @@ def start(connection, uuid):
     return True
 
 
+def retry_failed_io(domain):
+    """Let a guest that QEMU has paused for a failed write go on, since the cause is gone: QEMU tries it again."""
+    if _is_paused_by_io_error(domain):
+        _call("letting the guest go on", domain.resume)
+
+
 def _is_paused_by_io_error(domain):
     paused = [require_libvirt().VIR_DOMAIN_PAUSED, require_libvirt().VIR_DOMAIN_PAUSED_IOERROR]
     return _call("reading the state", domain.state)[:2] == paused

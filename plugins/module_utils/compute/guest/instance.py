@@ -155,6 +155,7 @@ class Instance:
             record = self.at_rest("stop")
             if is_stopped(self.host, record):
                 return False
+            disk_chain.check_stop(self.host, record)
             startable.own_disks(self.host, record)
             record = self.swap(record.replace(power_state="shutdown", task_state=POWERING_OFF))
             self.observe("stop")
@@ -166,7 +167,11 @@ class Instance:
             return True
 
     def would_stop(self):
-        return not is_stopped(self.host, self.at_rest("stop"))
+        record = self.at_rest("stop")
+        if is_stopped(self.host, record):
+            return False
+        disk_chain.check_stop(self.host, record)
+        return True
 
     def at_rest(self, method):
         """Return the record of an instance that was made and is in no move, as ``method`` needs it."""

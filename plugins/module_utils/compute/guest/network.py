@@ -83,6 +83,28 @@ def _ovs_bridges():
 
 def check(connection, nics, sys_net=SYS_NET):
     """Raise NetworkNotFound naming all that the NICs need and this host lacks."""
+    lacking = _lacking(connection, nics, sys_net)
+    if lacking:
+        raise NetworkNotFound(
+            "this host has no %s" % ", no ".join(lacking), retryable=True, field="networks", missing=lacking
+        )
+
+
+def check_start(connection, record, hint):
+    """Raise NetworkNotFound with ``hint`` if the guest of the record could not start here: best before it is stopped."""
+    lacking = _lacking(connection, record.spec.get("networks"), SYS_NET)
+    if lacking:
+        name = connection.getHostname()
+        raise NetworkNotFound(
+            "%s (%s) cannot start on %s, which has no %s" % (record.name, record.uuid, name, ", no ".join(lacking)),
+            hint=hint,
+            instance=record.name,
+            host=name,
+            missing=lacking,
+        )
+
+
+def _lacking(connection, nics, sys_net):
     has = {
         "bridges": lambda name: _is_bridge(name, sys_net),
         "ovs_bridges": lambda name: name in _ovs_bridges(),
@@ -92,11 +114,7 @@ def check(connection, nics, sys_net=SYS_NET):
         "packet_filters": lambda name: name in packet_filter.possible(connection),
     }
     needs = dict.fromkeys(need for nic in nics or [] for need in nic_needs.of_nic(nic))
-    lacking = [text for key, name, text in needs if not has[key](name)]
-    if lacking:
-        raise NetworkNotFound(
-            "this host has no %s" % ", no ".join(lacking), retryable=True, field="networks", missing=lacking
-        )
+    return [text for key, name, text in needs if not has[key](name)]
 
 
 def _is_there(look_up):

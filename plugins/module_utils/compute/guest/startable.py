@@ -6,7 +6,7 @@ whether a new guest may be made."""
 
 from __future__ import annotations
 
-from ...model import state_hints, take_over_hints
+from ...model import host_hints, state_hints, take_over_hints
 from ...model.lifecycle import CLAIM
 from ...model.nova_states import SPAWNING
 from .. import paths
@@ -15,13 +15,13 @@ from ..errors import BuildFailed, DisksUsed, GuestRunsAlready
 from ..host import mdev
 from ..record import volume_claim, volume_store
 from ..run import run
-from . import domain
+from . import domain, network
 
 TAKE_OVER = "take over"
 
 
 def check(host, record):
-    """Raise unless the guest would start from its own disks, which no other host owns.
+    """Raise unless the guest would start from its own disks, which no other host owns, with all of its networks.
 
     On shared storage, another host may have taken them over while this one was away: then the record here is outdated.
     """
@@ -31,6 +31,9 @@ def check(host, record):
     disk_chain.check_start(host, record)
     disk_chain.check_not_in_file(host, record)
     mdev.check(host, record.name, record.resources)
+    network.check_start(
+        host.connection, record, host_hints.bring_network_back(host.connection.getHostname(), record.name)
+    )
 
 
 def check_owner(host, record):

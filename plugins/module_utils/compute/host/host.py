@@ -77,10 +77,14 @@ class Host:
             root = ElementTree.fromstring(pool.XMLDesc(0))
             active = pool.isActive()
         except library.libvirtError as error:
-            raise HostNotPrepared("storage pool %s: %s" % (name, error), field="pool", value=name)
+            raise self._no_pool(name, "storage pool %s: %s" % (name, error))
         if not active or root.get("type") not in DIRECTORIES:
-            raise HostNotPrepared("storage pool %s is not an active directory" % name, field="pool", value=name)
+            raise self._no_pool(name, "storage pool %s is not an active directory" % name)
         return os.path.normpath(root.findtext("target/path"))
+
+    def _no_pool(self, name, message):
+        hint = host_hints.start_pool(self.connection.getHostname(), name, name == self.settings.pool)
+        return HostNotPrepared(message, field="pool", value=name, hint=hint)
 
     def pool_of(self, record):
         """Return the directory of the pool that has the instance's disks."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import os
 
-from ...model import volume_hints
+from ...model import disk_hints, volume_hints
 from ...model.move_errors import CannotResizeDisk, MigrationConflict, MigrationPreCheckError, TransferFailed
 from .. import paths
 from ..disk import disk as disks
@@ -97,7 +97,9 @@ def grown(arriving, record):
     for entry in arriving:
         if entry["size"] > sizes.get(entry["name"], 0) > 0:
             raise CannotResizeDisk(
-                "%s has %d bytes, the flavor only %d" % (entry["name"], entry["size"], sizes[entry["name"]])
+                "disk %s of %s has %d bytes, but %d by its record: nothing was moved"
+                % (entry["name"], record.name, entry["size"], sizes[entry["name"]]),
+                hint=disk_hints.claim_grown_disk(record.name, entry["name"], -(-entry["size"] // disks.GIB)),
             )
     return [
         entry if entry["name"] in swap else dict(entry, size=max(entry["size"], sizes.get(entry["name"], 0)))

@@ -90,16 +90,21 @@ def spent(pid: int) -> Optional[List[bytes]]:
 
 
 def follow(
-    command: List[str], pid_file: str, target: Mapping[str, Any], on_percent: Optional[Callable[[float], None]] = None
+    command: List[str],
+    pid_file: str,
+    target: Mapping[str, Any],
+    on_percent: Optional[Callable[[float], None]] = None,
+    also: Iterable[Any] = (),
 ) -> None:
-    """Run a program that another run may have to kill by its ``pid_file``, and follow the percentage that it prints."""
+    """Run a program that another run may have to kill by its ``pid_file``, and follow the percentage that it prints.
+    ``also``: more checks, each with a check() that raises TransferFailed to end it."""
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=ENVIRONMENT
     )
     with open(pid_file, "w") as file:
         file.write(str(process.pid))
     try:
-        checks = [Asked(), OtherEnd(target), Advance(lambda: spent(process.pid))]
+        checks = [Asked(), OtherEnd(target), Advance(lambda: spent(process.pid)), *also]
         tail = _read(process.stdout, checks, on_percent)
     except BaseException:
         end(process)

@@ -22,6 +22,28 @@ from ..guest import domain as guests
 from ..run import PATH
 from . import backups, disks, jobs, monitor, rounds, storage, transfer
 
+LEAST_ROOM = 1 << 30  # bytes
+
+
+class Room:
+    """What is free beside the disks of a running guest. What it overwrites while they are copied is kept there, and if
+    there is no room for that, QEMU pauses the guest, and every other guest that needs room there."""
+
+    def __init__(self, found):
+        self.directories = {os.path.dirname(path) for path in found}
+
+    def least(self):
+        """Return the free bytes where there are the fewest."""
+        found = (os.statvfs(directory) for directory in self.directories)
+        return min(status.f_bavail * status.f_frsize for status in found)
+
+    def check(self):
+        left = self.least()
+        if left < LEAST_ROOM:
+            raise TransferFailed(
+                "only %d MiB are free beside the disks: they are copied when the guest is off" % (left >> 20)
+            )
+
 
 def bitmap_name(record, number):
     """Return the bitmap's name. Each attempt has its own bitmaps: one from another attempt says nothing about this
@@ -50,10 +72,14 @@ def copy_running(connection, record, manifest, targets, key, bandwidth):
     backups.end(domain)
     backups.forget_checkpoints(domain)
 
-    def send(found, rest=None):
-        return transfer.send(record.uuid, found, targets, key, bandwidth, rest)
+    chosen = [disk for disk in manifest if disk["format"] == "qcow2"]
+    room = Room(disk["path"] for disk in chosen)
+    room.check()
 
-    copies = Copies(domain, record, [disk for disk in manifest if disk["format"] == "qcow2"], send, bandwidth)
+    def send(found, rest=None):
+        return transfer.send(record.uuid, found, targets, key, bandwidth, rest, [room])
+
+    copies = Copies(domain, record, chosen, send, bandwidth)
     sent = copies.first(disks.read_only(manifest))
     rounds.repeat(copies, sent["bytes"] / max(sent["seconds"], 0.001))
     return sent
@@ -106,8 +132,7 @@ class Copies:
 
     def room(self):
         """Return the free bytes beside the disks, where there are the fewest."""
-        found = (os.statvfs(os.path.dirname(path)) for path in self.shown.values())
-        return min(status.f_bavail * status.f_frsize for status in found)
+        return Room(self.shown.values()).least()
 
     def _is_whole(self, number):
         for path in self.shown.values():
@@ -117,6 +142,7 @@ class Copies:
     def _end(self, *more):
         backups.end(self.domain)
         backups.discard([*map(move_files.scratch, self.shown.values()), *more])
+        guests.retry_failed_io(self.domain)
 
 
 # ---- stopped ---------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from xml.etree import ElementTree
 
-from ...model import hints
+from ...model import disk_hints, hints
 from ...model.errors import BerthError
 from .. import paths
 from ..connection import connect, require_libvirt
@@ -163,8 +163,13 @@ def _guest_problems(found, record, text):
     devices = ElementTree.fromstring(text).find("devices/hostdev") is not None
     if devices or record.resources.get("pci_devices") or record.resources.get("vgpus"):
         yield "the guest holds devices of the host"
-    if found.snapshotNum(0):
-        yield "the guest has snapshots, which libvirt cannot migrate"
+    snapshots = found.snapshotListNames(0)
+    if snapshots:
+        hint = disk_hints.forget_snapshots(found.connect().getHostname(), record.uuid, snapshots)
+        yield (
+            "libvirt migrates no guest of which it has noted snapshots, even if their layers are merged by now. %s"
+            % hint
+        )
 
 
 def disk_problems(text, record, pool_path, shared):
@@ -176,6 +181,8 @@ def _not_its_own(text, record, pool_path):
     own = {os.path.dirname(path) for path in volume_files.planned(pool_path, record.spec)}
     own.add(paths.instance(pool_path, record.uuid))
     for source in ElementTree.fromstring(text).findall("devices/disk/source"):
+        if not set(source.attrib) - {"index"}:
+            continue  # a drive without a medium
         path = source.get("file") or source.get("dev") or "no file"
         if os.path.dirname(path) not in own:
             yield "the guest has a disk that is not the instance's own: %s" % path

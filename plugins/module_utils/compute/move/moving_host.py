@@ -31,9 +31,9 @@ from . import (
     others_jobs,
     storage,
     transfer,
-    volumes,
 )
 from .onlooker import Guests, Onlooker
+from .volume_effects import VolumeEffects
 
 
 class MovingHost(Onlooker):
@@ -50,7 +50,7 @@ class MovingHost(Onlooker):
         return secrets.token_hex(16)
 
 
-class Effects(Guests):
+class Effects(Guests, VolumeEffects):
     """What the steps do to the world. Each method can safely be repeated."""
 
     def __init__(self, host):
@@ -115,10 +115,15 @@ class Effects(Guests):
         if not disk_chain.found_on(self.host.compute, record):
             self.define(record)
 
-    def check_disks(self, record):
+    def check_disks(self, record, live=False):
         """Raise DiskChainChanged if the disks are not the record's, GuestSaved if a move would leave memory behind."""
         disk_chain.check_unsaved(self.host.compute, record)
-        disk_chain.check(self.host.compute, record)
+        disk_chain.check(self.host.compute, record, live)
+
+    def check_networks(self, record, hint):
+        """Before the guest stops, check that it could start here again."""
+        self.host.compute.require_prepared()
+        network.check_start(self.connection, record, hint)
 
     def check_deletable(self, record):
         disk_chain.check_delete(self.host.compute, record)
@@ -163,8 +168,6 @@ class Effects(Guests):
 
     def pool_path(self, record):
         return self.host.compute.pool_of(record)
-
-    # room
 
     def allocate(self, spec, limits):
         """Return what the request takes on this host, by all checks of a claim. Needs the host's lock."""
@@ -225,10 +228,9 @@ class Effects(Guests):
         manifest = disks.manifest(self.pool_path(record), record, with_path=True)
         if not increment.is_possible(self.connection, record, manifest):
             return None
+        bandwidth = transfer.bytes_per_second(options)
         try:
-            return increment.copy_running(
-                self.connection, record, manifest, targets, key, transfer.bytes_per_second(options)
-            )
+            return increment.copy_running(self.connection, record, manifest, targets, key, bandwidth)
         except TransferFailed as error:
             self.check_movable(record)  # a guest whose own QEMU hangs must not be stopped
             return {"failed": str(error)}
@@ -279,36 +281,6 @@ class Effects(Guests):
         live.abort(self.connection, uuid)
         backups.end_of(self.connection, uuid)
         transfer.close(uuid)
-
-    # volumes
-
-    def _volumes(self, record):
-        return volumes.Volumes(self.host.compute, self.host.identity, record)
-
-    def tell_volumes(self, record):
-        return self._volumes(record).tell()
-
-    def expect_volumes(self, record, reported):
-        self._volumes(record).expect(reported)
-
-    def reserve_volumes(self, record):
-        self._volumes(record).reserve()
-
-    def publish_volumes(self, record):
-        """Publish the volumes that the source let go of: from now on there are no other copies."""
-        if not storage.is_shared(record):
-            transfer.close(record.uuid)
-            storage.check_shared_as_claimed(self.pool_path(record), record)
-            disks.publish_volumes(self.pool_path(record), record)
-
-    def let_go_of_volumes(self, record):
-        self._volumes(record).let_go()
-
-    def own_volumes(self, record):
-        self._volumes(record).own()
-
-    def take_given_volumes(self, record):
-        self._volumes(record).take_given()
 
     # the same host, and what a confirm does with old disks on shared storage
 

@@ -204,11 +204,12 @@ def bytes_per_second(options):
     return ((options.get("bandwidth") or 0) << 20) or None
 
 
-def send(uuid, disks, targets, key, bandwidth=None, rest=None):
+def send(uuid, disks, targets, key, bandwidth=None, rest=None, also=()):
     """Write each disk to its target, read it back for comparison, and flush it there, so that it survives a power cut.
     ``bandwidth`` in bytes/s. Return {bytes, seconds}.
 
-    ``rest``: disk name -> function(disk, target) that copies what is still missing of a disk copied before.
+    ``rest``: disk name -> function(disk, target) that copies what is still missing of a disk copied before. ``also``:
+    more checks that may end the copy, see following.follow.
     """
     ports = {target["name"]: target for target in targets}
     close(uuid)
@@ -221,12 +222,12 @@ def send(uuid, disks, targets, key, bandwidth=None, rest=None):
             if disk["name"] in rest:
                 rest[disk["name"]](disk, ports[disk["name"]])
             else:
-                _convert(uuid, disk, ports[disk["name"]], bandwidth, data[disk["name"]], progress)
+                _convert(uuid, disk, ports[disk["name"]], bandwidth, data[disk["name"]], progress, also)
             progress.disk_done(data[disk["name"]])
         progress.note("comparing")
         for disk in disks:
             if disk["name"] not in rest:
-                _compare(uuid, disk, ports[disk["name"]])
+                _compare(uuid, disk, ports[disk["name"]], also)
             _flush(uuid, disk, ports[disk["name"]])
     finally:
         close(uuid)
@@ -249,21 +250,22 @@ def target_options(uuid, disk, target):
     )  # fmt: skip
 
 
-def _convert(uuid, disk, target, bandwidth, data, progress):
+def _convert(uuid, disk, target, bandwidth, data, progress, also):
     credentials, options = target_options(uuid, disk, target)
     command = ["qemu-img", "convert", "-p", "-n", "--target-is-zero"] + credentials
     if bandwidth:
         command += ["-r", str(int(bandwidth))]
     command += ["--image-opts", "--target-image-opts", "--", source_options(disk), options]
-    _follow(uuid, command, target, lambda percent: progress.part(data * percent / 100))
+    _follow(uuid, command, target, lambda percent: progress.part(data * percent / 100), also)
 
 
-def _compare(uuid, disk, target):
+def _compare(uuid, disk, target, also):
     credentials, options = target_options(uuid, disk, target)
     _follow(
         uuid,
         ["qemu-img", "compare", "-q"] + credentials + ["--image-opts", "--", source_options(disk), options],
         target,
+        also=also,
     )
 
 
@@ -272,8 +274,8 @@ def _flush(uuid, disk, target):
     _follow(uuid, ["qemu-io"] + credentials + ["-c", "flush", "--image-opts", options], target)
 
 
-def _follow(uuid, command, target, on_percent=None):
-    following.follow(command, directory(uuid, PID_FILE), target, on_percent)
+def _follow(uuid, command, target, on_percent=None, also=()):
+    following.follow(command, directory(uuid, PID_FILE), target, on_percent, also)
 
 
 def source_options(disk):

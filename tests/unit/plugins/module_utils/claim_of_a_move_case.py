@@ -40,7 +40,10 @@ class Effects(moving_host.Effects):
     def disks(self, record):
         return []
 
-    def check_disks(self, record):
+    def check_networks(self, record, hint):
+        """It has all of them."""
+
+    def check_disks(self, record, live=False):
         pass
 
     def check_destination(self, record, manifest):

@@ -68,6 +68,7 @@ class FakeConnection:
         self.run_dir, self.pool_path = run_dir, pool_path
         self.domains = {}
         self.pools = {}  # name -> directory; every other name is a pool at pool_path
+        self.stopped_pools = set()
         self.gate_is_read = True
         self.filters = {}
         self.old_machines = ()  # the concrete machine types that it knows
@@ -116,7 +117,7 @@ class FakeConnection:
     def storagePoolLookupByName(self, name):  # noqa: N802
         path = self.pools.get(name, self.pool_path)
         text = "<pool type='dir'><name>%s</name><target><path>%s</path></target></pool>" % (name, path)
-        return types.SimpleNamespace(XMLDesc=lambda _flags: text, isActive=lambda: 1)
+        return types.SimpleNamespace(XMLDesc=lambda _flags: text, isActive=lambda: name not in self.stopped_pools)
 
     def listAllDomains(self, flags=0):  # noqa: N802
         transient = flags == CONSTANTS["VIR_CONNECT_LIST_DOMAINS_TRANSIENT"]

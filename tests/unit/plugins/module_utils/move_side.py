@@ -44,8 +44,10 @@ class Effects:
     def looks(self, *_arguments):
         return False
 
-    has_left = halted = check_asked = check_disks = check_side = check_movable = check_deletable = check_kept = looks
-    check_destination = arrived = looks
+    has_left = halted = check_asked = check_disks = check_networks = check_side = check_movable = check_deletable = (
+        looks
+    )
+    check_kept = check_destination = arrived = looks
 
     def power_state(self, _uuid):
         return "running" if self.on else "shutdown"

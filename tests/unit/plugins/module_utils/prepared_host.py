@@ -9,6 +9,7 @@ import fake_libvirt
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import connection
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk, image
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk.virtual_size import QCOW2_MAGIC
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host.settings import HostSettings
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import Store
@@ -24,8 +25,9 @@ def maker(top, monkeypatch):
     monkeypatch.setattr(image, "ensure", lambda *_: made)
 
     def make(planned, path, _base):
-        with open(path, "w", encoding="ascii") as stream:
-            stream.write("fresh %s\n" % planned.name)
+        with open(path, "wb") as stream:
+            stream.write(QCOW2_MAGIC if planned.format == "qcow2" else b"")
+            stream.write(b"fresh %s\n" % planned.name.encode())
 
     monkeypatch.setattr(disk, "make", make)
     return lambda name="kvm1", uuid=fake_libvirt.HOST_UUID, pool=None: _host(top / name, name, uuid, pool)

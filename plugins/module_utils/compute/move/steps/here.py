@@ -6,6 +6,7 @@ confirm.py and disks.py."""
 
 from __future__ import annotations
 
+from ....model import host_hints
 from ....model import migration as names
 from ....model.lifecycle import CONFIRMING, OWN, RESIZED, RESTORING, REVERTING
 from ....model.move_errors import InstanceNotResized, MigrationConflict, MigrationNotReady
@@ -52,6 +53,9 @@ def restore_here(host, uuid, token, peer=None, stop_timeout=60, **_ignored):
     check_one_host(host, record)
     if is_on_new(host, record):
         host.effects.check_disks(record)
+    if is_on_new(host, record) and host.effects.running(uuid):
+        hint = host_hints.bring_network_back_or_confirm(host.identity["name"], record.name)
+        host.effects.check_networks(record, hint)
     if record.phase != REVERTING:
         fenced(host, uuid, token, (OWN,))
         taken = moved(record, attempt=attempt_of(record) + 1)

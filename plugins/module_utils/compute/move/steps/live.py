@@ -82,7 +82,7 @@ def migrate_live(host, uuid, token, peer=None, options=None, **_ignored):
         # While this run waited, another may have given the move up.
         record = fenced(host, uuid, token, (OWN,))
         if host.effects.running(uuid):
-            host.effects.check_disks(record)
+            host.effects.check_disks(record, True)
         host.effects.migrate_live(record, peer_part(peer, "targets"), options or {}, peer.get("resources"))
     # The lock was not held: the record says whether this attempt still counts.
     record = fenced(host, uuid, token, (OWN,))

@@ -6,6 +6,7 @@ claim.py."""
 
 from __future__ import annotations
 
+from ....model import host_hints
 from ....model import migration as names
 from ....model import move_guards as guards
 from ....model.lifecycle import FROZEN, IN, KEEP, OUT, OWN, RESIZED, RESIZING, RESTORING
@@ -50,7 +51,7 @@ def begin(
     if record.role != OWN:
         raise MigrationConflict("%s is not owned by %s" % (uuid, host.identity["name"]), role=record.role)
     host.effects.check_movable(record)
-    host.effects.check_disks(record)
+    host.effects.check_disks(record, kind == names.LIVE)
     if record.op is None:
         if host.store.is_buried(op):
             raise has_just_ended(uuid)
@@ -75,7 +76,10 @@ def _new_migration(host, op, kind, record, planned, source, destination, confirm
     guards.check_begin(record, kind, spec, host.effects.power_state(record.uuid))
     guards.check_same_disks(record, planned or spec)
     here = dict(host.identity, name=(source or host.identity)["name"])
-    return names.new_migration(op, kind, here, destination, record, spec, host.now(), confirm_window)
+    migration = names.new_migration(op, kind, here, destination, record, spec, host.now(), confirm_window)
+    if names.same_host(migration) and was_on(record.replace(migration=migration)):
+        host.effects.check_networks(record, host_hints.bring_network_back(host.identity["name"], record.name))
+    return migration
 
 
 def _take_up_again(host, record, destination):

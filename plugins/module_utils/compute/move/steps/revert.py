@@ -5,24 +5,27 @@
 
 from __future__ import annotations
 
-from ....model import hints, state_hints, volume_hints, volumes
+from ....model import hints, host_hints, state_hints, volume_hints, volumes
 from ....model.lifecycle import KEEP, OUT, OWN, RESIZED, RESTORING, REVERTED, REVERTING
 from ....model.migration import RESIZE
 from ....model.move_errors import InstanceNotResized, MigrationConflict, MigrationNotReady
 from ....model.volume_errors import VolumeWritesLost
-from .common import after, existing, is_past, moved, next_epoch, put
+from .common import after, existing, is_past, moved, next_epoch, put, was_on
 from .confirm import take
 from .fencing import fenced
 
 
 def see_kept(host, uuid, token, peer=None, **_ignored):
-    """On the source, before the guest is stopped: check that the kept disks exist. On shared storage they have other
-    names, and the guest runs beside them."""
+    """On the source, before the guest is stopped: check that the kept disks exist, and the guest's networks. On shared
+    storage the disks have other names, and the guest runs beside them."""
     record = host.store.read(uuid)
     if is_past(record, token["op"], (OUT, KEEP)):
         host.effects.check_kept(record, state_hints.restore_or_confirm(record.name, host.identity["name"]))
         if not record.migration.get("shared"):
             host.effects.check_disks(record)
+        if was_on(record):
+            name = host.identity["name"]
+            host.effects.check_networks(record, host_hints.bring_network_back_or_confirm(name, record.name))
     return False
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -55,6 +56,7 @@ class Guest:
         own = {"vda": ("root.qcow2", "qcow2"), "vdb": ("swap", "raw"), "vdc": ("seed.iso", "raw")}
         self.live = {target: (self.file(name), form) for target, (name, form) in own.items()}
         self.at_rest = dict(self.live)
+        self.devices = {}  # {target: cdrom, floppy}; the others are disks
 
     def file(self, name):
         return str(self.directory / name)
@@ -70,17 +72,17 @@ class Guest:
         self.use(target, overlay(path, self.at_rest[target][0], form))
 
     def definitions(self, _found):
-        return tuple(disks and xml(disks) for disks in (self.live, self.at_rest))
+        return tuple(disks and xml(disks, self.devices) for disks in (self.live, self.at_rest))
 
     def found(self, difference=None):
         return disk_chain.differences(None, difference or record(), str(self.pool))
 
 
-def xml(disks):
+def xml(disks, kinds_of_device):
     root = ElementTree.Element("domain")
     devices = ElementTree.SubElement(root, "devices")
     for target, (path, form) in disks.items():
-        element = ElementTree.SubElement(devices, "disk", type="file", device="disk")
+        element = ElementTree.SubElement(devices, "disk", type="file", device=kinds_of_device.get(target, "disk"))
         ElementTree.SubElement(element, "driver", name="qemu", type=form)
         ElementTree.SubElement(element, "source", **({"file": path} if "/" in path else {"protocol": path}))
         ElementTree.SubElement(element, "target", dev=target)
@@ -133,6 +135,7 @@ def test_the_disks_of_before_a_move_may_lie_below_while_it_lasts_and_no_longer(g
 
 def test_a_disk_that_only_the_new_flavor_has_is_the_instances_own_while_the_move_lasts(guest):
     guest.use("vdd", guest.file("ephemeral0"), "raw")
+    Path(guest.file("ephemeral0")).touch()
     bigger = {"flavor": dict(FLAVOR, ephemeral_gb=1)}
     assert guest.found(record(op=OP, migration={"old_spec": record().spec, "new_spec": bigger})) == []
     assert kinds(guest.found()) == ["extra"]
@@ -192,11 +195,111 @@ def test_a_disk_that_was_copied_elsewhere_is_named_and_no_command_guesses(guest,
 
 
 @pytest.mark.parametrize("path", ["/srv/data.qcow2", "rbd"])
-def test_a_disk_that_was_attached_is_named_with_what_detaches_it(guest, path):
-    guest.use("vdz", path)
-    assert kinds(guest.found()) == ["extra"]
+@pytest.mark.parametrize("live, at_rest", [(True, True), (True, False), (False, True)])
+def test_a_disk_that_was_attached_is_named_with_what_detaches_it_where_it_is(guest, path, live, at_rest):
+    """virsh attach-disk changes the running guest alone, and virsh detach-disk refuses to look where a disk is not."""
+    for disks, has in ((guest.live, live), (guest.at_rest, at_rest)):
+        if has:
+            disks["vdz"] = (path, "qcow2")
+    (difference,) = guest.found()
+    wanted = [flag for flag, has in (("--live", live), ("--config", at_rest)) if has]
+    assert difference.kind == "extra"
+    assert difference.command == "; ".join("virsh detach-disk %s vdz %s" % (UUID, flag) for flag in wanted)
+
+
+@pytest.mark.parametrize("device", ["cdrom", "floppy"])
+def test_a_drive_of_a_running_guest_is_emptied_since_it_cannot_be_detached(guest, device):
+    guest.use("sda", "/srv/rescue.iso")
+    guest.devices["sda"] = device
+    (difference,) = guest.found()
+    assert difference.command.split("; ") == [
+        "virsh change-media %s sda --eject --live" % UUID,
+        "virsh detach-disk %s sda --config" % UUID,
+    ]
+
+
+def test_a_disk_whose_image_was_removed_stops_a_start_and_a_move_and_neither_a_live_migration_nor_a_delete(guest):
+    """The running QEMU has the image open: a live migration copies all of it."""
+    pytest.importorskip("libvirt")
+    Path(guest.image).unlink()
+    (difference,) = guest.found()
+    assert (difference.kind, difference.files) == ("imageless", (guest.image,))
+    host = fake_libvirt.NamedHost(guest.pool)
+    for check in (disk_chain.check_start, disk_chain.check):
+        with pytest.raises(DiskChainChanged, match="below images in the pools of other hosts"):
+            check(host, record())
+    disk_chain.check(host, record(), live=True)
+    disk_chain.check_delete(host, record())
+
+
+@pytest.mark.parametrize("running", [True, False])
+def test_a_guest_that_has_the_only_copy_of_a_removed_disk_is_not_ended_and_the_message_has_what_saves_it(
+    guest, running
+):
+    root, host = guest.file("root.qcow2"), fake_libvirt.NamedHost(guest.pool)
+    disk_chain.check_stop(host, record())
+    Path(root).unlink()
+    if not running:
+        off(guest)
+        disk_chain.check_stop(host, record())
+    for check in (disk_chain.check, disk_chain.check_start, *([disk_chain.check_stop] if running else [])):
+        with pytest.raises(DiskChainChanged) as raised:
+            check(host, record())
+        save = "virsh blockcopy %s vda --dest %s --format qcow2 --transient-job --wait --pivot" % (UUID, root)
+        assert (save in raised.value.hint, "restore them from a backup" in raised.value.hint) == (running, not running)
+
+
+def test_a_seed_that_was_removed_under_a_running_guest_holds_up_no_stop(guest):
+    Path(guest.file("seed.iso")).unlink()
+    disk_chain.check_stop(fake_libvirt.NamedHost(guest.pool), record())
+    assert kinds(guest.found()) == ["seedless"]
+
+
+@pytest.mark.follows("bring_image_back")
+def test_a_copy_of_the_image_from_another_host_is_all_that_is_needed(guest, tmp_path):
+    elsewhere = tmp_path / "another host"
+    shutil.copy(guest.image, elsewhere)
+    Path(guest.image).unlink()
+    assert guest.found() != []
+    shutil.copy(elsewhere, guest.image)
+    assert guest.found() == []
+
+
+@pytest.mark.follows("convert_back")
+def test_a_disk_that_somebody_converted_is_named_before_anything_is_done_and_can_be_converted_back(guest):
+    root = guest.file("root.qcow2")
+    subprocess.run(["qemu-img", "convert", "-O", "raw", "--", root, root + ".raw"], check=True)
+    Path(root + ".raw").replace(root)
     off(guest)
-    assert [difference.command for difference in guest.found()] == ["virsh detach-disk %s vdz --config" % UUID]
+    (difference,) = guest.found()
+    assert (difference.kind, difference.files) == ("converted", (root,))
+    disk_chain.check_start(fake_libvirt.NamedHost(guest.pool), record())  # QEMU says itself that it does not start
+    with pytest.raises(DiskChainChanged) as raised:
+        disk_chain.check(fake_libvirt.NamedHost(guest.pool), record())
+    command = re.search(r"as root on kvm1: (.*?), with the format", raised.value.hint).group(1)
+    subprocess.run(command.replace("FORMAT", "raw"), shell=True, check=True)
+    assert guest.found() == []
+
+
+@pytest.mark.follows("delete_snapshots")
+def test_a_snapshot_inside_a_disk_that_libvirt_does_not_know_goes_as_the_hint_says(guest):
+    root = guest.file("root.qcow2")
+    subprocess.run(["qemu-img", "snapshot", "-c", "one", root], check=True)
+    with pytest.raises(DiskChainChanged) as raised:
+        disk_chain.check(fake_libvirt.NamedHost(guest.pool), record())
+    hint = raised.value.hint
+    assert "virsh snapshot-delete %s NAME" % UUID in hint
+    look, delete = re.search(r"(qemu-img snapshot -l .*?) lists them, and (qemu-img .*?) deletes", hint).groups()
+    assert " one " in subprocess.run(look, shell=True, check=True, capture_output=True, text=True).stdout
+    subprocess.run(delete.replace("NAME", "one"), shell=True, check=True)
+    assert guest.found() == []
+
+
+def test_a_delete_does_not_tell_its_own_disk_as_a_file_of_others(guest):
+    pytest.importorskip("libvirt")
+    subprocess.run(["qemu-img", "snapshot", "-c", "one", guest.file("root.qcow2")], check=True)
+    with pytest.raises(DiskChainChanged, match="deletes the instance as it is$"):
+        disk_chain.check_delete(fake_libvirt.NamedHost(guest.pool), record())
 
 
 def test_a_disk_that_stands_on_another_image_is_named(guest, tmp_path):

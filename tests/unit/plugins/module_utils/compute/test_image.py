@@ -9,12 +9,14 @@ import contextlib
 import hashlib
 import http.server
 import os
+import re
 import shutil
 import socket
 import stat
 import subprocess
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -114,6 +116,30 @@ def test_a_file_is_taken_once_and_then_found(pool, source):
     second = ensure(pool, described(source), 0)
     assert (first["fetched"], second["fetched"]) == (True, False)
     assert left_in(pool) == [hashlib.sha256(CONTENT).hexdigest()]
+
+
+@pytest.mark.follows("put_changed_image_away")
+def test_no_disk_is_made_from_a_cached_image_that_somebody_changed_until_it_was_put_away(pool, source):
+    """Such as by virsh blockcommit without --base. An image that nobody wrote to is not read again."""
+    wanted = described(str(source))
+    cached = Path(ensure(pool, wanted, 1)["path"])
+    verified = cached.stat().st_mtime
+    cached.write_bytes(CONTENT[:-1] + b"X")
+    with pytest.raises(ImageUnavailable, match="another checksum") as refused:
+        ensure(pool, wanted, 1)
+    subprocess.run(re.search(r"host: (mv .*?), which", refused.value.hint).group(1), shell=True, check=True)
+    assert ensure(pool, wanted, 1)["fetched"] and cached.read_bytes() == CONTENT
+    assert cached.with_name(cached.name + ".changed").read_bytes() == CONTENT[:-1] + b"X"
+    assert cached.stat().st_mtime == verified
+
+
+def test_an_image_that_an_older_version_fetched_is_read_once(pool, source, monkeypatch):
+    wanted = described(str(source))
+    cached = ensure(pool, wanted, 1)["path"]
+    os.utime(cached)
+    assert not ensure(pool, wanted, 1)["fetched"]
+    monkeypatch.setattr(image, "_verify", None)
+    assert not ensure(pool, wanted, 1)["fetched"]
 
 
 def test_a_cached_image_is_for_its_owner_only(pool, source):

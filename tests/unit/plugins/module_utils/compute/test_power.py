@@ -19,15 +19,24 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     BuildFailed,
     DiskChainChanged,
     DiskIOError,
+    HostNotPrepared,
 )
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import agent, domain, gate, locking, power
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import (
+    agent,
+    domain,
+    gate,
+    locking,
+    network,
+    power,
+)
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.recovery import recover
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import journal
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import report_creation
-from ansible_collections.berth.kvm.plugins.module_utils.model import hints, move_guards
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints, host_hints, move_guards
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InstanceIsLocked
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceInvalidState
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
+from ansible_collections.berth.kvm.plugins.module_utils.model.unknown_names import NetworkNotFound
 from ansible_collections.berth.kvm.plugins.modules import instance as module
 
 ON, OFF = ("active", None, "running", True), ("stopped", None, "shutdown", False)
@@ -265,6 +274,43 @@ def test_a_guest_that_could_not_be_started_again_is_not_ended_for_a_reboot(web, 
     with pytest.raises(BootGateMissing):
         act(web, "rebooted")
     assert web.state() == ON and web.domain.starts == 1
+
+
+@pytest.mark.follows("start_pool")
+def test_a_pool_that_somebody_stopped_is_named_with_its_host_and_what_starts_it(web):
+    web.make()
+    web.host.connection.stopped_pools.add("berth")
+    act(web, "stopped")  # for which no pool is needed
+    with pytest.raises(HostNotPrepared, match="storage pool berth is not an active directory") as refused:
+        act(web, "started")
+    assert refused.value.hint == host_hints.start_pool("kvm1", "berth", True)
+    assert "virsh pool-start berth" in refused.value.hint and "prepare_hosts --limit kvm1" in refused.value.hint
+    web.host.connection.stopped_pools.clear()
+    act(web, "started")
+    assert web.state() == ON
+
+
+@pytest.mark.follows("bring_network_back")
+def test_a_guest_whose_bridge_is_gone_is_not_ended_for_a_reboot_and_both_work_when_it_is_back(
+    web, monkeypatch, tmp_path
+):
+    """Following the other half of the hint, a move, needs two hosts: see test_missing_networks.py and the lab."""
+    web.make()
+    monkeypatch.setattr(network, "SYS_NET", str(tmp_path))
+    nic = {"type": "bridge", "source": "br7", "mac": "02:00:00:00:00:07"}
+    plant(web.host.store, web.record.next(spec=dict(web.record.spec, networks=[nic])))
+    for dry in (False, True):
+        with pytest.raises(NetworkNotFound, match=r"web1 .* cannot start on kvm1, which has no bridge br7") as refused:
+            act(web, "rebooted", dry)
+        assert refused.value.hint == host_hints.bring_network_back("kvm1", "web1")
+    assert web.state() == ON and web.domain.starts == 1
+    act(web, "stopped")
+    with pytest.raises(NetworkNotFound):
+        act(web, "started")
+    (tmp_path / "br7" / "bridge").mkdir(parents=True)
+    act(web, "started")
+    act(web, "rebooted")
+    assert web.state() == ON and web.domain.starts == 3
 
 
 @pytest.mark.parametrize("change", [{"op": "ab" * 16, "phase": "resizing"}, {"role": "OUT", "phase": "keep"}])

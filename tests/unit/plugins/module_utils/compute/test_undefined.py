@@ -15,6 +15,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import pow
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.update_disks import update_disks
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import room
 
+WRITTEN = virtual_size.QCOW2_MAGIC + b"what the guest wrote"
 ON, OFF = ("active", None, "running", True), ("stopped", None, "shutdown", False)
 
 
@@ -22,7 +23,7 @@ ON, OFF = ("active", None, "running", True), ("stopped", None, "shutdown", False
 def web(prepared, wanted):
     case = Case(prepared, wanted("web1"))
     case.make()
-    case.root.write_text("what the guest wrote")
+    case.root.write_bytes(WRITTEN)
     case.domain.undefineFlags()
     assert case.domain.isActive()
     return case
@@ -33,7 +34,7 @@ def test_it_is_stopped_and_started_with_its_disks(web, answers):
     web.domain.answers = answers
     assert web.instance().stopped(0.2) and web.state() == OFF
     assert web.instance().started() and web.state() == ON
-    assert web.root.read_text() == "what the guest wrote" and web.domain.isPersistent()
+    assert web.root.read_bytes() == WRITTEN and web.domain.isPersistent()
 
 
 def test_it_is_defined_before_it_is_off_since_libvirt_would_remove_the_state_of_its_tpm(web):

@@ -6,43 +6,17 @@
 from __future__ import annotations
 
 import copy
-import sys
-from pathlib import Path
 
 import fake_libvirt
 import pytest
+from memory_walks import D, S, come_past, come_to, memory, memory_names, walk
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[5] / "protocol"))
-
-import memory  # noqa: E402
-import memory_controller  # noqa: E402
-import memory_names  # noqa: E402
-
-from ansible_collections.berth.kvm.plugins.module_utils.compute import paths  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.compute import paths
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk_chain
-from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move import moving_host as hosts  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import table  # noqa: E402
-
-S, D = memory_names.S, memory_names.D
-
-
-def walk(world, action):
-    controller = memory_controller.Controller(action, "op-" + action)
-    while controller.state == "run":
-        controller.advance(world)
-    return controller
-
-
-def come_to(world, action, step):
-    """The run that does ``step`` next."""
-    controller = memory_controller.Controller(action, "op-" + action)
-    while not controller.is_before(step):
-        controller.advance(world)
-        assert controller.state == "run", (step, controller.state)
-    return controller
-
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import moving_host as hosts
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import table
 
 # kind of move, what went before, the action, the step, the host on which the snapshot is
 REFUSING = [
@@ -70,13 +44,6 @@ REFUSING = [
     ("here", ["resize"], "confirm", "drop_old", S),
     ("here", ["resize"], "revert", "restore_here", S),
 ]
-
-
-def come_past(kind, before, action, step):
-    world = memory.World(kind=kind)
-    for each in before:
-        assert walk(world, each).state == "done"
-    return world, come_to(world, action, step)
 
 
 @pytest.mark.parametrize("kind, before, action, step, host", REFUSING)

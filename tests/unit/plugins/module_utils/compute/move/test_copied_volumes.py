@@ -18,7 +18,7 @@ from volume_move_case import BACK, DB, KILLS, THERE, WAITS, Effects, elsewhere, 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk, volume, volume_growth
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.instance import Instance
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.update_disks import update_disks
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move import moving_host
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import moving_host, volumes
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import table
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim, room
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.volume_store import VolumeStore
@@ -206,7 +206,7 @@ def test_a_host_that_sees_the_volume_and_not_the_instance_copies_nothing_over_it
     fleet = apart()
     at(fleet, D).parent.mkdir(parents=True)
     at(fleet, D).write_bytes(BEFORE)
-    monkeypatch.setattr(moving_host.volumes.storage, "is_one", lambda _pool, uuid, *_: uuid == DB)
+    monkeypatch.setattr(volumes.storage, "is_one", lambda _pool, uuid, *_: uuid == DB)
     done = fleet.run("resize")
     assert "VolumeStays" in (done.error or "it was moved") and fleet.roles() == BACK
 

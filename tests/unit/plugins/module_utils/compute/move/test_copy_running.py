@@ -9,8 +9,10 @@ import os
 from types import SimpleNamespace
 from xml.etree import ElementTree
 
+import fake_libvirt
 import pytest
 
+from ansible_collections.berth.kvm.plugins.module_utils.compute import connection
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import move_files
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import backups, increment, rounds
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import TransferFailed
@@ -37,6 +39,9 @@ class Guest:
             ElementTree.SubElement(drive, "target", dev="vd" + "abcd"[at])
         return ElementTree.tostring(root, encoding="unicode")
 
+    def state(self):
+        return [1, 1]
+
     def backupBegin(self, backup, checkpoint, _flags):
         self.met = set(self.left) if self.met is None else self.met
         self.begun.append([ElementTree.fromstring(text) for text in (backup, checkpoint)])
@@ -45,6 +50,7 @@ class Guest:
 @pytest.fixture
 def guest(tmp_path, monkeypatch):
     made = Guest(tmp_path)
+    monkeypatch.setattr(connection, "libvirt", fake_libvirt.library())
     monkeypatch.setattr(increment.guests, "find", lambda *_arguments: made)
     monkeypatch.setattr(backups, "socket_of", lambda _domain: str(tmp_path / "socket"))
 
@@ -67,7 +73,9 @@ class Sent:
     def __init__(self, top, error=None):
         self.top, self.error, self.names, self.whole = top, error, [], []
 
-    def __call__(self, _uuid, found, _targets, _key, _bandwidth, rest=None):
+    def __call__(self, _uuid, found, _targets, _key, _bandwidth, rest=None, also=()):
+        for check in also:
+            check.check()
         self.names.append([disk["name"] for disk in found])
         self.whole.append(whole(self.top))
         for disk in found:
@@ -156,6 +164,33 @@ def test_the_room_for_further_copies_is_that_of_the_storage_with_the_least(guest
     monkeypatch.setattr(increment.os, "statvfs", lambda _path: SimpleNamespace(f_bavail=free.pop(), f_frsize=4096))
     chosen_disks = [disk for disk in manifest(guest.top) if disk["format"] == "qcow2"]
     assert increment.Copies(guest, RECORD, chosen_disks, None, None).room() == 3 * 4096
+
+
+def test_no_copy_begins_or_goes_on_where_what_the_guest_overwrites_has_no_room(guest, monkeypatch):
+    """QEMU would pause the guest, and with it all guests of a full pool. Then the disks are copied when it is off."""
+    least = increment.LEAST_ROOM
+    for free, begun in (([least - 1], 0), ([least, least - 1], 1)):
+        guest.begun, left = [], iter(free)
+        monkeypatch.setattr(
+            increment.os, "statvfs", lambda _p, left=left: SimpleNamespace(f_bavail=next(left), f_frsize=1)
+        )
+        with pytest.raises(TransferFailed, match="1023 MiB are free"):
+            copy(guest, monkeypatch)
+        assert (len(guest.begun), whole(guest.top)) == (begun, [])
+
+
+@pytest.mark.parametrize("state, goes_on", [("IOERROR", True), ("USER", False)])
+def test_a_guest_that_the_copy_had_paused_goes_on_when_its_files_are_gone(guest, monkeypatch, state, goes_on):
+    """One that somebody paused stays paused."""
+    resumed = []
+    monkeypatch.setattr(guest, "state", lambda: [3, fake_libvirt.CONSTANTS["VIR_DOMAIN_PAUSED_" + state]])
+    monkeypatch.setattr(guest, "resume", lambda: resumed.append(sorted(os.listdir(guest.top))), raising=False)
+    monkeypatch.setattr(
+        backups, "show", lambda _domain, _socket, shown, _name: open(move_files.scratch(shown["vda"]), "w")
+    )
+    copy(guest, monkeypatch)
+    assert bool(resumed) is goes_on
+    assert not any("scratch" in name for names in resumed for name in names)
 
 
 def test_a_backup_is_a_moves_if_it_writes_beside_any_disk_of_the_guest(guest):

@@ -69,14 +69,17 @@ class Destination:
 
 
 class Found:
-    def __init__(self, devices=DISK, snapshots=0):
+    def __init__(self, devices=DISK, snapshots=()):
         self.devices, self.snapshots = devices, snapshots
 
     def XMLDesc(self, flags):
         return "<domain><devices>%s</devices></domain>" % self.devices
 
-    def snapshotNum(self, flags):
+    def snapshotListNames(self, flags):
         return self.snapshots
+
+    def connect(self):
+        return types.SimpleNamespace(getHostname=lambda: "kvm1")
 
 
 @pytest.fixture(autouse=True)
@@ -137,7 +140,19 @@ SOURCES = {
         "devices of the host",
     ),
     "device put in by hand": (Found(DISK + "<hostdev/>"), {}, {}, "devices of the host"),
-    "snapshots": (Found(snapshots=2), {}, {}, "snapshots"),
+    "snapshots that libvirt has noted": (
+        Found(snapshots=["one", "the 2nd"]),
+        {},
+        {},
+        "virsh snapshot-delete %s one --metadata; virsh snapshot-delete %s 'the 2nd' --metadata" % (UUID, UUID),
+    ),
+    "a drive that is empty": (
+        Found(DISK + "<disk device='cdrom'><source index='4'/><target dev='sda'/></disk><disk device='cdrom'/>"),
+        {},
+        {},
+        None,
+    ),
+    "a disk on the network": (Found(DISK + "<disk><source protocol='rbd' name='a/b'/></disk>"), {}, {}, "no file"),
     "foreign disk": (Found(DISK + "<disk><source dev='/dev/sdb'/></disk>"), {}, {}, "/dev/sdb"),
     "two places of one storage": (Found(), {}, {"shared": True, "pool_path": "/other"}, "/other there"),
     "certificates there": (Found(), {}, {"certificates": ["ended"]}, "no TLS on the destination: ended"),
@@ -225,7 +240,7 @@ def test_everything_is_said_at_once(monkeypatch):
     record = instance({"numa_topology": {}, "pci_devices": ["0000:01:00.0"]})
     seen = {**SEEN, "problems": ["no room", "no bridge"], "certificates": ["none there"]}
     there = {"numa_topology": {"cells": [{"id": 0}]}}
-    assert len(live_checks.judge(Found(snapshots=1), record, seen, True, POOL, there)) == 7
+    assert len(live_checks.judge(Found(snapshots=["one"]), record, seen, True, POOL, there)) == 7
 
 
 def test_a_guest_is_described_by_what_it_runs_with(tmp_path):

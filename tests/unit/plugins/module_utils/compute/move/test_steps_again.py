@@ -128,7 +128,7 @@ class ChangedDisks(Exception):
     """The disks are not those of the record."""
 
 
-def changed_disks(_record):
+def changed_disks(_record, live=False):
     raise ChangedDisks
 
 

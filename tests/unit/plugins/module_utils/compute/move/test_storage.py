@@ -17,8 +17,8 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import nvram, seed
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import disks, storage
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.moving_host import Effects
+from ansible_collections.berth.kvm.plugins.module_utils.model import disk_hints, take_over_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model import move_errors as errors  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.model import take_over_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
 
 UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
@@ -88,6 +88,23 @@ def test_the_storage_is_one_where_the_destination_sees_the_mark_of_this_very_mov
     assert not storage.is_one(pool, UUID, "cd" * 16), "the mark of another move proves nothing"
     storage.unmark(pool, UUID)
     assert not storage.is_one(pool, UUID, OP)
+
+
+@pytest.mark.follows("claim_grown_disk")
+@pytest.mark.parametrize("name", ["root", "data-db"])
+def test_a_disk_that_somebody_grew_is_refused_until_the_record_has_its_size(name):
+    """It would become smaller on the destination."""
+
+    def of(gib):
+        return record(
+            spec={"flavor": dict(OLD, root_gb=gib), "disks": [{"name": "db", "size_gb": gib, "bus": "virtio"}]}
+        )
+
+    arriving = [{"name": name, "format": "qcow2", "size": (3 << 30) + 1}]
+    with pytest.raises(errors.CannotResizeDisk, match="disk %s of vm has 3221225473 bytes" % name) as refused:
+        disks.grown(arriving, of(3))
+    assert refused.value.hint == disk_hints.claim_grown_disk("vm", name, 4)
+    assert disks.grown(arriving, of(4))[0]["size"] == 4 << 30
 
 
 @pytest.mark.follows("put_files_away")

@@ -18,7 +18,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import owne
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DisksOfAnotherHost
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import set_aside, startable, update_volumes
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.instance import Instance
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move import live_checks, moving_host
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import live_checks, volumes
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import table
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim, volume_move
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.volume_store import VolumeStore, change
@@ -75,7 +75,7 @@ def test_no_host_owns_a_volume_whose_file_is_not_there(fleet):
     file_of(fleet).unlink()
     there = fleet.host(D)
     with pytest.raises(VolumeNotFound):
-        moving_host.volumes.Volumes(there.compute, there.identity, fleet.held(D)).own()
+        volumes.Volumes(there.compute, there.identity, fleet.held(D)).own()
     assert fleet.volume(D).role == IN
 
 
@@ -117,7 +117,7 @@ def test_a_destination_that_owned_the_volume_before_the_move_keeps_its_record_an
 ):
     """Which of the two is the newer one is for a person to say: both come from a backup, or one does."""
     monkeypatch.setattr(fleet, "check", lambda: None)  # two say that it is theirs
-    monkeypatch.setattr(moving_host.volumes.storage, "is_shared", lambda _record: False)
+    monkeypatch.setattr(volumes.storage, "is_shared", lambda _record: False)
     before = fleet.volume(S)
     VolumeStore.beside(fleet.host(D).store).restore(before)
     done = fleet.run("resize")
@@ -144,7 +144,7 @@ def test_a_lost_destination_that_comes_back_starts_nothing_and_its_delete_leaves
     fleet.run("resize")
     source, there = fleet.host(S), fleet.host(D)
     volume_of_s = VolumeStore.beside(source.store)
-    moving_host.volumes.Volumes(source.compute, source.identity, source.store.read(memory.UUID)).own()
+    volumes.Volumes(source.compute, source.identity, source.store.read(memory.UUID)).own()
     assert volume_of_s.read(DB).role == OWN and volume_of_s.read(DB).generation > fleet.volume(D).generation
     record = there.store.read(memory.UUID)
     with pytest.raises(VolumeElsewhere) as caught:

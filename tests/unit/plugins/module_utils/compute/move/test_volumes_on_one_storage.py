@@ -12,7 +12,7 @@ from volume_move_case import BACK, THERE, WAITS, elsewhere, file_of
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.instance import Instance
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.update_disks import update_disks
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move import moving_host
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import volumes
 from ansible_collections.berth.kvm.plugins.module_utils.model import volume_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
 from ansible_collections.berth.kvm.plugins.module_utils.model.volume_errors import VolumeStays
@@ -24,7 +24,7 @@ def seen_from_there(fleet, shared):
     move = {"type": "live-migration", "source": {"name": "kvm1"}}
     record = fleet.host(S).store.read(memory.UUID).replace(op="ab" * 16, migration=move)
     try:
-        moving_host.volumes.Volumes(fleet.host(D).compute, fleet.host(D).identity, record).check_seen(shared)
+        volumes.Volumes(fleet.host(D).compute, fleet.host(D).identity, record).check_seen(shared)
     except VolumeStays as error:
         return error.hint
 
@@ -65,6 +65,6 @@ def test_what_boots_from_a_volume_goes_to_a_host_that_sees_it_and_back(make_flee
 
 def test_a_host_that_sees_the_instance_and_not_its_volume_is_refused(fleet, monkeypatch):
     """A mount of the one directory alone, or a file of the same name that is another's."""
-    monkeypatch.setattr(moving_host.volumes.storage, "is_one", lambda _pool, uuid, *_: uuid == memory.UUID)
+    monkeypatch.setattr(volumes.storage, "is_one", lambda _pool, uuid, *_: uuid == memory.UUID)
     done = fleet.run("resize")
     assert "VolumeStays" in (done.error or "it was moved") and fleet.roles() == BACK

@@ -1,0 +1,36 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The commands that undo what somebody did to a guest's disks with libvirt's tools. None of them loses data."""
+
+from __future__ import annotations
+
+import shlex
+
+from .layers import commit
+
+FORGET = "virsh undefine %s --keep-nvram --snapshots-metadata --checkpoints-metadata"
+
+
+def commit_running(uuid, target, base):
+    """Always pass --base: libvirt would otherwise commit down into the cached image, which all its instances share."""
+    return "virsh blockcommit %s %s --base %s --active --pivot" % (uuid, target, shlex.quote(base))
+
+
+def commit_stopped(uuid, above, base):
+    """Merge the layers and remove them, with the definition, which names them. The next run defines the guest again."""
+    return "%s && %s" % (commit(above, base), FORGET % uuid)
+
+
+def detach(uuid, target, live, drive):
+    """Detach a disk from the running guest (``live``) or from its definition: virsh refuses to do both if only one has it.
+    A running guest keeps a drive, without its medium: most cannot be detached."""
+    if live and drive:
+        return "virsh change-media %s %s --eject --live" % (uuid, target)
+    return "virsh detach-disk %s %s %s" % (uuid, target, "--live" if live else "--config")
+
+
+def write_back(uuid, target, path, form):
+    """Write a disk whose file was removed under the running guest back to where it was, with all below it."""
+    place = shlex.quote(path)
+    return "virsh blockcopy %s %s --dest %s --format %s --transient-job --wait --pivot" % (uuid, target, place, form)
