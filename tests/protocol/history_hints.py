@@ -111,7 +111,7 @@ def newest(world, machine, uuid):
 
 
 def run(player, playbook, name, given, hint, dice):
-    options = dict(EXTRA.findall(given))
+    options = {option: value.rstrip(".,") for option, value in EXTRA.findall(given)}
     named = LIMIT.search(given)
     names = [named.group(1)] if named else [name]
     lost = options.pop("berth_lost_hosts", None)

@@ -88,7 +88,7 @@ def older_or_later(name: str, uuid: str, owners: Sequence[str], running: Sequenc
     stop = "as root on %s: virsh shutdown %s; when it is off, " % (" and ".join(running), uuid) if running else ""
     older = "If it is that on %s: %s%s. " % (owners[0], recover, owners[0]) if len(owners) == 1 else ""
     return (
-        "Find out which copy is right, that on %s. %sIf it is that on %s: %s%s%s, then berth.kvm.keep_one --limit %s "
+        "Find out which copy is right, that on %s. %sIf it is that on %s: %s%s%s. Then run berth.kvm.keep_one --limit %s "
         "-e berth_keep_on=%s" % (" or that on ".join((*owners, host)), older, host, stop, recover, host, name, host)
     )
 

@@ -30,7 +30,7 @@ def test_a_silent_side_that_is_lost_for_good_is_given_up():
     assert plan("revert", without_kvm2())["sequence"] == "reclaim_alone"
     with pytest.raises(HostUnknown) as raised:
         without_kvm2(lost=("z",))
-    assert "-e berth_lost_hosts=y" in raised.value.hint
+    assert "-e berth_lost_hosts=z,y" in raised.value.hint
 
 
 def test_a_side_that_left_the_inventory_is_not_called_silent_and_comes_back_into_it_or_is_given_up():
