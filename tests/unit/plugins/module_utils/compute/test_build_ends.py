@@ -22,9 +22,9 @@ def test_what_ends_before_the_guest_ran_is_built_anew_and_what_ran_keeps_its_dis
     for step, kept in (("build active", False), ("start permit", True)):
         with pytest.raises(Killed):
             web.make(step)
-        web.root.write_text("what the guest wrote")
+        web.root.write_bytes(b"what the guest wrote")
         web.instance().made("t1", web.seed)
-        assert (web.root.read_text() == "what the guest wrote") is kept
+        assert (web.root.read_bytes() == b"what the guest wrote") is kept
         web.instance().absent()
 
 

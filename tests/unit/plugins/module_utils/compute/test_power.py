@@ -276,6 +276,16 @@ def test_a_guest_that_could_not_be_started_again_is_not_ended_for_a_reboot(web, 
     assert web.state() == ON and web.domain.starts == 1
 
 
+@pytest.mark.parametrize("state", ["stopped", "rebooted"])
+def test_a_guest_that_has_the_only_copy_of_its_disk_is_neither_stopped_nor_rebooted(web, state):
+    web.make()
+    web.root.unlink()
+    for dry in (False, True):
+        with pytest.raises(DiskChainChanged, match="virsh blockcopy"):
+            act(web, state, dry)
+    assert web.state() == ON and web.domain.starts == 1
+
+
 @pytest.mark.follows("start_pool")
 def test_a_pool_that_somebody_stopped_is_named_with_its_host_and_what_starts_it(web):
     web.make()

@@ -171,5 +171,5 @@ def test_a_vgpu_is_not_resized_on_one_host():
 def test_a_guest_with_a_vgpu_is_not_moved_live(host, asked):
     """R30"""
     record = instance(asked("a"), host)
-    found, text = SimpleNamespace(snapshotNum=lambda _flags: 0), "<domain><devices/></domain>"
+    found, text = SimpleNamespace(snapshotListNames=lambda _flags: []), "<domain><devices/></domain>"
     assert list(live_checks._guest_problems(found, record, text)) == ["the guest holds devices of the host"]

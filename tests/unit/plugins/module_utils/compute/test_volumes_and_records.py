@@ -15,6 +15,7 @@ from volume_case import DB, NEEDS_QEMU_IMG, House, named
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import errors
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import volume
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk.virtual_size import QCOW2_MAGIC
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import volumes as fleet_volumes
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import Fleet
@@ -127,7 +128,7 @@ def test_of_two_volumes_of_a_name_the_one_stays_that_a_person_chose_and_the_file
     other = House(make_host("kvm2", "22222222-3c6e-5d59-9d0b-3a1c9d7f1e2a"), wanted)
     for each in (house, other):
         each.guest().make(named(new=True))
-        each.file().write_bytes(each.host.connection.getHostname().encode())
+        each.file().write_bytes(QCOW2_MAGIC + each.host.connection.getHostname().encode())
     house.guest().delete()
     if not attached:
         other.guest().delete()
@@ -136,10 +137,10 @@ def test_of_two_volumes_of_a_name_the_one_stays_that_a_person_chose_and_the_file
         other.guest().update()  # berth.kvm.update_disks, without it in berth_volumes
     (Path(other.store.state_dir) / "volumes" / DB / "record.json").rename(tmp_path / "kept")
     house.guest().make(named())
-    assert house.has() == (ACTIVE, "web1", True) and house.file().read_bytes() == b"kvm1"
+    assert house.has() == (ACTIVE, "web1", True) and house.file().read_bytes() == QCOW2_MAGIC + b"kvm1"
     with pytest.raises(VolumeConflict):
         other.guest("web2").make(named(new=True))  # nobody takes the file that stays there, nor writes over it
-    assert other.file().read_bytes() == b"kvm2" and other.volume() is None
+    assert other.file().read_bytes() == QCOW2_MAGIC + b"kvm2" and other.volume() is None
 
 
 @pytest.mark.parametrize(
