@@ -38,7 +38,7 @@ def read(tmp_path):
 
 @pytest.mark.parametrize("version", [2, 3])
 def test_the_file_and_its_format_are_read_from_either_version_of_the_header(read, version):
-    assert read(head(version)) == (NAME.decode(), "qcow2", 7)
+    assert read(head(version)) == (NAME.decode(), "qcow2", 7, True)
 
 
 @pytest.mark.parametrize("more, cut, found", [(b"", 0, True), (b"x", 0, True), (b"", 1, False)])
@@ -65,24 +65,24 @@ def test_the_format_is_found_behind_other_extensions_and_not_behind_their_end(re
 
 def test_the_snapshots_in_a_disk_without_a_backing_file_are_counted(read):
     shortest = head(extensions=b"", name=b"")
-    assert len(shortest) == 104 and read(shortest) == (None, None, 7)
+    assert len(shortest) == 104 and read(shortest) == (None, None, 7, True)
 
 
 def test_a_disk_that_says_no_place_of_a_name_has_no_backing_file(read):
     data = bytearray(head())
     data[8:16] = bytes(8)
-    assert read(bytes(data)) == (None, None, 7)
+    assert read(bytes(data)) == (None, None, 7, True)
 
 
-@pytest.mark.parametrize("data", [b"", b"raw" * 100, head(name=b"")[:103]])
-def test_what_is_no_qcow2_file_has_no_backing_file(read, data):
-    assert read(data) == (None, None, 0)
+@pytest.mark.parametrize("data, magic", [(b"", False), (b"raw" * 100, False), (head(name=b"")[:103], True)])
+def test_what_is_no_qcow2_file_has_no_backing_file(read, data, magic):
+    assert read(data) == (None, None, 0, magic)
 
 
 def test_a_pipe_has_no_backing_file_and_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    assert qcow2_header.read(str(tmp_path / "pipe")) == (None, None, 0)
+    assert qcow2_header.read(str(tmp_path / "pipe")) == (None, None, 0, False)
 
 
 def test_a_file_that_cannot_be_read_has_no_backing_file(tmp_path):
-    assert qcow2_header.read(str(tmp_path / "none")) == (None, None, 0)
+    assert qcow2_header.read(str(tmp_path / "none")) == (None, None, 0, False)
