@@ -90,12 +90,18 @@ def test_a_snapshot_in_the_middle_of_the_copy_is_seen_before_the_source_lets_go(
     assert inside["verify"]["result"] == "ok" and inside["ack"] >= acknowledged
 
 
-ATTACHED = """
+WITH_A_DRIVE = """
 qemu-img create -q -f qcow2 /var/lib/libvirt/images/theirs.qcow2 1M
 truncate -s 1M /var/lib/libvirt/images/theirs.iso
 virsh attach-disk $(virsh -q list --uuid) /var/lib/libvirt/images/theirs.iso sda --type cdrom --targetbus sata --config
 virsh destroy $(virsh -q list --uuid) && virsh start $(virsh -q list --all --uuid)
+"""
+ATTACH = """
 virsh attach-disk $(virsh -q list --uuid) /var/lib/libvirt/images/theirs.qcow2 vdz --subdriver qcow2
+"""
+# a guest lets go of a disk some seconds after it was told to
+DETACHED = """
+for second in $(seq 60); do virsh domblklist $(virsh -q list --uuid) | grep -q vdz || exit 0; sleep 1; done; exit 1
 """
 
 
@@ -105,8 +111,11 @@ def test_what_somebody_attached_or_noted_in_libvirt_is_undone_as_the_messages_sa
 ):
     """virsh attach-disk alone changes just the running guest, and a drive of a running guest cannot be detached."""
     case, source = mover
-    case.lab.sh(source, ATTACHED)
+    case.lab.sh(source, WITH_A_DRIVE)
+    facts(case, source, lambda said: said["boots"] > 1)
+    case.lab.sh(source, ATTACH)
     follow(case, source, refused(case, "live_migrate"))
+    case.lab.sh(source, DETACHED, timeout=90)
     case.lab.sh(source, "virsh snapshot-create-as $(virsh -q list --uuid) 'their own' --disk-only")
     follow(case, source, refused(case, "live_migrate"))
     done = case.play("live_migrate", check=False)
