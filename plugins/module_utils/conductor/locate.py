@@ -115,7 +115,7 @@ def locate_to_take_back(
         return here
     notes.check_owner(name, here[0], generation_of(places), noted, answers)
     latest = notes.latest_with_lost(fleet.notes_on(uuid), answers)
-    return here if places[0]["role"] == OWN and generation_of(places) < latest else []
+    return here if generation_of(places) < latest else []
 
 
 def _later_than_all_records(fleet: Fleet, uuid: str, host: str) -> Optional[notes.Note]:
