@@ -20,7 +20,7 @@ DECIDED = ("kind", "spec", "source", "lost", "when_due", "crashed")
 OTHERS = [host for host in good.HOSTS if host != LIAR]
 AT_OTHERS = {IDS[name] for name, host in AT_REST.items() if host != LIAR}
 # What a host that writes a false record of its own instance before a move begins does not choose: see docs/security.md.
-NOT_ITS_WORD = ("name", "uuid", "project_id", "instance_uuids", "num_instances")
+NOT_ITS_WORD = ("name", "uuid", "project_id")
 PLACED = ("claim", "claims", "build_instances", "builds", "withdraw", "failed", "planned", "ended")
 
 
