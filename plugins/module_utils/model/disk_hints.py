@@ -48,12 +48,7 @@ def claim_grown_disk(name: str, disk: str, gib: int) -> str:
     if disk.startswith("data-"):
         return (
             "Give %s of berth_disks of %s a size_gb of %d and run berth.kvm.update_disks --limit %s; then this again"
-            % (
-                disk[len("data-") :],
-                name,
-                gib,
-                name,
-            )
+            % (disk[len("data-") :], name, gib, name)
         )
     return (
         "Set berth_flavor of %s to a flavor whose disk %s has %d GiB or more, and run berth.kvm.resize --limit %s: the disk stays as "

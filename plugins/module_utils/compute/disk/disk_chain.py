@@ -307,15 +307,16 @@ def _own(uuid, disk, planned, below, runs):
     found = []
     layers = chain(disk.path, disk.format)
     strange = [path for path in layers if os.path.realpath(path) not in _real(below)]
+    gone = [path for path in layers if not os.path.lexists(path)]
     if strange:
         text = "%s has the backing file %s, which is not its image" % (disk.path, strange[0])
         command = pull(disk.path)
         if runs:
             command = "virsh blockpull %s %s --wait" % (uuid, disk.target)
         found.append(Difference(BASE, text, command, tuple(strange)))
-    elif not all(map(os.path.lexists, layers)):
-        gone = next(path for path in layers if not os.path.lexists(path))
-        found.append(Difference(IMAGELESS, "%s, on which %s stands, is missing" % (gone, disk.path), None, (gone,)))
+    elif gone:
+        text = "%s, on which %s stands, is missing" % (gone[0], disk.path)
+        found.append(Difference(IMAGELESS, text, None, tuple(gone[:1])))
     if disk.format == "qcow2" and header.snapshots:
         text = "%s has snapshots inside it, which a move would leave behind" % disk.path
         found.append(Difference(SNAPSHOT, text, None, (disk.path,)))

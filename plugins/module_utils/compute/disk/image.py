@@ -23,9 +23,8 @@ CHUNK = 1 << 20
 GIB = 1 << 30
 DOWNLOAD_TIME = 3600  # s for a whole download
 WAIT = 3600  # s for another build's download of the same image
-VERIFIED = (
-    1000000000  # s since 1970: when a verified image was last changed, by its file; whoever writes to it changes that
-)
+# When a verified image was last changed, by its file (s since 1970): whoever writes to it changes that.
+VERIFIED = 1000000000
 
 # The most bytes that may be copied, and the error for more.
 Limit = collections.namedtuple("Limit", "size error")

@@ -51,16 +51,17 @@ def restore_here(host, uuid, token, peer=None, stop_timeout=60, **_ignored):
     if record.op != token["op"] or record.role != OWN or record.phase == CONFIRMING:
         raise InstanceNotResized(uuid)
     check_one_host(host, record)
-    if is_on_new(host, record):
+    on_new = is_on_new(host, record)
+    if on_new:
         host.effects.check_disks(record)
-    if is_on_new(host, record) and host.effects.running(uuid):
+    if on_new and host.effects.running(uuid):
         hint = host_hints.bring_network_back_or_confirm(host.identity["name"], record.name)
         host.effects.check_networks(record, hint)
     if record.phase != REVERTING:
         fenced(host, uuid, token, (OWN,))
         taken = moved(record, attempt=attempt_of(record) + 1)
         record = put(host, record, taken.replace(phase=REVERTING), "revert begins")
-    if is_on_new(host, record):
+    if on_new:
         host.effects.stop(uuid, stop_timeout)
     old = moved(record, frozen=None).replace(
         phase=RESTORING, spec=record.migration["old_spec"], resources=record.migration["old_resources"]

@@ -13,6 +13,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[5] / "protocol"))
 
 import memory_names as memory  # noqa: E402
+import move_side  # noqa: E402
 from instance_case import Case, Killed  # noqa: E402
 from memory_names import D, S  # noqa: E402
 from volume_move_case import HOSTS, OPS, UUIDS, Effects, Fleet  # noqa: E402
@@ -20,6 +21,16 @@ from volume_move_case import HOSTS, OPS, UUIDS, Effects, Fleet  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute import durable  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import moving_host  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim  # noqa: E402
+
+
+@pytest.fixture
+def source(tmp_path):
+    return move_side.Side(tmp_path, move_side.S)
+
+
+@pytest.fixture
+def destination(tmp_path):
+    return move_side.Side(tmp_path, move_side.D)
 
 
 @pytest.fixture

@@ -18,16 +18,6 @@ from ansible_collections.berth.kvm.plugins.module_utils.model import move_errors
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 
 
-@pytest.fixture
-def source(tmp_path):
-    return Side(tmp_path, S)
-
-
-@pytest.fixture
-def destination(tmp_path):
-    return Side(tmp_path, D)
-
-
 def refuses(side, error, step, *arguments, **options):
     before, done = side.store.read(UUID), list(side.effects.done)
     with pytest.raises(BerthError) as refused:

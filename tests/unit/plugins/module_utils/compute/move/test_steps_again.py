@@ -8,7 +8,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-from move_side import ANOTHER_OP, ATTEMPT, DECIDED, OP, UUID, D, S, Side
+from move_side import ANOTHER_OP, ATTEMPT, DECIDED, OP, UUID, D, S
 from records import plant
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import InstanceBusy
@@ -29,16 +29,6 @@ DONE = [
 ]
 
 TOLD = {"role": None, "guest": {"cpu": "x"}, "seen": {"cpu": "x"}, "targets": {"seed": "x"}, "disks": [{}]}
-
-
-@pytest.fixture
-def source(tmp_path):
-    return Side(tmp_path, S)
-
-
-@pytest.fixture
-def destination(tmp_path):
-    return Side(tmp_path, D)
 
 
 @pytest.mark.parametrize("state, step", [(state, step) for state, steps in DONE for step in steps.split()], ids=str)
