@@ -43,9 +43,10 @@ def is_valid(module, said, given, lie):
     return True
 
 
-def legal(name):
-    honest = lied_runs.play(name)
-    return honest, lied_verdict.Legal(honest, lied_runs.play(name, lied_fleet.SILENT))
+def legal(name, *more):
+    """The honest run of this playbook, and what is legal in it. ``more``: a host that does not answer either, in a third run."""
+    honest, silent = lied_runs.play(name), [lied_fleet.SILENT, *(lied_fleet.SILENT | {host} for host in more)]
+    return honest, lied_verdict.Legal(honest, *(lied_runs.play(name, each) for each in silent))
 
 
 def finding_of(name, module, make_lie):
@@ -56,7 +57,9 @@ def finding_of(name, module, make_lie):
 
 
 def of_lie(name, verdict, module, lie):
+    other = lied_verdict.other_claimed(module, lie[1])
     try:
+        verdict = legal(name, other)[1] if other else verdict
         return verdict.findings(lied_runs.play(name, (module, lie)))
     except Exception as error:  # whatever it is: a lie must not crash the controller
         at = traceback.extract_tb(error.__traceback__)[-1]

@@ -25,7 +25,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.model.errors import Bert
 from ansible_collections.berth.kvm.plugins.module_utils.model.volumes import volume_uuid  # noqa: E402
 
 LIAR = "h1"
-SILENT = "silent"  # in place of a lie: the host does not answer at all
+SILENT = frozenset({LIAR})  # in place of a lie: hosts that do not answer at all
 AT_REST = {"at-rest-%s" % host: host for host in good.HOSTS}
 NAMES = [*AT_REST, "resized", "new-1", "new-2"]
 IDS = {name: good.spec(name)["uuid"] for name in NAMES}
@@ -137,7 +137,7 @@ class Host:
 
 
 class Fleet:
-    """``lie``: (module, (path, value)) of the liar's replies, or SILENT. ``asked``: [(host, module, arguments)]."""
+    """``lie``: (module, (path, value)) of the liar's replies, or SILENT, or more hosts. ``asked``: [(host, module, arguments)]."""
 
     def __init__(self, lie=None):
         self.lie, self.asked = lie, []
@@ -151,7 +151,7 @@ class Fleet:
 
     def ask(self, host, module, given):
         self.asked.append((host, module, copy.deepcopy(given)))
-        if host == LIAR and self.lie == SILENT:
+        if isinstance(self.lie, frozenset) and host in self.lie:
             return {"unreachable": True, "msg": "no route"}
         said = self.hosts[host].answer(module, given)
         if host == LIAR:
@@ -163,7 +163,7 @@ class Fleet:
             return {"failed": True, "changed": False, **error.to_result()}
 
     def told(self, module, said):
-        if not self.lie or self.lie[0] != module:
+        if not isinstance(self.lie, tuple) or self.lie[0] != module:
             return said
         try:
             return schema_lies.told(said, self.lie[1])

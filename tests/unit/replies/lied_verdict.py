@@ -75,19 +75,19 @@ def moved(run):
 
 
 class Legal:
-    """``honest``, ``silent``: the run without a lie, and the one in which the liar does not answer."""
+    """``honest``, ``silent``: the run without a lie, and those in which the liar, or it and another, does not answer."""
 
-    def __init__(self, honest, silent):
-        self.honest, self.told = of(honest), of(honest) | of(silent)
+    def __init__(self, honest, *silent):
+        self.honest, self.told = of(honest), of(honest).union(*map(of, silent))
         self.anywhere = {atom[1:] for atom in self.told}
-        self.harmful = harmful(honest) | harmful(silent)
+        self.harmful = harmful(honest).union(*map(harmful, silent))
         # Of these the liar has a part or gets one: it could damage them anyway.
         self.its_own = {IDS["at-rest-" + LIAR], IDS["resized"]} | moved(honest)
 
     def findings(self, run):
         """What the liar must not have brought about: [(what, detail)]."""
         made, own = of(run), self.its_own
-        before = bool(run.fleet.lie) and run.fleet.lie[0] == "host_facts"
+        before = isinstance(run.fleet.lie, tuple) and run.fleet.lie[0] == "host_facts"
         found = [atom for atom in sorted(made - self.told) if not self.may_differ(atom, own, before)]
         found += [
             ("instead", *atom)
@@ -151,6 +151,11 @@ def asked_instead(run, atom, own):
     uuid = json.loads(atom[2])["uuid"]
     asked = {given["uuid"] for host, module, given in run.asked if host == LIAR and module == "instance"}
     return uuid in asked - own - NEW
+
+
+def other_claimed(module, value):
+    """The host whose uuid the liar says is its own, or None: of two hosts of one uuid neither is taken."""
+    return next((host for host in OTHERS if module == "host_facts" and value == good.UUIDS[host]), None)
 
 
 def secrets(run, own):

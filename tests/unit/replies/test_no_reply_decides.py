@@ -142,6 +142,11 @@ def test_the_runner_sees_a_move_whose_request_comes_from_its_source(monkeypatch)
     assert "migration" in {each[1] for each in all_lies.finding_of("migrate from the liar", "migration", lie)}
 
 
+def test_of_two_hosts_of_one_uuid_neither_is_taken_and_nothing_else_changes():
+    lie = ("ansible_facts", "berth_host", "uuid"), good.UUIDS["h2"]
+    assert all_lies.finding_of("create", "host_facts", lambda _said: lie) == []
+
+
 def test_secrets_builds_on_two_hosts_and_harmful_commands_are_findings():
     uuid, new = IDS["at-rest-h2"], IDS["new-1"]
     seed = {"builds": [{"uuid": uuid, "seed": {}}, {"uuid": new, "seed": {}}]}
