@@ -80,9 +80,13 @@ def test_the_guests_shutdown_between_two_copies_is_waited_for(opened):
     assert not thread.is_alive(), "it ends with the copy"
 
 
-def test_the_port_of_a_later_copy_is_left_alone(opened):
+def test_the_port_of_a_later_copy_is_left_alone(opened, monkeypatch):
     server, _process = opened
+    looked, has_client = threading.Event(), listener.has_client
+    monkeypatch.setattr(listener, "has_client", lambda ports: looked.set() or has_client(ports))
+    monkeypatch.setattr(listener, "FIRST_SECONDS", 60)
     thread = watching(server)
+    assert looked.wait(5), "it knows which copy it watches"
     os.unlink(transfer.directory(UUID, "root.pid"))
     transfer.close(UUID)
     transfer.write_key(UUID, "b" * 64)
