@@ -80,3 +80,13 @@ def merge_with_guest_off(name: str, uuid: str, host: str) -> str:
         "Run berth.kvm.confirm_resize for %s again. If this comes again, shut the guest down on %s (virsh shutdown %s) "
         "and run it once more: then no QEMU is needed; afterwards run berth.kvm.start"
     ) % (name, host, uuid)
+
+
+def say_what_replaced_it(name: str, host: str, path: str, kept: str, note: str) -> str:
+    """Between two calls of a merge the new disk was replaced, by a backup or by a copy of its file system."""
+    below = shlex.quote(kept.rpartition("/")[2])
+    return (
+        "If the file was restored from a backup and is whole: as root on %s, rm %s. If it is a copy of the disk that was there: "
+        "qemu-img rebase -u -f qcow2 -F qcow2 -b %s %s. Then run berth.kvm.confirm_resize --limit %s"
+        % (host, shlex.quote(note), below, shlex.quote(path), name)
+    )

@@ -5,7 +5,7 @@
 
 QEMU and qemu-img first write into the new disk's header that it stands on nothing, and later where in it they put the
 data. If they are killed in between, the new disk seems whole and is not. So a note beside the kept disk says, until that
-one is removed, that the new disk stood on it.
+one is removed, which file stood on it.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ def merge(connection, record, path, kept):
     guest = domain.find(connection, record.uuid) if domain.is_active(connection, record.uuid) else None
     note = move_files.merging(kept)
     if guest is None and os.path.lexists(note) and not _stands_on(path, kept):
+        _check_same_file(record, path, kept)
         # What was merged is written again; what the guest has written or zeroed since is in the new disk.
         run(
             ["qemu-img", "rebase", "-q", "-u", "-f", "qcow2", "-F", "qcow2", "-b", os.path.basename(kept), "--", path],
             error=TransferFailed,
         )
     if _stands_on(path, kept):
-        durable.write_at(note, b"", durable.FILE_MODE)
+        durable.write_at(note, _identity(path), durable.FILE_MODE)
         _pull(guest, path, qcow2_header.read(kept))
         if _stands_on(path, kept):
             raise TransferFailed("%s still needs %s" % (path, kept))
@@ -57,6 +58,24 @@ def unstartable(connection, uuid):
     yield
     if allowed or domain.is_active(connection, uuid):
         gate.permit(uuid)
+
+
+def _identity(path):
+    return b"%d" % os.stat(path).st_ino
+
+
+def _check_same_file(record, path, kept):
+    """Raise TransferFailed if the disk was replaced: on the kept one, what is zero in it would be the old data again."""
+    note = move_files.merging(kept)
+    with open(note, "rb") as file:
+        if file.read(32) == _identity(path):
+            return
+    host = os.uname().nodename
+    raise TransferFailed(
+        "disk %s of %s on %s is another file than the one into which its kept disk was being merged: nothing was removed"
+        % (os.path.basename(path), record.name, host),
+        hint=disk_hints.say_what_replaced_it(record.name, host, path, kept, note),
+    )
 
 
 def _stands_on(path, kept):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import data_disk_case
 import prepared_host
 import pytest
 from instance_case import Case
@@ -63,3 +64,9 @@ def web(prepared, wanted):
 def house(prepared, wanted, monkeypatch):
     """That host with room for volumes."""
     return make_house(prepared, wanted, monkeypatch)
+
+
+@pytest.fixture
+def files(tmp_path):
+    """The directory of an instance with data disks, see data_disk_case.py."""
+    return data_disk_case.make_files(tmp_path)

@@ -5,51 +5,20 @@
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
 import subprocess
 from pathlib import Path
 from xml.etree import ElementTree
 
 import fake_libvirt
 import pytest
+from data_disk_case import DB, GIB, LARGE, LOGS, OP, SMALL, UUID, holds, info, needs_qemu_img, pool, record, spec, write
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import paths
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk, disk_chain, move_files
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain, domain_xml, seed
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move import disks, merge
-from ansible_collections.berth.kvm.plugins.module_utils.model import disk_hints, hints
-from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import TransferFailed
-from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
-
-UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
-OP = "ab" * 16
-CHECKSUM = "sha256:" + "1" * 64
-MIB, GIB = 1 << 20, 1 << 30
-SMALL = {"name": "small", "vcpus": 1, "memory_mb": 128, "root_gb": 1}
-LARGE = {"name": "large", "vcpus": 1, "memory_mb": 128, "root_gb": 2, "ephemeral_gb": 1, "swap": 1}
-LOGS, DB = {"name": "logs", "size_gb": 3, "bus": "virtio"}, {"name": "send", "size_gb": 1, "bus": "scsi"}
-needs_qemu_img = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
-
-
-def spec(flavor=None, data=(LOGS, DB)):
-    return {
-        "flavor": flavor or SMALL,
-        "disks": list(data),
-        "image": {"name": "guest", "checksum": CHECKSUM, "properties": {}},
-    }
-
-
-def record(role="OWN", moved=True, **changes):
-    migration = {"attempt": 1, "type": "resize", "shared": True, "old_spec": spec(), "new_spec": spec(LARGE)}
-    parts = dict(
-        uuid=UUID, name="vm", project_id="default", role=role, generation=[1, 1], token="t", phase="active",
-        vm_state="active", spec=spec(LARGE if role == "IN" else SMALL), resources={},
-        op=OP if moved else None, migration=migration if moved else None,
-    )  # fmt: skip
-    return Record(**{**parts, **changes})
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import disks
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 
 
 def drives(flavor=None, data=(LOGS, DB)):
@@ -60,50 +29,6 @@ def drives(flavor=None, data=(LOGS, DB)):
         Path(drive.find("source").get("file")).name: (drive.find("target").get("dev"), drive.findtext("serial"))
         for drive in root.findall("devices/disk")
     }, root
-
-
-@pytest.fixture
-def files(tmp_path):
-    """The instance's disks in a pool, with something written on the first data disk."""
-    directory = tmp_path / "instances" / UUID
-    directory.mkdir(parents=True, mode=0o711)
-    image = Path(paths.image(str(tmp_path), CHECKSUM))
-    image.parent.mkdir()
-    subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "--", image, "64M"], check=True)
-    for planned in disk.plan(spec()):
-        disk.make(
-            planned, str(directory / planned.file), {"format": "qcow2", "path": str(image), "virtual_size": 64 * MIB}
-        )
-    (directory / seed.FILE).write_bytes(b"seed" * 512)
-    write(directory / "data-logs.qcow2", "0x42")
-    return directory
-
-
-def write(path, pattern):
-    subprocess.run(
-        ["qemu-io", "-f", "qcow2", "-c", "write -P %s 0 64k" % pattern, path], check=True, capture_output=True
-    )
-
-
-def holds(path, pattern):
-    done = subprocess.run(
-        ["qemu-io", "-f", "qcow2", "-c", "read -P %s 0 64k" % pattern, path],
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-    return done.returncode == 0 and "verification failed" not in done.stdout
-
-
-def pool(files):
-    return str(files.parent.parent)
-
-
-def info(path):
-    text = subprocess.run(
-        ["qemu-img", "info", "-f", "qcow2", "--output=json", "--", path], capture_output=True, check=True
-    )
-    return json.loads(text.stdout)
 
 
 def test_data_disks_come_last_and_no_name_of_theirs_is_that_of_another_disk_or_file():
@@ -207,109 +132,6 @@ def test_a_resize_that_is_given_up_leaves_no_disk_that_it_began(files):
     disks.layer(pool(files), record())
     disks.restore(pool(files), record())
     assert sorted(path.name for path in files.iterdir()) == before
-
-
-@pytest.fixture
-def resized(files, monkeypatch):
-    """A resize to be confirmed: the new disks stand on the kept ones. Return the names of the kept disks that are left;
-    the guest is off."""
-    monkeypatch.setattr(domain, "is_active", lambda connection, uuid: False)
-    disks.layer(pool(files), record())
-    disks.swap_in(pool(files), record("IN"))
-    return lambda: sorted(path.name for path in files.iterdir() if move_files.is_kept_or_incoming(path.name))
-
-
-def rebase(path, *more):
-    subprocess.run(["qemu-img", "rebase", "-q", "-f", "qcow2", *more, "-b", "", "--", path], check=True)
-
-
-@needs_qemu_img
-def test_a_kept_disk_that_the_new_one_stands_on_after_all_is_not_removed(files, monkeypatch, resized):
-    """Whatever qemu-img or libvirt says: the guest would lose all that was written before the move."""
-    monkeypatch.setattr(merge, "_pull", lambda *_arguments: None)
-    with pytest.raises(TransferFailed, match="still needs"):
-        disks.drop_kept(None, pool(files), record("IN"))
-    assert "root.qcow2.pre-" + OP in resized()
-
-
-@needs_qemu_img
-def test_a_qemu_that_died_right_after_a_merge_left_out_the_data_and_the_next_confirm_merges_them(files, resized):
-    """QEMU writes into the disk's header that it stands on nothing before it writes where in it the data are."""
-    write(files / "data-send.qcow2", "0x43")
-
-    for name in ("root.qcow2", "data-logs.qcow2", "data-send.qcow2"):
-        rebase(files / name, "-u")
-        (files / move_files.merging("%s.pre-%s" % (name, OP))).touch()
-    disks.drop_kept(None, pool(files), record("IN"))
-    assert holds(files / "data-logs.qcow2", "0x42") and holds(files / "data-send.qcow2", "0x43")
-    assert Path(info(files / "root.qcow2")["full-backing-filename"]) == Path(paths.image(pool(files), CHECKSUM))
-    assert not resized()
-
-
-@needs_qemu_img
-def test_a_disk_that_somebody_made_independent_of_the_kept_one_keeps_its_content(files, resized):
-    """qemu-img convert leaves out what is zero in the new disk and was not in the kept one."""
-    disk_file, copy = files / "data-logs.qcow2", files / "copy"
-    write(disk_file, "0")
-    subprocess.run(["qemu-img", "convert", "-O", "qcow2", "--", disk_file, copy], check=True)
-    copy.rename(disk_file)
-    disks.drop_kept(None, pool(files), record("IN"))
-    assert holds(disk_file, "0") and not resized()
-
-
-@pytest.fixture
-def running(files, monkeypatch, resized):
-    """The guest runs, and libvirt pulls. ``answers`` are those of its QEMU to a flush, by the name of the file."""
-    answers = {}
-
-    def ask(_guest, text):
-        asked = json.loads(text)
-        if asked["execute"] == "query-named-block-nodes":
-            found = [{"node-name": path.name, "file": str(path)} for path in sorted(files.iterdir())]
-            return json.dumps({"return": found})
-        _qemu_io, name, _flush = asked["arguments"]["command-line"].split()
-        assert "%s.pre-%s" % (name, OP) in resized(), "it is flushed while its kept disk is there"
-        flushed.append(name)
-        return json.dumps(answers.get(name, {"return": ""}))
-
-    def pull(_guest, path, base):
-        assert os.path.lexists(move_files.merging("%s.pre-%s" % (path, OP))), "it is noted before it begins"
-        rebase(path, *(["-u"] if base else []))
-
-    flushed = []
-    monkeypatch.setattr(domain, "is_active", lambda connection, uuid: True)
-    monkeypatch.setattr(domain, "find", lambda connection, uuid: "the guest")
-    monkeypatch.setattr(domain, "ask_qemu", ask)
-    monkeypatch.setattr(merge.jobs, "pull", pull)
-    return answers, flushed
-
-
-@needs_qemu_img
-def test_a_running_guest_has_written_its_new_disk_out_before_the_kept_one_is_removed(files, running, resized):
-    """Killed after a pull, QEMU would leave a disk that neither has the kept one's data nor stands on it."""
-    _answers, flushed = running
-    disks.drop_kept(None, pool(files), record("IN"))
-    assert sorted(flushed) == ["data-logs.qcow2", "data-send.qcow2", "root.qcow2"]
-    assert not resized()
-
-
-@needs_qemu_img
-@pytest.mark.parametrize("answer", [{"return": "Device not found"}, {"error": {"class": "GenericError"}}])
-@pytest.mark.follows("merge_with_guest_off")
-def test_without_qemus_word_that_it_has_written_the_disk_out_the_kept_one_stays_until_the_guest_is_off(
-    files, running, resized, monkeypatch, answer
-):
-    answers, _flushed = running
-    answers["data-logs.qcow2"] = answer
-    with pytest.raises(TransferFailed) as caught:
-        disks.drop_kept(None, pool(files), record("IN"))
-    assert caught.value.hint == disk_hints.merge_with_guest_off("vm", UUID, os.uname().nodename)
-    assert "data-logs.qcow2.pre-" + OP in resized()
-    with pytest.raises(TransferFailed):
-        disks.drop_kept(None, pool(files), record("IN"))
-    monkeypatch.setattr(domain, "is_active", lambda connection, uuid: False)
-    disks.drop_kept(None, pool(files), record("IN"))
-    assert holds(files / "data-logs.qcow2", "0x42") and not resized()
 
 
 @pytest.fixture
