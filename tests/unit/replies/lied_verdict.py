@@ -115,19 +115,25 @@ class Legal:
         if what == "known":  # that it has something, or that one of its own is somewhere
             return said[0] == good.UUIDS[LIAR] or said[1][0] in own
         if what == "gone":
-            return said[1][0] in own
+            return said[1][0] in own or self.is_counted_on(what, said, said[1][1])
         if what == "after":
             return said[0] in own | NEW and said[1] < 2 * LEAP
         if what == "migration":
             return said["uuid"] in own and self.is_as_decided(said, before)
+        if what == "instance" and said.get("after") and self.is_counted_on(what, said, said["after"]):
+            return True
         return what in ("peer", "instance", "rescan") and self.is_about_its_own(what, said, own)
+
+    def is_counted_on(self, what, said, generation):
+        """Whether it is to be removed anyway, after all that anybody has heard of it: up to LEAP one host alone may have."""
+        return generation[0] < LEAP and uncounted(what, said) in self.uncounted(what)
+
+    def uncounted(self, what):
+        return {uncounted(of_atom, json.loads(text)) for of_atom, text in self.anywhere if of_atom == what}
 
     def is_about_its_own(self, what, said, own):
         if what == "instance":  # how often it was written is the liar's to say, and where it is
-            as_told = {
-                text_of({**json.loads(text), "after": None}) for of_atom, text in self.anywhere if of_atom == what
-            }
-            return said["uuid"] in own and text_of({**said, "after": None}) in as_told
+            return said["uuid"] in own and uncounted(what, said) in self.uncounted(what)
         return said == {} if what == "rescan" else said[0] in own
 
     def is_as_decided(self, given, its_word):
@@ -136,6 +142,11 @@ class Legal:
         moves = [json.loads(text) for what, text in self.anywhere if what == "migration"]
         allowed = {atom for move in moves if move["uuid"] == given["uuid"] for atom in decided(move, its_word)}
         return decided(given, its_word) <= allowed
+
+
+def uncounted(what, said):
+    """That an instance is gone, or a request to a host about one, without the generation."""
+    return text_of([said[0], said[1][0]] if what == "gone" else {**said, "after": None})
 
 
 def decided(given, its_word):
