@@ -69,6 +69,16 @@ def harmful(run):
     return {command for command in found if named & set(re.split(r"[ =,]", command))}
 
 
+def counted_further(run):
+    """The instances of which an owner was asked to count its record further than anybody says: it keeps the record."""
+    asked = [(host, given) for host, module, given in run.asked if module == "instance"]
+    return {
+        given["uuid"]
+        for host, given in asked
+        if given.get("state") == "recorded" and given["uuid"] == IDS.get("at-rest-" + host)
+    }
+
+
 def moved(run):
     """The instances of which the liar was asked to do a step of a move."""
     return {given["uuid"] for host, module, given in run.asked if host == LIAR and module == "migration"}
@@ -86,7 +96,7 @@ class Legal:
 
     def findings(self, run):
         """What the liar must not have brought about: [(what, detail)]."""
-        made, own = of(run), self.its_own
+        made, own = of(run), self.its_own | counted_further(run)
         before = isinstance(run.fleet.lie, tuple) and run.fleet.lie[0] == "host_facts"
         found = [atom for atom in sorted(made - self.told) if not self.may_differ(atom, own, before)]
         found += [
@@ -111,7 +121,8 @@ class Legal:
         if what == "withdraw":  # this run's own claim, which it makes elsewhere
             return said["uuid"] in NEW and said["token"] == "nonce"
         if what == "hosts":
-            return said[0] == good.UUIDS[LIAR] or (said[1] == LIAR and said[0] not in good.UUIDS.values())
+            its_own = said[0] == good.UUIDS[LIAR] or (said[1] == LIAR and said[0] not in good.UUIDS.values())
+            return its_own or good.UUIDS.get(said[1]) == said[0]
         if what == "known":  # that it has something, or that one of its own is somewhere
             return said[0] == good.UUIDS[LIAR] or said[1][0] in own
         if what == "gone":
@@ -120,8 +131,9 @@ class Legal:
             return said[0] in own | NEW and said[1] < 2 * LEAP
         if what == "migration":
             return said["uuid"] in own and self.is_as_decided(said, before)
-        if what == "instance" and said.get("after") and self.is_counted_on(what, said, said["after"]):
-            return True
+        if what == "instance" and said.get("after"):
+            if said["state"] == "recorded" and said["uuid"] in own or self.is_counted_on(what, said, said["after"]):
+                return True
         return what in ("peer", "instance", "rescan") and self.is_about_its_own(what, said, own)
 
     def is_counted_on(self, what, said, generation):
