@@ -20,12 +20,11 @@ from ...model import disk_hints, hints, saved_hints, state_hints
 from ...model.guest_settings import GuestSettings
 from ...model.lifecycle import ACTIVE, FROZEN, OWN, RESIZING
 from ...model.nova_states import STARTING
-from ...model.safe_text import clean
 from .. import paths
-from ..errors import BuildFailed, DiskChainChanged, DisksUsed, GuestSaved, HostNotPrepared
-from ..guest import disk_users, domain, nvram
+from ..errors import BuildFailed, DiskChainChanged, GuestSaved, HostNotPrepared
+from ..guest import domain, nvram
 from . import disk as disks
-from . import move_files, qcow2_header, undo, volume_files
+from . import move_files, qcow2_header, shared_disks, undo, volume_files
 from .layers import chain, layers_beside, merge, pull
 
 OVERLAY, LEFT, REPLACED, BASE, SNAPSHOT, FORMAT, CONVERTED, FIRMWARE, EXTRA, MISSING, IMAGELESS, SEEDLESS, UNNAMED = (
@@ -125,7 +124,7 @@ def check_delete(host, record):
     only if the pool has no directory of instances: then its file system is not mounted, and they would reappear with
     it."""
     own = paths.instance(host.pool_of(record), record.uuid)
-    _check_unshared(host, record, own)
+    shared_disks.check_delete(host, record)
     found = _found_but((SEEDLESS, IMAGELESS, CONVERTED), host, record)
     others = [difference for difference in found if difference.kind != MISSING]
     if os.path.isdir(os.path.dirname(own)):
@@ -134,20 +133,6 @@ def check_delete(host, record):
     goes = [path for path in files if os.path.dirname(path) == own]
     stays = [path for path in files if path not in goes]
     _refuse(host, record, found, hints.delete_changed_disks(goes, stays))
-
-
-def _check_unshared(host, record, own):
-    """Raise DisksUsed if another domain, such as a copy by virsh edit, has the guest's disks: a delete removes them."""
-    if not os.path.isdir(own):
-        return
-    users = disk_users.of(host.connection, [os.path.join(own, file) for file in os.listdir(own)])
-    others = ["%s (%s)" % (clean(user.name, 100), uuid) for uuid, user in sorted(users.items()) if uuid != record.uuid]
-    if others:
-        raise DisksUsed(
-            "other domains on %s have disks of %s (%s): %s"
-            % (host.connection.getHostname(), record.name, record.uuid, ", ".join(others)),
-            hint=state_hints.delete_used_disks(),
-        )
 
 
 def check_pool(host, record):

@@ -23,7 +23,7 @@ from .. import paths
 from ..connection import require_libvirt
 from ..disk import owner
 from ..errors import BootGateMissing, GuestHung
-from ..guest import domain, domains, gate
+from ..guest import disk_users, domain, domains, gate
 from ..record import whereabouts
 from ..record.volume_store import VolumeStore
 from ..run import run
@@ -55,6 +55,7 @@ def look(host: Host, fix: bool = False, pki: str = certificates.PKI, port: int =
         lambda: _port(host, pki, port),
         lambda: _permits(host, records, fix),
         lambda: _disks(host, records),
+        lambda: _used_disks(host, records),
         lambda: _volumes(host),
         lambda: _domains(host, records),
         lambda: _vgpus(host, records, fix),
@@ -165,6 +166,20 @@ def _disks(host: Host, records: Sequence[Record]) -> Iterator[Finding]:
             yield finding("DisksMissing", ERROR, "%s has no disks in a pool of this host" % record.name, record.uuid)
         elif _is_at_rest(record) and not paths.has_seed(here[record.uuid], record.uuid):
             yield finding("SeedMissing", ERROR, "the seed of %s is gone, so it cannot start" % record.name, record.uuid)
+
+
+def _used_disks(host: Host, records: Sequence[Record]) -> Iterator[Finding]:
+    """Instances whose disks another domain has, such as a copy by virsh edit or virt-clone: both must not run."""
+    pools, known = host.pool_paths(), {record.uuid: record.name for record in records}
+    places = {uuid: [paths.instance(path, uuid) for path in pools] for uuid in known}
+    files = {
+        uuid: [os.path.join(place, file) for place in each for file in paths.entries(place)]
+        for uuid, each in places.items()
+    }
+    for uuid, told in disk_users.others(host.connection, files).items():
+        if told:
+            severity = ERROR if ", running" in told else WARNING
+            yield finding("DisksUsed", severity, "other domains have disks of %s: %s" % (known[uuid], told), uuid)
 
 
 def _volumes(host: Host) -> Iterator[Finding]:
