@@ -31,6 +31,7 @@ def check(host, record):
     disk_chain.check_start(host, record)
     shared_disks.check_start(host, record)
     disk_chain.check_not_in_file(host, record)
+    disk.check_writable(host.pool_of(record), record, host.connection.getHostname())
     mdev.check(host, record.name, record.resources)
     network.check_start(
         host.connection, record, host_hints.bring_network_back(host.connection.getHostname(), record.name)

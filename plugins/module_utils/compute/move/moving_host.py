@@ -271,6 +271,9 @@ class Effects(Guests, VolumeEffects):
     def check_kept(self, record, hint):
         disks.check_kept(self.pool_path(record), record, hint)
         self._volumes(record).check_kept(hint)
+        if not storage.is_shared(record):
+            owner.check_writable(self.pool_path(record), record.uuid)
+        gate.check_writable(record.uuid)
 
     def take_back(self, record):
         """On the source, own the disks again after the destination has given the instance back."""
