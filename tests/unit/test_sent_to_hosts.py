@@ -28,11 +28,11 @@ MOST = {
     "host_prepare": 165,
     "host_system": 3,
     "instance": 400,
-    "instance_copy": 296,
+    "instance_copy": 297,
     "instance_info": 165,
-    "migration": 476,
+    "migration": 477,
     "rescan": 111,
-    "volume": 341,
+    "volume": 342,
     "volume_info": 90,
 }
 CLAIMING = {"claim", "instance", "migration", "volume"}

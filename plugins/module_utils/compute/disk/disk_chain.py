@@ -27,9 +27,9 @@ from . import disk as disks
 from . import move_files, qcow2_header, shared_disks, undo, volume_files
 from .layers import chain, layers_beside, merge, pull
 
-OVERLAY, LEFT, REPLACED, BASE, SNAPSHOT, FORMAT, CONVERTED, FIRMWARE, EXTRA, MISSING, IMAGELESS, SEEDLESS, UNNAMED = (
+OVERLAY, LEFT, REPLACED, BASE, SNAPSHOT, FORMAT, CONVERTED, FIRMWARE, EXTRA, MISSING, IMAGELESS, SEEDLESS, UNNAMED, SWAPPED = (
     "overlay", "left", "replaced", "base", "snapshot", "format", "converted", "firmware", "extra", "missing", "imageless",
-    "seedless", "unnamed",
+    "seedless", "unnamed", "swapped",
 )  # fmt: skip
 FROM_HERE = (ACTIVE, RESIZING, FROZEN)  # memory that is saved in these phases is that of the guest that must continue
 # The guest can start with these; a move would lose them.
@@ -148,7 +148,7 @@ def _refuse(host, record, differing, more=None):
         return
     name = host.connection.getHostname()
     saving = [each.command for each in differing if each.kind == MISSING and each.command]
-    commands = [each.command for each in differing if each.kind != MISSING and each.command]
+    commands = [each.command for each in differing if each.kind not in (MISSING, SWAPPED) and each.command]
     advice = [disk_hints.save_removed_disks(name, record.name, saving)] if saving else []
     advice += [hints.take_disks_back(name, list(dict.fromkeys(commands)))] if commands else []
     left = [path for difference in differing if difference.kind == LEFT for path in difference.files]
@@ -163,6 +163,9 @@ def _refuse(host, record, differing, more=None):
             advice.append(disk_hints.bring_image_back(name, record.name, difference.files[0]))
         elif difference.kind == SNAPSHOT:
             advice.append(disk_hints.delete_snapshots(name, record.uuid, difference.files[0]))
+        elif difference.kind == SWAPPED:
+            forget = undo.FORGET % record.uuid
+            advice.append(disk_hints.choose_disk(name, difference.files[0], difference.command, forget))
         elif difference.kind == CONVERTED:
             advice.append(disk_hints.convert_back(name, difference.files[0]))
     unnamed = {
@@ -210,16 +213,16 @@ def differences(connection, record, pool_path) -> List[Difference]:
 
 
 def _told_once(differing):
-    """Tell once what both definitions say, with the commands for both."""
+    """Tell once what both definitions say, with the commands for both; virsh blockcopy changes both."""
     found = {}
     for difference in differing:
         found.setdefault(difference.text, []).append(difference)
-    return [
-        dataclasses.replace(
-            same[0], command="; ".join(dict.fromkeys(each.command for each in same if each.command)) or None
-        )
-        for same in found.values()
-    ]
+    told = []
+    for first, *others in found.values():
+        more = [] if first.kind == REPLACED else others
+        commands = dict.fromkeys(each.command for each in (first, *more) if each.command)
+        told.append(dataclasses.replace(first, command="; ".join(commands) or None))
+    return told
 
 
 def _keeping_tpm(difference):
@@ -325,17 +328,28 @@ def _foreign(uuid, disk, planned, missing, runs):
         )
         command = undo.commit_running(uuid, disk.target, under) if runs else undo.commit_stopped(uuid, above, under)
         return Difference(OVERLAY, text, command, tuple(above))
-    if missing - {path for path in planned if planned[path] in disks.NO_DISKS}:
-        text = "%s is %s, which is no layer over a disk of the instance; nothing uses %s" % (
-            disk.target,
-            disk.path,
-            ", ".join(sorted(path for path in missing if planned[path] not in disks.NO_DISKS)),
-        )
-        return Difference(REPLACED, text, None, (disk.path,))
+    unused = sorted(path for path in missing if planned[path] not in disks.NO_DISKS)
+    if unused:
+        return _replaced(uuid, disk, planned, unused, runs)
     if _is_data_disk(disk, planned):
         return _unnamed(disk.path)
     text = "%s is %s, which the instance does not have" % (disk.target, disk.path)
     return Difference(EXTRA, text, undo.detach(uuid, disk.target, disk.live, disk.drive), (disk.path,))
+
+
+def _replaced(uuid, disk, planned, unused, runs):
+    """Return the difference for a disk in place of the record's. Its command keeps both; if several are unused, none guesses."""
+    text = "%s is %s, which is no layer over a disk of the instance; nothing uses " % (disk.target, disk.path)
+    text, own = text + ", ".join(unused), unused[0]
+    if len(unused) > 1 or not os.path.lexists(own):
+        return Difference(REPLACED, text, None, (disk.path,))
+    if disk.live:
+        command = undo.put_back_running(uuid, disk.target, own, planned[own].format)
+        return Difference(REPLACED, text, command, (disk.path,))
+    if runs:  # from its own disk: only the definition of its next start names another
+        return Difference(REPLACED, text, undo.FORGET % uuid, (disk.path,))
+    command = undo.put_back_stopped(uuid, (disk.path, disk.format), own, planned[own].format)
+    return Difference(SWAPPED, text, command, (disk.path,))
 
 
 def _is_data_disk(disk, planned):
