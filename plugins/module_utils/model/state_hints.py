@@ -98,7 +98,7 @@ def close_to_others(host: str) -> str:
     """A file or directory of a host's state is a link, or users other than its owner may read or write it."""
     return (
         "Find out who changed it. With chown and chmod on %s restore its owner and its mode. If it is a link or "
-        "not a plain file, move it elsewhere and put back what was there. Then run berth.kvm.doctor again" % host
+        "not a plain file, move it elsewhere and put back what was there. Then run the same again" % host
     )
 
 

@@ -95,6 +95,14 @@ def planned(spec):
     return plan(spec) + [SEED] + [disk for disk in BOOT_FILES if disk.name in boot_files.named(spec)] + [NVRAM]
 
 
+def let_pass(pool_path, uuid):
+    """Before a start, let QEMU reach the disks."""
+    own = paths.instance(pool_path, uuid)
+    for path in (os.path.dirname(own), own):
+        if os.path.isdir(path):
+            paths.let_pass(path)
+
+
 def check_writable(pool_path, record, host_name):
     """Raise FileNotUsable if a disk is on a file system that can only be read: QEMU would not start from it."""
     for path in (paths.instance(pool_path, record.uuid, disk.file) for disk in plan(record.spec)):

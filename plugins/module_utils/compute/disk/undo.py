@@ -51,4 +51,5 @@ def put_back_stopped(uuid, used, path, form):
 
 
 def _aside(path):
-    return "mv -n -- %s %s" % (shlex.quote(path), shlex.quote(path + ASIDE))
+    """ln refuses where mv would replace what an earlier one has kept."""
+    return "ln -- %s %s && rm -- %s" % (shlex.quote(path), shlex.quote(path + ASIDE), shlex.quote(path))

@@ -14,7 +14,7 @@ import socket
 import time
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
 
-from ...model.errors import BerthError
+from ...model.errors import BerthError, worded
 from ...model.identity import is_uuid
 from ...model.lifecycle import ACTIVE, OWN
 from ...model.record import Record
@@ -22,7 +22,7 @@ from ...model.safe_text import clean
 from .. import paths
 from ..connection import require_libvirt
 from ..disk import owner
-from ..errors import BootGateMissing, GuestHung
+from ..errors import BootGateMissing, GuestHung, StateUnsafe
 from ..guest import disk_users, domain, domains, gate
 from ..record import whereabouts
 from ..record.volume_store import VolumeStore
@@ -65,6 +65,8 @@ def look(host: Host, fix: bool = False, pki: str = certificates.PKI, port: int =
     for check in checks:
         try:
             found.extend(check())
+        except StateUnsafe as error:  # the doctor says what to do
+            found.append(finding(error.code, ERROR, worded(error.message, error.rule, None)))
         except (BerthError, OSError, require_libvirt().libvirtError) as error:
             found.append(finding(_code_of(error), ERROR, str(error)))
     return found

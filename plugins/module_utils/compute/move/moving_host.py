@@ -102,6 +102,7 @@ class Effects(Guests, VolumeEffects):
             self.define(record)
         packet_filter.define(self.connection, record)
         mdev.make(self.host.compute, record)
+        disk.let_pass(self.pool_path(record), record.uuid)
         gate.permit(record.uuid)
         domain.start(self.connection, record.uuid)
 

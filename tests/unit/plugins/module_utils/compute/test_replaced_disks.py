@@ -45,7 +45,7 @@ def test_a_running_guest_writes_its_disk_to_where_the_record_has_it(guest, copy)
     (difference,) = guest.found()
     own = guest.file("root.qcow2")
     copies = "virsh blockcopy %s vda --dest %s --format qcow2 --transient-job --wait --pivot" % (UUID, own)
-    assert difference.command == "mv -n -- %s %s.replaced && %s" % (own, own, copies)
+    assert difference.command == "ln -- %s %s.replaced && rm -- %s && %s" % (own, own, own, copies)
 
 
 def test_a_guest_whose_disk_was_committed_into_the_one_that_a_resize_keeps_can_be_confirmed_again(guest):
@@ -90,3 +90,14 @@ def test_where_several_disks_are_others_no_command_guesses_which_is_which(guest,
     guest.use("vda", copy)
     guest.use("vdb", str(copy) + "2", "raw")
     assert [(each.kind, each.command) for each in guest.found()] == [("replaced", None)] * 2
+
+
+def test_the_commands_end_before_they_replace_what_was_kept_earlier(guest, copy):
+    own = guest.file("root.qcow2")
+    written(own, 5)
+    Path(own + ".replaced").write_text("kept")
+    guest.use("vda", copy)
+    off(guest)
+    commands = guest.found()[0].command.rpartition(" && ")[0]
+    assert subprocess.run(commands, shell=True, check=False, stderr=-3).returncode
+    assert has(own, 5) and Path(own + ".replaced").read_text() == "kept"
