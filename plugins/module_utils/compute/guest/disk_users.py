@@ -82,7 +82,9 @@ def _read(connection):
         for disk in (each for root in roots for each in root.iterfind("devices/disk")):
             files = [source.get("file") for source in disk.iterfind(".//source") if source.get("file")]
             used.update({os.path.realpath(path): files[0] for path in (*files, *_below(disk, chain))})
-        users[uuid] = (roots[0].findtext("title") or domain.name(), power_state not in INACTIVE, used)
+        # a copy that somebody made has the title of the guest that it was made from
+        title = roots[0].findtext("title") if domain.name() == uuid else None
+        users[uuid] = (title or domain.name(), power_state not in INACTIVE, used)
     return users
 
 

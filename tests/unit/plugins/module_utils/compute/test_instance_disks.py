@@ -139,8 +139,8 @@ def test_a_delete_that_was_begun_is_ended(box, tmp_path):
 def other_domain(prepared, case, runs, file=None):
     """Somebody made a second domain of the guest's disks, by virsh edit or virt-clone, or one whose disk stands on them."""
     text, libvirt = case.domain.xml, prepared.connection
-    for part in ("uuid", "name"):
-        text = text.replace("<%s>%s<" % (part, case.uuid), "<%s>%s<" % (part, OTHER))
+    for part, new in (("uuid", OTHER), ("name", "copy")):
+        text = text.replace("<%s>%s<" % (part, case.uuid), "<%s>%s<" % (part, new))
     if file:
         text = text.replace(str(case.root), str(file))
     made = libvirt.defineXMLFlags(text)
@@ -156,7 +156,7 @@ def test_a_guest_is_not_started_beside_another_that_runs_from_its_disks(prepared
     other = other_domain(prepared, web, runs=True)
     for refused in (web.instance().started, web.instance().would_start):
         with pytest.raises(
-            DisksUsed, match=r"other domains on kvm1 have disks of web1 .*%s, running\)" % OTHER
+            DisksUsed, match=r"other domains on kvm1 have disks of web1 .*: copy \(%s, running\)" % OTHER
         ) as caught:
             refused()
         assert caught.value.hint == state_hints.undefine_users_of_disks("kvm1")
