@@ -60,7 +60,7 @@ def open_directory(path, create=False, dir_fd=None, mode=DIRECTORY_MODE):
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise StateUnsafe("%s is not a directory of its own: %s" % (path, error.strerror))
+        raise _unsafe("%s is not a directory of its own: %s" % (path, error.strerror))
     try:
         _check_ours(os.fstat(fd), path, allowed=mode)
     except StateUnsafe:
@@ -82,10 +82,14 @@ def _sync_parent(path, dir_fd):
 
 def _check_ours(status, path, allowed):
     if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o777 & ~allowed:
-        raise StateUnsafe(
+        raise _unsafe(
             "%s is owned by uid %d with mode %04o" % (path, status.st_uid, stat.S_IMODE(status.st_mode)),
             rule="owned by uid %d, mode at most %04o" % (os.geteuid(), allowed),
         )
+
+
+def _unsafe(message, **more):
+    return StateUnsafe(message, hint=state_hints.close_to_others(os.uname().nodename), **more)
 
 
 def read(directory_fd, name):
@@ -95,11 +99,11 @@ def read(directory_fd, name):
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise StateUnsafe("%s cannot be read: %s" % (name, error.strerror))
+        raise _unsafe("%s cannot be read: %s" % (name, error.strerror))
     try:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
-            raise StateUnsafe("%s is not a plain file" % name)
+            raise _unsafe("%s is not a plain file" % name)
         _check_ours(status, name, allowed=FILE_MODE)
         if status.st_size > LIMIT:
             raise TooLarge("%s has %d bytes, more than berth writes there" % (name, status.st_size))

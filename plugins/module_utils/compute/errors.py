@@ -89,8 +89,8 @@ class DisksUnfit(BerthError):
 
 
 class DisksUsed(BerthError):
-    """A QEMU process still uses a disk to take over: the host that was declared off is not off. Or another domain uses
-    a disk of the instance to delete."""
+    """A QEMU process still uses a disk to take over: the host that was declared off is not off. Or another domain of the
+    host, such as a copy that somebody made by hand, has a disk of the instance to start, move or delete."""
 
 
 class GuestSaved(BerthError):

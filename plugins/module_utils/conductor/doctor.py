@@ -79,6 +79,7 @@ TODO: Dict[str, Callable[[str, str, str], str]] = {
     "PermitWithoutRecord": lambda host, name, said: host_hints.doctor_fixes(),
     "VgpuWithoutRecord": lambda host, name, said: host_hints.doctor_fixes(),
     "DisksWithoutRecord": lambda host, name, said: hints.disks_without_record(said.rpartition(" ")[2]),
+    "DisksUsed": lambda host, name, said: state_hints.undefine_users_of_disks(host),
     "DisksMissing": lambda host, name, said: host_hints.mount_storage(host),
     "SeedMissing": lambda host, name, said: state_hints.make_seed_anew(name),
     "VolumeFileMissing": lambda host, name, said: volume_hints.mount_or_restore_volume(host),

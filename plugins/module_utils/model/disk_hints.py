@@ -28,6 +28,14 @@ def convert_back(host: str, path: str) -> str:
     )
 
 
+def choose_disk(host: str, path: str, take: str, forget: str) -> str:
+    """The definition of a guest that is off names another file in place of its disk. By both commands both files are kept."""
+    return (
+        "If the guest used %s last, as root on %s: %s. If it did not: %s, which leaves all disks as they are. Then run the same "
+        "again" % (path, host, take, forget)
+    )
+
+
 def delete_snapshots(host: str, uuid: str, path: str) -> str:
     """A disk has snapshots inside its qcow2 file (virsh snapshot-create-as): no copy of the disk would have them."""
     return (

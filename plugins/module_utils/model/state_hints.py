@@ -53,6 +53,22 @@ def delete_used_disks() -> str:
     )
 
 
+def undefine_users_of_disks(host: str) -> str:
+    """Another domain, such as a copy that somebody made by hand, has disks of an instance that is to start or to move."""
+    return (
+        "To keep what they wrote, first give them disks of their own. Then, as root on %s, virsh shutdown them, and when they "
+        "are off virsh undefine UUID --keep-nvram, which keeps the disks. Then run the same again" % host
+    )
+
+
+def rename_domain(host: str, uuid: str) -> str:
+    """A domain of another uuid, as virsh edit made it, has the name of a guest that is to be defined."""
+    return (
+        "As root on %s, virsh shutdown %s if it runs, and when it is off virsh undefine %s --keep-nvram, which keeps its disks, or "
+        "virsh domrename %s NEW-NAME. Then run the same again" % (host, uuid, uuid, uuid)
+    )
+
+
 def mount_storage_to_remove(directory: str) -> str:
     """A pool lacks the directory of files that are to be removed: its file system is not mounted, or lost."""
     return (
@@ -82,7 +98,7 @@ def close_to_others(host: str) -> str:
     """A file or directory of a host's state is a link, or users other than its owner may read or write it."""
     return (
         "Find out who changed it. With chown and chmod on %s restore its owner and its mode. If it is a link or "
-        "not a plain file, move it elsewhere and put back what was there. Then run berth.kvm.doctor again" % host
+        "not a plain file, move it elsewhere and put back what was there. Then run the same again" % host
     )
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import errno
 import os
 import re
 
@@ -22,7 +23,7 @@ from ...model import data_disks, hints, volumes
 from ...model.errors import InvalidInput
 from ...model.safe_text import clean
 from .. import paths
-from ..errors import DisksWithoutRecord, ImageInvalid
+from ..errors import DisksWithoutRecord, ImageInvalid, file_not_usable
 from ..guest import nvram, seed
 from ..run import TIMEOUT, run
 from . import boot_files, owner
@@ -92,6 +93,23 @@ def check_none(pool_path, uuid, name, host_uuid):
 def planned(spec):
     """Return all files of an instance: its disks, the seed, kernel and initrd if it has them, the UEFI variables."""
     return plan(spec) + [SEED] + [disk for disk in BOOT_FILES if disk.name in boot_files.named(spec)] + [NVRAM]
+
+
+def let_pass(pool_path, uuid):
+    """Before a start, let QEMU reach the disks."""
+    own = paths.instance(pool_path, uuid)
+    for path in (os.path.dirname(own), own):
+        if os.path.isdir(path):
+            paths.let_pass(path)
+
+
+def check_writable(pool_path, record, host_name):
+    """Raise FileNotUsable if a disk is on a file system that can only be read: QEMU would not start from it."""
+    for path in (paths.instance(pool_path, record.uuid, disk.file) for disk in plan(record.spec)):
+        if os.path.lexists(path) and not os.access(path, os.W_OK):
+            raise file_not_usable(
+                OSError(errno.EROFS, os.strerror(errno.EROFS), path), host_name, "the start of %s" % record.name
+            )
 
 
 def build(pool_path, uuid, spec, host_uuid, settings):

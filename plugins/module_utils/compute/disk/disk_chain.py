@@ -20,17 +20,16 @@ from ...model import disk_hints, hints, saved_hints, state_hints
 from ...model.guest_settings import GuestSettings
 from ...model.lifecycle import ACTIVE, FROZEN, OWN, RESIZING
 from ...model.nova_states import STARTING
-from ...model.safe_text import clean
 from .. import paths
-from ..errors import BuildFailed, DiskChainChanged, DisksUsed, GuestSaved, HostNotPrepared
-from ..guest import disk_users, domain, nvram
+from ..errors import BuildFailed, DiskChainChanged, GuestSaved, HostNotPrepared
+from ..guest import domain, nvram
 from . import disk as disks
-from . import move_files, qcow2_header, undo, volume_files
+from . import move_files, qcow2_header, shared_disks, undo, volume_files
 from .layers import chain, layers_beside, merge, pull
 
-OVERLAY, LEFT, REPLACED, BASE, SNAPSHOT, FORMAT, CONVERTED, FIRMWARE, EXTRA, MISSING, IMAGELESS, SEEDLESS, UNNAMED = (
+OVERLAY, LEFT, REPLACED, BASE, SNAPSHOT, FORMAT, CONVERTED, FIRMWARE, EXTRA, MISSING, IMAGELESS, SEEDLESS, UNNAMED, SWAPPED = (
     "overlay", "left", "replaced", "base", "snapshot", "format", "converted", "firmware", "extra", "missing", "imageless",
-    "seedless", "unnamed",
+    "seedless", "unnamed", "swapped",
 )  # fmt: skip
 FROM_HERE = (ACTIVE, RESIZING, FROZEN)  # memory that is saved in these phases is that of the guest that must continue
 # The guest can start with these; a move would lose them.
@@ -125,7 +124,7 @@ def check_delete(host, record):
     only if the pool has no directory of instances: then its file system is not mounted, and they would reappear with
     it."""
     own = paths.instance(host.pool_of(record), record.uuid)
-    _check_unshared(host, record, own)
+    shared_disks.check_delete(host, record)
     found = _found_but((SEEDLESS, IMAGELESS, CONVERTED), host, record)
     others = [difference for difference in found if difference.kind != MISSING]
     if os.path.isdir(os.path.dirname(own)):
@@ -134,20 +133,6 @@ def check_delete(host, record):
     goes = [path for path in files if os.path.dirname(path) == own]
     stays = [path for path in files if path not in goes]
     _refuse(host, record, found, hints.delete_changed_disks(goes, stays))
-
-
-def _check_unshared(host, record, own):
-    """Raise DisksUsed if another domain, such as a copy by virsh edit, has the guest's disks: a delete removes them."""
-    if not os.path.isdir(own):
-        return
-    users = disk_users.of(host.connection, [os.path.join(own, file) for file in os.listdir(own)])
-    others = ["%s (%s)" % (clean(user.name, 100), uuid) for uuid, user in sorted(users.items()) if uuid != record.uuid]
-    if others:
-        raise DisksUsed(
-            "other domains on %s have disks of %s (%s): %s"
-            % (host.connection.getHostname(), record.name, record.uuid, ", ".join(others)),
-            hint=state_hints.delete_used_disks(),
-        )
 
 
 def check_pool(host, record):
@@ -163,7 +148,7 @@ def _refuse(host, record, differing, more=None):
         return
     name = host.connection.getHostname()
     saving = [each.command for each in differing if each.kind == MISSING and each.command]
-    commands = [each.command for each in differing if each.kind != MISSING and each.command]
+    commands = [each.command for each in differing if each.kind not in (MISSING, SWAPPED) and each.command]
     advice = [disk_hints.save_removed_disks(name, record.name, saving)] if saving else []
     advice += [hints.take_disks_back(name, list(dict.fromkeys(commands)))] if commands else []
     left = [path for difference in differing if difference.kind == LEFT for path in difference.files]
@@ -178,6 +163,9 @@ def _refuse(host, record, differing, more=None):
             advice.append(disk_hints.bring_image_back(name, record.name, difference.files[0]))
         elif difference.kind == SNAPSHOT:
             advice.append(disk_hints.delete_snapshots(name, record.uuid, difference.files[0]))
+        elif difference.kind == SWAPPED:
+            forget = undo.FORGET % record.uuid
+            advice.append(disk_hints.choose_disk(name, difference.files[0], difference.command, forget))
         elif difference.kind == CONVERTED:
             advice.append(disk_hints.convert_back(name, difference.files[0]))
     unnamed = {
@@ -225,16 +213,16 @@ def differences(connection, record, pool_path) -> List[Difference]:
 
 
 def _told_once(differing):
-    """Tell once what both definitions say, with the commands for both."""
+    """Tell once what both definitions say, with the commands for both; virsh blockcopy changes both."""
     found = {}
     for difference in differing:
         found.setdefault(difference.text, []).append(difference)
-    return [
-        dataclasses.replace(
-            same[0], command="; ".join(dict.fromkeys(each.command for each in same if each.command)) or None
-        )
-        for same in found.values()
-    ]
+    told = []
+    for first, *others in found.values():
+        more = [] if first.kind == REPLACED else others
+        commands = dict.fromkeys(each.command for each in (first, *more) if each.command)
+        told.append(dataclasses.replace(first, command="; ".join(commands) or None))
+    return told
 
 
 def _keeping_tpm(difference):
@@ -340,17 +328,28 @@ def _foreign(uuid, disk, planned, missing, runs):
         )
         command = undo.commit_running(uuid, disk.target, under) if runs else undo.commit_stopped(uuid, above, under)
         return Difference(OVERLAY, text, command, tuple(above))
-    if missing - {path for path in planned if planned[path] in disks.NO_DISKS}:
-        text = "%s is %s, which is no layer over a disk of the instance; nothing uses %s" % (
-            disk.target,
-            disk.path,
-            ", ".join(sorted(path for path in missing if planned[path] not in disks.NO_DISKS)),
-        )
-        return Difference(REPLACED, text, None, (disk.path,))
+    unused = sorted(path for path in missing if planned[path] not in disks.NO_DISKS)
+    if unused:
+        return _replaced(uuid, disk, planned, unused, runs)
     if _is_data_disk(disk, planned):
         return _unnamed(disk.path)
     text = "%s is %s, which the instance does not have" % (disk.target, disk.path)
     return Difference(EXTRA, text, undo.detach(uuid, disk.target, disk.live, disk.drive), (disk.path,))
+
+
+def _replaced(uuid, disk, planned, unused, runs):
+    """Return the difference for a disk in place of the record's. Its command keeps both; if several are unused, none guesses."""
+    text = "%s is %s, which is no layer over a disk of the instance; nothing uses " % (disk.target, disk.path)
+    text, own = text + ", ".join(unused), unused[0]
+    if len(unused) > 1 or not os.path.lexists(own):
+        return Difference(REPLACED, text, None, (disk.path,))
+    if disk.live:
+        command = undo.put_back_running(uuid, disk.target, own, planned[own].format)
+        return Difference(REPLACED, text, command, (disk.path,))
+    if runs:  # from its own disk: only the definition of its next start names another
+        return Difference(REPLACED, text, undo.FORGET % uuid, (disk.path,))
+    command = undo.put_back_stopped(uuid, (disk.path, disk.format), own, planned[own].format)
+    return Difference(SWAPPED, text, command, (disk.path,))
 
 
 def _is_data_disk(disk, planned):

@@ -32,6 +32,14 @@ def read(pool_path, uuid, of=paths.instance):
     return data.decode("ascii", "replace").strip() if data else None
 
 
+def check_writable(pool_path, uuid):
+    """Raise StateNotWritten if nothing can be written beside the disks, as on a full or read-only file system: before a
+    guest is stopped that is to run from them. The owner is written again as it is."""
+    whose = read(pool_path, uuid)
+    if whose:
+        write(pool_path, uuid, whose)
+
+
 def is_another(pool_path, uuid, host_uuid, of=paths.instance):
     return read(pool_path, uuid, of) not in (None, host_uuid)
 

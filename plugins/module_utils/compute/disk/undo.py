@@ -9,6 +9,7 @@ import shlex
 
 from .layers import commit
 
+ASIDE, MADE = ".replaced", ".made"  # end the names of a disk that is kept, and of one that is being made
 FORGET = "virsh undefine %s --keep-nvram --snapshots-metadata --checkpoints-metadata"
 
 
@@ -34,3 +35,21 @@ def write_back(uuid, target, path, form):
     """Write a disk whose file was removed under the running guest back to where it was, with all below it."""
     place = shlex.quote(path)
     return "virsh blockcopy %s %s --dest %s --format %s --transient-job --wait --pivot" % (uuid, target, place, form)
+
+
+def put_back_running(uuid, target, path, form):
+    """Write the disk of the running guest to where its record has it. What is there stays beside it."""
+    return "%s && %s" % (_aside(path), write_back(uuid, target, path, form))
+
+
+def put_back_stopped(uuid, used, path, form):
+    """Put a copy of the disk ``used`` (a path and its format) to where the record has it, and remove the definition. What
+    is there stays beside it, and the next run defines the guest again."""
+    made = shlex.quote(path + MADE)
+    convert = "qemu-img convert -f %s -O %s -- %s %s" % (used[1], form, shlex.quote(used[0]), made)
+    return " && ".join((convert, _aside(path), "mv -- %s %s" % (made, shlex.quote(path)), FORGET % uuid))
+
+
+def _aside(path):
+    """ln refuses where mv would replace what an earlier one has kept."""
+    return "ln -- %s %s && rm -- %s" % (shlex.quote(path), shlex.quote(path + ASIDE), shlex.quote(path))

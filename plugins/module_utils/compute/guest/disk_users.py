@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Which guests of the host have a file among their disks, or below one, including guests that are off or that berth did
-not make."""
+not make, such as a copy that somebody made by virsh edit or virt-clone."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import os
 from typing import NamedTuple
 from xml.etree import ElementTree
 
+from ...model.safe_text import clean
 from ..connection import Deadline, LibvirtUnavailable, require_libvirt
 from ..disk import layers
 from .domains import INACTIVE, states
@@ -23,18 +24,38 @@ class User(NamedTuple):
 
     name: str
     disk: str
+    runs: bool
 
 
 def of(connection, files):
     """Return {uuid: User} of the domains, running or off, that have one of the files as a disk or below one."""
+    return _using(_users(connection), files)
+
+
+def others(connection, wanted):
+    """Return {uuid: text} for people: which domains but its own have files of the instance. ``wanted``: {uuid: its files}."""
+    users = _users(connection)
+    return {uuid: told(uuid, _using(users, files)) for uuid, files in wanted.items()}
+
+
+def _using(users, files):
     wanted = {os.path.realpath(path) for path in files}
-    users = {uuid: (name, sorted(wanted & set(used)), used) for uuid, (name, used) in _users(connection).items()}
-    return {uuid: User(name, used[found[0]]) for uuid, (name, found, used) in users.items() if found}
+    users = {uuid: (name, runs, sorted(wanted & set(used)), used) for uuid, (name, runs, used) in users.items()}
+    return {uuid: User(name, used[found[0]], runs) for uuid, (name, runs, found, used) in users.items() if found}
+
+
+def told(own, users, only_running=False):
+    """Return the users of files of the instance ``own`` for people, without its own domain; "" if there is no other."""
+    return ", ".join(
+        "%s (%s%s)" % (clean(user.name, 100), uuid, ", running" if user.runs else "")
+        for uuid, user in sorted(users.items())
+        if uuid != own and (user.runs or not only_running)
+    )
 
 
 def files(connection):
     """Return the files that any domain, running or off, has as a disk or below one."""
-    return {path for _name, used in _users(connection).values() for path in used}
+    return {path for _name, _runs, used in _users(connection).values() for path in used}
 
 
 def _users(connection):
@@ -46,7 +67,7 @@ def _users(connection):
 
 
 def _read(connection):
-    """Return {uuid: (name, {file: the disk, as the definition names it, that it is or is below})}."""
+    """Return {uuid: (name, whether it runs, {file: the disk, as the definition names it, that it is or is below})}."""
     library, users = require_libvirt(), {}
     chain = functools.lru_cache(None)(layers.chain)  # both definitions name most disks
     for uuid, (domain, power_state) in states(connection).items():
@@ -61,7 +82,9 @@ def _read(connection):
         for disk in (each for root in roots for each in root.iterfind("devices/disk")):
             files = [source.get("file") for source in disk.iterfind(".//source") if source.get("file")]
             used.update({os.path.realpath(path): files[0] for path in (*files, *_below(disk, chain))})
-        users[uuid] = (roots[0].findtext("title") or domain.name(), used)
+        # a copy that somebody made has the title of the guest that it was made from
+        title = roots[0].findtext("title") if domain.name() == uuid else None
+        users[uuid] = (title or domain.name(), power_state not in INACTIVE, used)
     return users
 
 

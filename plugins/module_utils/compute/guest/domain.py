@@ -15,7 +15,7 @@ from ...model.nova_states import PAUSED
 from .. import connection as libvirt_connection
 from ..connection import Deadline, LibvirtTimeout, LibvirtUnavailable, require_libvirt
 from ..errors import BuildFailed, DiskIOError, GuestHung, GuestNotSupported
-from . import agent, domains, dropped_parts
+from . import agent, domain_name, domains, dropped_parts
 from .domains import POWER_STATES, hung
 from .terms import NAMESPACE, mark_of
 
@@ -149,16 +149,15 @@ def is_managed(domain):
 
 def define(connection, uuid, xml):
     """Define the guest and return the text that libvirt made of it. Raise InstanceExists, and change nothing, if berth
-    did not make the domain with this uuid."""
+    did not make the domain with this uuid, or if another domain has the guest's name."""
     library = require_libvirt()
     there = find(connection, uuid)
     if there is not None and not is_managed(there):
         raise InstanceExists("a domain that berth does not manage has the uuid %s" % uuid)
-    if there is not None:  # libvirt refuses a new name for it, and somebody may have renamed it
-        from html import escape
-
-        named = "<name>%s</name>"
-        xml = xml.replace(named % uuid, named % escape(there.name(), quote=False), 1)
+    if there is None:
+        domain_name.check_free(connection, uuid)
+    else:
+        xml = domain_name.kept(xml, uuid, there.name())
     domain = _call("defining the domain", connection.defineXMLFlags, xml, library.VIR_DOMAIN_DEFINE_VALIDATE)
     text = _call("reading the definition", domain.XMLDesc, library.VIR_DOMAIN_XML_INACTIVE)
     dropped_parts.check(xml, text)

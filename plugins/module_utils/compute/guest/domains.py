@@ -100,7 +100,7 @@ def parse(text) -> Domain:
     parts = {part.tag: part for part in definition}  # searching for each of them takes longer
     backing, tune, placement = parts.get("memoryBacking"), parts.get("numatune"), parts.get("cputune")
     huge = None if backing is None else backing.find("hugepages")
-    mark = mark_of(definition)
+    mark = _own_mark(definition)
     page = None if huge is None else huge.find("page")
     memory = None if tune is None else tune.find("memory")
     devices = parts.get("devices", ())
@@ -123,7 +123,14 @@ def parse(text) -> Domain:
 def is_managed(definition) -> bool:
     """Whether the domain has berth's mark, or the files of berth's guest with its uuid, since anybody can remove the
     mark. ``definition`` is its root."""
-    return mark_of(definition) is not None or _has_own_files(definition)
+    return _own_mark(definition) is not None or _has_own_files(definition)
+
+
+def _own_mark(definition):
+    """Return berth's mark of the domain, or None. One that names another uuid came with a copy that somebody made by hand."""
+    mark = mark_of(definition)
+    whose = None if mark is None else mark.findtext("{%s}uuid" % NAMESPACE)
+    return mark if whose in (None, definition.findtext("uuid")) else None
 
 
 def _has_own_files(definition) -> bool:

@@ -27,6 +27,7 @@ RUN_DIR = "/run/berth"
 PERMITS = "permits"
 ARRIVING = "arriving"  # in a permit: for a migration alone
 ASKED = ".asked"  # ends the name of the note that libvirt has asked for such a guest
+TRIED = ".tried"  # ends the name of a file that is written to see whether a permit could be
 RESTART = "restart-libvirtd"
 TEMPORARY = ".berth.tmp"
 DAEMONS = ("libvirtd", "virtqemud")
@@ -93,6 +94,16 @@ def _permit(uuid, run_dir, text):
     try:
         durable.remove(permits, check_uuid(uuid) + ASKED)
         durable.write(permits, uuid, (text + "\n").encode())
+    finally:
+        os.close(permits)
+
+
+def check_writable(uuid, run_dir=RUN_DIR):
+    """Raise StateNotWritten if no permit could be given, before a guest is stopped that is to start here."""
+    permits = _open_permits(run_dir)
+    try:
+        durable.write(permits, check_uuid(uuid) + TRIED, b"")
+        durable.remove(permits, uuid + TRIED)
     finally:
         os.close(permits)
 

@@ -9,7 +9,7 @@ from ...model import volumes
 from ...model.errors import BerthError
 from ...model.nova_states import POWERING_ON, SPAWNING
 from ..connection import LibvirtTimeout, LibvirtUnavailable
-from ..disk import volume
+from ..disk import disk, volume
 from ..host import mdev
 from ..record import journal
 from . import definition, domain, gate, mend, packet_filter, startable
@@ -63,6 +63,7 @@ def start(instance, record):
     mdev.make(instance.host, record)
     startable.own_disks(instance.host, record)
     volume.mark_used(instance.store, record)
+    disk.let_pass(instance.host.pool_of(record), record.uuid)
     instance.observe("start permit")
     gate.permit(instance.uuid, instance.host.run_dir)
     instance.observe("start guest")

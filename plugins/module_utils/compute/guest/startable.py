@@ -10,7 +10,7 @@ from ...model import host_hints, state_hints, take_over_hints
 from ...model.lifecycle import CLAIM
 from ...model.nova_states import SPAWNING
 from .. import paths
-from ..disk import disk, disk_chain, owner
+from ..disk import disk, disk_chain, owner, shared_disks
 from ..errors import BuildFailed, DisksUsed, GuestRunsAlready
 from ..host import mdev
 from ..record import volume_claim, volume_store
@@ -29,7 +29,9 @@ def check(host, record):
     volume_claim.check_here(host, record)
     check_owner(host, record)
     disk_chain.check_start(host, record)
+    shared_disks.check_start(host, record)
     disk_chain.check_not_in_file(host, record)
+    disk.check_writable(host.pool_of(record), record, host.connection.getHostname())
     mdev.check(host, record.name, record.resources)
     network.check_start(
         host.connection, record, host_hints.bring_network_back(host.connection.getHostname(), record.name)

@@ -14,7 +14,7 @@ import socket
 import time
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
 
-from ...model.errors import BerthError
+from ...model.errors import BerthError, worded
 from ...model.identity import is_uuid
 from ...model.lifecycle import ACTIVE, OWN
 from ...model.record import Record
@@ -22,8 +22,8 @@ from ...model.safe_text import clean
 from .. import paths
 from ..connection import require_libvirt
 from ..disk import owner
-from ..errors import BootGateMissing, GuestHung
-from ..guest import domain, domains, gate
+from ..errors import BootGateMissing, GuestHung, StateUnsafe
+from ..guest import disk_users, domain, domains, gate
 from ..record import whereabouts
 from ..record.volume_store import VolumeStore
 from ..run import run
@@ -55,6 +55,7 @@ def look(host: Host, fix: bool = False, pki: str = certificates.PKI, port: int =
         lambda: _port(host, pki, port),
         lambda: _permits(host, records, fix),
         lambda: _disks(host, records),
+        lambda: _used_disks(host, records),
         lambda: _volumes(host),
         lambda: _domains(host, records),
         lambda: _vgpus(host, records, fix),
@@ -64,6 +65,8 @@ def look(host: Host, fix: bool = False, pki: str = certificates.PKI, port: int =
     for check in checks:
         try:
             found.extend(check())
+        except StateUnsafe as error:  # the doctor says what to do
+            found.append(finding(error.code, ERROR, worded(error.message, error.rule, None)))
         except (BerthError, OSError, require_libvirt().libvirtError) as error:
             found.append(finding(_code_of(error), ERROR, str(error)))
     return found
@@ -165,6 +168,20 @@ def _disks(host: Host, records: Sequence[Record]) -> Iterator[Finding]:
             yield finding("DisksMissing", ERROR, "%s has no disks in a pool of this host" % record.name, record.uuid)
         elif _is_at_rest(record) and not paths.has_seed(here[record.uuid], record.uuid):
             yield finding("SeedMissing", ERROR, "the seed of %s is gone, so it cannot start" % record.name, record.uuid)
+
+
+def _used_disks(host: Host, records: Sequence[Record]) -> Iterator[Finding]:
+    """Instances whose disks another domain has, such as a copy by virsh edit or virt-clone: both must not run."""
+    pools, known = host.pool_paths(), {record.uuid: record.name for record in records}
+    places = {uuid: [paths.instance(path, uuid) for path in pools] for uuid in known}
+    files = {
+        uuid: [os.path.join(place, file) for place in each for file in paths.entries(place)]
+        for uuid, each in places.items()
+    }
+    for uuid, told in disk_users.others(host.connection, files).items():
+        if told:
+            severity = ERROR if ", running" in told else WARNING
+            yield finding("DisksUsed", severity, "other domains have disks of %s: %s" % (known[uuid], told), uuid)
 
 
 def _volumes(host: Host) -> Iterator[Finding]:

@@ -236,6 +236,7 @@ def start(guest, record, pool_path, targets, options, there=None, remote=None):
         raise MigrationError("; ".join(problems))
     uri = remote_uri(targets["address"], options.get("tls", True))
     flags, parameters = _flags(targets, options), _parameters(described, record, targets, options, there)
+    parameters.update(_renamed(guest, record.uuid, remote))
     run = functools.partial(_run, guest, record.uuid, (uri, parameters, flags), options, remote)
     failed = run()
     if failed is not None and _closed_leftovers(guest):
@@ -298,6 +299,17 @@ def _parameters(described, record, targets, options, there):
     if options.get("bandwidth"):
         parameters[library.VIR_MIGRATE_PARAM_BANDWIDTH] = options["bandwidth"]
     return parameters
+
+
+def _renamed(guest, uuid, remote):
+    """Return {libvirt's parameter: the name of the definition that waits on the destination} if the guest has another:
+    somebody may have renamed either, and libvirt would refuse it."""
+    there = None
+    with contextlib.suppress(BerthError):  # who cannot be asked refuses the migration itself
+        there = remote and guests.find(Bounded(remote, CALL_SECONDS), uuid)
+    if there is None or there.name() == guest.name():
+        return {}
+    return {require_libvirt().VIR_MIGRATE_PARAM_DEST_NAME: there.name()}
 
 
 def to_copy(xml):

@@ -14,7 +14,7 @@ from ...model.migration import LIVE, same_host
 from ...model.move_errors import TransferFailed
 from ...model.request_spec import RequestSpec
 from .. import paths
-from ..disk import disk, disk_chain, owner, volume
+from ..disk import disk, disk_chain, owner, shared_disks, volume
 from ..guest import definition, domain, gate, hardware, health, network, packet_filter
 from ..host import address, mdev
 from ..record.ledger import Ledger
@@ -102,6 +102,7 @@ class Effects(Guests, VolumeEffects):
             self.define(record)
         packet_filter.define(self.connection, record)
         mdev.make(self.host.compute, record)
+        disk.let_pass(self.pool_path(record), record.uuid)
         gate.permit(record.uuid)
         domain.start(self.connection, record.uuid)
 
@@ -116,8 +117,10 @@ class Effects(Guests, VolumeEffects):
             self.define(record)
 
     def check_disks(self, record, live=False):
-        """Raise DiskChainChanged if the disks are not the record's, GuestSaved if a move would leave memory behind."""
+        """Raise DiskChainChanged if the disks are not the record's, DisksUsed if another domain has them, GuestSaved if a move
+        would leave memory behind."""
         disk_chain.check_unsaved(self.host.compute, record)
+        shared_disks.check_move(self.host.compute, record)
         disk_chain.check(self.host.compute, record, live)
 
     def check_networks(self, record, hint):
@@ -269,6 +272,9 @@ class Effects(Guests, VolumeEffects):
     def check_kept(self, record, hint):
         disks.check_kept(self.pool_path(record), record, hint)
         self._volumes(record).check_kept(hint)
+        if not storage.is_shared(record):
+            owner.check_writable(self.pool_path(record), record.uuid)
+        gate.check_writable(record.uuid)
 
     def take_back(self, record):
         """On the source, own the disks again after the destination has given the instance back."""

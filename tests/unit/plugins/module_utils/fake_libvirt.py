@@ -102,9 +102,17 @@ class FakeConnection:
             raise libvirtError(CONSTANTS["VIR_ERR_NO_DOMAIN"], "no domain with matching uuid")
         return self.domains[uuid]
 
+    def lookupByName(self, name):  # noqa: N802
+        for domain in self.domains.values():
+            if domain.name() == name:
+                return domain
+        raise libvirtError(CONSTANTS["VIR_ERR_NO_DOMAIN"], "no domain with matching name")
+
     def defineXMLFlags(self, xml, _flags=0):  # noqa: N802
         root = ElementTree.fromstring(xml)
         uuid = root.findtext("uuid")
+        if any(other.name() == root.findtext("name") for key, other in self.domains.items() if key != uuid):
+            raise libvirtError(9, "domain '%s' already exists with another uuid" % root.findtext("name"))
         if uuid in self.domains and self.domains[uuid].name() != root.findtext("name"):
             raise libvirtError(9, "domain '%s' is already defined with uuid %s" % (self.domains[uuid].name(), uuid))
         refuse_double_use(root)

@@ -140,6 +140,21 @@ def test_an_instance_without_its_disks_is_found_until_they_are_there_again(well)
     assert look() == []
 
 
+@pytest.mark.parametrize("now, severity", [(fake_libvirt.RUNNING, "error"), (fake_libvirt.SHUTOFF, "warning")])
+def test_another_domain_that_has_an_instances_disks_is_found_until_it_is_undefined(well, now, severity):
+    """Somebody made it by virsh edit or virt-clone."""
+    host, uuid, look = well
+    text = host.connection.domains[uuid].xml
+    for part in ("uuid", "name"):
+        text = text.replace("<%s>%s<" % (part, uuid), "<%s>%s<" % (part, STRANGER))
+    host.connection.defineXMLFlags(text).now = now
+    (one,) = look()
+    assert codes([one]) == [("DisksUsed", severity, uuid, False)] and STRANGER in one["said"]
+    assert doctor.TODO["DisksUsed"]("kvm1", "web1", one["said"]) == state_hints.undefine_users_of_disks("kvm1")
+    del host.connection.domains[STRANGER]
+    assert look() == []
+
+
 @pytest.mark.parametrize(
     "now, code", [(fake_libvirt.PAUSED, "GuestPaused"), (fake_libvirt.SHUTOFF, "GuestOff"), (None, "DomainMissing")]
 )

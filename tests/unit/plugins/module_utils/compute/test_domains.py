@@ -12,7 +12,7 @@ import subprocess
 from types import SimpleNamespace
 
 import pytest
-from instance_case import Case
+from instance_case import OTHER, Case
 from packet_filter_case import nic
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import connection
@@ -76,6 +76,23 @@ def test_a_guest_whose_record_was_lost_tells_of_its_addresses(prepared, wanted, 
         assert copy != text and sorted(told) == [
             word for word in sorted(nics.taken(case.spec["networks"])) if "MAC" in word
         ]
+
+
+def test_a_copy_of_a_guest_under_another_uuid_is_somebody_elses_with_the_addresses_that_it_has(
+    prepared, wanted, monkeypatch
+):
+    """virsh edit and virt-clone take berth's mark along; a record of that uuid was never lost."""
+    monkeypatch.setattr(network, "check", lambda *_: None)
+    case = Case(prepared, wanted("web1"))
+    case.spec["networks"] = [nic(address="192.0.2.7/24")]
+    case.make()
+    copy = case.domain.xml.replace("<uuid>%s<" % case.uuid, "<uuid>%s<" % OTHER)
+    for part in ("<name>%s<", "/%s-console.log"):
+        copy = copy.replace(part % case.uuid, part % OTHER[::-1])
+    copy = copy.replace(case.spec["networks"][0]["mac"], "52:54:00:00:00:01")
+    assert domains.parse(case.domain.xml).managed and not domains.parse(copy).managed
+    told = facts._foreign(domains.parse(copy), "running", {}, None, frozenset())
+    assert (told["managed"], told["nics"]) == (False, ["MAC address 52:54:00:00:00:01"])
 
 
 def test_a_plain_domain_has_none_of_it():

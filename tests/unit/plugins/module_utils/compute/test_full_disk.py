@@ -6,51 +6,18 @@ so, no guest runs that the record does not know of, and when there is room again
 
 from __future__ import annotations
 
-import errno
 import os
 
 import pytest
+from full_disk import ERRORS, FullDisk
 from instance_case import Case
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import durable
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import set_aside
+from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import FileNotUsable
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import power, set_aside, startable
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import state_directory
+from ansible_collections.berth.kvm.plugins.module_utils.model import state_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
-
-WRITING = os.O_WRONLY | os.O_CREAT
-ERRORS = (errno.ENOSPC, errno.EROFS)
-
-
-class FullDisk:
-    """os, of which each call that writes fails from number ``at`` on, with the one error or the other; 0 is never."""
-
-    def __init__(self):
-        self.at = self.count = 0
-
-    def _strike(self):
-        self.count += 1
-        if self.at and self.count >= self.at:
-            number = ERRORS[self.at % 2]
-            raise OSError(number, os.strerror(number))
-
-    def open(self, path, flags, *rest, **more):
-        if flags & WRITING:
-            self._strike()
-        return os.open(path, flags, *rest, **more)
-
-    def fsync(self, _fd):
-        self._strike()
-
-    def __getattr__(self, name):
-        real = getattr(os, name)
-        if name not in ("write", "mkdir", "unlink", "rename"):
-            return real
-
-        def call(*arguments, **more):
-            self._strike()
-            return real(*arguments, **more)
-
-        return call
 
 
 def create(web):
@@ -107,3 +74,16 @@ def test_a_full_disk_is_a_typed_error_and_the_same_run_goes_on_when_there_is_roo
         operation(web)
         assert (web.domain is not None and bool(web.domain.isActive())) is runs
     assert at > 5
+
+
+@pytest.mark.follows("make_room_for_file")
+def test_a_guest_whose_disk_can_only_be_read_is_not_ended_for_a_reboot_and_is_once_it_is_writable(web, monkeypatch):
+    """QEMU, which has the disk open, goes on, and a new one would not start."""
+    web.make()
+    with monkeypatch.context() as patched:
+        patched.setattr(startable.disk.os, "access", lambda path, _mode: path != str(web.root))
+        with pytest.raises(FileNotUsable, match="the start of web1 on kvm1: .*root.qcow2: Read-only") as caught:
+            power.reboot(web.instance(), False, 0)
+        assert caught.value.hint == state_hints.make_room_for_file("kvm1") and web.domain.starts == 1
+    power.reboot(web.instance(), False, 0)
+    assert web.domain.isActive() and web.domain.starts == 2

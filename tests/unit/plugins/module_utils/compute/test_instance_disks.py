@@ -16,8 +16,11 @@ from records import plant
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk.disk_chain import Difference
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged, DisksUsed
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import instance as instances
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import moving_host
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import Store
+from ansible_collections.berth.kvm.plugins.module_utils.compute.run import run
 from ansible_collections.berth.kvm.plugins.module_utils.model import state_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InstanceExists
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
 
 OTHER = "22222222-3c6e-5d59-9d0b-3a1c9d7f1e2a"
@@ -38,7 +41,7 @@ class Box:
             spec={"flavor": {}}, resources={}, vm_state="stopped", power_state="shutdown",
         )  # fmt: skip
         self.record = plant(store, record)
-        connection = SimpleNamespace(getHostname=lambda: "kvm1")
+        connection = SimpleNamespace(getHostname=lambda: "kvm1", getAllDomainStats=lambda *_all: [])
         host = SimpleNamespace(
             store=store,
             connection=connection,
@@ -133,6 +136,85 @@ def test_a_delete_that_was_begun_is_ended(box, tmp_path):
     assert box.instance.absent() and box.done == ["remove", "disks"]
 
 
+def other_domain(prepared, case, runs, file=None):
+    """Somebody made a second domain of the guest's disks, by virsh edit or virt-clone, or one whose disk stands on them."""
+    text, libvirt = case.domain.xml, prepared.connection
+    for part, new in (("uuid", OTHER), ("name", "copy")):
+        text = text.replace("<%s>%s<" % (part, case.uuid), "<%s>%s<" % (part, new))
+    if file:
+        text = text.replace(str(case.root), str(file))
+    made = libvirt.defineXMLFlags(text)
+    made.now = RUNNING if runs else SHUTOFF
+    return made
+
+
+@pytest.mark.follows("undefine_users_of_disks")
+def test_a_guest_is_not_started_beside_another_that_runs_from_its_disks(prepared, wanted):
+    web = Case(prepared, wanted())
+    web.make()
+    web.instance().stopped(0)
+    other = other_domain(prepared, web, runs=True)
+    for refused in (web.instance().started, web.instance().would_start):
+        with pytest.raises(
+            DisksUsed, match=r"other domains on kvm1 have disks of web1 .*: copy \(%s, running\)" % OTHER
+        ) as caught:
+            refused()
+        assert caught.value.hint == state_hints.undefine_users_of_disks("kvm1")
+    assert web.state() == ("stopped", None, "shutdown", False)
+    other.now = SHUTOFF
+    del prepared.connection.domains[OTHER]
+    assert web.instance().started() and web.state() == ("active", None, "running", True)
+
+
+def test_another_domain_of_its_disks_that_is_off_does_not_keep_a_guest_from_its_start(prepared, wanted):
+    web = Case(prepared, wanted())
+    web.make()
+    web.instance().stopped(0)
+    other_domain(prepared, web, runs=False)
+    assert web.instance().started() and web.state() == ("active", None, "running", True)
+
+
+@pytest.mark.follows("rename_domain")
+@pytest.mark.parametrize("way", ["renamed", "undefined"])
+def test_a_guest_whose_name_another_domain_has_is_not_defined_and_is_once_that_one_is_renamed_or_gone(
+    prepared, wanted, way
+):
+    """virsh edit of the uuid makes a second domain; whoever undefines the first to keep one name leaves that one with it."""
+    web = Case(prepared, wanted())
+    web.make()
+    web.instance().stopped(0)
+    text, libvirt = web.domain.xml, prepared.connection
+    del libvirt.domains[web.uuid]
+    libvirt.defineXMLFlags(text.replace("<uuid>%s<" % web.uuid, "<uuid>%s<" % OTHER)).now = SHUTOFF
+    with pytest.raises(InstanceExists, match="%s cannot be defined on kvm1: .*%s" % (web.uuid, OTHER)) as caught:
+        web.instance().started()
+    assert caught.value.hint == state_hints.rename_domain("kvm1", OTHER) and web.domain is None
+    if way == "renamed":
+        libvirt.domains[OTHER].xml = libvirt.domains[OTHER].xml.replace("<name>%s<" % web.uuid, "<name>another<")
+    else:
+        del libvirt.domains[OTHER]
+    assert web.instance().started() and web.state() == ("active", None, "running", True)
+
+
+@pytest.mark.parametrize("where", ["its disk", "a layer over it"])
+@pytest.mark.parametrize("runs", [True, False])
+def test_no_step_of_a_move_leaves_or_removes_disks_that_another_domain_has(prepared, wanted, tmp_path, runs, where):
+    """Of a confirmed move that domain would lose its disk, and of a copy made while it writes the instance would be torn."""
+    web = Case(prepared, wanted())
+    web.make()
+    effects = moving_host.MovingHost(prepared).effects
+    effects.check_disks(web.record)
+    layer = tmp_path / "clone.qcow2"
+    if where == "a layer over it":
+        run(["qemu-img", "create", "-q", "-f", "qcow2", "-u", "-F", "qcow2", "-b", str(web.root), str(layer), "1M"])
+    other_domain(prepared, web, runs, layer if where == "a layer over it" else None)
+    with pytest.raises(DisksUsed, match="have disks of web1 .*%s" % OTHER) as caught:
+        effects.check_disks(web.record)
+    assert caught.value.hint == state_hints.undefine_users_of_disks("kvm1")
+    del prepared.connection.domains[OTHER]
+    effects.check_disks(web.record)
+
+
 @pytest.mark.follows("delete_used_disks")
 @pytest.mark.parametrize("way", ["undefined", "told"])
 @pytest.mark.parametrize("runs", [True, False])
@@ -141,10 +223,7 @@ def test_a_disk_that_another_domain_has_is_not_deleted_under_it(prepared, wanted
     web = Case(prepared, wanted())
     web.make()
     web.instance().stopped(0)
-    text, libvirt = web.domain.xml, prepared.connection
-    for part in ("uuid", "name"):
-        text = text.replace("<%s>%s<" % (part, web.uuid), "<%s>%s<" % (part, OTHER))
-    libvirt.defineXMLFlags(text).now = RUNNING if runs else SHUTOFF
+    other_domain(prepared, web, runs)
     before = web.record
     for refused in (web.instance().absent, web.instance().would_remove):
         with pytest.raises(DisksUsed, match="other domains on kvm1 have disks of web1 .*%s" % OTHER) as caught:
@@ -152,5 +231,5 @@ def test_a_disk_that_another_domain_has_is_not_deleted_under_it(prepared, wanted
         assert caught.value.hint == state_hints.delete_used_disks()
     assert web.record == before and web.root.exists() and web.domain
     if way == "undefined":
-        del libvirt.domains[OTHER]
+        del prepared.connection.domains[OTHER]
     assert web.instance().absent(changed_disks=way == "told") and not web.root.exists() and web.record is None

@@ -14,7 +14,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute import paths
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk, owner
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DisksOfAnotherHost, StateUnsafe
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import power, recovery
-from ansible_collections.berth.kvm.plugins.module_utils.model import hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints, state_hints
 
 WEB = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
 MINE, OTHER = "11111111-3c6e-5d59-9d0b-3a1c9d7f1e2a", "22222222-3c6e-5d59-9d0b-3a1c9d7f1e2a"
@@ -110,3 +110,26 @@ def test_an_owner_that_anybody_could_have_written_is_not_believed(pool):
     os.chmod(paths.instance(pool, WEB, owner.FILE), 0o666)
     with pytest.raises(StateUnsafe):
         owner.is_another(pool, WEB, MINE)
+
+
+@pytest.mark.parametrize("what", ["its own", "all instances'"])
+def test_a_guest_from_whose_directory_somebody_shut_qemu_out_is_let_in_again_by_a_start(prepared, wanted, what):
+    """chmod 0700: the guest that runs goes on, a reboot would end it for good."""
+    web = Case(prepared, wanted())
+    web.make()
+    directory = web.root.parent if what == "its own" else web.root.parent.parent
+    directory.chmod(0o700)
+    power.reboot(web.instance(), False, 0)
+    assert directory.stat().st_mode & 0o777 == paths.PASS_MODE
+
+
+@pytest.mark.follows("close_to_others")
+def test_a_delete_of_disks_in_a_directory_that_others_may_write_to_says_what_to_do_and_that_ends_it(prepared, wanted):
+    web = Case(prepared, wanted())
+    web.make()
+    web.root.parent.chmod(0o777)
+    with pytest.raises(StateUnsafe, match="instances/%s is owned by .* with mode 0777" % web.uuid) as refused:
+        web.instance().absent()
+    assert refused.value.hint == state_hints.close_to_others(os.uname().nodename)
+    web.root.parent.chmod(0o711)
+    assert web.instance().absent() and web.record is None and not web.root.exists()

@@ -78,24 +78,24 @@ NAMES = "LIVE PEER2PEER PAUSED AUTO_CONVERGE TLS NON_SHARED_DISK".split()
 LIBRARY = SimpleNamespace(
     libvirtError=OSError, VIR_DOMAIN_XML_MIGRATABLE=1, VIR_DOMAIN_XML_SECURE=2, VIR_MIGRATE_PARAM_URI="uri",
     VIR_MIGRATE_PARAM_DEST_XML="xml", VIR_MIGRATE_PARAM_MIGRATE_DISKS="disks",
-    VIR_MIGRATE_PARAM_LISTEN_ADDRESS="listen",
+    VIR_MIGRATE_PARAM_LISTEN_ADDRESS="listen", VIR_MIGRATE_PARAM_DEST_NAME="name", VIR_ERR_NO_DOMAIN=42,
     **{"VIR_MIGRATE_" + name: 1 << at for at, name in enumerate(NAMES)},
 )  # fmt: skip
 
 
-def sent(monkeypatch, text, shared, there=None, problems=(), **targets):
+def sent(monkeypatch, text, shared, there=None, problems=(), remote=None, **targets):
     """What libvirt is given: {xml: the definition for the destination, where it is another, disks: the names of those to copy}"""
     monkeypatch.setattr(connection, "libvirt", LIBRARY)
     given = []
     unbounded = SimpleNamespace(migrateToURI3=lambda uri, parameters, flags: given.append(parameters))
-    guest = SimpleNamespace(XMLDesc=lambda flags: text, unbounded=unbounded)
+    guest = SimpleNamespace(XMLDesc=lambda flags: text, name=lambda: "u", unbounded=unbounded)
     monkeypatch.setattr(live, "watch", lambda found, uuid, thread, options, remote: thread.join())
     record = SimpleNamespace(uuid="u", spec=SPEC, resources={})
     monkeypatch.setattr(
         live, "disk_problems", lambda *given: problems if given == (text, record, "/pool", shared) else 1 / 0
     )
     try:
-        live.start(guest, record, "/pool", {"address": "192.0.2.2", "shared": shared, **targets}, {}, there)
+        live.start(guest, record, "/pool", {"address": "192.0.2.2", "shared": shared, **targets}, {}, there, remote)
     except MigrationError as error:
         return given, str(error)
     return given[0]
@@ -135,6 +135,24 @@ def test_libvirt_is_told_each_disk_to_copy_also_one_that_was_made_read_only_by_h
 def test_qemu_listens_on_the_address_that_the_source_goes_to_where_the_destination_has_it_itself(monkeypatch):
     assert sent(monkeypatch, DISKS, False, binds=True)["listen"] == "192.0.2.2"
     assert "listen" not in sent(monkeypatch, DISKS, False, binds=False), "a router is before it"
+
+
+@pytest.mark.parametrize("waits, told", [("u", None), ("web-five", "web-five"), (None, None)])
+def test_a_guest_of_another_name_than_the_definition_that_waits_for_it_gets_that_name(monkeypatch, waits, told):
+    """Somebody renamed one of the two by virsh domrename, and libvirt takes no guest of another name."""
+
+    def look(_uuid):
+        if waits is None:
+            raise libvirt_error(LIBRARY.VIR_ERR_NO_DOMAIN)
+        return SimpleNamespace(name=lambda: waits)
+
+    assert sent(monkeypatch, DISKS, False, remote=SimpleNamespace(lookupByUUIDString=look)).get("name") == told
+
+
+def libvirt_error(code):
+    error = OSError("no domain with matching uuid")
+    error.get_error_code = lambda: code
+    return error
 
 
 def test_on_one_storage_no_disk_is_copied(monkeypatch):

@@ -41,6 +41,9 @@ class Halfway:
         monkeypatch.setattr(live, "watch", lambda found, uuid, thread, options, remote: thread.join())
         self.unbounded = self
 
+    def name(self):
+        return "u"
+
     def XMLDesc(self, _flags):  # noqa: N802
         return DISKS
 
@@ -76,7 +79,7 @@ def test_a_destination_that_stopped_answering_is_the_first_reason_that_is_told(m
     """libvirt's own words may be no more than that a socket was closed."""
     guest = Halfway(monkeypatch, tells=False)
     with pytest.raises(MigrationError) as error:
-        guest.migrate(SimpleNamespace(isAlive=lambda: alive))
+        guest.migrate(SimpleNamespace(isAlive=lambda: alive, lookupByUUIDString=lambda _uuid: guest))
     assert str(error.value).startswith("libvirt: " if alive else "the destination stopped answering; libvirt: ")
 
 

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import pytest
 from fake_libvirt import BY_USER, PAUSED, RUNNING, SHUTOFF
+from full_disk import FullDisk
 
+from ansible_collections.berth.kvm.plugins.module_utils.compute import durable
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import GuestHung
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import merge, moving_host
 
 
@@ -60,3 +63,27 @@ def test_nobody_starts_the_guest_while_its_kept_disks_are_merged(web, effects, m
     monkeypatch.setattr(moving_host.disks, "drop_kept", lambda *_arguments: None)
     effects.drop_disks(web.record)
     assert bool(permits) is after
+
+
+@pytest.mark.parametrize("failing", ["disks", "permits"])
+def test_before_a_guest_is_stopped_for_a_revert_its_old_host_can_write_beside_its_disks_and_permit_its_start(
+    web, effects, monkeypatch, failing, tmp_path
+):
+    """On a file system that became read-only or full it would be off, and on neither host."""
+    full, checked = FullDisk(), gate.check_writable
+    monkeypatch.setattr(durable, "os", full)
+    monkeypatch.setattr(moving_host.disks, "check_kept", lambda *_arguments: None)
+    monkeypatch.setattr(moving_host.gate, "check_writable", lambda uuid: checked(uuid, str(tmp_path / "run")))
+    if failing == "permits":
+        monkeypatch.setattr(moving_host.owner, "check_writable", lambda *_arguments: None)
+    else:
+        monkeypatch.setattr(moving_host.gate, "check_writable", lambda uuid: None)
+    before = {path.name: path.read_bytes() for path in web.root.parent.iterdir()}
+    effects.check_kept(web.record, "")
+    full.at = full.count + 1
+    with pytest.raises(durable.StateNotWritten):
+        effects.check_kept(web.record, "")
+    full.at = 0
+    effects.check_kept(web.record, "")
+    assert before == {path.name: path.read_bytes() for path in web.root.parent.iterdir()}
+    assert list((tmp_path / "run").rglob("*tried*")) == []

@@ -1,0 +1,51 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whether another domain of this host has disks of an instance, such as a copy that somebody made by virsh edit or
+virt-clone. A start would make two guests of one disk, a move copies what somebody writes, and a confirm or a delete
+removes the disk under that domain."""
+
+from __future__ import annotations
+
+import os
+
+from ...model import state_hints, volumes
+from .. import paths
+from ..errors import DisksUsed
+from ..guest import disk_users
+
+
+def check_start(host, record):
+    """Raise DisksUsed if another domain runs from the disks. QEMU's own lock does not name it, and not every file system
+    has locks."""
+    _check(host, record, _undefine(host), only_running=True)
+
+
+def check_move(host, record):
+    """Raise DisksUsed if another domain has the disks, or the volumes."""
+    _check(host, record, _undefine(host))
+
+
+def check_delete(host, record):
+    """The same, with what a delete can do about it."""
+    _check(host, record, state_hints.delete_used_disks())
+
+
+def _undefine(host):
+    return state_hints.undefine_users_of_disks(host.connection.getHostname())
+
+
+def _check(host, record, hint, only_running=False):
+    pool_path = host.pool_of(record)
+    own = paths.instance(pool_path, record.uuid)
+    files = [os.path.join(own, name) for name in paths.entries(own)]
+    files += [paths.volume_file(pool_path, entry["uuid"]) for entry in volumes.of(record.spec)]
+    told = disk_users.told(record.uuid, disk_users.of(host.connection, files), only_running)
+    if told:
+        name = host.connection.getHostname()
+        raise DisksUsed(
+            "other domains on %s have disks of %s (%s): %s" % (name, record.name, record.uuid, told),
+            hint=hint,
+            instance=record.name,
+            host=name,
+        )
