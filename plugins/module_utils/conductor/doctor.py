@@ -153,6 +153,8 @@ def _of_hosts(case: Case) -> Iterator[Finding]:
         for finding in checkup["findings"]:
             if finding["code"] == "VolumeWithoutRecord" and _may_be_known(case, finding["uuid"]):
                 continue
+            if finding["code"] == "DisksWithoutRecord" and _has_guest(case, host, finding["uuid"]):
+                continue  # DomainWithoutRecord says what to do: nobody may move the disks of that guest away
             name = case.name(finding["uuid"]) if finding["uuid"] else ""
             todo = TODO.get(finding["code"], lambda host, name, said: host_hints.check_again(host))(
                 host, name, finding["said"]
@@ -163,6 +165,10 @@ def _of_hosts(case: Case) -> Iterator[Finding]:
 def _may_be_known(case: Case, uuid: str) -> bool:
     """Whether another host with the same storage has the record of a volume, or may have it."""
     return bool(case.fleet.verdicts) or uuid in [volume["uuid"] for _host, volume in case.fleet.volumes()]
+
+
+def _has_guest(case: Case, host: str, uuid: str) -> bool:
+    return any(stray["host"] == host and stray["managed"] for stray in case.fleet.strays.get(uuid, ()))
 
 
 def _free_volumes(case: Case) -> Iterator[Finding]:

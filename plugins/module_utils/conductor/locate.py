@@ -222,6 +222,8 @@ def stray_hint(fleet: Fleet, name: str, uuid: str, stray: Stray) -> str:
             return state_hints.mount_state_directory("the state directory of %s" % stray["host"])
         return silence.hint([stray["host"]], fleet.verdicts)
     if stray["managed"] and not _is_elsewhere(fleet, uuid, stray["host"]):
+        if name == uuid:
+            return fleet_hints.restore_unlisted_record(uuid, stray["host"])
         return state_hints.restore_record(name, stray["host"])
     return state_hints.undefine_copies(uuid, [stray["host"]], True) if fleet.places.get(uuid) else hints.another_name()
 

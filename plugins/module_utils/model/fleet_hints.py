@@ -61,6 +61,16 @@ def find_records(host: str) -> str:
     )
 
 
+def restore_unlisted_record(uuid: str, host: str) -> str:
+    """The host has a guest of an instance that the inventory does not have, so that no --limit selects it, and no record of it."""
+    return (
+        "Mount or restore the state directory of %(host)s, then run again. If there is no newer copy: berth.kvm.recover_record "
+        "-e berth_name=NAME -e berth_project=PROJECT restores what %(host)s has, if no other host can have the instance. "
+        "`virsh dumpxml %(uuid)s` on %(host)s shows both, as berth:name and berth:project"
+        % {"uuid": uuid, "host": host}
+    )
+
+
 def delete_without_record(uuid: str, name: str, host: str) -> str:
     """The host that had the instance has no record of it, no guest from which to restore one, and no note of its removal."""
     return (
