@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ..module_utils.conductor import free_volumes, report, report_instance
 from ..module_utils.conductor.errors import HostUnknown, InstanceMoving
-from ..module_utils.conductor.locate import locate
+from ..module_utils.conductor.locate import left_of_ended_move, locate
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import uuid_of
 from ..plugin_utils import failed_requests
@@ -116,11 +116,11 @@ def _not_told(name, holders, silent):
 
 
 def _problem(fleet, name, uuid, lost):
-    """Why no playbook would act on the instance as it is; being in a move is no problem."""
+    """Why no playbook would act on the instance as it is; being in a move is no problem, but what is left of one is."""
     try:
         locate(fleet, name, uuid, lost)
     except InstanceMoving:
-        return None
+        return left_of_ended_move(name, uuid, fleet.places.get(uuid, []))
     except BerthError as error:
         return error
     return None

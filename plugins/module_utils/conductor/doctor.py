@@ -21,7 +21,7 @@ from ..placement.text import table
 from . import addressing, drift, filter_drift, free_volumes, silence, unconfirmed, volumes
 from .fleet import Fleet, Place
 from .interrupted import to_end
-from .locate import stray_hint
+from .locate import left_of_ended_move, stray_hint
 
 ERROR, WARNING, NOTE = "error", "warning", "note"
 SEVERITIES = (ERROR, WARNING, NOTE)
@@ -296,8 +296,10 @@ def _instances(case: Case) -> Iterator[Finding]:
         name = case.name(uuid)
         owners = sorted(place["host"] for place in places if place["role"] == OWN)
         if len(owners) > 1:
-            text = "%s each own it" % " and ".join(owners)
-            yield Finding("DuplicateInstance", ERROR, "", text, copy_hints.find_the_right_copy(name, owners), name)
+            left = left_of_ended_move(name, uuid, places)  # keep_one would refuse the copy that is in that move
+            text = left.message if left else "%s each own it" % " and ".join(owners)
+            todo = left.hint if left else copy_hints.find_the_right_copy(name, owners)
+            yield Finding("DuplicateInstance", ERROR, "", text, todo or "", name)
             continue
         changing = [place for place in places if place["task_state"]]
         # in a move that waits for confirmation, the other side keeps the task_state in which it let go

@@ -180,6 +180,14 @@ def test_of_two_owners_both_are_shown_with_what_is_in_the_way(show):
     assert result["ansible_facts"]["berth_results"]["failed"] == {}
 
 
+def test_a_lost_host_that_is_back_with_its_side_of_an_ended_move_is_shown_as_what_is_in_the_way(show):
+    there = {**KNOWN, "vm_state": "resized", "locked": None}
+    back = held(phase="resized", vm_state="resized", generation=[2, 9])
+    result, said = show({"h1": KNOWN, "h2": there}, h1=[held(generation=[3, 1])], h2=[back])
+    assert "the move of web1 has ended, but h2 still holds a part of it" in said
+    assert result["outcomes"][0]["why"] == "InstanceMoving"
+
+
 def test_what_a_host_holds_that_says_no_more_of_it_is_not_taken_for_absent(show):
     result, _said = show({"h1": None}, h1=[held()], h2=[])
     failed = result["ansible_facts"]["berth_results"]["failed"]

@@ -198,6 +198,18 @@ def test_the_disks_of_a_guest_without_a_record_are_not_told_as_disks_that_somebo
 ADDRESS, MAC = "address 192.0.2.10 on bridge br0", "MAC address 02:00:00:00:00:01"
 
 
+def test_a_lost_host_that_is_back_with_its_side_of_an_ended_move_is_told_as_by_every_run():
+    """keep_one would refuse the copy that is in the move."""
+    back = {"kvm1": [place(generation=[3, 1])], "kvm2": [place(phase="resized", generation=[2, 9])]}
+    (found,) = examine(fleet(back))
+    assert shown([found]) == [("DuplicateInstance", "error", "", "web1")]
+    assert found.said == "the move of web1 has ended, but kvm2 still holds a part of it (kvm1, kvm2)"
+    assert found.todo == hints.confirm_or_revert_left("web1", "kvm2")
+    back["kvm1"][0]["generation"] = [1, 9]
+    (found,) = examine(fleet(back))
+    assert "keep_one" in found.todo, "the move went on, and the copy at rest is an old one"
+
+
 @pytest.mark.follows("same_address")
 def test_an_address_that_two_have_is_found_until_one_of_them_is_gone():
     """Nobody gives it twice, but who restores an old state directory, or clones a guest, has it twice."""
