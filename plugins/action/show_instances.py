@@ -48,7 +48,7 @@ class ActionModule(ControllerAction):
             if held:
                 shown[name] = [dict(found, host=host) for host, found in held]
             if held and all(found.get("vm_state") == report_instance.DELETED for _host, found in held):
-                say("", *report_instance.lines_of_deleted(name, held, events_shown()))
+                say("", *report_instance.lines_of_deleted(name, held, events_shown(), not problem))
                 held = []
             if held:
                 differs = inventory.all_differences(name, fleet.places.get(uuid, ()))

@@ -163,6 +163,11 @@ def test_the_history_outlives_the_instance_also_where_no_inventory_has_it(show):
     assert result["instances"]["web1"][0]["vm_state"] == "deleted"
 
 
+def test_of_one_that_a_silent_host_may_have_again_the_former_life_is_told_as_such(show):
+    _result, said = show({"h1": DELETED}, notes=GONE, h1=[], h2=None)
+    assert "web1 (%s), deleted from h1; it may have been made again since" % WEB in rows(said)
+
+
 def test_of_one_that_was_made_again_elsewhere_the_former_life_is_not_told(show):
     _result, said = show({"h2": KNOWN}, notes=GONE, h1=[], h2=[held()])
     assert "deleted" not in said and "web1 active h2 small 192.0.2.11 locked" in rows(said)
