@@ -6,6 +6,7 @@ run goes on that was interrupted. See hints.py."""
 
 from __future__ import annotations
 
+import shlex
 from typing import Sequence
 
 from . import hints
@@ -69,6 +70,11 @@ def restore_unlisted_record(uuid: str, host: str) -> str:
         "`virsh dumpxml %(uuid)s` on %(host)s shows both, as berth:name and berth:project"
         % {"uuid": uuid, "host": host}
     )
+
+
+def name_its_project(name: str, project: str) -> str:
+    """Only another project has an instance of this name."""
+    return "If that is meant: -e berth_name=%s -e berth_project=%s" % (shlex.quote(name), shlex.quote(project))
 
 
 def delete_without_record(uuid: str, name: str, host: str) -> str:
