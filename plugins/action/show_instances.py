@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ..module_utils.conductor import free_volumes, report, report_instance
 from ..module_utils.conductor.errors import HostUnknown, InstanceMoving
-from ..module_utils.conductor.locate import locate
+from ..module_utils.conductor.locate import left_of_ended_move, locate
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import uuid_of
 from ..plugin_utils import failed_requests
@@ -48,7 +48,7 @@ class ActionModule(ControllerAction):
             if held:
                 shown[name] = [dict(found, host=host) for host, found in held]
             if held and all(found.get("vm_state") == report_instance.DELETED for _host, found in held):
-                say("", *report_instance.lines_of_deleted(name, held, events_shown()))
+                say("", *report_instance.lines_of_deleted(name, held, events_shown(), not problem))
                 held = []
             if held:
                 differs = inventory.all_differences(name, fleet.places.get(uuid, ()))
@@ -116,11 +116,11 @@ def _not_told(name, holders, silent):
 
 
 def _problem(fleet, name, uuid, lost):
-    """Why no playbook would act on the instance as it is; being in a move is no problem."""
+    """Why no playbook would act on the instance as it is; being in a move is no problem, but what is left of one is."""
     try:
         locate(fleet, name, uuid, lost)
     except InstanceMoving:
-        return None
+        return left_of_ended_move(name, uuid, fleet.places.get(uuid, []))
     except BerthError as error:
         return error
     return None

@@ -8,21 +8,14 @@ from __future__ import annotations
 import functools
 
 from ..module_utils.model.errors import together
-from ..module_utils.model.schema import OneOf, Whole
-from ..plugin_utils import walking
+from ..plugin_utils import move_options, walking
 from ..plugin_utils.controller import ControllerAction
-from ..plugin_utils.inventory_variables import is_true
 from ..plugin_utils.plain import number, plain
 
-DAY = 86400  # seconds
-SETTINGS = {
-    "bandwidth": Whole(0, 1 << 20, "MiB/s"),
-    "confirm_window": Whole(0, 366 * DAY, "seconds"),
-    "stop_timeout": Whole(0, DAY, "seconds"),
-    "timeout": Whole(0, 7 * DAY, "seconds"),
-    "timeout_action": OneOf("abort", "force_complete"),
+RULES = {
+    **move_options.SETTINGS,
+    **dict.fromkeys(("changed_disks", "crashed", "revert_volumes"), move_options.Switch()),
 }
-SWITCHES = ("changed_disks", "copy_while_running", "crashed", "revert_volumes", "tls")
 
 
 class ActionModule(ControllerAction):
@@ -40,13 +33,11 @@ class ActionModule(ControllerAction):
         if answer:
             walking.take(walk, answer)
             return walking.fact(walk, at["number"] + 1, at["only_prepare"], at["settings"])
-        settings = plain(args["settings"])
+        settings = {name: number(value) for name, value in plain(args["settings"]).items() if value not in ("", None)}
         _check(settings)
         return walking.fact(walk, 1, args["only_prepare"], settings)
 
 
 def _check(settings):
     """Check the settings before the first leg: a host would refuse one only after others have changed something."""
-    given = [name for name in SETTINGS if name in settings]
-    checks = [functools.partial(SETTINGS[name].check, number(settings[name]), name) for name in given]
-    together([*checks, *(functools.partial(is_true, settings, name) for name in SWITCHES)])
+    together([functools.partial(RULES[name].check, settings[name], name) for name in RULES if name in settings])

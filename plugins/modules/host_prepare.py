@@ -125,9 +125,13 @@ def forget_failed_builds(store, dry):
 
 
 def shown(done, removed, forgotten):
+    """The settings, and beside them what else was not as it should be, such as an old boot gate."""
     more = {"before": {}, "after": {}}
     if removed:
         more = {"before": {"unused_images": removed}, "after": {"unused_images": []}}
+    outdated = [part for part in done["changed"] if part != "settings"]
+    if outdated:
+        more["before"]["outdated"], more["after"]["outdated"] = outdated, []
     if forgotten:
         more["before"]["failed_builds"], more["after"]["failed_builds"] = forgotten, 0
     return {

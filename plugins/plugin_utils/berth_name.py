@@ -17,8 +17,9 @@ PATTERN = re.compile(r"[\s,:;!&*?\[\]{}]")  # characters in no name; playbooks/r
 
 
 def check_counts(values: Dict[str, Any]) -> None:
-    """Check how many instances berth_name stands for: without it berth_count would be about the whole inventory."""
-    count = values.get("berth_count", 1)
+    """Check how many instances berth_name stands for: without it berth_count would be about the whole inventory. An
+    empty text is a survey's question without an answer."""
+    count = 1 if values.get("berth_count") in (None, "") else values["berth_count"]
     if not re.fullmatch("[0-9]{1,4}", str(count)) or not 1 <= int(count) <= MOST_AT_ONCE:
         raise InvalidInput("berth_count", count, "a whole number from 1 to %d" % MOST_AT_ONCE)
     least = count if values.get("berth_min_count") in (None, "") else values["berth_min_count"]

@@ -14,7 +14,7 @@ from typing import Any, Dict, Iterable, List
 from ..module_utils.conductor.errors import KvmHostNotFound, NoHostAnswered, SelectionNotExplicit
 from ..module_utils.conductor.fleet import Fleet
 from ..module_utils.conductor.sides import InstanceNotFound
-from ..module_utils.model import hints, input_hints
+from ..module_utils.model import fleet_hints, hints, input_hints
 from ..module_utils.model.errors import BerthError, InvalidInput, joined, together
 from ..module_utils.model.identity import RESERVED, uuid_of
 from ..module_utils.model.messages import hosts_named
@@ -148,6 +148,12 @@ def not_found(task_vars: Dict[str, Any], fleet: Fleet, name: str) -> InstanceNot
     described = with_variable(task_vars, task_vars["groups"]["all"], "berth_flavor")
     held = [str(place["name"]) for places in fleet.places.values() for place in places if place.get("name")]
     known = {*described, *held} - {name}
+    projects = {
+        str(place["project_id"]) for each in fleet.places.values() for place in each if place.get("name") == name
+    }
+    if projects:
+        text = "%s is in no inventory, and on hosts in another project: %s" % (name, ", ".join(sorted(projects)))
+        return InstanceNotFound(text, hint=fleet_hints.name_its_project(name, min(projects)))
     hint = did_you_mean(name, known, "instance")
     return InstanceNotFound("%s is in no inventory and on no host" % name, hint=hint)
 

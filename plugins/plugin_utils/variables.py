@@ -1,14 +1,15 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which variables with the prefix berth_ exist. An unknown one is probably misspelled, so the run does not begin."""
+"""Which variables with the prefix berth_ exist, and which options the roles have. An unknown one is probably misspelled,
+so the run does not begin."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import re
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Set, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Set, Tuple
 
 from ansible.errors import AnsibleError
 from ansible.module_utils.common.validation import check_type_bool, check_type_float, check_type_int
@@ -20,9 +21,10 @@ from ..module_utils.model import input_hints
 from ..module_utils.model.errors import BerthError, InvalidInput, joined
 from ..module_utils.model.schema import ListOf, Text, Whole
 from ..module_utils.model.suggest import meant, nearest
-from . import limits, receipts
-from .inventory_variables import CATALOG, INSTANCE, is_true, raw_vars, variables
+from . import limits, move_options, receipts
+from .inventory_variables import CATALOG, INSTANCE, raw_vars, variables
 from .misplaced import ROLE, listed, warn_of_misplaced
+from .move_options import Switch
 from .patterns import PATTERNS, check_patterns
 from .plain import number
 from .whose_variables import value_of
@@ -92,15 +94,6 @@ HOST = (
 )
 
 
-class Switch:
-    """True or false, also as text from -e and a survey."""
-
-    rule = "true or false"
-
-    def check(self, value: Any, field: str) -> None:
-        is_true({field: value}, field)
-
-
 class Converted:
     """What the argument specification of the role kvm_host takes, null for the default; the host checks the range."""
 
@@ -131,6 +124,7 @@ class Name(Text):
 
 # A mistake in one of these is reported before anything is changed.
 CHECKED = {
+    **move_options.CHECKED,
     **dict.fromkeys(
         (
             "berth_allow_resize_to_same_host",
@@ -180,6 +174,8 @@ CHECKED = {
 KNOWN = frozenset((*CATALOG, *INSTANCE, *RUN, *HOST, *PUBLISHED, ERROR))
 OF_HOSTS = (*HOST, *ROLE)
 OURS = re.compile("berth[_-]", re.IGNORECASE)
+OPTIONS = frozenset((*move_options.CHECKED, *ROLE))
+OF_ROLE = re.compile("(%s)_(.+)" % "|".join((*move_options.OF_ROLES, "kvm_host")))
 LEFT_OVER = "_raw_params"  # where Ansible silently puts words of -e that are not name=value
 
 
@@ -236,7 +232,19 @@ def _errors(
 def _unknown(values: Mapping[str, Any]) -> Set[str]:
     """Only the names are checked. What the actions of a run keep for each other are facts."""
     facts = values.get("ansible_facts") or ()
-    return {str(name) for name in values if OURS.match(name) and name not in KNOWN and name not in facts}
+    found = {str(name) for name in values if OURS.match(name) and name not in KNOWN and name not in facts}
+    return found | {str(name) for name in values if _option_meant(name)}
+
+
+def _option_meant(name: str) -> Optional[str]:
+    """Return the option of a role that ``name`` is probably meant to be. Others may use these prefixes for names of
+    their own, so a name that is like no option is not unknown."""
+    option = OF_ROLE.match(name)
+    if option is None or name in OPTIONS:
+        return None
+    prefix = option[1] + "_"
+    near = nearest(option[2], [known[len(prefix) :] for known in OPTIONS if known.startswith(prefix)])
+    return near and prefix + near
 
 
 def _unknown_of(task_vars: Dict[str, Any], host: str, values: Mapping[str, Any]) -> Set[str]:
@@ -272,9 +280,5 @@ def _where(names: List[str], hosts: List[str]) -> str:
 def _error(variable: str, where: str) -> UnknownVariable:
     """Names are compared without their prefix: it would make all of them similar."""
     known = {name.partition("_")[2]: name for name in KNOWN}
-    near = nearest(OURS.sub("", variable), known)
-    return UnknownVariable(
-        "%s: there is no variable %s" % (where, variable),
-        field=variable,
-        hint=near and meant(known[near]),
-    )
+    near = _option_meant(variable) or known.get(nearest(OURS.sub("", variable), known) or "")
+    return UnknownVariable("%s: there is no variable %s" % (where, variable), field=variable, hint=near and meant(near))

@@ -13,6 +13,7 @@ import yaml
 from ansible.module_utils.common.validation import check_type_bool, check_type_float, check_type_int
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host.settings import HostSettings
+from ansible_collections.berth.kvm.plugins.plugin_utils import move_options
 from ansible_collections.berth.kvm.plugins.plugin_utils.misplaced import ROLE
 from ansible_collections.berth.kvm.plugins.plugin_utils.variables import CHECKED, HOST, KNOWN, Converted
 
@@ -59,6 +60,15 @@ def test_the_settings_of_a_host_have_the_types_that_its_role_takes():
     assert checked == {name: CONVERT[kind] for name, kind in types.items() if kind in CONVERT}
 
 
-def options_of_role():
-    specs = yaml.safe_load((ROOT / "roles/kvm_host/meta/argument_specs.yml").read_text("utf-8"))
-    return specs["argument_specs"]["main"]["options"]
+def test_the_options_of_moves_are_those_that_the_roles_take():
+    taken = {
+        role: set(options)
+        for role in ("cold_migrate", "live_migrate", "prep_resize", "resize", "revert_resize", "confirm_resize")
+        if (options := options_of_role(role))
+    }
+    assert taken == {role: {"%s_%s" % (role, name) for name in names} for role, names in move_options.OF_ROLES.items()}
+
+
+def options_of_role(role="kvm_host"):
+    specs = yaml.safe_load((ROOT / "roles" / role / "meta/argument_specs.yml").read_text("utf-8"))
+    return specs["argument_specs"]["main"].get("options")

@@ -73,7 +73,7 @@ def check_seen(instance: Instance, silent: Mapping[str, str]) -> None:
     if silent and _pooled(instance):
         hosts = sorted(silent)
         raise AddressesUnknown(
-            "%s would get an address of network %s, but instances on %s may already have it"
+            "%s would get an address of network %s, but it may already belong to an instance on %s"
             % (
                 instance["name"],
                 _pooled(instance)[0]["network"],

@@ -21,7 +21,7 @@ from ..placement.text import table
 from . import addressing, drift, filter_drift, free_volumes, silence, unconfirmed, volumes
 from .fleet import Fleet, Place
 from .interrupted import to_end
-from .locate import stray_hint
+from .locate import left_of_ended_move, stray_hint
 
 ERROR, WARNING, NOTE = "error", "warning", "note"
 SEVERITIES = (ERROR, WARNING, NOTE)
@@ -154,6 +154,8 @@ def _of_hosts(case: Case) -> Iterator[Finding]:
         for finding in checkup["findings"]:
             if finding["code"] == "VolumeWithoutRecord" and _may_be_known(case, finding["uuid"]):
                 continue
+            if finding["code"] == "DisksWithoutRecord" and _has_guest(case, host, finding["uuid"]):
+                continue  # DomainWithoutRecord says what to do: nobody may move the disks of that guest away
             name = case.name(finding["uuid"]) if finding["uuid"] else ""
             todo = TODO.get(finding["code"], lambda host, name, said: host_hints.check_again(host))(
                 host, name, finding["said"]
@@ -164,6 +166,10 @@ def _of_hosts(case: Case) -> Iterator[Finding]:
 def _may_be_known(case: Case, uuid: str) -> bool:
     """Whether another host with the same storage has the record of a volume, or may have it."""
     return bool(case.fleet.verdicts) or uuid in [volume["uuid"] for _host, volume in case.fleet.volumes()]
+
+
+def _has_guest(case: Case, host: str, uuid: str) -> bool:
+    return any(stray["host"] == host and stray["managed"] for stray in case.fleet.strays.get(uuid, ()))
 
 
 def _free_volumes(case: Case) -> Iterator[Finding]:
@@ -291,8 +297,10 @@ def _instances(case: Case) -> Iterator[Finding]:
         name = case.name(uuid)
         owners = sorted(place["host"] for place in places if place["role"] == OWN)
         if len(owners) > 1:
-            text = "%s each own it" % " and ".join(owners)
-            yield Finding("DuplicateInstance", ERROR, "", text, copy_hints.find_the_right_copy(name, owners), name)
+            left = left_of_ended_move(name, uuid, places)  # keep_one would refuse the copy that is in that move
+            text = left.message if left else "%s each own it" % " and ".join(owners)
+            todo = left.hint if left else copy_hints.find_the_right_copy(name, owners)
+            yield Finding("DuplicateInstance", ERROR, "", text, todo or "", name)
             continue
         changing = [place for place in places if place["task_state"]]
         # in a move that waits for confirmation, the other side keeps the task_state in which it let go

@@ -222,6 +222,8 @@ def stray_hint(fleet: Fleet, name: str, uuid: str, stray: Stray) -> str:
             return state_hints.mount_state_directory("the state directory of %s" % stray["host"])
         return silence.hint([stray["host"]], fleet.verdicts)
     if stray["managed"] and not _is_elsewhere(fleet, uuid, stray["host"]):
+        if name == uuid:
+            return fleet_hints.restore_unlisted_record(uuid, stray["host"])
         return state_hints.restore_record(name, stray["host"])
     return state_hints.undefine_copies(uuid, [stray["host"]], True) if fleet.places.get(uuid) else hints.another_name()
 
@@ -282,22 +284,38 @@ def is_later(place: Place, others: Iterable[Place]) -> bool:
     return generation_of([place])[0] > generation_of(others)[0]
 
 
+def left_of_ended_move(name: str, uuid: str, places: List[Place]) -> Optional[InstanceMoving]:
+    """A host that was given up as lost is back, with its part of a move that ended without it."""
+    at_rest = [place for place in places if place["role"] == OWN and not is_moving(place)]
+    moving = [place for place in places if is_moving(place)]
+    if not at_rest or not moving:
+        return None
+    place = _first_to_move(moving)
+    if place["role"] == OWN and is_later(place, at_rest):
+        return None
+    hosts = ", ".join(sorted(other["host"] for other in places))
+    return InstanceMoving(
+        "the move of %s has ended, but %s still holds a part of it (%s)" % (name, place["host"], hosts),
+        hint=hints.confirm_or_revert_left(name, place["host"]),
+        uuid=uuid,
+    )
+
+
+def _first_to_move(moving: List[Place]) -> Place:
+    return next((place for place in moving if place["role"] == OWN), moving[0])
+
+
 def _moving(name: str, uuid: str, places: List[Place]) -> BerthError:
     """In Nova's words: the attribute that is in the way, and its state."""
-    moving = [place for place in places if is_moving(place)]
-    place = next((place for place in moving if place["role"] == OWN), moving[0])
+    place = _first_to_move([place for place in places if is_moving(place)])
     hosts = ", ".join(sorted(other["host"] for other in places))
     at_rest = [other for other in places if other["role"] == OWN and not is_moving(other)]
     if at_rest and place["role"] == OWN and is_later(place, at_rest):
         # The move goes on: the copy at rest is from a backup, or of a host that was given up as lost.
         return owned_twice(name, [place["host"], *(other["host"] for other in at_rest)])
-    if at_rest:
-        # The two contradict each other: a host that was given up as lost is back.
-        return InstanceMoving(
-            "the move of %s has ended, but %s still holds a part of it (%s)" % (name, place["host"], hosts),
-            hint=hints.confirm_or_revert_left(name, place["host"]),
-            uuid=uuid,
-        )
+    left = left_of_ended_move(name, uuid, places)
+    if left:
+        return left
     attr = "task_state" if place["task_state"] else "vm_state"
     state = place["task_state"] or place["vm_state"]
     return InstanceMoving(

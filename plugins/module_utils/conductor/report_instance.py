@@ -66,13 +66,20 @@ def lines(name: str, held: Held, problem: Optional[str], most: int) -> List[str]
     return shown + (table(HEADS, rows) if rows else [])
 
 
-def lines_of_deleted(name: str, held: Held, most: int) -> List[str]:
-    """The history of a deleted instance, which the hosts that removed it keep for a while."""
+def lines_of_deleted(name: str, held: Held, most: int, is_known: bool = True) -> List[str]:
+    """The history of a deleted instance, which the hosts that removed it keep for a while. ``is_known``: that it was not made
+    again since, on a host that does not answer."""
     rows = history(held)[-most:]
     if not rows:
         return []
     return [
-        "%s (%s), deleted from %s" % (name, held[0][1]["uuid"], ", ".join(host for host, _found in held)),
+        "%s (%s), deleted from %s%s"
+        % (
+            name,
+            held[0][1]["uuid"],
+            ", ".join(host for host, _found in held),
+            "" if is_known else "; it may have been made again since",
+        ),
         *table(HEADS, rows),
     ]
 

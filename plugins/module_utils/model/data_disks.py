@@ -75,7 +75,8 @@ def merged(has: Sequence[Mapping[str, Any]], wanted: Sequence[Mapping[str, Any]]
     for disk in has:
         if sizes.get(disk["name"], disk["size_gb"]) < disk["size_gb"]:
             raise CannotResizeDisk(
-                "Unable to resize disk down: data disk %s has %d GiB" % (disk["name"], disk["size_gb"]),
+                "Unable to resize disk down: data disk %s has %d GiB, and its size_gb is %d now"
+                % (disk["name"], disk["size_gb"], sizes[disk["name"]]),
                 field="berth_disks.%s.size_gb" % disk["name"],
                 value=sizes[disk["name"]],
                 rule="at least %d GiB" % disk["size_gb"],

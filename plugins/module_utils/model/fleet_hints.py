@@ -6,6 +6,7 @@ run goes on that was interrupted. See hints.py."""
 
 from __future__ import annotations
 
+import shlex
 from typing import Sequence
 
 from . import hints
@@ -59,6 +60,21 @@ def find_records(host: str) -> str:
         "berth.kvm.recover_record, which restores records from what %s still has, and berth.kvm.delete for those that "
         "nobody needs. Then run this again" % (host, host)
     )
+
+
+def restore_unlisted_record(uuid: str, host: str) -> str:
+    """The host has a guest of an instance that the inventory does not have, so that no --limit selects it, and no record of it."""
+    return (
+        "Mount or restore the state directory of %(host)s, then run again. If there is no newer copy: berth.kvm.recover_record "
+        "-e berth_name=NAME -e berth_project=PROJECT restores what %(host)s has, if no other host can have the instance. "
+        "`virsh dumpxml %(uuid)s` on %(host)s shows both, as berth:name and berth:project"
+        % {"uuid": uuid, "host": host}
+    )
+
+
+def name_its_project(name: str, project: str) -> str:
+    """Only another project has an instance of this name."""
+    return "If that is meant: -e berth_name=%s -e berth_project=%s" % (shlex.quote(name), shlex.quote(project))
 
 
 def delete_without_record(uuid: str, name: str, host: str) -> str:

@@ -124,6 +124,11 @@ def set_clock(host: str) -> str:
     return "Let %s and the controller get their time from the same source, for example with chrony" % host
 
 
+def write_settings_anew(path: str) -> str:
+    """The file with the settings of a host was edited or damaged, so prepare_hosts refuses the host, too."""
+    return "Move %s of that host away. berth.kvm.prepare_hosts then writes it anew from the inventory" % path
+
+
 def newer_version() -> str:
     """A record, or another file of a host, was written by a newer version of the collection."""
     return "Use the version of berth.kvm that wrote it, or a newer one"

@@ -83,7 +83,8 @@ def check_boot_stays(name: str, has: Mapping[str, Any], wanted: Sequence[Mapping
     before, after = boot(has), [entry["name"] for entry in wanted if entry.get("boot_index") == 0]
     if after != ([before["name"]] if before else []):
         rule = "volume %s with boot_index 0" % before["name"] if before else "no boot_index 0"
-        raise InvalidInput("berth_volumes", after, "%s, as %s was created: it boots from that" % (rule, name))
+        indexes = {entry["name"]: entry.get("boot_index") for entry in wanted}
+        raise InvalidInput("berth_volumes", indexes, "%s, as %s was created: it boots from that" % (rule, name))
     indexes = {entry["name"]: entry.get("boot_index") for entry in of(has)}
     for entry in wanted:
         index = indexes.get(entry["name"])
@@ -180,7 +181,7 @@ def merged(has: Sequence[Document], wanted: Sequence[Mapping[str, Any]]) -> List
 
 def cannot_shrink(name: str, has: int, wanted: int) -> CannotResizeDisk:
     return CannotResizeDisk(
-        "Unable to resize disk down: volume %s has %d GiB" % (name, has),
+        "Unable to resize disk down: volume %s has %d GiB, and its size_gb is %d now" % (name, has, wanted),
         field="berth_volumes_defined.%s.size_gb" % name,
         value=wanted,
         rule="at least %d GiB" % has,

@@ -213,7 +213,8 @@ def _fleet_row(host_document):
         "%s of %s x %s" % (number(state.vcpus_used), number(state.vcpus_total), number(state.cpu_allocation_ratio)),
         "%s free of %s x %s"
         % (number(state.free_ram_mb), number(state.total_usable_ram_mb), number(state.ram_allocation_ratio)),
-        "%s free of %s" % (number(state.free_disk_mb / 1024), number(state.total_usable_disk_gb)),
+        "%s free of %s x %s"
+        % (number(state.free_disk_mb / 1024), number(state.total_usable_disk_gb), number(state.disk_allocation_ratio)),
         instances,
         str(state.num_io_ops),
         ", ".join(filter(None, (_service(state), failed_builds.described(host_document)))),

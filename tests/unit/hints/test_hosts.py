@@ -73,6 +73,18 @@ def test_without_the_old_settings_a_replaced_machine_is_prepared_under_its_own_u
     assert preparation._pin(settings.load(path), {}, NEW) == NEW
 
 
+@pytest.mark.follows("write_settings_anew")
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"cpu_allocation_ratio": "x"}'])
+def test_damaged_settings_that_are_moved_away_are_written_anew(place, text):
+    path = place / "host.json"
+    path.write_text(text)
+    kinds = (settings.SettingsUnreadable, settings.SettingsInvalid)
+    assert refusal(kinds, settings.load, str(path)).hint == host_hints.write_settings_anew(str(path))
+    path.rename(place / "elsewhere")
+    before = settings.load(str(path))
+    assert preparation._pin(before, {}, OLD) == OLD and not before.prepared
+
+
 @pytest.mark.follows("confine_guests")
 @pytest.mark.parametrize("done", [{"models": ["apparmor"]}, {"none_ok": True}])
 def test_a_host_with_confinement_or_the_setting_that_waives_it_may_build(done):

@@ -274,5 +274,11 @@ def load(path=PATH) -> HostSettings:
             raise ValueError("more than %d bytes" % MAX_BYTES)
         data = json.loads(text.decode("utf-8"))
     except (ValueError, RecursionError) as error:
-        raise SettingsUnreadable("%s is no JSON: %s" % (path, error), path=path)
-    return parse(data, from_file=True)
+        hint = host_hints.write_settings_anew(path)
+        raise SettingsUnreadable("%s is no JSON: %s" % (path, error), path=path, hint=hint)
+    try:
+        return parse(data, from_file=True)
+    except (SettingsInvalid, SettingsUnreadable) as fault:
+        if fault.hint != host_hints.newer_version():
+            fault.hint = host_hints.write_settings_anew(path)  # a corrected variable alone would not help
+        raise

@@ -47,6 +47,43 @@ def test_yes_and_no_may_be_said_as_ansible_takes_them(name, value):
     assert "failed" not in refusal({"all": {name: value}})
 
 
+@pytest.mark.parametrize(
+    "name, value, rule",
+    [
+        ("resize_confirm_window", "1h", "a whole number from 0 to 31622400 seconds"),
+        ("cold_migrate_bandwidth", -5, "a whole number from 0 to 1048576 MiB/s"),
+        ("revert_resize_stop_timeout", "1m", "a whole number from 0 to 86400 seconds"),
+        ("live_migrate_timeout_action", "force", "one of abort, force_complete"),
+    ],
+)
+def test_a_wrong_option_of_a_move_is_told_by_its_name_before_a_host_is_asked(name, value, rule):
+    result = refusal({"web1": {name: value}})
+    assert "web1: %s: %r is not valid (%s)" % (name, value, rule) in result["msg"]
+    for good in ("", None, rule.endswith("complete") and "abort" or "7"):
+        assert "failed" not in refusal({"web1": {name: good}})
+
+
+@pytest.mark.parametrize(
+    "name, meant",
+    [
+        ("live_migrate_bandwith", "live_migrate_bandwidth"),
+        ("resize_confirm_windw", "resize_confirm_window"),
+        ("prep_resize_confirm_windw", "prep_resize_confirm_window"),
+        ("kvm_host_pacakges", "kvm_host_packages"),
+        ("kvm_host_script", None),
+        ("resize_by", None),
+        ("resized_confirm_window", None),
+    ],
+)
+def test_a_misspelled_option_of_a_role_is_unknown_and_a_name_like_none_of_them_is_somebodys_own(name, meant):
+    result = refusal({"kvm1": {name: 5}})
+    if meant is None:
+        assert "failed" not in result
+    else:
+        assert "kvm1: there is no variable %s. Did you mean %s?" % (name, meant) in result["msg"]
+        assert "failed" not in refusal({"all": {name: 5, variables.OWN: [name]}})
+
+
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("value", [["kvm1"], {"kvm1": 1}, 5, "kvm\x1b1"])
 def test_a_name_that_is_no_text_is_refused_before_anything_is_done(name, value):

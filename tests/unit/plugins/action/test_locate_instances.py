@@ -12,7 +12,7 @@ import pytest
 from held_case import WEB, held
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import report_power
-from ansible_collections.berth.kvm.plugins.module_utils.model import hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 
 
@@ -61,6 +61,18 @@ def test_a_name_that_is_in_no_inventory_and_on_no_host_fails_with_what_was_proba
     refused = locate(method, {"berth_name": "web1"}, unknown=True, h1=[held(**known)])
     assert refused["found"] == [] and "web1 is in no inventory and on no host" in refused["errors"]["web1"]
     assert "Did you mean web2?" in refused["errors"]["web1"]
+
+
+@pytest.mark.follows("name_its_project")
+@pytest.mark.parametrize("method", ["delete", "start", "stop"])
+def test_a_name_that_another_project_has_is_found_once_the_project_is_named(locate, method):
+    there = held(uuid=instance_uuid("blue", "web1"), name="web1", project_id="blue")
+    refused = locate(method, {"berth_name": "web1"}, unknown=True, h1=[there])
+    assert "web1 is in no inventory, and on hosts in another project: blue" in refused["errors"]["web1"]
+    assert fleet_hints.name_its_project("web1", "blue") in refused["errors"]["web1"]
+    assert locate(method, {"berth_name": "web1", "berth_project": "blue"}, unknown=True, h1=[there])["found"] == [
+        "web1"
+    ]
 
 
 @pytest.mark.parametrize("method", ["delete", "stop", "recover"])

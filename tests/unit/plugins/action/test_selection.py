@@ -5,13 +5,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+import yaml
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar, trust_as_template
 from placement_case import CATALOG, VM, controller, place
 
 from ansible_collections.berth.kvm.plugins.module_utils.model import input_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
 from ansible_collections.berth.kvm.plugins.plugin_utils import berth_name, patterns, selection
 
+ROOT = Path(__file__).resolve().parents[4]
 ACTIONS = [
     ("placement", {}), ("plan_moves", {"action": "cold_migrate"}), ("plan_moves", {"action": "confirm"}),
     ("locate_instances", {"method": "start"}), ("locate_instances", {"method": "delete"}),
@@ -90,7 +96,7 @@ def test_the_limit_in_a_file_that_names_something_is_one(tmp_path):
     assert not run("check_variables", {"hosts": None}, ansible_limit="@%s" % (tmp_path / "some")).get("failed")
 
 
-@pytest.mark.parametrize("count", ["abc", "0", "-1", "5000", ""])
+@pytest.mark.parametrize("count", ["abc", "0", 0, "-1", "5000", "1.5"])
 def test_every_playbook_refuses_a_count_that_is_none_before_a_host_is_asked(count):
     result = run("read_hosts", {}, berth_name="app", berth_count=count)
     assert result["error_code"] == "InvalidInput" and "a whole number from 1 to 1000" in result["msg"]
@@ -102,6 +108,16 @@ def test_a_count_without_a_name_is_refused_before_a_host_is_asked_and_with_one_i
     assert result["error_code"] == "InvalidInput" and input_hints.name_the_counted() in result["msg"]
     for good in ({"berth_count": "3", "berth_name": "web"}, {"berth_count": 1}, {}):
         berth_name.check_counts(good)
+
+
+@pytest.mark.parametrize("count, names", [("", ["app"]), ("1", ["app"]), ("2", ["app-1", "app-2"])])
+def test_a_question_of_a_survey_without_an_answer_is_one_instance(count, names):
+    berth_name.check_counts({"berth_name": "app", "berth_count": count, "berth_min_count": ""})
+    task = yaml.safe_load((ROOT / "playbooks" / "read_requested.yml").read_text("utf-8"))[0]["tasks"][0]
+    values = {"berth_name": "app", "berth_count": count}
+    loop = Templar(DataLoader(), values).template(trust_as_template(task["loop"]))
+    name = trust_as_template(task["ansible.builtin.add_host"]["name"])
+    assert [Templar(DataLoader(), {**values, "item": item}).template(name) for item in loop] == names
 
 
 @pytest.mark.parametrize(

@@ -163,6 +163,11 @@ def test_the_history_outlives_the_instance_also_where_no_inventory_has_it(show):
     assert result["instances"]["web1"][0]["vm_state"] == "deleted"
 
 
+def test_of_one_that_a_silent_host_may_have_again_the_former_life_is_told_as_such(show):
+    _result, said = show({"h1": DELETED}, notes=GONE, h1=[], h2=None)
+    assert "web1 (%s), deleted from h1; it may have been made again since" % WEB in rows(said)
+
+
 def test_of_one_that_was_made_again_elsewhere_the_former_life_is_not_told(show):
     _result, said = show({"h2": KNOWN}, notes=GONE, h1=[], h2=[held()])
     assert "deleted" not in said and "web1 active h2 small 192.0.2.11 locked" in rows(said)
@@ -178,6 +183,14 @@ def test_of_two_owners_both_are_shown_with_what_is_in_the_way(show):
     result, said = show({"h1": KNOWN, "h2": KNOWN}, h1=[held()], h2=[held(generation=[2, 7])])
     assert "hosts h1 (OWN), h2 (OWN)" in rows(said) and "problem" in said and "keep_one" in said
     assert result["ansible_facts"]["berth_results"]["failed"] == {}
+
+
+def test_a_lost_host_that_is_back_with_its_side_of_an_ended_move_is_shown_as_what_is_in_the_way(show):
+    there = {**KNOWN, "vm_state": "resized", "locked": None}
+    back = held(phase="resized", vm_state="resized", generation=[2, 9])
+    result, said = show({"h1": KNOWN, "h2": there}, h1=[held(generation=[3, 1])], h2=[back])
+    assert "the move of web1 has ended, but h2 still holds a part of it" in said
+    assert result["outcomes"][0]["why"] == "InstanceMoving"
 
 
 def test_what_a_host_holds_that_says_no_more_of_it_is_not_taken_for_absent(show):

@@ -92,6 +92,11 @@ def test_a_setting_that_no_leg_could_use_is_refused_before_the_first_one():
     assert (told["error_code"], fields) == ("InvalidInput", ["bandwidth", "stop_timeout", "timeout_action", "tls"])
 
 
+def test_a_survey_without_an_answer_leaves_a_setting_at_its_default():
+    at = found(begun(settings={"confirm_window": "", "tls": "", "timeout_action": "", "bandwidth": "7"}))
+    assert at["settings"] == {"bandwidth": 7}
+
+
 TASKS = Path(__file__).parents[4] / "roles" / "move" / "tasks"
 
 

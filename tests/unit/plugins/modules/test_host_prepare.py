@@ -67,6 +67,13 @@ def test_without_the_option_a_host_keeps_its_failed_builds(run, state):
     assert failed_builds.count(state) == 1
 
 
+@pytest.mark.parametrize("parts, outdated", [(["gate", "settings"], [["gate"], []]), (["settings"], [None, None])])
+def test_the_diff_has_what_is_renewed_beside_the_settings(parts, outdated):
+    """After an upgrade that is the boot gate, and the settings are as they were."""
+    diff = host_prepare.shown({**PREPARED, "changed": parts}, [], 0)
+    assert [json.loads(diff[when]).get("outdated") for when in ("before", "after")] == outdated
+
+
 def look(state):
     """What the doctor finds on kvm1, by what the host tells."""
     document = {"uuid": "uuid-of-kvm1", "prepared": True, "instances": [], **failed_builds.reported(state)}

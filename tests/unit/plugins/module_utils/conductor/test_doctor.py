@@ -179,10 +179,35 @@ def test_a_guest_without_a_record_is_found_and_a_foreign_one_is_left_alone():
     case.strays = {DB: [{**stray, "managed": True}], "x": [{**stray, "managed": False}]}
     (found,) = examine(case)
     assert shown([found]) == [("DomainWithoutRecord", "error", "kvm2", DB)]
-    assert "--limit %s " % DB in found.todo, "its name is nothing to go by in a command"
+    assert "--limit" not in found.todo, "no inventory has a host that is called by a uuid"
+    assert "recover_record -e berth_name=NAME" in found.todo and "virsh dumpxml %s` on kvm2" % DB in found.todo
+
+
+def test_the_disks_of_a_guest_without_a_record_are_not_told_as_disks_that_somebody_may_move_away():
+    disks = {"code": "DisksWithoutRecord", "severity": "error", "said": "disks in /pool/x", "uuid": DB, "fixed": False}
+    checkups = {"kvm2": {"clock": 102.0, "findings": [disks]}}
+    case = fleet(WELL)
+    assert [one.code for one in examine(case, checkups)] == ["DisksWithoutRecord"]
+    stray = {"host": "kvm2", "name": DB, "power_state": "running", "managed": True}
+    case.strays = {DB: [stray]}
+    assert [one.code for one in examine(case, checkups)] == ["DomainWithoutRecord"]
+    case.strays = {DB: [{**stray, "host": "kvm1"}]}
+    assert sorted(one.code for one in examine(case, checkups)) == ["DisksWithoutRecord", "DomainWithoutRecord"]
 
 
 ADDRESS, MAC = "address 192.0.2.10 on bridge br0", "MAC address 02:00:00:00:00:01"
+
+
+def test_a_lost_host_that_is_back_with_its_side_of_an_ended_move_is_told_as_by_every_run():
+    """keep_one would refuse the copy that is in the move."""
+    back = {"kvm1": [place(generation=[3, 1])], "kvm2": [place(phase="resized", generation=[2, 9])]}
+    (found,) = examine(fleet(back))
+    assert shown([found]) == [("DuplicateInstance", "error", "", "web1")]
+    assert found.said == "the move of web1 has ended, but kvm2 still holds a part of it (kvm1, kvm2)"
+    assert found.todo == hints.confirm_or_revert_left("web1", "kvm2")
+    back["kvm1"][0]["generation"] = [1, 9]
+    (found,) = examine(fleet(back))
+    assert "keep_one" in found.todo, "the move went on, and the copy at rest is an old one"
 
 
 @pytest.mark.follows("same_address")
