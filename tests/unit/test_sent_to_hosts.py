@@ -33,7 +33,7 @@ MOST = {
     "migration": 474,
     "rescan": 111,
     "volume": 337,
-    "volume_info": 89,
+    "volume_info": 90,
 }
 CLAIMING = {"claim", "instance", "migration", "volume"}
 DEFINING = {"build_instances", "instance", "instance_copy", "migration"}

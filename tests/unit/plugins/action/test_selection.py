@@ -5,7 +5,11 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import pytest
+from ansible import context
+from ansible.utils.context_objects import CLIArgs
 from placement_case import CATALOG, VM, controller, place
 
 from ansible_collections.berth.kvm.plugins.module_utils.model import input_hints
@@ -22,7 +26,13 @@ def run(action, args, names=(), instances=None, limited=("h1",), **variables):
     """The action in a run that is about ``names``; ``variables`` are those of the run, such as ansible_limit."""
     it = controller(instances or {"a": VM, "web-1": VM})
     values = {**it.task_vars(), "ansible_play_hosts_all": list(limited), **variables}
-    return it.run(action, {**({} if action == "check_variables" else {"instances": list(names)}), **args}, values)
+    with limited_to(variables.get("ansible_limit")):
+        return it.run(action, {**({} if action == "check_variables" else {"instances": list(names)}), **args}, values)
+
+
+def limited_to(limit):
+    """The command line has this --limit."""
+    return mock.patch.object(context, "CLIARGS", CLIArgs({**context.CLIARGS, "subset": limit}))
 
 
 @pytest.mark.parametrize("action, args", ACTIONS)
