@@ -20,7 +20,7 @@ from test_architecture import PLUGINS, SOURCES, imports  # noqa: E402
 MOST = {
     "build_instances": 293,
     "cached_image": 119,
-    "claim": 297,
+    "claim": 298,
     "group_members": 119,
     "host_certificates": 104,
     "host_clean": 164,
