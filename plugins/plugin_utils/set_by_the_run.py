@@ -20,6 +20,7 @@ OF_ONE_INSTANCE = frozenset(
     (
         "ansible_facts",
         "create_host",
+        "create_may_fail",
         "create_spec",
         "create_take_over",
         "create_token",
