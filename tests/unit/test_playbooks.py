@@ -170,6 +170,15 @@ def test_a_task_that_asks_hosts_asks_as_root():
     assert len(found) > 10 and [name for name, becomes in found if not becomes] == []
 
 
+@pytest.mark.parametrize("path", sorted((ROOT / "playbooks").glob("*.yml")), ids=lambda path: path.stem)
+def test_no_setting_of_ansible_changes_how_a_play_runs(path):
+    """A task_timeout would break off a copy of disks, free or host_pinned mix the instances of a step."""
+    for play in yaml.safe_load(path.read_text("utf-8")):
+        if "hosts" in play:
+            kept = {name: play.get(name) for name in ("gather_facts", "strategy", "timeout")}
+            assert kept == {"gather_facts": False, "strategy": "ansible.builtin.linear", "timeout": 0}, play["name"]
+
+
 def test_a_header_that_cannot_be_read_is_named(tmp_path):
     path = tmp_path / "wrong.yml"
     path.write_text("---\n#\n#\n#\n# Does something.\n# Variables:\n# berth_x: not indented\n- hosts: all\n")
