@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Dict
+from typing import Any, Dict, Mapping
 
 from ..module_utils.model import input_hints
 from ..module_utils.model.errors import InvalidInput
@@ -27,6 +27,13 @@ def check_counts(values: Dict[str, Any]) -> None:
     if "berth_name" not in values and str(count) != "1":
         hint = input_hints.name_the_counted()
         raise InvalidInput("berth_count", count, "how many instances berth_name stands for", hint=hint)
+
+
+def check_given(task_vars: Mapping[str, Any], extra_vars: Mapping[str, Any], variable: str) -> None:
+    """Check that the variable, if there is one, is of -e: Ansible has no other when it chooses what a playbook imports."""
+    if variable in task_vars and variable not in extra_vars:
+        hint = input_hints.give_with_e(variable)
+        raise InvalidInput(variable, task_vars[variable], "a variable of the command line", hint=hint)
 
 
 def check_name(values: Dict[str, Any]) -> None:

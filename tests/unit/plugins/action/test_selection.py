@@ -114,6 +114,18 @@ def test_a_count_without_a_name_is_refused_before_a_host_is_asked_and_with_one_i
         berth_name.check_counts(good)
 
 
+@pytest.mark.follows("give_with_e")
+@pytest.mark.parametrize("action, variable", [("read_hosts", "berth_name"), ("show_instances", "berth_volume")])
+def test_what_chooses_the_tasks_of_a_playbook_is_refused_where_ansible_does_not_see_it_and_counts_with_e(
+    action, variable
+):
+    """show with berth_volume in the vars of an import showed the instances instead, and ended well."""
+    result = run(action, {}, **{variable: "db"})
+    assert result["error"]["hint"] == input_hints.give_with_e(variable) and variable in result["msg"]
+    berth_name.check_given({variable: "db"}, {variable: "db"}, variable)
+    berth_name.check_given({}, {}, variable)
+
+
 @pytest.mark.parametrize(
     "limit, play_hosts, said",
     [("web-1", ["web-1"], "--limit=web-1 selects no KVM host. Known: h1, h2"), ("h1:web-1", ["h1", "web-1"], None)],
