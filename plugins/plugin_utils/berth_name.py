@@ -13,6 +13,7 @@ from ..module_utils.model.errors import InvalidInput
 
 COUNTS = ("berth_name", "berth_count", "berth_min_count")
 MOST_AT_ONCE = 1000
+GROUP = "berth_requested"  # playbooks/read_requested.yml adds the instances to it
 PATTERN = re.compile(r"[\s,:;!&*?\[\]{}]")  # characters in no name; playbooks/read_requested.yml has it too
 
 
@@ -34,6 +35,15 @@ def check_given(task_vars: Mapping[str, Any], extra_vars: Mapping[str, Any], var
     if variable in task_vars and variable not in extra_vars:
         hint = input_hints.give_with_e(variable)
         raise InvalidInput(variable, task_vars[variable], "a variable of the command line", hint=hint)
+
+
+def check_group(task_vars: Mapping[str, Any], count: Any) -> None:
+    """Check that the group of the requested instances has no others: a delete would delete those of the inventory too."""
+    members = task_vars["groups"].get(GROUP, ())
+    if "berth_name" in task_vars and len(members) > int(count):
+        raise InvalidInput(
+            "group %s" % GROUP, sorted(members), "only what berth_name stands for, no host of the inventory"
+        )
 
 
 def check_name(values: Dict[str, Any]) -> None:
