@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
+from ansible.module_utils.parsing.convert_bool import boolean
+
 from ..module_utils.conductor.builds_of_hosts import to_upload
 from ..module_utils.conductor.errors import KvmHostNotFound
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.safe_text import visible_all
 from ..plugin_utils import builds, uploads
+from ..plugin_utils.answers_of_hosts import reason_of
 from ..plugin_utils.host_reply import HostAction, answer_of, ask_module, host_of
 from ..plugin_utils.inventory_variables import kvm_hosts, power_state, variables
 
@@ -19,7 +22,13 @@ class ActionModule(HostAction):
 
     def run(self, tmp=None, task_vars=None):
         built = builds.built_already(task_vars, self._task.args.get("token"))
-        return built or self._refused(task_vars) or answer_of(super().run(tmp, task_vars))
+        return self._told(built or self._refused(task_vars) or answer_of(super().run(tmp, task_vars)))
+
+    def _told(self, answer):
+        """The answer, which fails the task if nothing was built, unless its playbook looks at it and goes on."""
+        if boolean(self._task.args.get("may_fail", False)) or not answer.keys() & {"error", "reason"}:
+            return answer
+        return {**answer, "failed": True, "msg": reason_of(answer)}
 
     def _refused(self, task_vars):
         """The failure if the role was given a host that is not in the inventory; Ansible would invent such a host."""
@@ -36,6 +45,7 @@ class ActionModule(HostAction):
                 "token": {"type": "str"},
                 "timeout": {"type": "int", "default": builds.TIMEOUT},
                 "take_over": {"type": "str"},
+                "may_fail": {"type": "bool", "default": False},
             }
         )
         if self._task.check_mode and args.get("token"):

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import time
 
+from ansible.utils.vars import load_extra_vars
+
 from ..module_utils.conductor.errors import NoHostAnswered
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import uuid_of
@@ -14,7 +16,7 @@ from ..module_utils.model.messages import BESIDE_FACTS
 from ..plugin_utils import run_report
 from ..plugin_utils.answers_of_hosts import reason_of
 from ..plugin_utils.asking import answers, ask, warnings
-from ..plugin_utils.berth_name import COUNTS, check_counts, check_name
+from ..plugin_utils.berth_name import COUNTS, check_counts, check_given, check_group, check_name
 from ..plugin_utils.controller import ControllerAction
 from ..plugin_utils.inventory_variables import described, instances_among, kvm_hosts, raw_vars, variables
 from ..plugin_utils.selection import no_kvm_hosts
@@ -34,7 +36,10 @@ class ActionModule(ControllerAction):
         hosts = kvm_hosts(task_vars, args["hosts"])
         check_variables(self, task_vars, hosts)
         check_name(self.own_variables(task_vars, ["berth_name"]))
-        check_counts(self.own_variables(task_vars, COUNTS))
+        counts = self.own_variables(task_vars, COUNTS)
+        check_counts(counts)
+        check_group(task_vars, counts.get("berth_count", 1))
+        check_given(task_vars, load_extra_vars(self._loader), "berth_name")
         run_report.begin(self, task_vars)
         more = {name: args[name] for name in BESIDE_FACTS}
         if not hosts:

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from ansible.utils.vars import load_extra_vars
+
 from ..module_utils.conductor import free_volumes, report, report_instance
 from ..module_utils.conductor.errors import HostUnknown, InstanceMoving
 from ..module_utils.conductor.locate import left_of_ended_move, locate
@@ -13,6 +15,7 @@ from ..module_utils.model.identity import uuid_of
 from ..plugin_utils import failed_requests
 from ..plugin_utils.answers_of_hosts import read_reports, reason_of
 from ..plugin_utils.asking import answers, ask
+from ..plugin_utils.berth_name import check_given
 from ..plugin_utils.controller import ControllerAction, outcomes_reported, results_fact
 from ..plugin_utils.inventory_differences import InventoryDifferences
 from ..plugin_utils.inventory_variables import instances_among, kvm_hosts, lost_hosts, variables
@@ -30,6 +33,7 @@ class ActionModule(ControllerAction):
         return {**outcomes_reported(result), **{part: result[part] for part in ("instances", "free_volumes")}}
 
     def act(self, args, task_vars):
+        check_given(task_vars, load_extra_vars(self._loader), "berth_volume")
         hosts, names = kvm_hosts(task_vars, args["hosts"]), instances_among(task_vars, args["instances"])
         fleet = read_reports(task_vars, hosts)
         lost = lost_hosts(self.own_variables(task_vars, ["berth_lost_hosts"]))

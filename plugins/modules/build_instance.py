@@ -14,7 +14,7 @@ short_description: "Internal: build an instance on the host that claimed room fo
 description:
   - Runs module M(berth.kvm.instance) on the host that the task is delegated to, with the seed made from the variables of the
     instance's inventory host. The seed may hold secrets and is in no task argument and in no fact.
-  - A failure or a silent host does not fail the task, see M(berth.kvm.ask_hosts).
+  - A failure or a silent host fails the task, unless O(may_fail).
 
 options:
   spec:
@@ -32,6 +32,13 @@ options:
     description: How many seconds the host may take.
     type: int
     default: 600
+  may_fail:
+    description:
+      - Whether the task ends well also if nothing was built. The playbook then looks at C(error) and C(reason), as with
+        M(berth.kvm.ask_hosts), and may try another host.
+    type: bool
+    default: false
+    version_added: 0.2.0
 extends_documentation_fragment:
   - berth.kvm.controller
 author:

@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Dict
+from typing import Any, Dict, Mapping
 
 from ..module_utils.model import input_hints
 from ..module_utils.model.errors import InvalidInput
 
 COUNTS = ("berth_name", "berth_count", "berth_min_count")
 MOST_AT_ONCE = 1000
+GROUP = "berth_requested"  # playbooks/read_requested.yml adds the instances to it
 PATTERN = re.compile(r"[\s,:;!&*?\[\]{}]")  # characters in no name; playbooks/read_requested.yml has it too
 
 
@@ -28,6 +29,22 @@ def check_counts(values: Dict[str, Any]) -> None:
     if "berth_name" not in values and str(count) != "1":
         hint = input_hints.name_the_counted()
         raise InvalidInput("berth_count", count, "how many instances berth_name stands for", hint=hint)
+
+
+def check_given(task_vars: Mapping[str, Any], extra_vars: Mapping[str, Any], variable: str) -> None:
+    """Check that the variable, if there is one, is of -e: Ansible has no other when it chooses what a playbook imports."""
+    if variable in task_vars and variable not in extra_vars:
+        hint = input_hints.give_with_e(variable)
+        raise InvalidInput(variable, task_vars[variable], "a variable of the command line", hint=hint)
+
+
+def check_group(task_vars: Mapping[str, Any], count: Any) -> None:
+    """Check that the group of the requested instances has no others: a delete would delete those of the inventory too."""
+    members = task_vars["groups"].get(GROUP, ())
+    if "berth_name" in task_vars and len(members) > int(count):
+        raise InvalidInput(
+            "group %s" % GROUP, sorted(members), "only what berth_name stands for, no host of the inventory"
+        )
 
 
 def check_name(values: Dict[str, Any]) -> None:

@@ -15,7 +15,7 @@ from ..module_utils.conductor.silence import is_there
 from ..module_utils.model import input_hints
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.safe_text import visible_all
-from . import host_ends, known_ansible, run_report
+from . import host_ends, known_ansible, run_facts, run_report
 from .inventory_variables import raw_vars
 from .plain import plain
 
@@ -33,7 +33,7 @@ class ControllerAction(ActionBase):
         _result, args = self.validate_argument_spec(argument_spec=self.argument_spec)
         try:
             known_ansible.check()
-            result = {"changed": False, **self.act(args, task_vars)}
+            result = run_facts.stamped({"changed": False, **self.act(args, task_vars)})
             self._report(task_vars, result)
             return result
         except BerthError as error:
@@ -76,7 +76,8 @@ class ControllerAction(ActionBase):
 
 def controller_facts(task_vars):
     """What the actions of this run keep for each other: facts of localhost."""
-    return raw_vars(task_vars, "localhost").get("ansible_facts") or {}
+    facts = raw_vars(task_vars, "localhost").get("ansible_facts") or {}
+    return {name: facts[name] for name in run_facts.NAMES if run_facts.of_this_run(facts.get(name))}
 
 
 def controller_fact(task_vars, name):

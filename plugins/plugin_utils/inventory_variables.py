@@ -6,7 +6,11 @@ and surveys give as text (lost hosts, locks, yes and no, berth_state)."""
 
 from __future__ import annotations
 
+import contextlib
+
+from ansible.errors import AnsibleValueOmittedError
 from ansible.module_utils.parsing.convert_bool import BOOLEANS_FALSE, boolean
+from ansible.vars.hostvars import HostVarsVars
 
 from ..module_utils.conductor.inventory_names import ERROR
 from ..module_utils.model import berth_state, catalog_schema
@@ -63,9 +67,15 @@ def raw_vars(task_vars, name):
 
 
 def variables(task_vars, host, names):
-    """The rendered variables ``names`` of an inventory host, as plain data; absent ones are left out."""
-    found = task_vars["hostvars"][host]
-    return plain({name: found[name] for name in names if name in found})
+    """The rendered variables ``names`` of an inventory host, as plain data; absent ones and those that are ``omit`` are
+    left out. A template in them may use hostvars: Ansible has none of them where it renders another host's variables."""
+    hostvars = task_vars["hostvars"]
+    values = HostVarsVars({**hostvars.raw_get(host), "hostvars": hostvars}, loader=hostvars._loader, host=host)
+    found = {}
+    for name in names:
+        with contextlib.suppress(AnsibleValueOmittedError):
+            found.update({name: values[name]} if name in values else {})
+    return plain(found)
 
 
 def with_variable(task_vars, names, variable):

@@ -12,8 +12,10 @@ import re
 from typing import Any, Dict, Iterable, Optional
 
 from ..module_utils.model.errors import InvalidInput
+from .inventory_variables import variables
 from .plain import plain
 
+TIMEOUT = "berth_host_timeout"
 SECONDS = 60  # for facts, claims, records and everything not named below
 HOUR = 3600
 SHUTDOWN = 24 * HOUR  # the most that berth_shutdown_timeout may be
@@ -40,9 +42,8 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 def host_timeouts(task_vars: Dict[str, Any], hosts: Iterable[str]) -> Dict[str, int]:
     """Host -> the seconds within which it must answer, its variable berth_host_timeout."""
     known = task_vars["hostvars"]
-    return {
-        host: _seconds(known[host].get("berth_host_timeout", SECONDS)) if host in known else SECONDS for host in hosts
-    }
+    given = {host: variables(task_vars, host, [TIMEOUT]) if host in known else {} for host in hosts}
+    return {host: _seconds(values.get(TIMEOUT, SECONDS)) for host, values in given.items()}
 
 
 def task_seconds(task_vars: Dict[str, Any], host: str, action: str, state: Any = None) -> int:
@@ -52,7 +53,7 @@ def task_seconds(task_vars: Dict[str, Any], host: str, action: str, state: Any =
 
 def _seconds(value: Any) -> int:
     if not re.fullmatch("[0-9]{1,5}", str(value)) or not 1 <= int(value) <= 86400:
-        raise InvalidInput("berth_host_timeout", plain(value), "whole seconds from 1 to 86400")
+        raise InvalidInput(TIMEOUT, plain(value), "whole seconds from 1 to 86400")
     return int(value)
 
 

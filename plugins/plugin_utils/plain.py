@@ -5,8 +5,13 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import re
+
+from ..module_utils.model.errors import InvalidInput
+
+PLAIN = "text, a number, true, false, null, or a list or mapping of these"
 
 
 def plain(value):
@@ -15,7 +20,14 @@ def plain(value):
     The C encoder of json reads any subclass of these types; 1000 host documents take less time than reading their
     hostvars.
     """
-    return json.loads(json.dumps(value))
+    return json.loads(json.dumps(value, default=_text))
+
+
+def _text(value):
+    """The text of a date, which YAML makes of 2026-01-31 without quotes. Raises InvalidInput for what has no plain form."""
+    if isinstance(value, (datetime.date, datetime.time)):  # a datetime is a date
+        return value.isoformat()
+    raise InvalidInput("a variable", type(value).__name__, PLAIN)
 
 
 def number(value):

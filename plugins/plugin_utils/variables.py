@@ -27,6 +27,7 @@ from .misplaced import ROLE, listed, warn_of_misplaced
 from .move_options import Switch
 from .patterns import PATTERNS, check_patterns
 from .plain import number
+from .set_by_the_run import check_set_by_the_run
 from .whose_variables import value_of
 
 OWN = "berth_own_variables"
@@ -187,6 +188,7 @@ def check_variables(action: Any, task_vars: Dict[str, Any], kvm_hosts: Iterable[
     extra_vars = load_extra_vars(action._loader)
     if LEFT_OVER in extra_vars:
         raise InvalidInput("-e", extra_vars[LEFT_OVER], "name=value", hint=input_hints.quote_value())
+    check_set_by_the_run(task_vars.get("ansible_limit"), extra_vars)
     hosts, of_kvm = [str(name) for name in task_vars["groups"]["all"]], frozenset(kvm_hosts)
     values = {host: raw_vars(task_vars, host) for host in hosts}
     own = _names(action.own_variables(task_vars, [OWN]).get(OWN))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterable, List, Mapping, Set, Tuple
 
+from ansible.parsing.vault import EncryptedString
 from ansible.utils.vars import load_extra_vars
 
 from ..module_utils.conductor.errors import SharedVariableDiffers
@@ -98,7 +99,10 @@ def value_of(task_vars: Dict[str, Any], name: str, raw: Mapping[str, Any], varia
 
 
 def is_rendered(value: Any) -> bool:
-    """Whether the value contains a template: the same text may then mean different things for two hosts."""
+    """Whether the value contains a template, so that the same text may mean different things for two hosts, or a part that
+    Ansible Vault encrypted."""
+    if isinstance(value, EncryptedString):
+        return True
     if isinstance(value, str):
         return "{{" in value or "{%" in value
     if isinstance(value, dict):

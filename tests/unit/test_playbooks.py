@@ -32,6 +32,7 @@ EXPLAINED_ELSEWHERE = {*CATALOG, *INSTANCE, *HOST, "berth_requested"}
 # Not a fact in brackets, nor NAME=VALUE in a text that says what to run.
 READ = re.compile(r"(?<![\w.'\[])berth_[a-z0-9_]+(?![\w=])")
 
+KEYWORDS = {"gather_facts": False, "strategy": "ansible.builtin.linear", "timeout": 0, "any_errors_fatal": False}
 WITHOUT_PREFIX = {"receipt"}  # of berth.kvm.replay
 
 each_playbook = pytest.mark.parametrize("header", PUBLIC, ids=[header.path.stem for header in PUBLIC])
@@ -168,6 +169,15 @@ def test_a_task_that_asks_hosts_asks_as_root():
         if {"berth.kvm." + action for action in asking()} & set(task)
     ]
     assert len(found) > 10 and [name for name, becomes in found if not becomes] == []
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "playbooks").glob("*.yml")), ids=lambda path: path.stem)
+def test_no_setting_of_ansible_changes_how_a_play_runs(path):
+    """A task_timeout would break off a copy of disks, free or host_pinned mix the instances of a step, and with
+    any_errors_fatal the failure of one instance would stop all others in the middle of their moves."""
+    for play in yaml.safe_load(path.read_text("utf-8")):
+        if "hosts" in play:
+            assert KEYWORDS.items() <= play.items(), play["name"]
 
 
 def test_a_header_that_cannot_be_read_is_named(tmp_path):

@@ -6,6 +6,7 @@ one; and the shortening of long lists of names."""
 
 from __future__ import annotations
 
+import re
 from typing import Any, Callable, Iterable, List, Optional
 
 from .messages import Document
@@ -69,11 +70,14 @@ class BerthError(Exception):
         }
 
 
+LOGIN = re.compile(r"//[^/@\s]+@")  # the user and password in a URL
+
+
 class InvalidInput(BerthError):
     """A value breaks a rule. The error names the field, the value and the rule. Nothing was changed."""
 
     def __init__(self, field: str, value: Any, rule: Optional[str], hint: Optional[str] = None, **details: Any) -> None:
-        shown = repr(value)
+        shown = LOGIN.sub("//...@", repr(value))
         if len(shown) > 120:
             shown = shown[:117] + "..."
         fault = "nothing is given" if value is None else "%s is not valid" % shown

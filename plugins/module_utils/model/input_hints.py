@@ -185,6 +185,21 @@ def quote_value() -> str:
     return "Quote a value that has spaces, as in -e 'name=\"a b\"'. Several instances are selected with --limit"
 
 
+def give_option(variable: str, option: str) -> str:
+    """A variable is given that Ansible sets from an option of the command line."""
+    return "Remove %s, and give the option %s instead" % (variable, option)
+
+
+def give_with_e(variable: str) -> str:
+    """A variable that only -e can set is one of the inventory or of a playbook."""
+    return "Pass -e %s=NAME. A playbook that imports this one selects with berth_instances" % variable
+
+
+def leave_out(variable: str) -> str:
+    """-e has what the run finds out for each instance."""
+    return "Leave %s out" % variable
+
+
 def give_inventory() -> str:
     """Ansible has no inventory: none was given, or it could not read it."""
     return "%s, and pass the inventory with -i FILE. If you did, Ansible says above why it could not read it" % (

@@ -179,6 +179,23 @@ def test_what_was_built_already_is_told_and_not_built_again(monkeypatch):
     assert said["instance"] == {"uuid": "u"} and not ran
 
 
+@pytest.mark.parametrize(
+    "answer, said",
+    [
+        ({"changed": False, "error": {"code": "ClaimRevoked", "message": "no claim"}}, "ClaimRevoked: no claim"),
+        ({"changed": False, "reason": "UNREACHABLE: no route"}, "UNREACHABLE: no route"),
+    ],
+)
+def test_a_build_that_failed_fails_its_task_unless_the_playbook_looks_at_it(monkeypatch, answer, said):
+    """Who used the role create alone was told ok, and had no instance."""
+    monkeypatch.setattr(build_instance.builds, "built_already", lambda *_: answer)
+    it = controller(plan())
+    args = {"spec": {"uuid": "u", "image": {}, "networks": []}, "token": "t"}
+    alone = it.run("build_instance", args)
+    assert alone["failed"] and said in alone["msg"]
+    assert it.run("build_instance", {**args, "may_fail": True}) == answer
+
+
 def test_an_answer_to_an_earlier_claim_is_none_to_this_one(monkeypatch):
     _said, ran = of_instance(monkeypatch, "token of the next round")
     assert ran

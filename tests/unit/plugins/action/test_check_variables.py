@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import pytest
+from ansible import context
 from ansible.parsing.splitter import parse_kv
 from ansible.template import trust_as_template
+from ansible.utils.context_objects import CLIArgs
 from controller import Controller
 
 from ansible_collections.berth.kvm.plugins.module_utils.model import input_hints
@@ -180,6 +182,37 @@ def test_words_of_the_command_line_that_ansible_would_drop_are_refused_and_quote
     quoted = parse_kv('berth_lock_reason="a b"')
     monkeypatch.setattr(variables, "load_extra_vars", lambda loader: quoted)
     assert quoted == {"berth_lock_reason": "a b"} and "failed" not in refusal(play=quoted)
+
+
+@pytest.mark.follows("give_option", "leave_out")
+@pytest.mark.parametrize(
+    "name, hint",
+    [
+        ("ansible_limit", input_hints.give_option("ansible_limit", "--limit")),
+        ("ansible_check_mode", input_hints.give_option("ansible_check_mode", "--check")),
+        ("ansible_facts", input_hints.leave_out("ansible_facts")),
+        ("create_host", input_hints.leave_out("create_host")),
+        ("__berth_selection_given", input_hints.leave_out("__berth_selection_given")),
+    ],
+)
+def test_what_the_run_itself_sets_is_refused_in_extra_vars_and_without_it_the_run_goes_on(monkeypatch, name, hint):
+    """A delete with -e ansible_limit=web1 deleted every instance."""
+    monkeypatch.setattr(variables, "load_extra_vars", lambda loader: {name: "web1"})
+    refused = refusal()
+    assert refused["error_code"] == "InvalidInput" and refused["error"]["hint"] == hint
+    assert "-e: %s: 'web1' is not valid" % name in refused["msg"]
+    monkeypatch.setattr(variables, "load_extra_vars", lambda loader: {})
+    assert "failed" not in refusal()
+
+
+@pytest.mark.parametrize("given, option, accepted", [("web1", None, False), ("web1", "web1", True), (None, None, True)])
+def test_a_limit_that_is_no_option_but_a_variable_of_the_inventory_or_a_play_is_refused(
+    monkeypatch, given, option, accepted
+):
+    monkeypatch.setattr(context, "CLIARGS", CLIArgs({**context.CLIARGS, "subset": option}))
+    result = refusal(play={"ansible_limit": given} if given else {})
+    assert result.get("failed", False) is not accepted
+    assert accepted or ("ansible_limit: 'web1'" in result["msg"] and "--limit" in result["error"]["hint"])
 
 
 @pytest.mark.follows("list_own_variables")

@@ -6,11 +6,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import yaml
+from ansible import context
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar, trust_as_template
+from ansible.utils.context_objects import CLIArgs
 from placement_case import CATALOG, VM, controller, place
 
 from ansible_collections.berth.kvm.plugins.module_utils.model import input_hints
@@ -28,7 +31,13 @@ def run(action, args, names=(), instances=None, limited=("h1",), **variables):
     """The action in a run that is about ``names``; ``variables`` are those of the run, such as ansible_limit."""
     it = controller(instances or {"a": VM, "web-1": VM})
     values = {**it.task_vars(), "ansible_play_hosts_all": list(limited), **variables}
-    return it.run(action, {**({} if action == "check_variables" else {"instances": list(names)}), **args}, values)
+    with limited_to(variables.get("ansible_limit")):
+        return it.run(action, {**({} if action == "check_variables" else {"instances": list(names)}), **args}, values)
+
+
+def limited_to(limit):
+    """The command line has this --limit."""
+    return mock.patch.object(context, "CLIARGS", CLIArgs({**context.CLIARGS, "subset": limit}))
 
 
 @pytest.mark.parametrize("action, args", ACTIONS)
@@ -118,6 +127,18 @@ def test_a_question_of_a_survey_without_an_answer_is_one_instance(count, names):
     loop = Templar(DataLoader(), values).template(trust_as_template(task["loop"]))
     name = trust_as_template(task["ansible.builtin.add_host"]["name"])
     assert [Templar(DataLoader(), {**values, "item": item}).template(name) for item in loop] == names
+
+
+@pytest.mark.follows("give_with_e")
+@pytest.mark.parametrize("action, variable", [("read_hosts", "berth_name"), ("show_instances", "berth_volume")])
+def test_what_chooses_the_tasks_of_a_playbook_is_refused_where_ansible_does_not_see_it_and_counts_with_e(
+    action, variable
+):
+    """show with berth_volume in the vars of an import showed the instances instead, and ended well."""
+    result = run(action, {}, **{variable: "db"})
+    assert result["error"]["hint"] == input_hints.give_with_e(variable) and variable in result["msg"]
+    berth_name.check_given({variable: "db"}, {variable: "db"}, variable)
+    berth_name.check_given({}, {}, variable)
 
 
 @pytest.mark.parametrize(

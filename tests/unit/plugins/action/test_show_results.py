@@ -45,7 +45,7 @@ def states(result):
 def test_every_instance_has_a_line_also_where_nothing_changed(show):
     result = show("start", {"web1": {"__berth_done": {"changed": False}}}, berth_located=located())
     assert states(result) == {"web1": "unchanged", "web2": "unchanged"}
-    assert result["ansible_facts"]["berth_results"] == {"failed": {}, "left_out": {}, "would_change": {}}
+    assert not any(result["ansible_facts"]["berth_results"][part] for part in ("failed", "left_out", "would_change"))
 
 
 def test_a_guest_that_a_recovery_left_off_is_shown_as_one_that_is_off(show):

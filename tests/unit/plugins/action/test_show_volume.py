@@ -57,11 +57,8 @@ def test_a_volume_that_an_instance_has_is_shown_with_who_did_what_to_it(show):
         "2026-01-01T00:00:02Z attach h1 bob@ctl r-2 instance: web1",
     ):  # fmt: skip
         assert line in said, (line, said)
-    assert not result["changed"] and result["ansible_facts"]["berth_results"] == {
-        "failed": {},
-        "left_out": {},
-        "would_change": {},
-    }
+    results = result["ansible_facts"]["berth_results"]
+    assert not result["changed"] and not any(results[part] for part in ("failed", "left_out", "would_change"))
     (told,) = result["volumes"]["db"]
     assert (told["host"], told["instance"]["name"], told["image"]) == ("h1", "web1", "debian")
     assert told["history"] == HISTORY

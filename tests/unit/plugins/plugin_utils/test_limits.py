@@ -16,6 +16,15 @@ from ansible_collections.berth.kvm.plugins.module_utils.model.reply import Inval
 from ansible_collections.berth.kvm.plugins.plugin_utils import host_reply, limits
 
 
+class Known(dict):
+    """Host -> its variables, as Ansible's hostvars has them."""
+
+    _loader = None
+
+    def raw_get(self, host):
+        return self[host]
+
+
 def deep(levels):
     value = 1
     for _level in range(levels):
@@ -42,14 +51,14 @@ def test_a_reply_has_a_limit_of_size_parts_and_depth(reply, much):
 
 
 def test_each_host_has_its_own_seconds():
-    task_vars = {"hostvars": {"h1": {}, "h2": {"berth_host_timeout": "120"}, "h3": {"berth_host_timeout": 1}}}
+    task_vars = {"hostvars": Known(h1={}, h2={"berth_host_timeout": "120"}, h3={"berth_host_timeout": 1})}
     assert limits.host_timeouts(task_vars, ["h1", "h2", "h3", "new"]) == {"h1": 60, "h2": 120, "h3": 1, "new": 60}
 
 
 @pytest.mark.parametrize("value", [0, -1, "soon", 86401, None, 1.5, [], "1e3", True])
 def test_seconds_that_are_none_are_refused_by_name(value):
     with pytest.raises(InvalidInput) as caught:
-        limits.host_timeouts({"hostvars": {"h1": {"berth_host_timeout": value}}}, ["h1"])
+        limits.host_timeouts({"hostvars": Known(h1={"berth_host_timeout": value})}, ["h1"])
     assert (caught.value.field, caught.value.rule) == ("berth_host_timeout", "whole seconds from 1 to 86400")
 
 
@@ -63,7 +72,7 @@ def test_a_reply_with_too_much_is_refused_before_anything_reads_it(results):
 
 
 def test_what_takes_long_has_hours_beside_the_hosts_seconds():
-    task_vars = {"hostvars": {"h1": {"berth_host_timeout": 7}}}
+    task_vars = {"hostvars": Known(h1={"berth_host_timeout": 7})}
     assert limits.task_seconds(task_vars, "h1", "rescan") == 7
     assert limits.task_seconds(task_vars, "h1", "migration") == 7 + 72 * 3600
 
@@ -83,6 +92,6 @@ def test_no_other_module_waits_for_a_guest_to_shut_down():
 
 
 def test_a_volume_that_is_made_from_a_large_image_has_hours_and_its_claim_has_not():
-    task_vars = {"hostvars": {"h1": {"berth_host_timeout": 7}}}
+    task_vars = {"hostvars": Known(h1={"berth_host_timeout": 7})}
     seconds = [limits.task_seconds(task_vars, "h1", "volume", state) for state in ("claimed", "present", "absent")]
     assert seconds == [7, 7 + 6 * 3600, 7]
