@@ -39,20 +39,22 @@ class Packing:
 
     The room of a host is the number of typical requests of each size that still fit it, weighted by the size's share
     and by the cube of its size in mean requests, so that room for the large ones, which is the first to vanish, counts
-    most. The cost of a placement has four parts:
+    most. If a request is not pinned, half of the number that would fit in pieces is added. The cost of a placement has
+    four parts:
 
     - the room lost;
-    - the growth of the imbalance: free vCPUs and free memory, both in mean requests, drifting apart (of each NUMA cell
-      for a pinned request, else of the host);
+    - the growth of the imbalance: free vCPUs and free memory drifting apart, in mean requests for each NUMA cell of a
+      pinned request, else in mean requests and in shares of the host. The latter counts less if vCPUs or memory will be
+      left over in any case, by what all hosts have (``fleet``: vCPUs and memory; without it they count as balanced);
     - what stays free (best fit). It decides between equals, and counts more the likelier sizes are that the mix does
       not have (``unseen``, 0 to 1): the first two, which know only the mix, then count less by as much;
     - for a request that does not use a further resource (a device): the share it takes of the host's free vCPUs or
       memory, times the share of the further resource that is free there and may be stranded.
     """
 
-    exponent, balance, tie = 3.0, 1.0, 0.005
+    exponent, tie = 3.0, 0.005
 
-    def __init__(self, mix, unseen=0.0):
+    def __init__(self, mix, unseen=0.0, fleet=None):
         self.unseen = unseen
         total = sum(size.share for size in mix)
         dimensions = range(len(mix[0].amounts))
@@ -60,8 +62,9 @@ class Packing:
         self.further = [at for at in dimensions if at >= FURTHER and any(size.amounts[at] for size in mix)]
         worth = [size.share * sum(a / m for a, m in zip(size.amounts, self.mean)) ** self.exponent for size in mix]
         self.parts = [_Part(size, weight / sum(worth)) for size, weight in zip(mix, worth)]
-        self._room = {}
-        self._cost = {}
+        holds = [max(total, _HAIR) / mean for total, mean in zip(fleet or self.mean, self.mean)]
+        self.balance = (min(holds[:2]) / max(holds[:2])) ** 4
+        self._room, self._cost, self._known_units = {}, {}, {}
 
     def room(self, free, cells=()):
         """Return how many of the typical requests fit, weighted."""
@@ -79,19 +82,31 @@ class Packing:
             after = tuple([f - a for f, a in zip(host.free, amounts)])
             cells = take_cells(host.cells, amounts, span) if span else host.cells
             lost = self.room(host.free, host.cells) - self.room(after, cells)
-            drift = self._imbalance(after, cells, span) - self._imbalance(host.free, host.cells, span)
+            units = self._units(host.capacity)
+            drift = self._imbalance(units, after, cells, span) - self._imbalance(units, host.free, host.cells, span)
             left = sum([(a / max(c, _HAIR)) ** 2 for a, c in zip(after, host.capacity)])
             cost_in_room = (
-                (1 - self.unseen) * (lost + self.balance * drift)
-                + (self.unseen + self.tie) * left
-                + self._stranded(host, amounts)
+                (1 - self.unseen) * (lost + drift) + (self.unseen + self.tie) * left + self._stranded(host, amounts)
             )
             _remember(self._cost, key, cost_in_room)
         return cost_in_room
 
-    def _imbalance(self, free, cells, span):
-        parts = cells if span and cells else (free,)
-        return sum([abs(part[0] / self.mean[0] - part[1] / self.mean[1]) for part in parts])
+    def _units(self, capacity):
+        """Return what one vCPU and one unit of memory count in the imbalance of a host.
+
+        By the mean request, and by the host, so that no host runs out of one while it has much of the other.
+        """
+        units = self._known_units.get(capacity)
+        if units is None:
+            holds = max(min([capacity[at] / self.mean[at] for at in (0, 1, *self.further)]), 0)
+            units = tuple([self.balance * (1 / self.mean[at] + holds / max(capacity[at], _HAIR)) for at in (0, 1)])
+            _remember(self._known_units, capacity, units)
+        return units
+
+    def _imbalance(self, units, free, cells, span):
+        if not (span and cells):
+            return abs(free[0] * units[0] - free[1] * units[1])
+        return sum([abs(cell[0] / self.mean[0] - cell[1] / self.mean[1]) for cell in cells])
 
     def _stranded(self, host, amounts):
         """Return what a request without devices costs the host's further resources that are still free."""
@@ -111,14 +126,18 @@ class _Part:
         self.cells, self.worth = size.cells, worth
 
     def fits(self, free, cells):
-        count = _count(free, self.asked)
-        if not self.cells or not cells or not count:
-            return count
-        return min(count, most_spanning([_count(cell, self.asked_of_cell) for cell in cells], self.cells))
+        """Return how many fit; of a size that is not pinned, half of those that fit in pieces are added."""
+        number = _fitting(free, self.asked)
+        if not self.cells or not cells:
+            return int(number) + number / 2
+        if number < 1:
+            return 0
+        return min(int(number), most_spanning([int(_fitting(cell, self.asked_of_cell)) for cell in cells], self.cells))
 
 
-def _count(free, asked):
-    return min([max(int((free[at] + _HAIR) // amount), 0) for at, amount in asked], default=0)
+def _fitting(free, asked):
+    """Return how many requests fit if they may be cut into pieces."""
+    return max(min([(free[at] + _HAIR) / amount for at, amount in asked], default=0), 0)
 
 
 def most_spanning(counts, span):

@@ -22,10 +22,11 @@ class HeadroomWeigher(Weigher):
 
     Not part of all_weighers; name it in weight_classes, without the RAM, CPU and disk weighers, which spread.
     The raw weight is minus the cost of the placement: the room lost for a mix of typical instances (how many of each
-    still fit, large ones counting more), plus the growth of the imbalance between free vCPUs and free memory, plus what
-    stays free (best fit), the more the likelier the next instance has a size that the mix does not know. An instance
-    that asks for no device or other further resource also pays for the share of the host's CPUs or memory that it takes
-    from those who do. Pinned instances are counted NUMA cell by cell. CPUs are free VCPU and PCPU together.
+    still fit, large ones counting more), plus the growth of the imbalance between free vCPUs and free memory (less if the
+    hosts together have much more of one than the mix needs), plus what stays free (best fit), the more the likelier the
+    next instance has a size that the mix does not know. An instance that asks for no device or other further resource
+    also pays for the share of the host's CPUs or memory that it takes from those who do. Pinned instances are counted
+    NUMA cell by cell. CPUs are free VCPU and PCPU together.
     The mix is ``headroom_flavor_mix``, or else the instances that the hosts report and those of this run.
     Normalised from the smallest to the largest.
     Options: headroom_weight_multiplier (1.0), headroom_flavor_mix ([]; items {vcpus, memory_mb, disk_gb: 0,
@@ -46,16 +47,14 @@ class HeadroomWeigher(Weigher):
         self._mix, self._packing = None, None
         self._hosts = {}  # {host uuid: (the three parts its HostCapacity was made of, the HostCapacity)}
         self._counted, self._running, self._asked = set(), Counter(), Counter()
-        if self.given:
-            self._use(self.given)
+        self._fleet = (0, 0)  # vCPUs and MiB of the hosts that were counted
 
     def expect(self, specs):
         for spec in specs:
             self._asked[_kind(spec)] += spec.num_instances
 
     def weigh(self, host_states, spec):
-        if not self.given:
-            self._count(host_states, spec)
+        self._count(host_states, spec)
         further = further_resources(spec.flavor.extra_specs)
         amounts = (*_amounts(spec), *(further.get(name, 0) for name in self._mix.names))
         span = _span(spec)
@@ -65,18 +64,22 @@ class HeadroomWeigher(Weigher):
         return self.weigh([host_state], spec)[0]
 
     def _count(self, host_states, spec):
-        """Count the instances of hosts not seen before in this run; each host counts as it was first seen."""
+        """Count hosts not seen before in this run, and their instances; each host counts as it was first seen."""
         new = [host_state for host_state in host_states if host_state.uuid not in self._counted]
         if new or self._mix is None:
             self._counted.update(host_state.uuid for host_state in new)
-            self._running.update(tally(new))
-            asked = self._asked if self._asked or self._running else Counter([_kind(spec)])
-            self._use(counted_mix(self._running, asked))
+            sizes = [capacity_of(host_state).capacity[:2] for host_state in new]
+            self._fleet = tuple(map(sum, zip(self._fleet, *sizes)))
+            self._use(self.given or self._counted_mix(new, spec))
+
+    def _counted_mix(self, new, spec):
+        self._running.update(tally(new))
+        return counted_mix(self._running, self._asked if self._asked or self._running else Counter([_kind(spec)]))
 
     def _use(self, mix):
         if self._mix is None or self._mix.names != mix.names:
             self._hosts = {}
-        self._mix, self._packing = mix, Packing(mix.sizes, mix.unseen)
+        self._mix, self._packing = mix, Packing(mix.sizes, mix.unseen, self._fleet)
 
     def _host(self, host_state):
         """The HostCapacity of a host state, computed again only if an instance was placed there since."""

@@ -111,10 +111,49 @@ def test_room_for_a_size_counts_by_its_cube():
     assert large.worth == pytest.approx(512 * small.worth)
 
 
+def imbalance(packing, free, capacity):
+    return packing._imbalance(packing._units(capacity), free, (), 0)
+
+
 def test_growing_an_imbalance_costs_and_shrinking_it_pays():
     packing = Packing([Size((1, 1024))])
     much_memory, many_cpus = HostCapacity((2, 4096), (8, 8192)), HostCapacity((4, 2048), (8, 8192))
-    assert packing.cost(much_memory, (1, 512)) - packing.cost(many_cpus, (1, 512)) == pytest.approx(1, abs=0.01)
+    assert packing.cost(much_memory, (1, 512)) > packing.cost(many_cpus, (1, 512)) + 1
+
+
+def test_an_imbalance_is_measured_by_the_mean_request_and_by_the_shape_of_the_host():
+    """By the mean request the whole second host is uneven, and the third is even; by its shape it is the other way."""
+    packing = Packing([Size((1, 1))])
+    assert imbalance(packing, (4, 4), (4, 4)) == 0
+    assert imbalance(packing, (4, 8), (4, 8)) == 8 - 4
+    assert imbalance(packing, (4, 4), (4, 8)) == (1 - 0.5) * 4
+
+
+def test_the_shape_of_a_host_counts_less_where_devices_limit_what_it_holds():
+    packing = Packing([Size((1, 1, 1))])
+    assert imbalance(packing, (4, 4, 2), (4, 8, 2)) == (1 - 0.5) * 2
+    assert imbalance(packing, (4, 4, 0), (4, 8, 0)) == 0
+    assert imbalance(packing, (4, 4, -1), (4, 8, -1)) == 0
+
+
+@pytest.mark.parametrize("fleet, share", [((10, 20), 1), ((10, 40), 1 / 16), ((40, 20), 1 / 256), ((0, 20), 0)])
+def test_an_imbalance_counts_less_if_the_hosts_together_have_more_of_one_than_instances_need(fleet, share):
+    """Instances with 2 units of memory for each vCPU: of what the fleet has too much of, some is left in any case."""
+    mix = [Size((1, 2))]
+    whole = imbalance(Packing(mix), (4, 4), (4, 4))
+    assert whole > 0
+    assert imbalance(Packing(mix, fleet=fleet), (4, 4), (4, 4)) == pytest.approx(whole * share, abs=1e-6)
+
+
+def test_the_fleet_is_all_hosts_that_were_weighed_each_counted_once():
+    weigher = HeadroomWeigher(
+        {"headroom_weight_multiplier": 1.0, "headroom_flavor_mix": [{"vcpus": 2, "memory_mb": 512}]}
+    )
+    spec = RequestSpec(request(1, 1024))
+    for states in ([host("a")], [host("a"), host("b", 2, 1024, uuid="b")], [host("b", uuid="b")]):
+        weigher.weigh([HostState.from_document(document) for document in states], spec)
+    assert weigher._fleet == (16, 16384)
+    assert weigher._packing.balance == Packing([Size((2, 512))], fleet=(16, 16384)).balance
 
 
 def test_the_disk_counts_by_what_the_pool_really_has():
@@ -169,7 +208,15 @@ def test_a_pinned_request_takes_the_cell_it_fits_with_least_left_over():
 def test_room_is_counted_cell_by_cell_for_pinned_sizes():
     pinned, loose = Packing([Size((4, 4), 1)]), Packing([Size((4, 4), 0)])
     assert pinned.room((6, 6), ((3, 3), (3, 3))) == 0
-    assert loose.room((6, 6), ((3, 3), (3, 3))) == 1
+    assert int(loose.room((6, 6), ((3, 3), (3, 3)))) == 1
+
+
+def test_what_fits_in_pieces_counts_half_for_sizes_that_are_not_pinned():
+    """Of memory there is room for one and a half."""
+    assert Packing([Size((4, 4))]).room((8, 6)) == pytest.approx(1 + 1.5 / 2)
+    assert Packing([Size((4, 4))]).room((3, 1)) == pytest.approx(0.25 / 2)
+    assert Packing([Size((4, 4))]).room((-1, 4)) == 0
+    assert Packing([Size((4, 4), 1)]).room((8, 6), ((8, 6),)) == 1
 
 
 amounts = st.tuples(st.integers(1, 16), st.integers(64, 8192))
@@ -279,8 +326,8 @@ def test_a_pinned_request_is_balanced_in_the_cell_that_it_takes():
     """Of the host as a whole nothing drifts; the cell that is taken ends with memory and without CPUs."""
     packing = Packing([Size((2, 2), 1)])
     even = HostCapacity((8, 8), (8, 8), ((4, 4), (4, 4)))
-    assert packing._imbalance((6, 8), ((2, 4), (4, 4)), 1) == 1
-    assert packing._imbalance((6, 8), ((4, 3), (2, 5)), 1) == 2
+    assert packing._imbalance((1, 1), (6, 8), ((2, 4), (4, 4)), 1) == 1
+    assert packing._imbalance((1, 1), (6, 8), ((4, 3), (2, 5)), 1) == 2
     assert packing.cost(even, (2, 1), 1) > packing.cost(even, (2, 2), 1)
 
 
