@@ -240,7 +240,7 @@ def result_of(error):
     return (error if isinstance(error, BerthError) else file_not_usable(error, os.uname().nodename)).to_result()
 
 
-def file_not_usable(error, host, doing="this"):
+def file_not_usable(error, host, doing="the task"):
     """Return FileNotUsable for the OSError. ``doing`` says what was not finished."""
     what = "%s: %s" % (error.filename, error.strerror) if error.filename else error
     return FileNotUsable("%s on %s: %s" % (doing, host, what), hint=state_hints.make_room_for_file(host), host=host)
