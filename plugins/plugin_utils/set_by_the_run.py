@@ -30,7 +30,7 @@ OF_ONE_INSTANCE = frozenset(
         "move_plan",
     )
 )
-INTERNAL = re.compile("__(berth|create|delete|kvm_host)_")  # of the playbooks and roles
+INTERNAL = re.compile("__(berth|create|delete|kvm_host|move)_")  # of the playbooks and roles
 
 
 def check_set_by_the_run(limit: Optional[str], extra_vars: Mapping[str, Any]) -> None:
