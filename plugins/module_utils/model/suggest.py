@@ -9,8 +9,8 @@ from typing import Any, Iterable, Optional
 
 
 def nearest(name: Any, names: Iterable[str], cutoff: float = 0.6) -> Optional[str]:
-    """Return the one of ``names`` that is most similar to ``name``, or None if none is similar. ``cutoff``: how similar, from
-    0 to 1, which is equal."""
+    """Return the one of ``names`` that is most similar to ``name``, or None if none is similar. ``cutoff``: how
+    similar, from 0 to 1, which is equal."""
     import difflib  # slow, and most runs have no unknown name
 
     by_lower = {known.lower(): known for known in sorted(names)}

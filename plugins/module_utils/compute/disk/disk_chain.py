@@ -341,7 +341,7 @@ def _replaced(uuid, disk, planned, unused, runs):
     """Return the difference for a disk in place of the record's. Its command keeps both; if several are unused, none guesses."""
     text = "%s is %s, which is no layer over a disk of the instance; nothing uses " % (disk.target, disk.path)
     text, own = text + ", ".join(unused), unused[0]
-    if len(unused) > 1 or not os.path.lexists(own):
+    if len(unused) > 1 or disk.drive or not os.path.lexists(own):
         return Difference(REPLACED, text, None, (disk.path,))
     if disk.live:
         command = undo.put_back_running(uuid, disk.target, own, planned[own].format)
