@@ -38,7 +38,7 @@ class ActionModule(ControllerAction):
         check_name(self.own_variables(task_vars, ["berth_name"]))
         counts = self.own_variables(task_vars, COUNTS)
         check_counts(counts)
-        check_group(task_vars, counts.get("berth_count", 1))
+        check_group(counts, task_vars["groups"])
         check_given(task_vars, load_extra_vars(self._loader), "berth_name")
         run_report.begin(self, task_vars)
         more = {name: args[name] for name in BESIDE_FACTS}

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, Mapping
+from typing import Any, Dict, Mapping, Sequence
 
 from ..module_utils.model import input_hints
 from ..module_utils.model.errors import InvalidInput
@@ -18,9 +18,8 @@ PATTERN = re.compile(r"[\s,:;!&*?\[\]{}]")  # characters in no name; playbooks/r
 
 
 def check_counts(values: Dict[str, Any]) -> None:
-    """Check how many instances berth_name stands for: without it berth_count would be about the whole inventory. An
-    empty text is a survey's question without an answer."""
-    count = 1 if values.get("berth_count") in (None, "") else values["berth_count"]
+    """Check how many instances berth_name stands for: without it berth_count would be about the whole inventory."""
+    count = _count(values)
     if not re.fullmatch("[0-9]{1,4}", str(count)) or not 1 <= int(count) <= MOST_AT_ONCE:
         raise InvalidInput("berth_count", count, "a whole number from 1 to %d" % MOST_AT_ONCE)
     least = count if values.get("berth_min_count") in (None, "") else values["berth_min_count"]
@@ -31,6 +30,11 @@ def check_counts(values: Dict[str, Any]) -> None:
         raise InvalidInput("berth_count", count, "how many instances berth_name stands for", hint=hint)
 
 
+def _count(values: Mapping[str, Any]) -> Any:
+    """berth_count; an empty text is a survey's question without an answer."""
+    return 1 if values.get("berth_count") in (None, "") else values["berth_count"]
+
+
 def check_given(task_vars: Mapping[str, Any], extra_vars: Mapping[str, Any], variable: str) -> None:
     """Check that the variable, if there is one, is of -e: Ansible has no other when it chooses what a playbook imports."""
     if variable in task_vars and variable not in extra_vars:
@@ -38,10 +42,10 @@ def check_given(task_vars: Mapping[str, Any], extra_vars: Mapping[str, Any], var
         raise InvalidInput(variable, task_vars[variable], "a variable of the command line", hint=hint)
 
 
-def check_group(task_vars: Mapping[str, Any], count: Any) -> None:
+def check_group(values: Mapping[str, Any], groups: Mapping[str, Sequence[str]]) -> None:
     """Check that the group of the requested instances has no others: a delete would delete those of the inventory too."""
-    members = task_vars["groups"].get(GROUP, ())
-    if "berth_name" in task_vars and len(members) > int(count):
+    members = groups.get(GROUP, ())
+    if "berth_name" in values and len(members) > int(_count(values)):
         raise InvalidInput(
             "group %s" % GROUP, sorted(members), "only what berth_name stands for, no host of the inventory"
         )

@@ -30,8 +30,8 @@ OF_ONE_INSTANCE = frozenset(
         "move_plan",
     )
 )
-# Those of the playbooks and roles, but for what the inventory plugin gives to the playbook that reads the hosts.
-INTERNAL = re.compile("__(?!berth_report_file$)(berth|create|delete|kvm_host)_")
+INTERNAL = re.compile("__(berth|create|delete|kvm_host|move)_")  # of the playbooks and roles
+REPORT_FILE = "__berth_report_file"  # the inventory plugin gives it to the playbook that reads the hosts
 
 
 def check_set_by_the_run(limit: Optional[str], extra_vars: Mapping[str, Any]) -> None:
@@ -39,7 +39,7 @@ def check_set_by_the_run(limit: Optional[str], extra_vars: Mapping[str, Any]) ->
     errors: List[BerthError] = [
         InvalidInput("-e: %s" % name, extra_vars[name], _rule(name), hint=_hint(name))
         for name in sorted(extra_vars)
-        if name in OPTIONS or name in OF_ONE_INSTANCE or INTERNAL.match(name)
+        if name in OPTIONS or name in OF_ONE_INSTANCE or (INTERNAL.match(name) and name != REPORT_FILE)
     ]
     if not errors and limit != context.CLIARGS.get("subset"):
         errors.append(InvalidInput("ansible_limit", limit, _rule("ansible_limit"), hint=_hint("ansible_limit")))

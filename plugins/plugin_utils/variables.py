@@ -177,6 +177,7 @@ OF_HOSTS = (*HOST, *ROLE)
 OURS = re.compile("berth[_-]", re.IGNORECASE)
 OPTIONS = frozenset((*move_options.CHECKED, *ROLE))
 OF_ROLE = re.compile("(%s)_(.+)" % "|".join((*move_options.OF_ROLES, "kvm_host")))
+MISSPELLED = 0.87  # by a letter or two; kvm_host_data_directory is somebody's own
 LEFT_OVER = "_raw_params"  # where Ansible silently puts words of -e that are not name=value
 
 
@@ -245,7 +246,7 @@ def _option_meant(name: str) -> Optional[str]:
     if option is None or name in OPTIONS:
         return None
     prefix = option[1] + "_"
-    near = nearest(option[2], [known[len(prefix) :] for known in OPTIONS if known.startswith(prefix)])
+    near = nearest(option[2], [known[len(prefix) :] for known in OPTIONS if known.startswith(prefix)], MISSPELLED)
     return near and prefix + near
 
 

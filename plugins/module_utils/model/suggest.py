@@ -8,13 +8,14 @@ from __future__ import annotations
 from typing import Any, Iterable, Optional
 
 
-def nearest(name: Any, names: Iterable[str]) -> Optional[str]:
-    """Return the one of ``names`` that is most similar to ``name``, or None if none is similar."""
+def nearest(name: Any, names: Iterable[str], cutoff: float = 0.6) -> Optional[str]:
+    """Return the one of ``names`` that is most similar to ``name``, or None if none is similar. ``cutoff``: how
+    similar, from 0 to 1, which is equal."""
     import difflib  # slow, and most runs have no unknown name
 
     by_lower = {known.lower(): known for known in sorted(names)}
-    near = difflib.get_close_matches(str(name), by_lower.values(), n=1, cutoff=0.6)
-    lower = difflib.get_close_matches(str(name).lower(), by_lower, n=1, cutoff=0.6)
+    near = difflib.get_close_matches(str(name), by_lower.values(), n=1, cutoff=cutoff)
+    lower = difflib.get_close_matches(str(name).lower(), by_lower, n=1, cutoff=cutoff)
     return near[0] if near else by_lower[lower[0]] if lower else None
 
 

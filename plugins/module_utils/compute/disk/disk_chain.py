@@ -341,10 +341,12 @@ def _replaced(uuid, disk, planned, unused, runs):
     """Return the difference for a disk in place of the record's. Its command keeps both; if several are unused, none guesses."""
     text = "%s is %s, which is no layer over a disk of the instance; nothing uses " % (disk.target, disk.path)
     text, own = text + ", ".join(unused), unused[0]
-    if len(unused) > 1 or not os.path.lexists(own):
+    is_there = os.path.lexists(own)  # it is beside its place if an earlier copy to there failed
+    if len(unused) > 1 or disk.drive or not (is_there or disk.live):
         return Difference(REPLACED, text, None, (disk.path,))
     if disk.live:
-        command = undo.put_back_running(uuid, disk.target, own, planned[own].format)
+        put_back = undo.put_back_running if is_there else undo.write_back
+        command = put_back(uuid, disk.target, own, planned[own].format)
         return Difference(REPLACED, text, command, (disk.path,))
     if runs:  # from its own disk: only the definition of its next start names another
         return Difference(REPLACED, text, undo.FORGET % uuid, (disk.path,))

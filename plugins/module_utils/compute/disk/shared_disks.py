@@ -18,28 +18,29 @@ from ..guest import disk_users
 def check_start(host, record):
     """Raise DisksUsed if another domain runs from the disks. QEMU's own lock does not name it, and not every file system
     has locks."""
-    _check(host, record, _undefine(host), only_running=True)
+    _check(host, record, _undefine(host), volumes.of(record.spec), only_running=True)
 
 
 def check_move(host, record):
     """Raise DisksUsed if another domain has the disks, or the volumes."""
-    _check(host, record, _undefine(host))
+    _check(host, record, _undefine(host), volumes.of(record.spec))
 
 
 def check_delete(host, record):
-    """The same, with what a delete can do about it."""
-    _check(host, record, state_hints.delete_used_disks())
+    """The same of what a delete removes, with what can be done about it: other volumes stay."""
+    gone = [entry for entry in volumes.of(record.spec) if entry["name"] in volumes.going(record.spec)]
+    _check(host, record, state_hints.delete_used_disks(), gone)
 
 
 def _undefine(host):
     return state_hints.undefine_users_of_disks(host.connection.getHostname())
 
 
-def _check(host, record, hint, only_running=False):
+def _check(host, record, hint, with_volumes, only_running=False):
     pool_path = host.pool_of(record)
     own = paths.instance(pool_path, record.uuid)
     files = [os.path.join(own, name) for name in paths.entries(own)]
-    files += [paths.volume_file(pool_path, entry["uuid"]) for entry in volumes.of(record.spec)]
+    files += [paths.volume_file(pool_path, entry["uuid"]) for entry in with_volumes]
     told = disk_users.told(record.uuid, disk_users.of(host.connection, files), only_running)
     if told:
         name = host.connection.getHostname()

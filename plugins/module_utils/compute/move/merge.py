@@ -61,14 +61,16 @@ def unstartable(connection, uuid):
 
 
 def _identity(path):
-    return b"%d" % os.stat(path).st_ino
+    """Its inode and when that was made: file systems give the inode of a removed file to the next one."""
+    return run(["stat", "-c", "%i %.W", "--", path], error=TransferFailed).encode()
 
 
 def _check_same_file(record, path, kept):
-    """Raise TransferFailed if the disk was replaced: on the kept one, what is zero in it would be the old data again."""
+    """Raise TransferFailed if the disk was replaced: on the kept one, what is zero in it would be the old data again. A
+    note of an earlier version is empty and names none."""
     note = move_files.merging(kept)
     with open(note, "rb") as file:
-        if file.read(32) == _identity(path):
+        if file.read(64) in (b"", _identity(path)):
             return
     host = os.uname().nodename
     raise TransferFailed(

@@ -73,6 +73,8 @@ def test_a_wrong_option_of_a_move_is_told_by_its_name_before_a_host_is_asked(nam
         ("prep_resize_confirm_windw", "prep_resize_confirm_window"),
         ("kvm_host_pacakges", "kvm_host_packages"),
         ("kvm_host_script", None),
+        ("kvm_host_data_directory", None),
+        ("kvm_host_libvirt_group", None),
         ("resize_by", None),
         ("resized_confirm_window", None),
     ],
@@ -193,6 +195,7 @@ def test_words_of_the_command_line_that_ansible_would_drop_are_refused_and_quote
         ("ansible_facts", input_hints.leave_out("ansible_facts")),
         ("create_host", input_hints.leave_out("create_host")),
         ("__berth_selection_given", input_hints.leave_out("__berth_selection_given")),
+        ("__move_planned", input_hints.leave_out("__move_planned")),
     ],
 )
 def test_what_the_run_itself_sets_is_refused_in_extra_vars_and_without_it_the_run_goes_on(monkeypatch, name, hint):

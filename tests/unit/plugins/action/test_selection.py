@@ -127,6 +127,9 @@ def test_a_question_of_a_survey_without_an_answer_is_one_instance(count, names):
     loop = Templar(DataLoader(), values).template(trust_as_template(task["loop"]))
     name = trust_as_template(task["ansible.builtin.add_host"]["name"])
     assert [Templar(DataLoader(), {**values, "item": item}).template(name) for item in loop] == names
+    berth_name.check_group(values, {berth_name.GROUP: names})
+    with pytest.raises(InvalidInput):
+        berth_name.check_group(values, {berth_name.GROUP: [*names, "db"]})
 
 
 @pytest.mark.follows("give_with_e")

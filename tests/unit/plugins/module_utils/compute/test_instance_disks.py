@@ -12,6 +12,7 @@ import pytest
 from fake_libvirt import RUNNING, SHUTOFF
 from instance_case import Case
 from records import plant
+from volume_case import NEEDS_QEMU_IMG, named
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk.disk_chain import Difference
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged, DisksUsed
@@ -233,3 +234,17 @@ def test_a_disk_that_another_domain_has_is_not_deleted_under_it(prepared, wanted
     if way == "undefined":
         del prepared.connection.domains[OTHER]
     assert web.instance().absent(changed_disks=way == "told") and not web.root.exists() and web.record is None
+
+
+@NEEDS_QEMU_IMG
+@pytest.mark.parametrize("goes", [True, False])
+def test_a_volume_that_another_domain_has_keeps_its_instance_from_a_delete_only_if_it_goes_too(house, goes):
+    web = house.guest()
+    web.make(named(goes=goes, new=True))
+    web.instance().stopped(0)
+    other_domain(house.host, web, True).xml = web.domain.xml.replace(web.uuid, OTHER)
+    if goes:
+        with pytest.raises(DisksUsed, match="have disks of web1 .*%s" % OTHER):
+            web.delete()
+    else:
+        assert web.delete() and house.file().exists()

@@ -92,6 +92,26 @@ def test_where_several_disks_are_others_no_command_guesses_which_is_which(guest,
     assert [(each.kind, each.command) for each in guest.found()] == [("replaced", None)] * 2
 
 
+def test_a_copy_to_where_the_disk_was_that_failed_can_be_made_again(guest, copy):
+    """As on a full pool: what was there is beside it by then."""
+    own = Path(guest.file("root.qcow2"))
+    guest.use("vda", copy)
+    (difference,) = guest.found()
+    aside, _and, copies = difference.command.rpartition(" && ")
+    subprocess.run(aside, shell=True, check=True)
+    assert not own.exists() and Path(str(own) + ".replaced").exists()
+    assert copies in [each.command for each in guest.found()]
+
+
+@pytest.mark.parametrize("device", ["cdrom", "floppy"])
+def test_the_medium_of_a_drive_is_not_written_to_where_a_disk_is(guest, copy, device):
+    """The disk was detached, and an image was put into a drive."""
+    del guest.live["vda"], guest.at_rest["vda"]
+    guest.use("sda", copy)
+    guest.devices["sda"] = device
+    assert [each.command for each in guest.found()] == [None]
+
+
 def test_the_commands_end_before_they_replace_what_was_kept_earlier(guest, copy):
     own = guest.file("root.qcow2")
     written(own, 5)
