@@ -35,6 +35,7 @@ class Network:
             permit=lambda uuid: gate.permit(uuid, world.now.host.run_dir),
             permit_arrival=lambda uuid: gate.permit_arrival(uuid, world.now.host.run_dir, world.now.host.hook),
             revoke=lambda uuid: gate.revoke(uuid, world.now.host.run_dir),
+            check_writable=lambda uuid: gate.check_writable(uuid, world.now.host.run_dir),
         ))  # fmt: skip
         monkeypatch.setattr(moving_host, "transfer", types.SimpleNamespace(
             close=self.close, closed_on_failure=self.closed_on_failure, open_targets=self.open_targets, send=self.send,
