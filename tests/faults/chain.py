@@ -162,7 +162,7 @@ class Chain:
         operation = OPERATIONS[name]
         written = self.guest.mark(self.guest.owner())
         variables = {**QUOTA, **operation.variables}
-        if operation.moves:
+        if operation.playbook in ("resize", "cold_migrate", "revert_resize"):
             variables[operation.playbook + "_stop_timeout"] = 20
         self.volume_gb += name == "grow"
         variables.update(self._volumes(operation.end if operation.end in BASE else operation.begin))
