@@ -286,8 +286,7 @@ def is_later(place: Place, others: Iterable[Place]) -> bool:
 
 def left_of_ended_move(name: str, uuid: str, places: List[Place]) -> Optional[InstanceMoving]:
     """A host that was given up as lost is back, with its part of a move that ended without it."""
-    at_rest = [place for place in places if place["role"] == OWN and not is_moving(place)]
-    moving = [place for place in places if is_moving(place)]
+    at_rest, moving = _at_rest(places), [place for place in places if is_moving(place)]
     if not at_rest or not moving:
         return None
     place = _first_to_move(moving)
@@ -301,6 +300,10 @@ def left_of_ended_move(name: str, uuid: str, places: List[Place]) -> Optional[In
     )
 
 
+def _at_rest(places: List[Place]) -> List[Place]:
+    return [place for place in places if place["role"] == OWN and not is_moving(place)]
+
+
 def _first_to_move(moving: List[Place]) -> Place:
     return next((place for place in moving if place["role"] == OWN), moving[0])
 
@@ -309,7 +312,7 @@ def _moving(name: str, uuid: str, places: List[Place]) -> BerthError:
     """In Nova's words: the attribute that is in the way, and its state."""
     place = _first_to_move([place for place in places if is_moving(place)])
     hosts = ", ".join(sorted(other["host"] for other in places))
-    at_rest = [other for other in places if other["role"] == OWN and not is_moving(other)]
+    at_rest = _at_rest(places)
     if at_rest and place["role"] == OWN and is_later(place, at_rest):
         # The move goes on: the copy at rest is from a backup, or of a host that was given up as lost.
         return owned_twice(name, [place["host"], *(other["host"] for other in at_rest)])
