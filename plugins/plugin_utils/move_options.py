@@ -8,9 +8,9 @@ An empty text is a survey's question without an answer: the default.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Union
 
-from ..module_utils.model.schema import Check, OneOf, Whole
+from ..module_utils.model.schema import OneOf, Whole
 from .inventory_variables import is_true
 from .plain import number
 
@@ -29,27 +29,21 @@ class Switch:
 class Option:
     """What ``item`` takes; a number also as text; empty for the default."""
 
-    def __init__(self, item: Check, rule: str) -> None:
-        self.item, self.rule = item, rule
+    def __init__(self, item: Union[OneOf, Whole]) -> None:
+        self.item, self.rule = item, item.rule
 
     def check(self, value: Any, field: str) -> None:
         if value not in ("", None):
             self.item.check(number(value), field)
 
 
-def _whole(high: int, unit: str) -> Option:
-    whole = Whole(0, high, unit)
-    return Option(whole, whole.rule)
-
-
-_ACTION = OneOf("abort", "force_complete")
 SETTINGS = {
-    "bandwidth": _whole(1 << 20, "MiB/s"),
-    "confirm_window": _whole(366 * DAY, "seconds"),
+    "bandwidth": Option(Whole(0, 1 << 20, "MiB/s")),
+    "confirm_window": Option(Whole(0, 366 * DAY, "seconds")),
     "copy_while_running": Switch(),
-    "stop_timeout": _whole(DAY, "seconds"),
-    "timeout": _whole(7 * DAY, "seconds"),
-    "timeout_action": Option(_ACTION, _ACTION.rule),
+    "stop_timeout": Option(Whole(0, DAY, "seconds")),
+    "timeout": Option(Whole(0, 7 * DAY, "seconds")),
+    "timeout_action": Option(OneOf("abort", "force_complete")),
     "tls": Switch(),
 }
 _COLD = ("bandwidth", "confirm_window", "copy_while_running", "stop_timeout")

@@ -16,11 +16,9 @@ RUN = "run"
 
 def stamped(result: Dict[str, Any]) -> Dict[str, Any]:
     """The result of an action, with the id of this run in each of these facts that it has."""
-    facts = result.get("ansible_facts")
-    if facts and not set(NAMES).isdisjoint(facts):
-        own = {name: {**fact, RUN: acting.RUN} for name, fact in facts.items() if name in NAMES}
-        return {**result, "ansible_facts": {**facts, **own}}
-    return result
+    facts = result.get("ansible_facts") or {}
+    own = {name: {**fact, RUN: acting.RUN} for name, fact in facts.items() if name in NAMES}
+    return {**result, "ansible_facts": {**facts, **own}} if own else result
 
 
 def of_this_run(fact: Any) -> Mapping[str, Any]:

@@ -32,10 +32,10 @@ def of(connection, files):
     return _using(_users(connection), files)
 
 
-def others(connection, wanted):
-    """Return {uuid: text} for people: which domains but its own have files of the instance. ``wanted``: {uuid: its files}."""
+def of_each(connection, wanted):
+    """Return {uuid: what ``of`` returns for its files}. ``wanted``: {uuid of an instance: its files}."""
     users = _users(connection)
-    return {uuid: told(uuid, _using(users, files)) for uuid, files in wanted.items()}
+    return {uuid: _using(users, files) for uuid, files in wanted.items()}
 
 
 def _using(users, files):

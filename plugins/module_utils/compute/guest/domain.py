@@ -42,9 +42,13 @@ def _call(what, function, *args, timeout=CALL_TIMEOUT):
 
 def find(connection, uuid):
     """Return the libvirt domain, or None."""
+    return _looked_up(connection.lookupByUUIDString, uuid)
+
+
+def _looked_up(look_up, key):
     library = require_libvirt()
     try:
-        return Deadline(CALL_TIMEOUT).call(connection.lookupByUUIDString, uuid, what="looking the domain up")
+        return Deadline(CALL_TIMEOUT).call(look_up, key, what="looking the domain up")
     except library.libvirtError as error:
         if error.get_error_code() == library.VIR_ERR_NO_DOMAIN:
             return None
@@ -154,9 +158,10 @@ def define(connection, uuid, xml):
     there = find(connection, uuid)
     if there is not None and not is_managed(there):
         raise InstanceExists("a domain that berth does not manage has the uuid %s" % uuid)
-    if there is None:
-        domain_name.check_free(connection, uuid)
-    else:
+    other = _looked_up(connection.lookupByName, uuid) if there is None else None
+    if other is not None:
+        raise domain_name.taken(connection.getHostname(), uuid, other.UUIDString())
+    if there is not None:
         xml = domain_name.kept(xml, uuid, there.name())
     domain = _call("defining the domain", connection.defineXMLFlags, xml, library.VIR_DOMAIN_DEFINE_VALIDATE)
     text = _call("reading the definition", domain.XMLDesc, library.VIR_DOMAIN_XML_INACTIVE)

@@ -178,9 +178,10 @@ def _used_disks(host: Host, records: Sequence[Record]) -> Iterator[Finding]:
         uuid: [os.path.join(place, file) for place in each for file in paths.entries(place)]
         for uuid, each in places.items()
     }
-    for uuid, told in disk_users.others(host.connection, files).items():
+    for uuid, users in disk_users.of_each(host.connection, files).items():
+        told = disk_users.told(uuid, users)
         if told:
-            severity = ERROR if ", running" in told else WARNING
+            severity = ERROR if disk_users.told(uuid, users, only_running=True) else WARNING
             yield finding("DisksUsed", severity, "other domains have disks of %s: %s" % (known[uuid], told), uuid)
 
 
