@@ -147,15 +147,14 @@ SEQUENCES: Dict[str, Sequence] = {
     "live_migrate": Sequence(
         (
             BEGIN,
-            replace(CLAIM, other_candidate=True),
-            replace(JUDGE, other_candidate=True),
             Leg(
                 DESTINATION,
-                ("inspect_live", "receive_seed"),
-                "See whether the destination can take the running guest",
-                ("key",),
+                ("claim", "inspect_live", "receive_seed"),
+                "Claim room on the destination, and see whether it can take the running guest",
+                (*DECISION, "key"),
                 other_candidate=True,
             ),
+            replace(JUDGE, other_candidate=True),
             Leg(
                 SOURCE,
                 ("check_live", "follow_live", "send_seed"),
