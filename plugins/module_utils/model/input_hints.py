@@ -168,6 +168,14 @@ def add_field(path: str) -> str:
     return "Add %s" % path
 
 
+def name_as_text(variable: str) -> str:
+    """For a name that YAML has read as a number, such as 0123 as 83."""
+    return (
+        "Pass -e %s=NAME, which is text, or put the name into quotes in a file of variables. AWX passes the answer of a "
+        "survey on without quotes: give a name that is no number, or select with the limit of the job" % variable
+    )
+
+
 def select_several() -> str:
     """berth_name is given several names, or a pattern."""
     return (
