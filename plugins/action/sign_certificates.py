@@ -9,7 +9,7 @@ import os
 
 from ..module_utils.conductor import host_identity
 from ..module_utils.conductor.errors import CertificateForeign
-from ..module_utils.model import input_hints
+from ..module_utils.model import fleet_hints, input_hints
 from ..module_utils.model.errors import InvalidInput
 from ..plugin_utils import trust
 from ..plugin_utils.authority import KINDS, check_names, issued_for, there_is_none
@@ -66,10 +66,10 @@ class ActionModule(ControllerAction):
 
 
 def check_authority_stays(directory, task_vars):
-    """A job of AWX makes nothing where nothing is: it would end with the job's container, and no copy of the keys stays."""
+    """A job of AWX makes nothing where nothing is: the keys would end with the container of the job."""
     if AWX_JOB in task_vars and not os.path.isdir(directory):
         rule = "in a job of AWX, an existing directory: what the job makes ends with its container"
-        raise InvalidInput("kvm_host_ca_directory", directory, rule, hint=input_hints.keep_authority_of_a_job())
+        raise InvalidInput("kvm_host_ca_directory", directory, rule, hint=fleet_hints.keep_authority_of_a_job())
 
 
 def check_one_name(task_vars, held, hosts):

@@ -10,7 +10,7 @@ import contextlib
 from pathlib import Path
 from typing import Any, Mapping, Optional
 
-from ..module_utils.model import input_hints
+from ..module_utils.model import fleet_hints
 from ..module_utils.model.errors import InvalidInput
 
 PATTERNS = ("berth_instances", "berth_kvm_hosts")
@@ -44,7 +44,7 @@ def check_names(given: Mapping[str, Any]) -> None:
         value = given.get(variable)
         for item in value if isinstance(value, list) else [value]:
             if isinstance(item, (int, float)):
-                raise InvalidInput(variable, item, "a name as text", hint=input_hints.name_as_text(variable))
+                raise InvalidInput(variable, item, "a name as text", hint=fleet_hints.name_as_text(variable))
 
 
 def _is_blank(pattern: Any) -> bool:

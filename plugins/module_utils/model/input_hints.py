@@ -36,15 +36,6 @@ def keep_authority() -> str:
     return "Keep that directory, and a copy of it: a host that is added later needs the same authority"
 
 
-def keep_authority_of_a_job() -> str:
-    """For an authority of the certificates that would be made in the container of an AWX job."""
-    return (
-        "Mount a volume that stays into the container, make a directory on it with mode 0700, and set kvm_host_ca_directory "
-        "to that. Or run prepare_hosts on a controller that keeps its files. Without live migration, set "
-        "kvm_host_certificates to false"
-    )
-
-
 def private_files() -> str:
     """The authority's directory is open to others."""
     return "Give it to the user who runs Ansible: mode 0700 for the directory, 0600 for the keys"
@@ -175,14 +166,6 @@ def set_variable(field: str, name: str) -> str:
 def add_field(path: str) -> str:
     """A field is missing."""
     return "Add %s" % path
-
-
-def name_as_text(variable: str) -> str:
-    """For a name that YAML has read as a number, such as 0123 as 83."""
-    return (
-        "Pass -e %s=NAME, which is text, or put the name into quotes in a file of variables. AWX passes the answer of a "
-        "survey on without quotes: give a name that is no number, or select with the limit of the job" % variable
-    )
 
 
 def select_several() -> str:

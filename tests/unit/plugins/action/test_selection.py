@@ -16,7 +16,7 @@ from ansible.template import Templar, trust_as_template
 from ansible.utils.context_objects import CLIArgs
 from placement_case import CATALOG, VM, controller, place
 
-from ansible_collections.berth.kvm.plugins.module_utils.model import input_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, input_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
 from ansible_collections.berth.kvm.plugins.plugin_utils import berth_name, patterns, selection
 
@@ -195,7 +195,7 @@ def test_a_name_that_is_none_or_several_is_refused_and_with_a_limit_several_are_
 def test_a_name_that_yaml_read_as_a_number_is_refused_since_it_may_be_another_and_as_text_it_is_not(variable, read):
     result = run("check_variables", {"hosts": ["h1"]}, **{variable: read})
     assert result["error_code"] == "InvalidInput" and result["error"]["field"] == variable
-    assert result["error"]["hint"] == input_hints.name_as_text(variable)
+    assert result["error"]["hint"] == fleet_hints.name_as_text(variable)
     assert not run("check_variables", {"hosts": ["h1"]}, **{variable: "0123"}).get("failed")
 
 

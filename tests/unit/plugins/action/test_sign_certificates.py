@@ -141,7 +141,7 @@ def test_on_a_controller_without_the_authority_none_is_made_for_a_host_that_trus
 @pytest.mark.parametrize("check_mode", [False, True])
 def test_a_job_of_awx_makes_no_authority_that_ends_with_its_container_and_makes_it_on_a_volume(tmp_path, check_mode):
     refused = answer(tmp_path / "ca", ["kvm1"], check_mode=check_mode, awx_job_id=7)
-    assert refused["error"]["hint"] == input_hints.keep_authority_of_a_job() and "signed" not in refused
+    assert refused["error"]["hint"] == fleet_hints.keep_authority_of_a_job() and "signed" not in refused
     assert not (tmp_path / "ca").exists()
     (tmp_path / "ca").mkdir(mode=0o700)
     assert sign(tmp_path / "ca", ["kvm1"], awx_job_id=7) == [{"kvm1"}] * 2
