@@ -9,7 +9,7 @@ import os
 
 from ..module_utils.conductor import host_identity
 from ..module_utils.conductor.errors import CertificateForeign
-from ..module_utils.model import input_hints
+from ..module_utils.model import fleet_hints, input_hints
 from ..module_utils.model.errors import InvalidInput
 from ..plugin_utils import trust
 from ..plugin_utils.authority import KINDS, check_names, issued_for, there_is_none
@@ -19,6 +19,7 @@ from ..plugin_utils.plain import plain
 from ..plugin_utils.screen import say, warn
 
 PREPARED = "__kvm_host_prepared"  # what role kvm_host registers of each host
+AWX_JOB = "awx_job_id"  # AWX passes it to each job
 HELD = ("request", "certificate", "authority", "revoked")
 
 
@@ -40,6 +41,7 @@ class ActionModule(ControllerAction):
         if args["address"] and args["address"] not in names:
             warn(unnamed(task_vars["inventory_hostname"], args["address"]))
         check_authority_is_here(args["directory"], held, task_vars["inventory_hostname"])
+        check_authority_stays(args["directory"], task_vars)
         check_one_name(task_vars, held, kvm_hosts(task_vars, args["hosts"]))
         signed, reasons, made = {}, {}, []
         rotation = trust.load(args["directory"])
@@ -61,6 +63,13 @@ class ActionModule(ControllerAction):
 
     def _would_make(self, directory):
         return self._task.check_mode and not os.path.isdir(directory)
+
+
+def check_authority_stays(directory, task_vars):
+    """A job of AWX makes nothing where nothing is: the keys would end with the container of the job."""
+    if AWX_JOB in task_vars and not os.path.isdir(directory):
+        rule = "in a job of AWX, an existing directory: what the job makes ends with its container"
+        raise InvalidInput("kvm_host_ca_directory", directory, rule, hint=fleet_hints.keep_authority_of_a_job())
 
 
 def check_one_name(task_vars, held, hosts):

@@ -1,7 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""No --limit and no pattern (berth_instances, berth_kvm_hosts) is blank: Ansible would take it for all hosts."""
+"""No --limit and no pattern (berth_instances, berth_kvm_hosts) is blank: Ansible would take it for all hosts. No name is a
+number: YAML reads 0123 as 83, and 1.10 as 1.1, also in the answers of an AWX survey."""
 
 from __future__ import annotations
 
@@ -9,9 +10,20 @@ import contextlib
 from pathlib import Path
 from typing import Any, Mapping, Optional
 
+from ..module_utils.model import fleet_hints
 from ..module_utils.model.errors import InvalidInput
 
 PATTERNS = ("berth_instances", "berth_kvm_hosts")
+NAMES = (
+    "berth_keep_on",
+    "berth_name",
+    "berth_recover_on",
+    "berth_remove_host",
+    "berth_set_aside_on",
+    "berth_target_host",
+    "berth_volume",
+    *PATTERNS,
+)
 NAMES_HOSTS = (
     "a pattern that names something; an empty one would stand for everything. Where everything is meant, leave it out"
 )
@@ -24,6 +36,15 @@ def check_patterns(limit: Optional[str], extra_vars: Mapping[str, Any]) -> None:
     for variable in PATTERNS:
         if variable in extra_vars and _is_blank(extra_vars[variable]):
             raise InvalidInput(variable, extra_vars[variable], NAMES_HOSTS)
+
+
+def check_names(given: Mapping[str, Any]) -> None:
+    """Raise InvalidInput for one of NAMES that is a number or a truth value: it may have been written otherwise."""
+    for variable in NAMES:
+        value = given.get(variable)
+        for item in value if isinstance(value, list) else [value]:
+            if isinstance(item, (int, float)):
+                raise InvalidInput(variable, item, "a name as text", hint=fleet_hints.name_as_text(variable))
 
 
 def _is_blank(pattern: Any) -> bool:

@@ -25,7 +25,7 @@ from . import limits, move_options, receipts
 from .inventory_variables import CATALOG, INSTANCE, raw_vars, variables
 from .misplaced import ROLE, listed, warn_of_misplaced
 from .move_options import Switch
-from .patterns import PATTERNS, check_patterns
+from .patterns import NAMES, PATTERNS, check_names, check_patterns
 from .plain import number
 from .set_by_the_run import check_set_by_the_run
 from .whose_variables import value_of
@@ -186,6 +186,7 @@ def check_variables(action: Any, task_vars: Dict[str, Any], kvm_hosts: Iterable[
     play, and InvalidInput for a value that CHECKED refuses. Warn of settings of KVM hosts that are set on an
     instance."""
     check_patterns(task_vars.get("ansible_limit"), action.own_variables(task_vars, PATTERNS))
+    check_names(action.own_variables(task_vars, NAMES))
     extra_vars = load_extra_vars(action._loader)
     if LEFT_OVER in extra_vars:
         raise InvalidInput("-e", extra_vars[LEFT_OVER], "name=value", hint=input_hints.quote_value())

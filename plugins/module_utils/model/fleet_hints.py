@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hints about a host as part of the fleet, made only on the controller: who logs in there, how to remove it, and how a
-run goes on that was interrupted. See hints.py."""
+"""Hints about a host as part of the fleet, made only on the controller: who logs in there, how to remove it, how a
+run goes on that was interrupted, and what AWX does otherwise than a terminal. See hints.py."""
 
 from __future__ import annotations
 
@@ -271,4 +271,21 @@ def which_record(name: str, uuid: str, hosts: Sequence[str]) -> str:
         "which a host can invent; who uses the guest knows where it ran last. Then move record.json below instances/%(uuid)s out of "
         "the state directory there, keep that file, and run again: its disks stay in its pool. If that was the wrong host, put "
         "the file back" % {"name": name, "uuid": uuid, "hosts": " or that on ".join(hosts)}
+    )
+
+
+def keep_authority_of_a_job() -> str:
+    """For an authority of the certificates that would be made in the container of an AWX job."""
+    return (
+        "Mount a volume that stays into the container, make a directory on it with mode 0700, and set kvm_host_ca_directory "
+        "to that. Or run prepare_hosts on a controller that keeps its files. Without live migration, set "
+        "kvm_host_certificates to false"
+    )
+
+
+def name_as_text(variable: str) -> str:
+    """For a name that YAML has read as a number, such as 0123 as 83."""
+    return (
+        "Pass -e %s=NAME, which is text, or put the name into quotes in a file of variables. AWX passes the answer of a "
+        "survey on without quotes: give a name that is no number, or select with the limit of the job" % variable
     )

@@ -16,7 +16,7 @@ from ansible.template import Templar, trust_as_template
 from ansible.utils.context_objects import CLIArgs
 from placement_case import CATALOG, VM, controller, place
 
-from ansible_collections.berth.kvm.plugins.module_utils.model import input_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, input_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
 from ansible_collections.berth.kvm.plugins.plugin_utils import berth_name, patterns, selection
 
@@ -187,6 +187,22 @@ def test_a_name_that_is_none_or_several_is_refused_and_with_a_limit_several_are_
     assert result["msg"].startswith("InvalidInput: berth_name: ")
     several = run("placement", {}, names=["a", "web-1"], ansible_limit="a:web-1")
     assert not several.get("failed"), several
+
+
+@pytest.mark.follows("name_as_text")
+@pytest.mark.parametrize("variable", patterns.NAMES)
+@pytest.mark.parametrize("read", [83, 1.1, True, [83]])
+def test_a_name_that_yaml_read_as_a_number_is_refused_since_it_may_be_another_and_as_text_it_is_not(variable, read):
+    result = run("check_variables", {"hosts": ["h1"]}, **{variable: read})
+    assert result["error_code"] == "InvalidInput" and result["error"]["field"] == variable
+    assert result["error"]["hint"] == fleet_hints.name_as_text(variable)
+    assert not run("check_variables", {"hosts": ["h1"]}, **{variable: "0123"}).get("failed")
+
+
+@pytest.mark.follows("name_instance")
+def test_a_survey_without_a_name_is_told_to_name_an_instance():
+    result = run("read_hosts", {}, berth_name=None)
+    assert result["error_code"] == "InvalidInput" and result["error"]["hint"] == input_hints.name_instance()
 
 
 def test_all_faults_of_an_instance_are_told_at_once():

@@ -26,9 +26,9 @@ def held():
     return {kind: {"request": text, "certificate": "", "authority": ""} for kind in ("libvirt", "qemu")}
 
 
-def answer(directory, names, host="kvm1", check_mode=False, found=None):
+def answer(directory, names, host="kvm1", check_mode=False, found=None, **variables):
     controller = Controller({"kvm_hosts": ["kvm1", "kvm2"]})
-    values = {**controller.task_vars(), "inventory_hostname": host, "ansible_play_hosts": ["kvm1", "kvm2"]}
+    values = {**controller.task_vars(), "inventory_hostname": host, "ansible_play_hosts": ["kvm1", "kvm2"], **variables}
     arguments = {"held": found or held(), "names": names, "directory": str(directory), "address": OWN_WORD}
     return controller.run("sign_certificates", arguments, values, check_mode)
 
@@ -135,3 +135,13 @@ def test_on_a_controller_without_the_authority_none_is_made_for_a_host_that_trus
     refused = answer(tmp_path / "ca", ["kvm1"], found=found)
     assert refused["error_code"] == "CertificateForeign" and "kvm1 has certificates" in refused["msg"]
     assert str(tmp_path / "ca") in refused["msg"] and not (tmp_path / "ca").exists()
+
+
+@pytest.mark.follows("keep_authority_of_a_job")
+@pytest.mark.parametrize("check_mode", [False, True])
+def test_a_job_of_awx_makes_no_authority_that_ends_with_its_container_and_makes_it_on_a_volume(tmp_path, check_mode):
+    refused = answer(tmp_path / "ca", ["kvm1"], check_mode=check_mode, awx_job_id=7)
+    assert refused["error"]["hint"] == fleet_hints.keep_authority_of_a_job() and "signed" not in refused
+    assert not (tmp_path / "ca").exists()
+    (tmp_path / "ca").mkdir(mode=0o700)
+    assert sign(tmp_path / "ca", ["kvm1"], awx_job_id=7) == [{"kvm1"}] * 2
