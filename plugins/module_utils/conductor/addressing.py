@@ -143,13 +143,13 @@ def _choose(instance: Instance, held: Index) -> None:
                 who = "%s/%d" % (instance["uuid"], at)
                 address = address_pool.choose(nic["pool"], taken, who, instance.get("choices", 0))
             if address is None:
-                raise _exhausted(instance, nic, taken)
+                raise _exhausted(instance, nic)
             nic["address"] = "%s/%d" % (address, nic["prefixlen"])
         if nic.get("address"):
             chosen.add(str(nic["address"]).partition("/")[0])
 
 
-def _exhausted(instance: Instance, nic: Mapping[str, Any], taken: Set[str]) -> AddressPoolExhausted:
+def _exhausted(instance: Instance, nic: Mapping[str, Any]) -> AddressPoolExhausted:
     many = address_pool.size(nic["pool"])
     return AddressPoolExhausted(
         "%s needs an address of network %s, but none of the %d addresses in its pool is left"

@@ -18,8 +18,6 @@ sys.path.insert(0, str(REPOSITORY / "lab"))
 
 from client import LabClient, run  # noqa: E402
 
-PACE = 15  # s; what a host takes to answer is a tenth of it on two quiet cores
-
 
 def processes_naming(word):
     found = []

@@ -22,7 +22,7 @@ _FREED = ("capacity", "NUMATopologyFilter", "PciPassthroughFilter", "RamFilter",
 def move_changes(trial, refused, answer):
     """Return [Change] of moves that let the request fit where the instance was."""
     hosts = [host for host, verdicts in refused.items() if all(rule in _FREED for rule, _verdict in verdicts)]
-    hosts.sort(key=lambda host: sum(_lack(*refusal) for refusal in refused[host]))
+    hosts.sort(key=lambda host: sum(_lack(verdict) for _rule, verdict in refused[host]))
     found, left, tried = [], 0, 0
     for host in hosts[:HOSTS_TRIED]:
         for instance in _movable(trial.by_key[host], refused[host]):
@@ -43,7 +43,7 @@ def move_changes(trial, refused, answer):
     return found
 
 
-def _lack(rule, verdict):
+def _lack(verdict):
     shortfalls = (verdict.numbers or {}).get("shortfalls")
     return sum(share(shortfall) for shortfall in shortfalls) if shortfalls else COST_OF_SERVICE
 

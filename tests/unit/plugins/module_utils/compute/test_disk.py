@@ -131,23 +131,12 @@ def test_further_disks_are_labelled(pool, image, name, label, tmp_path):
 
 @needs_qemu_img
 def test_a_build_again_starts_from_a_fresh_disk(pool, image, tmp_path):
-    disk.build(
-        pool,
-        UUID,
-        spec(image, root_gb=0, extra_specs={"berth:root_disk": "raw"}),
-        HOST,
-        allowed(tmp_path),
-    )
+    raw = spec(image, root_gb=0, extra_specs={"berth:root_disk": "raw"})
+    disk.build(pool, UUID, raw, HOST, allowed(tmp_path))
     path = os.path.join(pool, "instances", UUID, "root.raw")
     with open(path, "r+b") as stream:
         stream.write(b"somebody's data")
-    disk.build(
-        pool,
-        UUID,
-        spec(image, root_gb=0, extra_specs={"berth:root_disk": "raw"}),
-        HOST,
-        allowed(tmp_path),
-    )
+    disk.build(pool, UUID, raw, HOST, allowed(tmp_path))
     with open(path, "rb") as stream:
         assert stream.read(15) == b"\0" * 15
 
