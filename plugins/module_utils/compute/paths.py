@@ -54,6 +54,13 @@ def volume_file(pool_path, uuid):
     return os.path.join(volume(pool_path, uuid), VOLUME_FILE)
 
 
+def volume_entries(pool_path, uuid):
+    """The volume's file, and what somebody made beside it, as the layer of a snapshot or a copy: it goes with it."""
+    directory = volume(pool_path, uuid)
+    beside = sorted({*entries(directory)} - {VOLUME_FILE})
+    return [volume_file(pool_path, uuid), *(os.path.join(directory, name) for name in beside)]
+
+
 def set_aside(pool_path):
     """The directory for copies of instances that were set aside, see set_aside.py."""
     return os.path.join(pool_path, "set-aside")

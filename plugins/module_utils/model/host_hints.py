@@ -167,6 +167,14 @@ def bring_network_back_or_confirm(host: str, name: str) -> str:
     )
 
 
+def mount_pool(host: str, directory: str, name: str) -> str:
+    """A host that is prepared again has instances, and its storage pool lacks the directory of their disks."""
+    return (
+        "Mount the file system of %s on %s, and run the same again. If it is lost for good, with the disks of %s, make that "
+        "directory there, empty, and run again" % (directory, host, name)
+    )
+
+
 def start_pool(host: str, pool: str, is_its_own: bool) -> str:
     """A storage pool was stopped, undefined or not started in libvirt; its files stay where they are. ``is_its_own``: it is the
     pool that prepare_hosts makes."""

@@ -48,16 +48,18 @@ def make_seed_anew(name: str) -> str:
 def delete_used_disks() -> str:
     """Another domain uses disks of an instance that is to be deleted."""
     return (
-        "If nobody needs those domains, undefine them, which keeps the disks, and run the same again. -e "
-        "berth_delete_changed_disks=true deletes the instance with its disks, and those domains lose them"
+        "To keep what those domains wrote, first copy their disks to another directory: a delete removes all that is beside "
+        "the instance's disks. Then undefine them, and run the same again. -e berth_delete_changed_disks=true deletes the "
+        "instance with its disks, and those domains lose theirs"
     )
 
 
 def undefine_users_of_disks(host: str) -> str:
     """Another domain, such as a copy that somebody made by hand, has disks of an instance that is to start or to move."""
     return (
-        "To keep what they wrote, first give them disks of their own. Then, as root on %s, virsh shutdown them, and when they "
-        "are off virsh undefine UUID --keep-nvram, which keeps the disks. Then run the same again" % host
+        "As root on %s, virsh shutdown them. When they are off, copy their disks to another directory to keep what they "
+        "wrote: a move or a delete removes all that is beside the instance's disks and volumes. Then virsh undefine UUID "
+        "--keep-nvram, and run the same again" % host
     )
 
 

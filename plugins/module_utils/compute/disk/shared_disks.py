@@ -17,30 +17,36 @@ from ..guest import disk_users
 
 def check_start(host, record):
     """Raise DisksUsed if another domain runs from the disks. QEMU's own lock does not name it, and not every file system
-    has locks."""
-    _check(host, record, _undefine(host), volumes.of(record.spec), only_running=True)
+    has locks. A copy beside a volume is no disk of the instance."""
+    pool_path = host.pool_of(record)
+    files = [paths.volume_file(pool_path, entry["uuid"]) for entry in volumes.of(record.spec)]
+    _check(host, record, _undefine(host), files, only_running=True)
 
 
 def check_move(host, record):
-    """Raise DisksUsed if another domain has the disks, or the volumes."""
-    _check(host, record, _undefine(host), volumes.of(record.spec))
+    """Raise DisksUsed if another domain has the disks, or the volumes, or what lies beside them and goes with them."""
+    _check(host, record, _undefine(host), _with_volumes(host, record, volumes.of(record.spec)))
 
 
 def check_delete(host, record):
     """The same of what a delete removes, with what can be done about it: other volumes stay."""
     gone = [entry for entry in volumes.of(record.spec) if entry["name"] in volumes.going(record.spec)]
-    _check(host, record, state_hints.delete_used_disks(), gone)
+    _check(host, record, state_hints.delete_used_disks(), _with_volumes(host, record, gone))
 
 
 def _undefine(host):
     return state_hints.undefine_users_of_disks(host.connection.getHostname())
 
 
-def _check(host, record, hint, with_volumes, only_running=False):
+def _with_volumes(host, record, entries):
+    """Return all that is in the directories of the volumes."""
     pool_path = host.pool_of(record)
-    own = paths.instance(pool_path, record.uuid)
-    files = [os.path.join(own, name) for name in paths.entries(own)]
-    files += [paths.volume_file(pool_path, entry["uuid"]) for entry in with_volumes]
+    return [path for entry in entries for path in paths.volume_entries(pool_path, entry["uuid"])]
+
+
+def _check(host, record, hint, of_volumes, only_running=False):
+    own = paths.instance(host.pool_of(record), record.uuid)
+    files = [*(os.path.join(own, name) for name in paths.entries(own)), *of_volumes]
     told = disk_users.told(record.uuid, disk_users.of(host.connection, files), only_running)
     if told:
         name = host.connection.getHostname()

@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 from ...model import host_hints
 from .. import durable, paths
 from ..connection import require_libvirt
+from ..disk import pool_mounted
 from ..errors import HostNotPrepared, StateUnsafe
 from ..guest import domain, gate
 from ..record import state_directory
@@ -49,6 +50,7 @@ def prepare(
         paths.make_directory(path)
         if differs["pool"]:
             _make_pool(connection, pool, wanted.pool, path)
+        _check_mounted(connection, store, wanted.pool, path)
         _make_directories(path)
         if differs["settings"]:
             _write_settings(settings_path, wanted)
@@ -125,6 +127,16 @@ def _existing_pool(connection, name):
 
 def _pool_target(pool):
     return os.path.normpath(ElementTree.fromstring(pool.XMLDesc(0)).findtext("target/path"))
+
+
+def _check_mounted(connection, store, name, pool_path):
+    """Raise HostNotPrepared if instances here have disks in a directory that is missing: it would be made below the mount."""
+    missing = pool_mounted.missing(pool_path, name, name, store.records())
+    if missing:
+        raise HostNotPrepared(
+            "storage pool %s: %s is not there, and %s has its disks in it" % (name, *missing),
+            hint=host_hints.mount_pool(connection.getHostname(), *missing),
+        )
 
 
 def _make_directories(pool_path):

@@ -56,17 +56,11 @@ def check_free(host, volume, but=None):
     if found:
         raise _in_use(volume, found["name"], volume_hints.detach_volumes(found["name"], [volume.name]))
     # all records may be old, restored from one backup
-    for uuid, user in sorted(disk_users.of(host.connection, _files(host, volume)).items()):
+    files = paths.volume_entries(host.pool_of(volume), volume.uuid)
+    for uuid, user in sorted(disk_users.of(host.connection, files).items()):
         if uuid != but:
             name = clean(user.name, 100)
             raise _in_use(volume, name, volume_hints.detach_by_hand(name, uuid, clean(user.disk, 400)))
-
-
-def _files(host, volume):
-    """Return the volume's file, and what somebody made beside it, as the layer of a snapshot: it would go with it."""
-    path = paths.volume_file(host.pool_of(volume), volume.uuid)
-    directory = os.path.dirname(path)
-    return [path, *(os.path.join(directory, name) for name in sorted(paths.entries(directory)))]
 
 
 def check_here(host, record):

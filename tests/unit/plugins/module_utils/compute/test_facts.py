@@ -156,7 +156,28 @@ def test_only_the_pool_for_instances_counts_as_local_disk():
     assert {name: pool["promised_gb"] for name, pool in document["pools"].items()} == {"berth": 3, "slow": 5}
 
 
+def test_a_pool_whose_file_system_is_not_mounted_is_left_out_while_instances_have_their_disks_in_it(tmp_path):
+    """What is built in the empty directory below the mount would be hidden once it is mounted."""
+    pools, records = (Directory("berth", tmp_path), Directory("fast", tmp_path / "fast")), [record(0)]
+    (tmp_path / "fast").mkdir()
+    found = collect(records=records, pools=pools)
+    assert list(found["pools"]) == ["fast"] and found["local_gb"] == 0
+    said = "storage pool berth is left out: %s/instances is not there, and %s has its disks in it" % (
+        tmp_path,
+        records[0].name,
+    )
+    assert any(said in warning for warning in found["warnings"])
+    (tmp_path / "instances").mkdir()
+    found = collect(records=records, pools=pools)
+    assert sorted(found["pools"]) == ["berth", "fast"] and not any(said in warning for warning in found["warnings"])
+
+
+def test_an_empty_pool_in_which_nothing_is_yet_is_offered(tmp_path):
+    assert list(collect(records=[], pools=(Directory("berth", tmp_path),))["pools"]) == ["berth"]
+
+
 def test_pools_on_one_file_system_share_its_space_and_say_so(tmp_path):
+    (tmp_path / "instances").mkdir()
     pools = (Directory("berth", tmp_path), Directory("archive", tmp_path), Pool(100, 90, "slow"))
     records = [record(0, disk_gb=3), record(1, disk_gb=5, pool="archive"), record(2, disk_gb=7, pool="slow")]
     found = collect(records=records, pools=pools)

@@ -248,3 +248,50 @@ def test_a_volume_that_another_domain_has_keeps_its_instance_from_a_delete_only_
             web.delete()
     else:
         assert web.delete() and house.file().exists()
+
+
+@NEEDS_QEMU_IMG
+@pytest.mark.parametrize("runs", [True, False])
+def test_a_move_does_not_remove_the_disk_of_another_guest_that_lies_beside_a_volume(house, runs):
+    """virsh vol-clone and virt-clone make a copy in the directory of the volume, which goes when the volume has moved."""
+    web = house.guest()
+    web.make(named(new=True))
+    effects = moving_host.MovingHost(house.host).effects
+    effects.check_disks(web.record)
+    copy = house.file().parent / "disk-clone.qcow2"
+    copy.write_bytes(house.file().read_bytes())
+    other_domain(house.host, web, runs).xml = web.domain.xml.replace(web.uuid, OTHER).replace(
+        str(house.file()), str(copy)
+    )
+    with pytest.raises(DisksUsed, match="have disks of web1 .*%s" % OTHER):
+        effects.check_disks(web.record)
+
+
+@pytest.mark.follows("undefine_users_of_disks")
+def test_what_another_guest_wrote_is_kept_when_its_disk_is_copied_away_as_the_hint_says(prepared, wanted, tmp_path):
+    """A full copy that virt-clone made beside the disk goes with the directory, so that undefining its guest is not enough."""
+    web = Case(prepared, wanted())
+    web.make()
+    copy, kept = web.root.parent / "root-clone.qcow2", tmp_path / "root-clone.qcow2"
+    copy.write_bytes(b"mine")
+    other_domain(prepared, web, False, copy)
+    effects = moving_host.MovingHost(prepared).effects
+    with pytest.raises(DisksUsed) as caught:
+        effects.check_disks(web.record)
+    assert "copy their disks to another directory" in caught.value.hint
+    kept.write_bytes(copy.read_bytes())
+    del prepared.connection.domains[OTHER]
+    web.instance().stopped(0)
+    assert web.instance().absent() and not copy.exists() and kept.read_bytes() == b"mine"
+
+
+@NEEDS_QEMU_IMG
+def test_a_guest_starts_beside_another_that_runs_from_a_copy_of_its_volume(house):
+    web = house.guest()
+    web.make(named(new=True))
+    web.instance().stopped(0)
+    copy = house.file().parent / "disk-clone.qcow2"
+    copy.write_bytes(house.file().read_bytes())
+    text = web.domain.xml.replace(web.uuid, OTHER).replace(str(house.file()), str(copy))
+    other_domain(house.host, web, True).xml = text
+    assert web.instance().started()

@@ -8,9 +8,12 @@ from __future__ import annotations
 import types
 
 import pytest
+from recorded_libvirt import record
+from records import plant
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import HostNotPrepared
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import preparation
+from ansible_collections.berth.kvm.plugins.module_utils.model import host_hints
 
 
 class Pool:
@@ -80,3 +83,27 @@ def test_what_a_pool_mounts_gets_the_directories_not_what_is_below_it(prepare, t
     prepare(Pool(kind, tmp_path / "given", active=False, mounted=tmp_path / "mounted"))
     assert sorted(entry.name for entry in (tmp_path / "given").iterdir()) == ["images", "instances"]
     assert list((tmp_path / "hidden").iterdir()) == []
+
+
+@pytest.mark.follows("mount_pool")
+@pytest.mark.parametrize("way", ["mounted", "made empty"])
+def test_no_directories_are_made_below_the_mount_of_a_pool_that_has_disks_of_instances(
+    prepare, prepared, tmp_path, way
+):
+    """Such as a bind mount that a reboot did not bring back: a delete would take the disks for gone."""
+    web = plant(prepared.store, record(0))
+    pool = Pool("dir", tmp_path / "given")
+    pool.path.mkdir(0o711)
+    with pytest.raises(
+        HostNotPrepared, match="given/instances is not there, and %s has its disks in it" % web.name
+    ) as caught:
+        prepare(pool)
+    directory = str(pool.path / "instances")
+    assert (
+        caught.value.hint == host_hints.mount_pool("kvm1", directory, web.name) and not (pool.path / "images").exists()
+    )
+    if way == "mounted":
+        (pool.path / "images").mkdir(0o711)
+    (pool.path / "instances").mkdir(0o711)
+    prepare(pool)
+    assert (pool.path / "images").is_dir()
