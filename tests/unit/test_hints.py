@@ -3,73 +3,31 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Every hint is an instruction: made in one place, and followed word for word by a test.
 
-A test that follows a hint is marked ``@pytest.mark.follows("name of the function")``, of model/hints.py, host_hints.py or
-input_hints.py: it brings about the state in which the hint is printed, checks that it is printed, does what it says and looks
-at the result.
+A test that follows a hint is marked ``@pytest.mark.follows("name of the function")``, of a hints module in
+plugins/module_utils/model: it brings about the state in which the hint is printed, checks that it is printed, does what it
+says and looks at the result.
 """
 
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
 import re
 from pathlib import Path
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.model import (
-    copy_hints,
-    counting_hints,
-    disk_hints,
-    fleet_hints,
-    group_hints,
-    hints,
-    host_hints,
-    input_hints,
-    saved_hints,
-    state_hints,
-    take_over_hints,
-    volume_hints,
-)
-
 ROOT = Path(__file__).resolve().parents[2]
+HOMES = sorted((ROOT / "plugins/module_utils/model").glob("*hints.py"))
+MODEL = "ansible_collections.berth.kvm.plugins.module_utils.model."
 EACH = [
     (name, hint)
-    for home in (
-        copy_hints,
-        counting_hints,
-        disk_hints,
-        fleet_hints,
-        group_hints,
-        hints,
-        host_hints,
-        input_hints,
-        saved_hints,
-        state_hints,
-        take_over_hints,
-        volume_hints,
-    )
+    for home in (importlib.import_module(MODEL + path.stem) for path in HOMES)
     for name, hint in inspect.getmembers(home, inspect.isfunction)
     if hint.__module__ == home.__name__
 ]
 ALL = dict(EACH)
-HOMES = [
-    ROOT / "plugins/module_utils/model" / name
-    for name in (
-        "copy_hints.py",
-        "counting_hints.py",
-        "disk_hints.py",
-        "fleet_hints.py",
-        "group_hints.py",
-        "hints.py",
-        "host_hints.py",
-        "input_hints.py",
-        "saved_hints.py",
-        "state_hints.py",
-        "take_over_hints.py",
-        "volume_hints.py",
-    )
-]
 # A sentence, not a format such as "%s: %s".
 SENTENCE = re.compile(r"[A-Za-z]{2,} [A-Za-z]{2,}")
 INSTRUCTION = re.compile(
@@ -143,21 +101,7 @@ def test_every_hint_is_printed_somewhere():
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute)
         and isinstance(node.value, ast.Name)
-        and node.value.id
-        in (
-            "copy_hints",
-            "counting_hints",
-            "disk_hints",
-            "fleet_hints",
-            "group_hints",
-            "hints",
-            "host_hints",
-            "input_hints",
-            "saved_hints",
-            "state_hints",
-            "take_over_hints",
-            "volume_hints",
-        )
+        and node.value.id in {path.stem for path in HOMES}
     }
     assert set(names()) <= called, "no code gives these: remove them"
 
