@@ -33,43 +33,28 @@ from ansible_collections.berth.kvm.plugins.module_utils.model import (
 )
 
 ROOT = Path(__file__).resolve().parents[2]
+MODULES = (
+    copy_hints,
+    counting_hints,
+    disk_hints,
+    fleet_hints,
+    group_hints,
+    hints,
+    host_hints,
+    input_hints,
+    saved_hints,
+    state_hints,
+    take_over_hints,
+    volume_hints,
+)
 EACH = [
     (name, hint)
-    for home in (
-        copy_hints,
-        counting_hints,
-        disk_hints,
-        fleet_hints,
-        group_hints,
-        hints,
-        host_hints,
-        input_hints,
-        saved_hints,
-        state_hints,
-        take_over_hints,
-        volume_hints,
-    )
+    for home in MODULES
     for name, hint in inspect.getmembers(home, inspect.isfunction)
     if hint.__module__ == home.__name__
 ]
 ALL = dict(EACH)
-HOMES = [
-    ROOT / "plugins/module_utils/model" / name
-    for name in (
-        "copy_hints.py",
-        "counting_hints.py",
-        "disk_hints.py",
-        "fleet_hints.py",
-        "group_hints.py",
-        "hints.py",
-        "host_hints.py",
-        "input_hints.py",
-        "saved_hints.py",
-        "state_hints.py",
-        "take_over_hints.py",
-        "volume_hints.py",
-    )
-]
+HOMES = [ROOT / "plugins/module_utils/model" / (home.__name__.rpartition(".")[2] + ".py") for home in MODULES]
 # A sentence, not a format such as "%s: %s".
 SENTENCE = re.compile(r"[A-Za-z]{2,} [A-Za-z]{2,}")
 INSTRUCTION = re.compile(
