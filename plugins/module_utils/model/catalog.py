@@ -126,7 +126,7 @@ class Catalog:
         }
         return {DEFAULT_ZONE} | (named - {None})
 
-    def flavor(self, name: Any, project: str, field: str = "berth_flavor", allow_disabled: bool = False) -> Document:
+    def flavor(self, name: Any, project: str, allow_disabled: bool = False) -> Document:
         """Return the flavor ``name`` if ``project`` may use it; ``allow_disabled``: a move keeps its flavor."""
         usable = {
             known: flavor
@@ -134,7 +134,7 @@ class Catalog:
             if (not flavor["projects"] or project in flavor["projects"]) and (allow_disabled or not flavor["disabled"])
         }
         if name not in usable:
-            raise FlavorNotFound.named(field, name, usable)
+            raise FlavorNotFound.named("berth_flavor", name, usable)
         return usable[name]
 
     def image(self, name: Any, project: str, field: str = "berth_image") -> Document:

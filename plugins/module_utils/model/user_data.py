@@ -13,6 +13,7 @@ from typing import Any, List, Optional
 from . import input_hints
 from .errors import BerthError
 
+FIELD = "berth_user_data"
 LONGEST = 65535
 # cloud-init recognises a text by these beginnings; base64 cannot begin like this.
 _PLAIN = ("#", "Content-Type:", "MIME-Version:", "From ")
@@ -26,7 +27,7 @@ class InstanceUserDataTooLarge(BerthError):
     """User data of more than 65535 bytes after base64 encoding."""
 
 
-def decode_user_data(value: Any, field: str = "berth_user_data") -> Optional[str]:
+def decode_user_data(value: Any) -> Optional[str]:
     """The plain text of user data; None stays None.
 
     Text that begins as cloud-init text does (#cloud-config, #!, Content-Type: ...) is plain. Anything else must be
@@ -36,18 +37,18 @@ def decode_user_data(value: Any, field: str = "berth_user_data") -> Optional[str
         return None
     if not isinstance(value, str):
         rule = "text, plain or in base64; in YAML it begins after |"
-        raise InstanceUserDataMalformed("%s: it is not text" % field, field=field, rule=rule)
+        raise InstanceUserDataMalformed("%s: it is not text" % FIELD, field=FIELD, rule=rule)
     if value.lstrip("\ufeff\r\n\t ").startswith(_PLAIN):
-        _limit(len(base64.b64encode(value.encode("utf-8", "surrogatepass"))), field)
+        _limit(len(base64.b64encode(value.encode("utf-8", "surrogatepass"))))
         return str(value)
     packed = "".join(value.split())
-    _limit(len(packed), field)
+    _limit(len(packed))
     try:
         return base64.b64decode(packed, validate=True).decode("utf-8")
     except (binascii.Error, ValueError):
         raise InstanceUserDataMalformed(
-            "%s: neither cloud-init text nor base64 of UTF-8 text" % field,
-            field=field,
+            "%s: neither cloud-init text nor base64 of UTF-8 text" % FIELD,
+            field=FIELD,
             rule="plain text begins with #cloud-config, #! or a MIME header; anything else must be valid base64",
             hint=input_hints.cloud_config_first(),
         ) from None
@@ -69,11 +70,11 @@ def _configs(text: str) -> List[str]:
     return [text] if any(line.startswith("#cloud-config") for line in lines) else []
 
 
-def _limit(size: int, field: str) -> None:
+def _limit(size: int) -> None:
     if size > LONGEST:
         raise InstanceUserDataTooLarge(
-            "%s: %d bytes in base64" % (field, size),
-            field=field,
+            "%s: %d bytes in base64" % (FIELD, size),
+            field=FIELD,
             rule="at most %d bytes in base64" % LONGEST,
             hint=input_hints.include_url(),
         )

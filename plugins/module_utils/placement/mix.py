@@ -41,9 +41,9 @@ class Mix:
         self.unseen = unseen
 
 
-def read_mix(documents, field="berth_placement.headroom_flavor_mix"):
+def read_mix(documents):
     """Return the Mix of the option, None if it is empty; raise InvalidInput for an item that is not valid."""
-    kinds = [_read_item(item, "%s[%d]" % (field, at)) for at, item in enumerate(documents)]
+    kinds = [_read_item(item, "berth_placement.headroom_flavor_mix[%d]" % at) for at, item in enumerate(documents)]
     shares = [share for _amounts, _further, _cells, share in kinds]
     # Whole shares that differ are counts; others are expectations and say nothing about sizes that are missing.
     counts = len(set(shares)) > 1 and all(share == int(share) for share in shares)
