@@ -30,7 +30,7 @@ MOST = {
     "instance": 402,
     "instance_copy": 299,
     "instance_info": 167,
-    "migration": 479,
+    "migration": 480,
     "rescan": 111,
     "volume": 343,
     "volume_info": 90,
