@@ -22,7 +22,7 @@ MOST = {
     "cached_image": 121,
     "claim": 301,
     "group_members": 120,
-    "host_certificates": 105,
+    "host_certificates": 106,
     "host_clean": 167,
     "host_facts": 272,
     "host_prepare": 166,
@@ -33,7 +33,7 @@ MOST = {
     "migration": 480,
     "rescan": 111,
     "volume": 343,
-    "volume_info": 90,
+    "volume_info": 91,
 }
 CLAIMING = {"claim", "instance", "migration", "volume"}
 DEFINING = {"build_instances", "instance", "instance_copy", "migration"}

@@ -9,6 +9,10 @@ from typing import Sequence
 
 from . import hints
 
+# virsh refuses to undefine a domain with snapshots or checkpoints without these, and they remove no storage.
+UNDEFINE = "virsh undefine %s --keep-nvram --snapshots-metadata --checkpoints-metadata"
+SAVED = "One with a saved state needs --managed-save too, which discards that state"
+
 
 def restore_damaged_record(uuid: str) -> str:
     """The record of an instance cannot be read: its host counts as silent, because it may own anything."""
@@ -48,8 +52,9 @@ def make_seed_anew(name: str) -> str:
 def delete_used_disks() -> str:
     """Another domain uses disks of an instance that is to be deleted."""
     return (
-        "If nobody needs those domains, undefine them, which keeps the disks, and run the same again. -e "
+        "If nobody needs those domains, undefine them, which keeps the disks (%s), and run the same again. -e "
         "berth_delete_changed_disks=true deletes the instance with its disks, and those domains lose them"
+        % (UNDEFINE % "UUID")
     )
 
 
@@ -57,15 +62,15 @@ def undefine_users_of_disks(host: str) -> str:
     """Another domain, such as a copy that somebody made by hand, has disks of an instance that is to start or to move."""
     return (
         "To keep what they wrote, first give them disks of their own. Then, as root on %s, virsh shutdown them, and when they "
-        "are off virsh undefine UUID --keep-nvram, which keeps the disks. Then run the same again" % host
+        "are off %s, which keeps the disks. %s. Then run the same again" % (host, UNDEFINE % "UUID", SAVED)
     )
 
 
 def rename_domain(host: str, uuid: str) -> str:
     """A domain of another uuid, as virsh edit made it, has the name of a guest that is to be defined."""
     return (
-        "As root on %s, virsh shutdown %s if it runs, and when it is off virsh undefine %s --keep-nvram, which keeps its disks, or "
-        "virsh domrename %s NEW-NAME. Then run the same again" % (host, uuid, uuid, uuid)
+        "As root on %s, virsh shutdown %s if it runs, and when it is off virsh domrename %s NEW-NAME, or %s, which keeps its "
+        "disks. %s. Then run the same again" % (host, uuid, uuid, UNDEFINE % uuid, SAVED)
     )
 
 
@@ -158,8 +163,8 @@ def undefine_copies(uuid: str, hosts: Sequence[str], owned: bool) -> str:
     """``hosts`` run guests of an instance without a record, as after a manual migration; ``owned``: another has one."""
     where = " and on ".join(hosts) if owned else "each of %s but the one whose copy is right" % " and ".join(hosts)
     return (
-        "Compare the copies, and save what only one of them has. Then on %s, as root: virsh shutdown %s; when it is off, virsh undefine "
-        "%s --keep-nvram, which leaves its disks where they are. Then run the same again" % (where, uuid, uuid)
+        "Compare the copies, and save what only one of them has. Then on %s, as root: virsh shutdown %s; when it is off, %s, which "
+        "leaves its disks where they are. %s. Then run the same again" % (where, uuid, UNDEFINE % uuid, SAVED)
     )
 
 
