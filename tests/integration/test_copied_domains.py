@@ -40,7 +40,9 @@ def test_beside_a_copy_of_a_guest_that_runs_from_its_disks_nothing_is_started_mo
         done = case.play(playbook, BIG if playbook == "resize" else (), check=False)
         assert done.rc and "DisksUsed" in done.output and "copy (" in done.output, done.output
     assert case.lab.domains(source) == ["copy"]
-    case.lab.sh(source, "virsh destroy copy; virsh undefine copy --keep-nvram")
+    case.lab.sh(
+        source, "virsh destroy copy; virsh undefine copy --keep-nvram --snapshots-metadata --checkpoints-metadata"
+    )
     case.play("start")
     assert facts(case, source, verified)["verify"]["result"] == "ok"
 
@@ -55,7 +57,7 @@ def test_a_confirm_removes_no_disk_under_a_copy_that_is_off(mover):  # noqa: F81
     done = case.play("confirm_resize", check=False)
     assert done.rc and "DisksUsed" in done.output, done.output
     assert case.look(source)["files"] == before
-    case.lab.sh(source, "virsh undefine copy --keep-nvram")
+    case.lab.sh(source, "virsh undefine copy --keep-nvram --snapshots-metadata --checkpoints-metadata")
     case.play("confirm_resize")
     assert case.look(source)["files"] == []
 

@@ -10,8 +10,9 @@ import copy
 from memory_names import OFF, ON, PAUSED, D, S, Violation
 from memory_volumes import VolumeEffects, Volumes
 
+from ansible_collections.berth.kvm.plugins.module_utils.compute.durable import StateNotWritten
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged
-from ansible_collections.berth.kvm.plugins.module_utils.model import volumes
+from ansible_collections.berth.kvm.plugins.module_utils.model import state_hints, volumes
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import RunEnded
 from ansible_collections.berth.kvm.plugins.module_utils.model.unknown_names import NetworkNotFound
@@ -190,6 +191,11 @@ class Effects(VolumeEffects):
     def check_kept(self, record, hint):
         if not (self.world.disks[self.place] or self.world.kept[self.place]):
             raise BerthError("the kept disks are gone", hint=hint)
+        self.check_writable(record)
+
+    def check_writable(self, record):
+        if self.world.__dict__.get("unwritable") == self.name:
+            raise StateNotWritten("owner on %s cannot be written" % self.name, hint=state_hints.make_room(self.name))
 
     def take_back(self, record):
         if record.migration["shared"]:

@@ -22,18 +22,18 @@ MOST = {
     "cached_image": 121,
     "claim": 302,
     "group_members": 120,
-    "host_certificates": 105,
+    "host_certificates": 106,
     "host_clean": 168,
     "host_facts": 273,
     "host_prepare": 168,
     "host_system": 3,
     "instance": 404,
     "instance_copy": 299,
-    "instance_info": 166,
+    "instance_info": 167,
     "migration": 481,
     "rescan": 111,
     "volume": 345,
-    "volume_info": 90,
+    "volume_info": 91,
 }
 CLAIMING = {"claim", "instance", "migration", "volume"}
 DEFINING = {"build_instances", "instance", "instance_copy", "migration"}

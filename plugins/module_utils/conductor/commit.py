@@ -149,7 +149,8 @@ def _commit_claim(plan: Plan, instance: Instance, reply: Claimed, after: AfterCl
         why = plan["hosts"][host].get("reason", "did not answer after the claim")
         attempt_failed(plan, instance, "HostUnreachable", why, retryable=True)
     elif uuid not in after.records[host] or after.records[host][uuid]["token"] != instance["token"]:
-        fail(instance, ClaimConflict("another run has taken over the claim of %s on %s" % (name, host)))
+        text = "another run has taken over the claim of %s on %s" % (name, host)
+        fail(instance, ClaimConflict(text, hint=hints.another_run()))
     else:
         _check_the_only_claim(plan, instance, after)
 

@@ -69,6 +69,7 @@ class Case:
 # means a check that could not be made.
 TODO: Dict[str, Callable[[str, str, str], str]] = {
     "BootGateMissing": lambda host, name, said: host_hints.prepare_host(host),
+    "BootGateOlder": lambda host, name, said: host_hints.prepare_host(host),
     "GuestsNotConfined": lambda host, name, said: host_hints.confine_guests(),
     "PoolMissing": lambda host, name, said: host_hints.prepare_host(host),
     "PoolNotAutostarted": lambda host, name, said: host_hints.doctor_fixes(),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import List, Tuple
 
+from ..model import hints
 from ..model.messages import ScannedRecord
 from .errors import ClaimConflict
 from .next_host import attempt_failed
@@ -28,6 +29,7 @@ def give_way(plan: Plan, instance: Instance, others: List[Tuple[str, ScannedReco
     withdraw_claim(plan, instance)
     host, record = min(others, key=lambda entry: entry[1]["token"])
     if record["token"] < (instance["token"] or ""):
-        fail(instance, ClaimConflict("another run is creating %s on %s; it goes first" % (instance["name"], host)))
+        text = "another run is creating %s on %s; it goes first" % (instance["name"], host)
+        fail(instance, ClaimConflict(text, hint=hints.another_run()))
     else:
         attempt_failed(plan, instance, "ClaimConflict", "another run was creating it on %s" % host, retryable=True)

@@ -262,6 +262,11 @@ def create_or_delete(name: str) -> str:
     return "Run berth.kvm.create again, or berth.kvm.delete for %s to forget it" % name
 
 
+def create_if_wanted(name: str) -> str:
+    """A create or start found a delete that had been interrupted, and ended it: the instance is gone."""
+    return "If %s is still wanted, run berth.kvm.create again, which makes it anew" % name
+
+
 def again_when_well() -> str:
     """A failed build could not be cleaned up completely."""
     return "Run the same again when the host works: it first removes what is left"

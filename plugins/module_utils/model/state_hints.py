@@ -9,6 +9,10 @@ from typing import Sequence
 
 from . import hints
 
+# virsh refuses to undefine a domain with snapshots or checkpoints without these, and they remove no storage.
+UNDEFINE = "virsh undefine %s --keep-nvram --snapshots-metadata --checkpoints-metadata"
+SAVED = "One with a saved state needs --managed-save too, which discards that state"
+
 
 def restore_damaged_record(uuid: str) -> str:
     """The record of an instance cannot be read: its host counts as silent, because it may own anything."""
@@ -49,8 +53,8 @@ def delete_used_disks() -> str:
     """Another domain uses disks of an instance that is to be deleted."""
     return (
         "To keep what those domains wrote, first copy their disks to another directory: a delete removes all that is beside "
-        "the instance's disks. Then undefine them, and run the same again. -e berth_delete_changed_disks=true deletes the "
-        "instance with its disks, and those domains lose theirs"
+        "the instance's disks. Then undefine them (%s), and run the same again. -e berth_delete_changed_disks=true deletes "
+        "the instance with its disks, and those domains lose theirs" % (UNDEFINE % "UUID")
     )
 
 
@@ -58,16 +62,16 @@ def undefine_users_of_disks(host: str) -> str:
     """Another domain, such as a copy that somebody made by hand, has disks of an instance that is to start or to move."""
     return (
         "As root on %s, virsh shutdown them. When they are off, copy their disks to another directory to keep what they "
-        "wrote: a move or a delete removes all that is beside the instance's disks and volumes. Then virsh undefine UUID "
-        "--keep-nvram, and run the same again" % host
+        "wrote: a move or a delete removes all that is beside the instance's disks and volumes. Then %s. %s. Then run the "
+        "same again" % (host, UNDEFINE % "UUID", SAVED)
     )
 
 
 def rename_domain(host: str, uuid: str) -> str:
     """A domain of another uuid, as virsh edit made it, has the name of a guest that is to be defined."""
     return (
-        "As root on %s, virsh shutdown %s if it runs, and when it is off virsh undefine %s --keep-nvram, which keeps its disks, or "
-        "virsh domrename %s NEW-NAME. Then run the same again" % (host, uuid, uuid, uuid)
+        "As root on %s, virsh shutdown %s if it runs, and when it is off virsh domrename %s NEW-NAME, or %s, which keeps its "
+        "disks. %s. Then run the same again" % (host, uuid, uuid, UNDEFINE % uuid, SAVED)
     )
 
 
@@ -160,8 +164,8 @@ def undefine_copies(uuid: str, hosts: Sequence[str], owned: bool) -> str:
     """``hosts`` run guests of an instance without a record, as after a manual migration; ``owned``: another has one."""
     where = " and on ".join(hosts) if owned else "each of %s but the one whose copy is right" % " and ".join(hosts)
     return (
-        "Compare the copies, and save what only one of them has. Then on %s, as root: virsh shutdown %s; when it is off, virsh undefine "
-        "%s --keep-nvram, which leaves its disks where they are. Then run the same again" % (where, uuid, uuid)
+        "Compare the copies, and save what only one of them has. Then on %s, as root: virsh shutdown %s; when it is off, %s, which "
+        "leaves its disks where they are. %s. Then run the same again" % (where, uuid, UNDEFINE % uuid, SAVED)
     )
 
 

@@ -164,7 +164,7 @@ def _refuse(host, record, differing, more=None):
         elif difference.kind == SNAPSHOT:
             advice.append(disk_hints.delete_snapshots(name, record.uuid, difference.files[0]))
         elif difference.kind == SWAPPED:
-            forget = undo.FORGET % record.uuid
+            forget = state_hints.UNDEFINE % record.uuid
             advice.append(disk_hints.choose_disk(name, difference.files[0], difference.command, forget))
         elif difference.kind == CONVERTED:
             advice.append(disk_hints.convert_back(name, difference.files[0]))
@@ -349,7 +349,7 @@ def _replaced(uuid, disk, planned, unused, runs):
         command = put_back(uuid, disk.target, own, planned[own].format)
         return Difference(REPLACED, text, command, (disk.path,))
     if runs:  # from its own disk: only the definition of its next start names another
-        return Difference(REPLACED, text, undo.FORGET % uuid, (disk.path,))
+        return Difference(REPLACED, text, state_hints.UNDEFINE % uuid, (disk.path,))
     command = undo.put_back_stopped(uuid, (disk.path, disk.format), own, planned[own].format)
     return Difference(SWAPPED, text, command, (disk.path,))
 

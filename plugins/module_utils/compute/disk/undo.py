@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import shlex
 
+from ...model.state_hints import UNDEFINE
 from .layers import commit
 
 ASIDE, MADE = ".replaced", ".made"  # end the names of a disk that is kept, and of one that is being made
-FORGET = "virsh undefine %s --keep-nvram --snapshots-metadata --checkpoints-metadata"
 
 
 def commit_running(uuid, target, base):
@@ -20,7 +20,7 @@ def commit_running(uuid, target, base):
 
 def commit_stopped(uuid, above, base):
     """Merge the layers and remove them, with the definition, which names them. The next run defines the guest again."""
-    return "%s && %s" % (commit(above, base), FORGET % uuid)
+    return "%s && %s" % (commit(above, base), UNDEFINE % uuid)
 
 
 def detach(uuid, target, live, drive):
@@ -47,7 +47,7 @@ def put_back_stopped(uuid, used, path, form):
     is there stays beside it, and the next run defines the guest again."""
     made = shlex.quote(path + MADE)
     convert = "qemu-img convert -f %s -O %s -- %s %s" % (used[1], form, shlex.quote(used[0]), made)
-    return " && ".join((convert, _aside(path), "mv -- %s %s" % (made, shlex.quote(path)), FORGET % uuid))
+    return " && ".join((convert, _aside(path), "mv -- %s %s" % (made, shlex.quote(path)), UNDEFINE % uuid))
 
 
 def _aside(path):

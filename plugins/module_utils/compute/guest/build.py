@@ -18,13 +18,14 @@ from ..connection import LibvirtTimeout
 from ..disk import disk, volume, volume_files
 from ..errors import CleanupFailed, StateUnknown, typed
 from ..record import failed_builds, journal
-from . import definition, delete, domain, domain_xml, network, seed, start, startable
+from . import definition, delete, domain, domain_xml, gate, network, seed, start, startable
 
 
 def build(instance, record, given_seed, left_off):
     try:
         instance.host.require_prepared()
         startable.check_unmade(instance.host, record)
+        gate.check_writable(instance.uuid, instance.host.run_dir)  # else it could neither start nor be removed
     except Exception as error:
         if record.role == CLAIM:
             volume.drop_claim(instance.host, record)

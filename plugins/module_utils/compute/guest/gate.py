@@ -52,7 +52,14 @@ if read -r permit way < '%(permits)s/'"$uuid" && read -r boot < %(boot_id)s && [
   esac
 fi 2>/dev/null
 [ "$2" = prepare ] || exit 0
-echo "berth.kvm: this host has no permit to start instance $uuid; start it with the playbook berth.kvm.start" >&2
+whose=$(printf '%%s\n' "$definition" | sed -n 's|^ *<berth:uuid>\([0-9a-f-]*\)</berth:uuid>$|\1|p' | head -n 1)
+if [ -n "$whose" ] && [ "$whose" != "$uuid" ]; then
+  echo "berth.kvm: domain $uuid is a copy of instance $whose, so it was not started. To make it a guest of its own," \
+    "give it disks and MAC addresses of its own and remove berth:instance from its metadata with virsh edit" >&2
+else
+  echo "berth.kvm: this host has no permit to start instance $uuid, by hand or by a virsh migrate to here. To start it," \
+    "use the playbook berth.kvm.start; to move it, berth.kvm.live_migrate if it runs, berth.kvm.migrate if it is off" >&2
+fi
 exit 1
 """ % {
     "namespace": NAMESPACE,
@@ -61,9 +68,12 @@ exit 1
     "arriving": ARRIVING,
     "asked": ASKED,
 }
-# SHA-256 of earlier hooks, which knew guests by their names, then by the metadata alone, then no permit for a migration
+# SHA-256 of earlier hooks that differ from this one only in what they say.
+KNOW_ARRIVALS = ("0c555103c5f5af0daca4f596a117931e406ee440e14e3cb084e3b7ab67d126c0",)
+# Of all earlier hooks: they knew guests by their names, then by the metadata alone, then no permit for a migration
 # alone. prepare_hosts replaces them; until then guests start as before.
 FORMER = (
+    *KNOW_ARRIVALS,
     "e39ca6917150f7fb6fae1c97a4e5e6df721e2f1ae84416c1c02ca6f352d8a0db",
     "489ee779dd58fdd7e3c65cc173b3831a1899f45759682c0982ecfb2dc68d7712",
     "161fb1e302d23281c9fab6d5d65db6187630685ba484b30a6f1fe92e9fadbf29",
@@ -84,8 +94,9 @@ def permit(uuid, run_dir=RUN_DIR):
 
 
 def permit_arrival(uuid, run_dir=RUN_DIR, path=HOOK):
-    """Let a migration start the guest on this host, and nobody else. An earlier hook does not know the difference."""
-    way = " " + ARRIVING if _text(path) == HOOK_TEXT else ""
+    """Let a migration start the guest on this host, and nobody else. Most earlier hooks do not know the difference."""
+    text = _text(path)
+    way = " " + ARRIVING if text == HOOK_TEXT or _digest(text) in KNOW_ARRIVALS else ""
     _permit(uuid, run_dir, boot_time.boot_id() + way)
 
 
@@ -130,8 +141,16 @@ def is_permitted(uuid, run_dir=RUN_DIR):
 
 def is_installed(path=HOOK):
     """Whether the hook exists, from this version or an earlier one."""
-    text = _text(path)
-    return text == HOOK_TEXT or hashlib.sha256((text or "").encode()).hexdigest() in FORMER
+    return _text(path) == HOOK_TEXT or is_former(path)
+
+
+def is_former(path=HOOK):
+    """Whether the hook is from an earlier version."""
+    return _digest(_text(path)) in FORMER
+
+
+def _digest(text):
+    return hashlib.sha256((text or "").encode()).hexdigest()
 
 
 def _text(path):

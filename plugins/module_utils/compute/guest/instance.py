@@ -117,8 +117,9 @@ class Instance:
             delete.check_pool(self.host, record)
             delete.delete(self, record)
             raise DeletionFinished(
-                "an earlier run had begun to delete %s; the delete is finished now, and it can be placed again"
-                % record.name
+                "an earlier run had begun to delete %s or to undo its failed build; that is finished now, and %s is gone"
+                % (record.name, record.name),
+                hint=hints.create_if_wanted(record.name),
             )
         return record
 

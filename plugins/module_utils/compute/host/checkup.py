@@ -77,6 +77,9 @@ def _gate(host: Host) -> Iterator[Finding]:
         gate.check("this host", host.hook, host.run_dir)
     except BootGateMissing as error:
         yield finding("BootGateMissing", ERROR, error.message.partition(":")[0])
+    if gate.is_former(host.hook):
+        text = "the boot gate of this host is of an earlier version of berth.kvm (%s)" % host.hook
+        yield finding("BootGateOlder", WARNING, text)
 
 
 def _confinement(host: Host) -> Iterator[Finding]:

@@ -26,9 +26,12 @@ VARIABLE = "berth_host_"  # what comes before the name of a setting in the inven
 
 
 class SettingsInvalid(InvalidInput):
-    """The settings of the host break a rule. Nothing was changed; another host may work."""
+    """The settings of the host break a rule. Nothing was changed; another host may work.
+
+    ``newer``: a later version wrote them."""
 
     retryable = True
+    newer = False
 
     @classmethod
     def of(cls, error: InvalidInput) -> SettingsInvalid:
@@ -222,13 +225,13 @@ def parse(data: Any, from_file: bool = False) -> HostSettings:
         if name not in _CHECKS:
             variable = VARIABLE + str(name)[:64]
             hint = did_you_mean(variable, [VARIABLE + known for known in NAMES])
-            hint = host_hints.newer_version() if from_file else hint
-            raise SettingsInvalid(variable, value, "no such setting", hint=hint)
+            error = SettingsInvalid(variable, value, "no such setting", hint=hint)
+            raise _of_newer(error) if from_file else error
         try:
             checked = _CHECKS[name].check(value, VARIABLE + name)
-        except InvalidInput as error:
-            error.hint = host_hints.newer_version() if name == "schema" else error.hint
-            raise SettingsInvalid.of(error)
+        except InvalidInput as fault:
+            error = SettingsInvalid.of(fault)
+            raise _of_newer(error) if name == "schema" else error
         values[name] = tuple(checked) if isinstance(checked, list) else checked
     settings = HostSettings(**values)
     both = settings.dedicated_cpus() & settings.shared_cpus()
@@ -240,6 +243,11 @@ def parse(data: Any, from_file: bool = False) -> HostSettings:
         )
     _check_one_type(settings.enabled_mdev_types)
     return settings
+
+
+def _of_newer(error: SettingsInvalid) -> SettingsInvalid:
+    error.newer, error.hint = True, host_hints.newer_version()
+    return error
 
 
 def _check_one_type(entries: Tuple[Dict[str, Any], ...]) -> None:
@@ -279,6 +287,6 @@ def load(path=PATH) -> HostSettings:
     try:
         return parse(data, from_file=True)
     except (SettingsInvalid, SettingsUnreadable) as fault:
-        if fault.hint != host_hints.newer_version():
+        if not (isinstance(fault, SettingsInvalid) and fault.newer):
             fault.hint = host_hints.write_settings_anew(path)  # a corrected variable alone would not help
         raise

@@ -272,6 +272,10 @@ class Effects(Guests, VolumeEffects):
     def check_kept(self, record, hint):
         disks.check_kept(self.pool_path(record), record, hint)
         self._volumes(record).check_kept(hint)
+        self.check_writable(record)
+
+    def check_writable(self, record):
+        """Raise StateNotWritten if this host could not own the disks again, or permit the guest's start."""
         if not storage.is_shared(record):
             owner.check_writable(self.pool_path(record), record.uuid)
         gate.check_writable(record.uuid)

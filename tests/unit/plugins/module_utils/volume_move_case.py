@@ -29,8 +29,10 @@ class Effects(moving_host.Effects):
     def nothing(self, *_arguments):
         return []
 
-    check_disks = check_networks = check_deletable = check_kept = complete = receive = nothing
-    restore_disks = drop_disks = has_kept_disks = keep_disks = check_asked = stop_transfer = nothing
+    check_disks = check_networks = check_deletable = check_kept = check_writable = nothing
+    complete = receive = restore_disks = drop_disks = has_kept_disks = keep_disks = check_asked = stop_transfer = (
+        nothing
+    )
 
     def has_left(self, uuid):
         return False

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from ....model import hints
 from ....model import migration as names
+from ....model.errors import BerthError
 from ....model.lifecycle import ACTIVE, CLAIM, CONFIRMING, IN, OUT, OWN, RESIZED, RESTORING, REVERTING
 from ....model.move_errors import (
     InstanceInvalidState,
@@ -34,6 +35,9 @@ from .common import (
 )
 from .fencing import fenced
 from .resize import bring_up
+
+# Phase of the owner -> how the move has ended, though not yet on the other host, and which side the owner is.
+SETTLED = {CONFIRMING: ("confirmed", "destination"), RESTORING: ("reverted", "source")}
 
 
 def take(host, uuid, token, phases, phase, event):
@@ -97,10 +101,25 @@ def purge(host, uuid, token, peer=None, lost=False, changed_disks=False, **_igno
         raise MigrationFenced("attempt %d of the move of %s is over" % (token["attempt"], uuid))
     # An arriving copy was never the instance, and a person has said that a lost host's copy may go.
     if record.role == OUT and not changed_disks:
-        host.effects.check_disks(record)
+        _check_disks_left(host, record, (peer or {}).get("phase"))
     host.effects.purge(record)
     host.store.compare_and_swap(record, None)
     return True
+
+
+def _check_disks_left(host, record, owner_phase):
+    """Raise what ``check_disks`` raises, and say how far the move is: a person may take the refusal for one of all of it."""
+    try:
+        host.effects.check_disks(record)
+    except BerthError as error:
+        if owner_phase in SETTLED:
+            word, side = SETTLED[owner_phase]
+            owner = record.migration[side]["name"]
+            here = host.identity["name"]
+            error.message += ". The move of %s is %s and it stays on %s: only what %s has left of it was not removed" % (
+                record.name, word, owner, here,
+            )  # fmt: skip
+        raise
 
 
 def is_superseded(record, owner):

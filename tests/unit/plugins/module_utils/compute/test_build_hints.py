@@ -5,14 +5,18 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 from pathlib import Path
 
 import pytest
 from records import plant
 
+from ansible_collections.berth.kvm.plugins.module_utils.compute import durable
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk, image
+from ansible_collections.berth.kvm.plugins.module_utils.compute.durable import StateNotWritten
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     CleanupFailed,
     DeletionFinished,
@@ -20,7 +24,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.instance import Instance
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import failed_instances
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import STATE_DIR
-from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints, state_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceInvalidState
 
@@ -29,7 +33,7 @@ def broken(*_args, **_kwargs):
     raise OSError("Input/output error")
 
 
-@pytest.mark.follows("again_when_well")
+@pytest.mark.follows("again_when_well", "create_if_wanted")
 def test_what_could_not_be_cleaned_up_is_removed_first_when_the_host_is_well(web):
     with pytest.MonkeyPatch.context() as sick:
         sick.setattr(image, "ensure", broken)
@@ -37,10 +41,37 @@ def test_what_could_not_be_cleaned_up_is_removed_first_when_the_host_is_well(web
         with pytest.raises(CleanupFailed) as refused:
             web.make()
         assert refused.value.hint == hints.again_when_well() and web.record.phase == "deleting"
-    with pytest.raises(DeletionFinished):
+    with pytest.raises(DeletionFinished) as finished:
         web.instance().started("t1", web.seed)
+    assert finished.value.hint == hints.create_if_wanted("web1")
     assert (web.record, web.domain, web.root.exists()) == (None, None, False)
     assert web.make() is True and web.state() == ("active", None, "running", True)
+
+
+@pytest.mark.follows("make_room")
+@pytest.mark.parametrize("left_off", [False, True])
+def test_nothing_is_made_where_no_permit_can_be_written_and_the_next_run_makes_the_guest(web, monkeypatch, left_off):
+    """With a /run/berth that can only be read, the guest could not start, and what was made could not be removed."""
+
+    def read_only(real):
+        def call(directory_fd, *rest):
+            if os.readlink("/proc/self/fd/%d" % directory_fd).startswith(web.host.run_dir):
+                raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+            return real(directory_fd, *rest)
+
+        return call
+
+    web.claim()
+    with monkeypatch.context() as broken_run:
+        for name in ("_write", "_unlink"):
+            broken_run.setattr(durable, name, read_only(getattr(durable, name)))
+        with pytest.raises(StateNotWritten) as refused:
+            web.instance().made("t1", web.seed, left_off=left_off)
+    assert refused.value.retryable and refused.value.hint == state_hints.make_room(os.uname().nodename)
+    assert (web.record, web.domain, web.root.exists()) == (None, None, False)
+    web.claim()
+    assert web.instance().made("t1", web.seed, left_off=left_off)
+    assert web.domain and bool(web.domain.isActive()) is not left_off
 
 
 @pytest.mark.follows("create_or_delete")

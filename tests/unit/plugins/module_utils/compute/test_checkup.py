@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import os
 import shutil
 import socket
@@ -85,6 +86,19 @@ def test_a_hook_that_is_not_as_it_was_installed_is_found(well):
     host, _uuid, look = well
     os.chmod(host.hook, 0o644)
     assert codes(look()) == [("BootGateMissing", "error", None, False)]
+
+
+@pytest.mark.follows("prepare_host")
+def test_a_hook_of_an_earlier_version_is_found_until_the_host_is_prepared_again(well, monkeypatch):
+    host, _uuid, look = well
+    with open(host.hook, "w", encoding="utf-8") as stream:
+        stream.write("the hook of before")
+    monkeypatch.setattr(gate, "FORMER", (hashlib.sha256(b"the hook of before").hexdigest(),))
+    (found,) = look()
+    assert codes([found]) == [("BootGateOlder", "warning", None, False)]
+    assert host.hook in found["said"] and told(found).todo == host_hints.prepare_host("kvm1")
+    gate.install(host.hook, host.run_dir)
+    assert look() == []
 
 
 def test_guests_that_nothing_confines_are_found_unless_the_settings_mean_it(well, monkeypatch):

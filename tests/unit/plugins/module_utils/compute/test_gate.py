@@ -97,6 +97,34 @@ def test_a_copy_of_a_definition_with_another_uuid_does_not_start(hook, run_dir):
     assert hook(xml=MANAGED.replace("<uuid>%s</uuid>" % UUID, ""))[0] == 1
 
 
+def test_a_refused_start_names_the_playbooks_that_start_the_guest_and_that_move_it(hook):
+    """libvirt asks alike for virsh start here and for virsh migrate to here."""
+    said = hook()[1]
+    for playbook in ("berth.kvm.start", "berth.kvm.live_migrate", "berth.kvm.migrate"):
+        assert playbook in said
+    assert said.count("\n") == 1
+
+
+OTHER = "88888888-3c6e-5d59-9d0b-3a1c9d7f1e2a"
+MARK = """<berth:instance xmlns:berth="%s">
+      <berth:uuid>%s</berth:uuid>
+      <berth:record>{"uuid": "x"}</berth:record>
+    </berth:instance>""" % (NAMESPACE, UUID)
+
+
+def test_a_copy_that_does_not_start_is_told_whose_copy_it_is_and_no_playbook_that_does_not_know_it(hook):
+    marked = MANAGED.replace('<berth:instance xmlns:berth="%s"/>' % NAMESPACE, MARK)
+    status, said = hook(xml=marked.replace("<uuid>%s<" % UUID, "<uuid>%s<" % OTHER))
+    assert status == 1 and "domain %s is a copy of instance %s" % (OTHER, UUID) in said
+    assert "berth.kvm.start" not in said and "disks and MAC addresses of its own" in said
+    assert "is a copy" not in hook(xml=marked)[1]
+
+
+def test_what_the_refusal_of_a_copy_says_lets_the_copy_start(hook):
+    of_its_own = MANAGED.replace("<uuid>%s<" % UUID, "<uuid>%s<" % OTHER)
+    assert hook(xml=of_its_own.replace('<berth:instance xmlns:berth="%s"/>' % NAMESPACE, "")) == (0, "")
+
+
 def test_the_hook_of_an_earlier_version_lets_guests_start_until_it_is_replaced(tmp_path, run_dir, monkeypatch):
     path = tmp_path / "hooks" / "qemu.d" / "berth"
     gate.install(str(path), run_dir)
@@ -141,6 +169,17 @@ def test_what_a_migration_that_failed_asked_lets_nobody_start_the_guest_later(ho
 def test_a_guest_that_is_there_is_started_by_hand_and_by_a_migration_alike(hook, run_dir):
     gate.permit(UUID, run_dir)
     assert [hook(), hook(event="migrate"), hook()] == [(0, "")] * 3
+
+
+def test_a_hook_whose_text_alone_is_older_still_knows_an_arriving_guest(run_dir, arriving, monkeypatch):
+    monkeypatch.setattr(gate, "KNOW_ARRIVALS", (hashlib.sha256(b"the hook of before").hexdigest(),))
+    arriving(former=True)
+    assert not gate.is_permitted(UUID, run_dir)
+
+
+def test_the_hook_before_this_one_knows_an_arriving_guest_and_counts_as_installed():
+    assert set(gate.KNOW_ARRIVALS) < set(gate.FORMER)
+    assert hashlib.sha256(gate.HOOK_TEXT.encode()).hexdigest() not in gate.FORMER
 
 
 def test_to_the_hook_of_an_earlier_version_an_arriving_guest_is_like_any_other(run_dir, arriving):

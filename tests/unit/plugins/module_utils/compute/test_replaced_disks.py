@@ -13,9 +13,9 @@ import pytest
 from disk_case import OP, UUID, make_guest, off, overlay, record
 from fake_libvirt import NamedHost
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk_chain, undo
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk_chain
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged
-from ansible_collections.berth.kvm.plugins.module_utils.model import disk_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import disk_hints, state_hints
 
 
 def written(path, pattern):
@@ -62,7 +62,7 @@ def test_a_guest_whose_disk_was_committed_into_the_one_that_a_resize_keeps_can_b
 def test_where_only_the_next_start_of_a_running_guest_would_use_another_file_the_definition_goes(guest, copy):
     guest.at_rest["vda"] = (str(copy), "qcow2")
     (difference,) = guest.found()
-    assert difference.command == undo.FORGET % UUID
+    assert difference.command == state_hints.UNDEFINE % UUID
 
 
 @pytest.mark.follows("choose_disk")
@@ -75,7 +75,7 @@ def test_of_a_guest_that_is_off_a_person_says_which_file_it_used_last_and_both_s
     (difference,) = guest.found()
     with pytest.raises(DiskChainChanged) as refused:
         disk_chain.check(NamedHost(guest.pool), record())
-    forget = undo.FORGET % UUID
+    forget = state_hints.UNDEFINE % UUID
     assert refused.value.hint == disk_hints.choose_disk("kvm1", str(copy), difference.command, forget)
     if used:
         commands, _and, undefine = difference.command.rpartition(" && ")

@@ -94,10 +94,20 @@ def test_settings_of_a_newer_version_are_refused_with_what_to_do_and_kept(writte
     path.write_text(json.dumps(written))
     with pytest.raises(settings.SettingsInvalid) as refused:
         settings.load(path)
-    assert refused.value.hint == host_hints.newer_version()
+    assert refused.value.hint == host_hints.newer_version() and refused.value.newer
     assert json.loads(path.read_text()) == written
     monkeypatch.setitem(settings._CHECKS, "schema", Whole(1, 2))
     assert "warp_factor" in written or settings.load(path).prepared
+
+
+def test_that_settings_are_of_a_newer_version_is_not_read_from_a_hint(tmp_path, monkeypatch):
+    """Two hints may have one text: a file with a wrong value is written anew all the same."""
+    path = tmp_path / "host.json"
+    path.write_text(json.dumps({"max_concurrent_builds": 0}))
+    monkeypatch.setattr(host_hints, "newer_version", lambda: None)
+    with pytest.raises(settings.SettingsInvalid) as refused:
+        settings.load(path)
+    assert refused.value.hint == host_hints.write_settings_anew(path) and not refused.value.newer
 
 
 @pytest.mark.parametrize(

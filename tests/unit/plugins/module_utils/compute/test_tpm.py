@@ -12,10 +12,10 @@ from xml.etree import ElementTree
 import pytest
 from instance_case import Case
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk_chain, undo
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk_chain
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import dropped_parts
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import capabilities, traits
-from ansible_collections.berth.kvm.plugins.module_utils.model import move_guards
+from ansible_collections.berth.kvm.plugins.module_utils.model import move_guards, state_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import OperationNotSupportedForVTPM
 
 SAMPLE = (Path(__file__).parent / "data" / "domain_capabilities.xml").read_text()
@@ -56,6 +56,6 @@ def test_an_instance_with_a_tpm_is_not_moved(prepared, wanted, kind):
 
 
 def test_a_hint_that_undefines_a_guest_keeps_its_tpm(prepared, wanted):
-    lost = disk_chain.Difference(disk_chain.OVERLAY, "text", undo.FORGET % "uuid")
+    lost = disk_chain.Difference(disk_chain.OVERLAY, "text", state_hints.UNDEFINE % "uuid")
     assert "--keep-tpm" in disk_chain._keeping_tpm(lost).command
     assert disk_chain._keeping_tpm(disk_chain.Difference("x", "text", None)).command is None

@@ -75,6 +75,24 @@ def test_who_meets_an_instance_that_another_run_has_just_made_finds_it_by_a_crea
             return
 
 
+@pytest.mark.follows("another_run")
+def test_a_run_that_gave_way_to_another_says_so_and_the_same_again_makes_one_guest_at_most(tmp_path):
+    for calls in itertools.count(1):
+        fleet = Fleet(tmp_path / str(calls))
+        late, early = fleet.create(prefer=("h2", "h1", "h3")), fleet.create(prefer=("h1", "h2", "h3"))
+        list(itertools.islice(late, len(fleet.hosts)))  # it has read the hosts
+        begun = list(itertools.islice(early, calls))
+        assert len(begun) == calls, "no run gave way"
+        for _step in late:
+            fleet.check()
+        if fleet.error == "ClaimConflict":
+            break
+    assert fleet.hint == hints.another_run()
+    for _step in early:
+        fleet.check()
+    assert fleet.run() is None and len(fleet.owners()) == 1
+
+
 @pytest.mark.follows("create_again_when_back")
 @pytest.mark.parametrize("built", [True, False], ids=["it had built it", "it had not"])
 def test_a_host_that_fell_silent_over_a_build_finishes_it_by_a_create_when_it_is_back(fleet, built, monkeypatch):

@@ -13,6 +13,7 @@ from runs_of_create import HOSTS, Host, a_plan, instance, steps
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import plan as rounds
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.commit import commit
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 
 
 def known(host, generation=(1, 1)):
@@ -281,7 +282,9 @@ def test_what_is_seen_after_the_claim_ends_the_attempt(role, token, host, code):
     claims = {"h1": hosts["h1"].claim(plan["claims"]["h1"])}
     hosts[host].records["u-a"] = {"uuid": "u-a", "role": role, "token": token, "group": None, "project_id": "p"}
     commit(plan, claims, {name: host.rescan() for name, host in hosts.items()})
-    assert ((plan["instances"]["a"]["error"] or {}).get("code"), plan["build"]) == (code, [])
+    error = plan["instances"]["a"]["error"] or {}
+    assert (error.get("code"), plan["build"]) == (code, [])
+    assert code != "ClaimConflict" or error["hint"] == hints.another_run()
     assert ("h1" in plan["withdraw"]) == (host != "h1")
 
 

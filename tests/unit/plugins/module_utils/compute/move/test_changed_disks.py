@@ -85,6 +85,33 @@ def test_when_the_layer_is_taken_back_the_same_run_again_ends_it(kind, before, a
     assert again.state == "done", getattr(again, "error", again.state)
 
 
+@pytest.mark.parametrize(
+    "action, host, says",
+    [
+        ("confirm", S, "The move of vm is confirmed and it stays on D: only what S has left of it was not removed"),
+        ("revert", D, "The move of vm is reverted and it stays on S: only what D has left of it was not removed"),
+    ],
+)
+def test_a_move_that_has_ended_but_for_the_disks_left_behind_says_so_and_the_same_run_again_ends_it(action, host, says):
+    """The owner is past the point of no return, and the other host refuses to remove disks that somebody uses."""
+    world, controller = come_past("resize", ["resize"], action, "purge")
+    world.changed = host
+    controller.advance(world)
+    assert says in controller.error
+    world.changed = None
+    owner = D if action == "confirm" else S
+    assert walk(world, action).state == "done" and world.records[host] is None
+    assert (world.records[owner]["role"], world.records[owner]["op"]) == ("OWN", None)
+
+
+@pytest.mark.parametrize("action, step, host", [("confirm", "confirm", D), ("delete", "purge", S)])
+def test_a_move_that_can_still_be_reverted_or_is_deleted_is_not_called_ended(action, step, host):
+    world, controller = come_past("resize", ["resize"], action, step)
+    world.changed = host
+    controller.advance(world)
+    assert "was not removed" not in controller.error
+
+
 def test_a_snapshot_that_is_made_while_the_guest_shuts_down_is_seen_when_it_has_stopped(monkeypatch):
     world = memory.World()
     controller = come_to(world, "resize", "freeze")

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from memory_walks import come_past, walk
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[5] / "protocol"))
 
@@ -47,3 +48,14 @@ def test_a_run_that_planned_before_another_one_had_resized_the_instance_finds_it
         second.advance(world)
     assert (second.state, second.error) == ("done", None)
     assert (world.host(S).store.read(memory_names.UUID).phase, world.guest[S]) == ("resized", memory_names.ON)
+
+
+@pytest.mark.follows("make_room")
+def test_a_guest_is_not_stopped_for_a_revert_on_its_host_that_cannot_write_beside_its_disks_and_is_once_it_can():
+    world, controller = come_past("here", ["resize"], "revert", "restore_here")
+    held, world.unwritable = world.key(), S
+    controller.advance(world)
+    assert controller.error.startswith("StateNotWritten") and "Make room" in controller.error
+    assert world.guest[S] == memory_names.ON and world.key() == held
+    world.unwritable = None
+    assert walk(world, "revert").state == "done" and world.guest[S] == memory_names.ON
