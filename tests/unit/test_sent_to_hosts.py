@@ -18,21 +18,21 @@ from test_architecture import PLUGINS, SOURCES, imports  # noqa: E402
 
 # Our own part of what is sent for a module, in units of 1,000 bytes. Ansible's own part, about 169 of them, comes to it.
 MOST = {
-    "build_instances": 299,
-    "cached_image": 121,
+    "build_instances": 300,
+    "cached_image": 122,
     "claim": 301,
     "group_members": 120,
     "host_certificates": 106,
     "host_clean": 167,
-    "host_facts": 272,
-    "host_prepare": 166,
+    "host_facts": 275,
+    "host_prepare": 167,
     "host_system": 3,
-    "instance": 402,
-    "instance_copy": 299,
+    "instance": 403,
+    "instance_copy": 300,
     "instance_info": 167,
     "migration": 480,
     "rescan": 111,
-    "volume": 343,
+    "volume": 344,
     "volume_info": 91,
 }
 CLAIMING = {"claim", "instance", "migration", "volume"}
