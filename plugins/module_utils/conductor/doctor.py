@@ -12,7 +12,17 @@ import dataclasses
 import textwrap
 from typing import Callable, Dict, Iterator, List, Mapping, Sequence, Tuple
 
-from ..model import copy_hints, failed_builds, fleet_hints, hints, host_hints, saved_hints, state_hints, volume_hints
+from ..model import (
+    copy_hints,
+    disk_hints,
+    failed_builds,
+    fleet_hints,
+    hints,
+    host_hints,
+    saved_hints,
+    state_hints,
+    volume_hints,
+)
 from ..model import line as line_kinds
 from ..model.errors import shortened
 from ..model.lifecycle import ACTIVE, CLAIM, OWN
@@ -81,6 +91,7 @@ TODO: Dict[str, Callable[[str, str, str], str]] = {
     "VgpuWithoutRecord": lambda host, name, said: host_hints.doctor_fixes(),
     "DisksWithoutRecord": lambda host, name, said: hints.disks_without_record(said.rpartition(" ")[2]),
     "DisksUsed": lambda host, name, said: state_hints.undefine_users_of_disks(host),
+    "DiskKept": lambda host, name, said: disk_hints.remove_kept(host, said.rpartition(": ")[2]),
     "DisksMissing": lambda host, name, said: host_hints.mount_storage(host),
     "SeedMissing": lambda host, name, said: state_hints.make_seed_anew(name),
     "VolumeFileMissing": lambda host, name, said: volume_hints.mount_or_restore_volume(host),

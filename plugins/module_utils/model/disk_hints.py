@@ -98,3 +98,14 @@ def say_what_replaced_it(name: str, host: str, path: str, kept: str, note: str) 
         "qemu-img rebase -u -f qcow2 -F qcow2 -b %s %s. Then run berth.kvm.confirm_resize --limit %s"
         % (host, shlex.quote(note), below, shlex.quote(path), name)
     )
+
+
+def remove_kept(host: str, path: str) -> str:
+    """A disk was brought back to its place, and what was there is kept beside it."""
+    return (
+        "When the guest has all its data, remove %s as root on %s, or move it elsewhere; it goes with the instance too"
+        % (
+            shlex.quote(path),
+            host,
+        )
+    )

@@ -99,7 +99,10 @@ def name_of_no_group() -> str:
 
 def remove_quotes() -> str:
     """A number was given as text."""
-    return "Remove the quotes; what a template or Ansible Vault gives becomes a number with the filter int"
+    return (
+        "Remove the quotes; what a template or Ansible Vault gives becomes a number with the filter int, and what -e gives if it "
+        "is written as JSON: -e '{\"NAME\": 8}'"
+    )
 
 
 def enable_filter(name: str) -> str:

@@ -21,7 +21,7 @@ from ...model.record import Record
 from ...model.safe_text import clean
 from .. import paths
 from ..connection import require_libvirt
-from ..disk import owner
+from ..disk import owner, undo
 from ..errors import BootGateMissing, GuestHung, StateUnsafe
 from ..guest import disk_users, domain, domains, gate
 from ..record import whereabouts
@@ -56,6 +56,7 @@ def look(host: Host, fix: bool = False, pki: str = certificates.PKI, port: int =
         lambda: _permits(host, records, fix),
         lambda: _disks(host, records),
         lambda: _used_disks(host, records),
+        lambda: _replaced_disks(host, records),
         lambda: _volumes(host),
         lambda: _domains(host, records),
         lambda: _vgpus(host, records, fix),
@@ -186,6 +187,17 @@ def _used_disks(host: Host, records: Sequence[Record]) -> Iterator[Finding]:
         if told:
             severity = ERROR if disk_users.told(uuid, users, only_running=True) else WARNING
             yield finding("DisksUsed", severity, "other domains have disks of %s: %s" % (known[uuid], told), uuid)
+
+
+def _replaced_disks(host: Host, records: Sequence[Record]) -> Iterator[Finding]:
+    """What the commands of a DiskChainChanged kept of a disk, see undo.py: it takes room until the instance goes."""
+    for record in filter(_is_at_rest, records):
+        for place in (paths.instance(path, record.uuid) for path in host.pool_paths()):
+            for name in sorted(paths.entries(place)):
+                if name.endswith(undo.ASIDE):
+                    path = os.path.join(place, name)
+                    text = "the file that a disk of %s had before it was brought back is kept: %s" % (record.name, path)
+                    yield finding("DiskKept", WARNING, text, record.uuid)
 
 
 def _volumes(host: Host) -> Iterator[Finding]:

@@ -21,7 +21,7 @@ from instance_case import Case
 from records import plant
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import paths
-from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import owner
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import owner, undo
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import GuestHung, HostNotPrepared
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain, gate
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.recovery import recover
@@ -29,7 +29,13 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.host import cert
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.volume_store import VolumeStore
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import doctor
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import Fleet
-from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, host_hints, state_hints, volume_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import (
+    disk_hints,
+    fleet_hints,
+    host_hints,
+    state_hints,
+    volume_hints,
+)
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
 
 STRANGER = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
@@ -166,6 +172,18 @@ def test_another_domain_that_has_an_instances_disks_is_found_until_it_is_undefin
     assert codes([one]) == [("DisksUsed", severity, uuid, False)] and STRANGER in one["said"]
     assert doctor.TODO["DisksUsed"]("kvm1", "web1", one["said"]) == state_hints.undefine_users_of_disks("kvm1")
     del host.connection.domains[STRANGER]
+    assert look() == []
+
+
+@pytest.mark.follows("remove_kept")
+def test_what_is_kept_of_a_disk_that_was_brought_back_is_told_until_it_is_removed(well):
+    host, uuid, look = well
+    kept = host.pool / "instances" / uuid / ("root.qcow2" + undo.ASIDE)
+    kept.write_bytes(b"of before")
+    (one,) = look()
+    assert codes([one]) == [("DiskKept", "warning", uuid, False)]
+    assert told(one).todo == disk_hints.remove_kept("kvm1", str(kept)) and str(kept) in told(one).todo
+    kept.unlink()
     assert look() == []
 
 
