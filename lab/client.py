@@ -214,11 +214,11 @@ class LabClient:
             start_new_session=True,
         )
 
-    def module(self, host, name, arguments=None, check=True, timeout=120):
+    def module(self, host, name, arguments=None, check=True):
         """Run one module on one host over SSH -> its result as a dict (``rc`` of ansible in ``_rc``)."""
         argv = [tool("ansible"), "-i", str(self.inventory), str(host), "-m", name]
         argv += ["-a", json.dumps(arguments)] if arguments else []
-        done = run(argv, timeout=timeout, env=self.environment(), check=False)
+        done = run(argv, timeout=120, env=self.environment(), check=False)
         try:
             result, _end = json.JSONDecoder().raw_decode(done.stdout[done.stdout.index("=> {") + 3 :])
         except ValueError:

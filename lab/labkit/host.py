@@ -236,12 +236,12 @@ class Host:
         (self.directory / "pid1").write_text(str(pid))
         network.plug_in(self.lab, self, pid)
 
-    def wait_ready(self, seconds=60):
-        """Until sshd listens and libvirtd answers inside."""
+    def wait_ready(self):
+        """Until sshd listens and libvirtd answers inside, a minute at most."""
         pid = self.pid
         wait_for(
             lambda: self.is_ready or not is_alive(pid),
-            seconds,
+            60,
             "%s to answer (see %s)" % (self.name, self.directory / "boot.log"),
         )
         if not self.is_ready:

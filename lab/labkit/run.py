@@ -31,7 +31,7 @@ def run(*argv, check=True, **options):
     return done
 
 
-def wait_for(condition, seconds, what, step=0.02):
+def wait_for(condition, seconds, what):
     """Wait until condition() gives something true and return it; LabError after so many seconds."""
     deadline = time.monotonic() + seconds
     while True:
@@ -40,7 +40,7 @@ def wait_for(condition, seconds, what, step=0.02):
             return result
         if time.monotonic() > deadline:
             raise LabError("%s: not within %d s" % (what, seconds))
-        time.sleep(step)
+        time.sleep(0.02)
 
 
 def environment_of(pid):

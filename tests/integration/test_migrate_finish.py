@@ -18,10 +18,10 @@ SIGNAL = "kill -%s $(cat /run/libvirtd.pid)"
 PROGRESS = "cat /run/berth/moves/*/progress.json"
 
 
-def until(what, seconds=60):
-    end = time.monotonic() + seconds
+def until(what):
+    end = time.monotonic() + 60
     while not what():
-        assert time.monotonic() < end, "waited for %d s" % seconds
+        assert time.monotonic() < end, "waited for 60 s"
         time.sleep(0.2)
 
 

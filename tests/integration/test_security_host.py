@@ -27,11 +27,11 @@ def build(side, image, name="web-1", user_data=None, **changes):
     return web, side.call("started", **web)
 
 
-def define_foreign(lab, side, name="legacy"):
+def define_foreign(lab, side):
     lab.sh(
         side.host,
         "cat > /run/foreign.xml <<'X'\n%s\nX\nvirsh -q define /run/foreign.xml && virsh -q start %s"
-        % (FOREIGN % name, name),
+        % (FOREIGN % "legacy", "legacy"),
     )
 
 

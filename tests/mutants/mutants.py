@@ -52,8 +52,8 @@ class Mutant:
         return ["%s::%s" % (path, test) for path, tests in self.tests.items() for test in tests]
 
 
-def read_list(path=LIST):
-    return [Mutant(**entry) for entry in yaml.safe_load(path.read_text("utf-8"))]
+def read_list():
+    return [Mutant(**entry) for entry in yaml.safe_load(LIST.read_text("utf-8"))]
 
 
 def misfits(mutants):

@@ -125,7 +125,7 @@ def without_sending(monkeypatch):
 
 
 def without_freeze(monkeypatch):
-    def freeze(host, uuid, token, peer=None, **dummy):
+    def freeze(host, uuid, token, _peer=None, **_options):
         record = fencing.fenced(host, uuid, token, ("OWN",))
         common.put(host, record, common.moved(record, frozen=token["attempt"]).replace(phase="frozen"))
 
@@ -134,7 +134,7 @@ def without_freeze(monkeypatch):
 
 
 def with_an_early_owner(monkeypatch):
-    def receive(host, uuid, token, peer=None, **dummy):
+    def receive(host, uuid, token, _peer=None, **_options):
         record = fencing.fenced(host, uuid, token, ("IN",))
         common.put(host, record, record.replace(role="OWN", phase="resized"))
 
@@ -146,7 +146,7 @@ def without_tombstones(monkeypatch):
 
 
 def with_a_start_of_any_record(monkeypatch):
-    def start(host, uuid, token, peer=None, **dummy):
+    def start(host, uuid, token, _peer=None, **_options):
         host.effects.start(common.existing(host, uuid))
         return True
 

@@ -77,9 +77,9 @@ class Guest:
             for host in self.lab.hosts
         )
 
-    def console_says(self, word, timeout=BOOT):
+    def console_says(self, word):
         """Wait for a word on the serial console -> all that was said until then."""
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + BOOT
         while word not in self.console():
             if time.monotonic() > deadline:
                 raise CommandFailed("the console of %s did not say %r\n%s" % (self.name, word, self.console()[-3000:]))

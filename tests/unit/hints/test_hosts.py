@@ -38,12 +38,12 @@ def place(tmp_path, monkeypatch):
     return tmp_path
 
 
-def here(place, uuid=OLD, models=("apparmor",), **given):
+def here(place, **given):
     compute = host.Host(
         Store(str(place / "state")), settings.HostSettings(**given), run_dir=str(place / "run"), hook=gate.HOOK
     )
     compute.__dict__["connection"] = types.SimpleNamespace(getHostname=lambda: "kvm1")
-    compute.__dict__["capabilities"] = types.SimpleNamespace(uuid=uuid, security_models=models)
+    compute.__dict__["capabilities"] = types.SimpleNamespace(uuid=OLD, security_models=("apparmor",))
     return compute
 
 

@@ -36,9 +36,9 @@ def resized(**more):
     return world
 
 
-def stopped_at(role, phase, kind="resize"):
-    """A move whose controller died when the source was in that state."""
-    world, controller = memory.World(kind=kind), memory_controller.Controller("resize", "op0")
+def stopped_at(role, phase):
+    """A resize whose controller died when the source was in that state."""
+    world, controller = memory.World(kind="resize"), memory_controller.Controller("resize", "op0")
     while (world.records[S]["role"], world.records[S]["phase"]) != (role, phase):
         controller.advance(world)
     return world

@@ -18,7 +18,7 @@ import traceback
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parents[2] / ".cache" / "collections")]
+sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parents[2] / ".cache" / "collections")]
 
 import lied_fleet  # noqa: E402 -- the path is set just above
 import lied_runs  # noqa: E402

@@ -12,10 +12,11 @@ import contextlib
 import itertools
 import types
 
+from plain_data import ABSENT, changed, texts
+
 from ansible_collections.berth.kvm.plugins.module_utils.model import shape
 from ansible_collections.berth.kvm.plugins.module_utils.model.reply_shapes import REPLIES
 
-ABSENT = object()
 DEEPEST = 24
 SAMPLES = {}
 WHOLE = (shape.flag, shape.generation, shape.cpus)  # their values are made below as a whole
@@ -171,20 +172,6 @@ def passed(check, values):
     return found
 
 
-def changed(reply, at, put):
-    """A copy of the reply with another value there."""
-    if not at:
-        return put
-    reply = {**reply} if isinstance(reply, dict) else list(reply)
-    if len(at) > 1:
-        reply[at[0]] = changed(reply[at[0]], at[1:], put)
-    elif put is ABSENT:
-        del reply[at[0]]
-    else:
-        reply[at[0]] = put
-    return reply
-
-
 # ---- another instance, another host: all that names it together -------------------------------------------------------
 
 
@@ -207,14 +194,6 @@ def counted(value, numbers):
     return [counted(part, numbers) for part in value] if isinstance(value, list) else value
 
 
-def texts(value):
-    if isinstance(value, dict):
-        return set(value).union(*map(texts, value.values()))
-    if isinstance(value, list):
-        return set().union(*map(texts, value))
-    return {value} if isinstance(value, str) else set()
-
-
 GENERATIONS = (None, [0, 1], [9, 0], [(1 << 39) - 1, 7])
 
 
@@ -227,7 +206,7 @@ def identity_lies(part, entities, at=()):
     if not isinstance(part, list):
         return
     for number, item in enumerate(part):
-        own = [entity for entity in entities if isinstance(item, (dict, list)) and entity[0] in texts(item)]
+        own = [entity for entity in entities if isinstance(item, (dict, list)) and entity[0] in set(texts(item))]
         for entity in own:
             for other in entities:
                 if other == entity:

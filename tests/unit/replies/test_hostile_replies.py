@@ -10,12 +10,12 @@ say is as if it had said nothing. None stops the others: what is decided of the 
 from __future__ import annotations
 
 import contextlib
-import copy
 import json
 from types import SimpleNamespace
 
 import good
 import pytest
+from plain_data import changed, texts
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
     build_results,
@@ -66,17 +66,6 @@ def text_of(value):
     return "[%s]" % ",".join(map(text_of, value)) if isinstance(value, list) else json.dumps(value)
 
 
-def changed(reply, at, put):
-    if not at:
-        return put
-    reply = copy.deepcopy(reply)
-    part = reply
-    for key in at[:-1]:
-        part = part[key]
-    part[at[-1]] = put
-    return reply
-
-
 def through_the_door(module, arguments, text, host="h1"):
     """What the action of the module gives to Ansible when the host sends this text."""
     action = SimpleNamespace(
@@ -94,18 +83,6 @@ def good_results(kind):
 
 
 # ---- what is true of everything that comes through -------------------------------------------------------------------
-
-
-def texts(value):
-    if isinstance(value, dict):
-        for name, part in value.items():
-            yield name
-            yield from texts(part)
-    elif isinstance(value, list):
-        for part in value:
-            yield from texts(part)
-    elif isinstance(value, str):
-        yield value
 
 
 def depth(value):

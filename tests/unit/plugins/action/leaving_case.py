@@ -50,8 +50,8 @@ class Hosts:
         notes = self.heard_of.get(host, {})
         return {"heard_of": list(notes)} if arguments.get("heard_of") else {"notes": notes}
 
-    def modules(self, host="kvm3"):
-        return [module for asked, module, _arguments in self.asked if asked == host]
+    def modules(self):
+        return [module for asked, module, _arguments in self.asked if asked == "kvm3"]
 
     def told(self):
         return [(host, arguments["told"]) for host, module, arguments in self.asked if module == "rescan"]

@@ -76,8 +76,8 @@ class Fleet:
     def book(self):
         return Signed(self.authority(), self.directory)
 
-    def revoked(self, host, kind="libvirt"):
-        book = Signed(ca.Authority(self.directory, kind, dry=True), self.directory, dry=True)
+    def revoked(self, host):
+        book = Signed(ca.Authority(self.directory, "libvirt", dry=True), self.directory, dry=True)
         return sorted(map(int, book.hosts.get(host, {}))) == sorted(book.revoked)
 
 

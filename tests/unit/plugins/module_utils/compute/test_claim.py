@@ -99,8 +99,8 @@ def spec(name, group=None, vcpus=1, memory_mb=256, root_gb=1, project="default")
     }
 
 
-def anti(members=(), rules=None):
-    return {"name": "web", "uuid": "web", "policy": "anti-affinity", "rules": rules or {}, "members": list(members)}
+def anti(rules=None):
+    return {"name": "web", "uuid": "web", "policy": "anti-affinity", "rules": rules or {}, "members": []}
 
 
 def claim_one(host, wanted, token="t1", **more):

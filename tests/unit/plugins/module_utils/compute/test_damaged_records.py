@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 import json
 import os
@@ -13,6 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 from instance_case import Case
+from plain_data import changed
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import hardware, mend, summary
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts
@@ -35,15 +35,6 @@ def places(value, path=()):
     elif isinstance(value, list):
         for at in range(min(1, len(value))):
             yield from places(value[at], (*path, at))
-
-
-def edited(record, path, value):
-    record = copy.deepcopy(record)
-    here = record
-    for key in path[:-1]:
-        here = here[key]
-    here[path[-1]] = value
-    return record
 
 
 def with_all_parts(record):
@@ -78,7 +69,7 @@ def test_nonsense_in_any_part_is_a_typed_error_or_does_no_harm(web):
     good, untyped = with_all_parts(web.record.to_dict()), []
     for place, value in itertools.product(places(good), NONSENSE):
         with open(path, "w", encoding="utf-8") as stream:
-            json.dump(edited(good, place, value), stream)
+            json.dump(changed(good, place, value), stream)
         for use in USES:
             try:
                 use(web)
@@ -110,7 +101,7 @@ def test_the_host_refuses_itself_what_the_controller_would_not_take_from_it(web)
         if (place, value) == (("spec", "flavor"), {"a": 1}):
             continue  # the one edit that is left to the controller
         with open(path, "w", encoding="utf-8") as stream:
-            json.dump(edited(good, place, value), stream)
+            json.dump(changed(good, place, value), stream)
         try:
             told(web.record)
         except BerthError:

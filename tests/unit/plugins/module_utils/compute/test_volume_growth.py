@@ -58,8 +58,8 @@ def file_gb(house):
     return virtual_size.read(str(house.file()), "qcow2")[0] >> 30
 
 
-def grow_file(web, size_gb=5):
-    return update_disks(web.instance(), [], [named(size_gb=size_gb)])
+def grow_file(web):
+    return update_disks(web.instance(), [], [named(size_gb=5)])
 
 
 def test_a_growth_counts_from_its_claim_and_the_file_grows_once_it_is_confirmed(house, web):

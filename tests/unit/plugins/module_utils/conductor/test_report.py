@@ -32,8 +32,8 @@ def move(**more):
     return {"source": "kvm1", "destination": "kvm3", "sequence": "confirm", "why": None, "views": views, **more}
 
 
-def moves(act=True, errors=None, **more):
-    return {"moves": {"web1": move(**more)}, "act": ["web1"] if act else [], "errors": errors or {}}
+def moves(act=True, **more):
+    return {"moves": {"web1": move(**more)}, "act": ["web1"] if act else [], "errors": {}}
 
 
 def line(outcome):

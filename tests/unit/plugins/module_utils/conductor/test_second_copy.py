@@ -41,10 +41,10 @@ def test_where_an_instance_was_moved_to_is_known_to_all_after_the_next_run_of_cr
     assert seen == [whereabouts.digests(host.store) for host in fleet.hosts.values()]
 
 
-def says_that_it_is_gone(fleet, liar, after=9):
+def says_that_it_is_gone(fleet, liar):
     host = fleet.hosts[liar]
     facts, rescan = host.facts, host.rescan
-    lie = {"notes": {WEB: {"known": None, "planned": [], "after": 0, "gone": [after, 0]}}}
+    lie = {"notes": {WEB: {"known": None, "planned": [], "after": 0, "gone": [9, 0]}}}
     host.facts, host.rescan = lambda: {**facts(), **lie}, lambda *args: {**rescan(*args), **lie}
 
 

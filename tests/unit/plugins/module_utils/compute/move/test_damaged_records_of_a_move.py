@@ -6,7 +6,6 @@ instance, the field and what to do: no playbook ends in a traceback."""
 
 from __future__ import annotations
 
-import copy
 import itertools
 import json
 import os
@@ -14,6 +13,7 @@ import os
 import memory_names as memory
 import pytest
 from memory_names import D, S
+from plain_data import ABSENT, changed
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import summary
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts
@@ -23,26 +23,13 @@ from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import S
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import RecordInvalid
 
 MOVING = sorted(state for state, stage in STAGES.items() if stage.cold or stage.live)
-REMOVED = "removed"
-NONSENSE = [REMOVED, None, "x", -1, True, [], {"a": 1}]
+NONSENSE = [ABSENT, None, "x", -1, True, [], {"a": 1}]
 
 
 def write(fleet, name, record):
     path = os.path.join(fleet.host(name).store.state_dir, "instances", memory.UUID, "record.json")
     with open(path, "w", encoding="utf-8") as stream:
         json.dump(record, stream)
-
-
-def edited(record, path, value):
-    record = copy.deepcopy(record)
-    here = record
-    for key in path[:-1]:
-        here = here[key]
-    if value is REMOVED:
-        del here[path[-1]]
-    else:
-        here[path[-1]] = value
-    return record
 
 
 def test_a_phase_of_a_move_without_a_move_is_refused_with_what_to_do(fleet):
@@ -81,7 +68,7 @@ def test_nonsense_in_any_part_of_a_move_is_a_typed_error_or_does_no_harm(fleet, 
     host, good, untyped = fleet.host(name), fleet.held(name).to_dict(), []
     for place, value in itertools.product(places(good), NONSENSE):
         for use in uses(host, good):
-            write(fleet, name, edited(good, place, value))
+            write(fleet, name, changed(good, place, value))
             try:
                 fleet.held(name)
             except RecordInvalid:

@@ -20,6 +20,7 @@ import fake_libvirt  # noqa: E402
 import memory  # noqa: E402
 import memory_controller  # noqa: E402
 import memory_names  # noqa: E402
+from memory_walks import walk  # noqa: E402
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import connection
 from ansible_collections.berth.kvm.plugins.module_utils.compute.connection import Bounded, LibvirtTimeout  # noqa: E402
@@ -174,13 +175,6 @@ def test_a_migration_whose_destination_lost_its_power_is_given_up_by_cutting_its
 
 
 # ---- the source's libvirt dies as the guest has arrived --------------------------------------------------------------
-
-
-def walk(world, action):
-    controller = memory_controller.Controller(action, "op-" + action)
-    while controller.state == "run":
-        controller.advance(world)
-    return controller
 
 
 @pytest.fixture(params=[False, True], ids=["local", "shared"])
