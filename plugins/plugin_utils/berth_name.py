@@ -53,8 +53,10 @@ def check_group(values: Mapping[str, Any], groups: Mapping[str, Sequence[str]]) 
 
 def check_name(values: Dict[str, Any]) -> None:
     """Check that berth_name is one name: Ansible would take a pattern or list for other hosts, or fail on it."""
-    name = values.get("berth_name", "")
-    if name is None:  # as AWX passes on a survey's question without an answer
-        raise InvalidInput("berth_name", None, "the name of one instance", hint=input_hints.name_instance())
+    if "berth_name" not in values:
+        return
+    name = values["berth_name"]
+    if name in (None, ""):  # as AWX passes on a survey's question without an answer
+        raise InvalidInput("berth_name", name, "the name of one instance", hint=input_hints.name_instance())
     if PATTERN.search(str(name)):
         raise InvalidInput("berth_name", name, "the name of one instance", hint=input_hints.select_several())

@@ -200,8 +200,9 @@ def test_a_name_that_yaml_read_as_a_number_is_refused_since_it_may_be_another_an
 
 
 @pytest.mark.follows("name_instance")
-def test_a_survey_without_a_name_is_told_to_name_an_instance():
-    result = run("read_hosts", {}, berth_name=None)
+@pytest.mark.parametrize("answer", [None, ""])
+def test_a_survey_without_a_name_is_told_to_name_an_instance(answer):
+    result = run("read_hosts", {}, berth_name=answer)
     assert result["error_code"] == "InvalidInput" and result["error"]["hint"] == input_hints.name_instance()
 
 

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.model import state_hints
@@ -20,7 +22,7 @@ HINTS = {
 
 @pytest.mark.parametrize("which", HINTS)
 def test_a_hint_that_undefines_a_domain_does_so_with_its_snapshots_and_without_its_storage(which):
-    command = HINTS[which].partition("virsh undefine ")[2].partition(",")[0]
+    command = re.search(r"virsh undefine \S+(?: --\S+)*", HINTS[which]).group()
     for flag in ("--snapshots-metadata", "--checkpoints-metadata", "--keep-nvram"):
         assert flag in command
     assert "storage" not in command and "--managed-save" not in command
