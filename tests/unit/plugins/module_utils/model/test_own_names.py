@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from test_host_document import GOOD, INSTANCE, changed  # noqa: E402
+from plain_data import changed  # noqa: E402
+from test_host_document import GOOD, INSTANCE  # noqa: E402
 
 from ansible_collections.berth.kvm.plugins.module_utils.model import reply_shapes  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.model.host_document import check  # noqa: E402
@@ -23,11 +24,13 @@ from ansible_collections.berth.kvm.plugins.module_utils.model.volumes import vol
 def test_an_instance_is_called_by_its_uuid_where_its_name_is_that_of_another_or_of_none(lie):
     """Hints name instances in commands: --limit must not act on another one, or on all."""
     for foreign, called in (False, INSTANCE["uuid"]), (True, lie):
-        found = check(changed(("instances", 0), {**INSTANCE, "name": lie, "foreign": foreign}))["instances"][0]
+        found = check(changed(GOOD, ("instances", 0), {**INSTANCE, "name": lie, "foreign": foreign}))["instances"][0]
         assert found == {**INSTANCE, "name": called, "foreign": foreign}
-    assert check(changed(("instances", 0, "project_id"), "blue"))["instances"][0]["name"] == INSTANCE["uuid"]
+    assert check(changed(GOOD, ("instances", 0, "project_id"), "blue"))["instances"][0]["name"] == INSTANCE["uuid"]
     again = {**INSTANCE, "name": "all", "uuid": instance_uuid("default", "all")}
-    assert check(changed(("instances", 0), again))["instances"][0]["name"] == again["uuid"], "no instance has that name"
+    assert check(changed(GOOD, ("instances", 0), again))["instances"][0]["name"] == again["uuid"], (
+        "no instance has that name"
+    )
 
 
 VOLUME = {
