@@ -186,7 +186,7 @@ def check_variables(action: Any, task_vars: Dict[str, Any], kvm_hosts: Iterable[
     play, and InvalidInput for a value that CHECKED refuses. Warn of settings of KVM hosts that are set on an
     instance."""
     check_patterns(task_vars.get("ansible_limit"), action.own_variables(task_vars, PATTERNS))
-    check_names(action.own_variables(task_vars, NAMES))
+    check_names(_given_names(action, task_vars))
     extra_vars = load_extra_vars(action._loader)
     if LEFT_OVER in extra_vars:
         raise InvalidInput("-e", extra_vars[LEFT_OVER], "name=value", hint=input_hints.quote_value())
@@ -206,6 +206,16 @@ def check_variables(action: Any, task_vars: Dict[str, Any], kvm_hosts: Iterable[
     if instances:
         others = [settings[host] for host in of_kvm if host in settings] + [raw_vars(task_vars, "localhost")]
         warn_of_misplaced(instances, others)
+
+
+def _given_names(action: Any, task_vars: Dict[str, Any]) -> Dict[str, Any]:
+    found: Dict[str, Any] = {}
+    for name in NAMES:
+        with contextlib.suppress(
+            AnsibleError
+        ):  # a template of what only an instance has is reported where it is needed
+            found.update(action.own_variables(task_vars, [name]))
+    return found
 
 
 def _errors(

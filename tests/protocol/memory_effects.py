@@ -191,9 +191,9 @@ class Effects(VolumeEffects):
     def check_kept(self, record, hint):
         if not (self.world.disks[self.place] or self.world.kept[self.place]):
             raise BerthError("the kept disks are gone", hint=hint)
-        self.check_writable(record)
+        self.check_restorable(record)
 
-    def check_writable(self, record):
+    def check_restorable(self, record):
         if self.world.__dict__.get("unwritable") == self.name:
             raise StateNotWritten("owner on %s cannot be written" % self.name, hint=state_hints.make_room(self.name))
 

@@ -24,7 +24,7 @@ MOST = {
     "group_members": 121,
     "host_certificates": 106,
     "host_clean": 169,
-    "host_facts": 276,
+    "host_facts": 277,
     "host_prepare": 169,
     "host_system": 3,
     "instance": 405,

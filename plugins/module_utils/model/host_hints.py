@@ -175,6 +175,11 @@ def mount_pool(host: str, directory: str, name: str) -> str:
     )
 
 
+def keep_pool(host: str, pool: str) -> str:
+    """Instances have their disks in the storage pool that a host had."""
+    return "Set berth_host_pool of %s to %s, and run the same again, or first migrate its instances away" % (host, pool)
+
+
 def start_pool(host: str, pool: str, is_its_own: bool) -> str:
     """A storage pool was stopped, undefined or not started in libvirt; its files stay where they are. ``is_its_own``: it is the
     pool that prepare_hosts makes."""

@@ -50,7 +50,7 @@ def prepare(
         paths.make_directory(path)
         if differs["pool"]:
             _make_pool(connection, pool, wanted.pool, path)
-        _check_mounted(connection, store, wanted.pool, path)
+        _check_disks(connection, store, before, wanted.pool, path)
         _make_directories(path)
         if differs["settings"]:
             _write_settings(settings_path, wanted)
@@ -129,13 +129,22 @@ def _pool_target(pool):
     return os.path.normpath(ElementTree.fromstring(pool.XMLDesc(0)).findtext("target/path"))
 
 
-def _check_mounted(connection, store, name, pool_path):
-    """Raise HostNotPrepared if instances here have disks in a directory that is missing: it would be made below the mount."""
-    missing = pool_mounted.missing(pool_path, name, name, store.records())
+def _check_disks(connection, store, before, name, pool_path):
+    """Raise HostNotPrepared if instances here have disks in a directory that is missing: it would be made below the mount, or
+    in another pool than theirs."""
+    host_name, first = connection.getHostname(), before.pool if before.prepared else name
+    missing = pool_mounted.missing(pool_path, name, first, store.records())
     if missing:
         raise HostNotPrepared(
             "storage pool %s: %s is not there, and %s has its disks in it" % (name, *missing),
-            hint=host_hints.mount_pool(connection.getHostname(), *missing),
+            hint=host_hints.mount_pool(host_name, *missing),
+        )
+    left = pool_mounted.missing(pool_path, name, name, store.records())
+    if left:
+        raise HostNotPrepared(
+            "storage pool %s cannot be the pool of %s: %s has its disks in the pool %s"
+            % (name, host_name, left[1], first),
+            hint=host_hints.keep_pool(host_name, first),
         )
 
 

@@ -272,12 +272,14 @@ class Effects(Guests, VolumeEffects):
     def check_kept(self, record, hint):
         disks.check_kept(self.pool_path(record), record, hint)
         self._volumes(record).check_kept(hint)
-        self.check_writable(record)
-
-    def check_writable(self, record):
-        """Raise StateNotWritten if this host could not own the disks again, or permit the guest's start."""
         if not storage.is_shared(record):
             owner.check_writable(self.pool_path(record), record.uuid)
+        self.check_restorable(record)
+
+    def check_restorable(self, record):
+        """Raise FileNotUsable or StateNotWritten if the disks here could only be read, or no start could be permitted. It takes
+        no room beside the disks: going back to the kept ones makes some."""
+        disk.check_writable(self.pool_path(record), record, self.host.identity["name"])
         gate.check_writable(record.uuid)
 
     def take_back(self, record):

@@ -199,6 +199,13 @@ def test_a_name_that_yaml_read_as_a_number_is_refused_since_it_may_be_another_an
     assert not run("check_variables", {"hosts": ["h1"]}, **{variable: "0123"}).get("failed")
 
 
+def test_a_name_that_only_a_variable_of_each_instance_gives_is_no_matter_of_the_host_that_decides():
+    theirs = trust_as_template("{{ preferred_host }}")
+    assert not run("check_variables", {"hosts": ["h1"]}, berth_target_host=theirs).get("failed")
+    number = run("check_variables", {"hosts": ["h1"]}, berth_keep_on=theirs, berth_target_host=83)
+    assert number["error"]["field"] == "berth_target_host"
+
+
 @pytest.mark.follows("name_instance")
 @pytest.mark.parametrize("answer", [None, ""])
 def test_a_survey_without_a_name_is_told_to_name_an_instance(answer):

@@ -29,7 +29,7 @@ class Effects(moving_host.Effects):
     def nothing(self, *_arguments):
         return []
 
-    check_disks = check_networks = check_deletable = check_kept = check_writable = nothing
+    check_disks = check_networks = check_deletable = check_kept = check_restorable = nothing
     complete = receive = restore_disks = drop_disks = has_kept_disks = keep_disks = check_asked = stop_transfer = (
         nothing
     )

@@ -54,7 +54,7 @@ def restore_here(host, uuid, token, peer=None, stop_timeout=60, **_ignored):
     on_new = is_on_new(host, record)
     if on_new:
         host.effects.check_disks(record)
-        host.effects.check_writable(record)
+        host.effects.check_restorable(record)
     if on_new and host.effects.running(uuid):
         hint = host_hints.bring_network_back_or_confirm(host.identity["name"], record.name)
         host.effects.check_networks(record, hint)

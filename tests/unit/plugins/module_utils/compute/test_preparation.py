@@ -52,11 +52,11 @@ def prepare(prepared, monkeypatch, tmp_path):
     capabilities = types.SimpleNamespace(uuid=prepared.uuid, security_models=())
     monkeypatch.setattr(preparation.capabilities, "parse_host", lambda _text: capabilities)
 
-    def run(pool):
+    def run(pool, values=None):
         connection = prepared.connection
         connection.getCapabilities = lambda: ""
         connection.storagePoolLookupByName = lambda _name: pool
-        return preparation.prepare(connection, prepared.store, {}, settings_path=str(tmp_path / "host.json"))
+        return preparation.prepare(connection, prepared.store, values or {}, settings_path=str(tmp_path / "host.json"))
 
     return run
 
@@ -107,3 +107,17 @@ def test_no_directories_are_made_below_the_mount_of_a_pool_that_has_disks_of_ins
     (pool.path / "instances").mkdir(0o711)
     prepare(pool)
     assert (pool.path / "images").is_dir()
+
+
+@pytest.mark.follows("keep_pool")
+def test_a_host_with_instances_in_its_pool_is_not_told_to_mount_or_make_their_directory_in_another(
+    prepare, prepared, tmp_path
+):
+    old, new = Pool("dir", tmp_path / "given"), Pool("dir", tmp_path / "fast")
+    prepare(old)
+    web = plant(prepared.store, record(0))
+    new.path.mkdir(0o711)
+    with pytest.raises(HostNotPrepared, match="%s has its disks in the pool berth" % web.name) as caught:
+        prepare(new, {"pool": "fast"})
+    assert caught.value.hint == host_hints.keep_pool("kvm1", "berth") and list(new.path.iterdir()) == []
+    prepare(old, {"pool": "berth"})

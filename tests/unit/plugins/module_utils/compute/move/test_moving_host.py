@@ -10,7 +10,7 @@ from fake_libvirt import BY_USER, PAUSED, RUNNING, SHUTOFF
 from full_disk import FullDisk
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import durable
-from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import GuestHung
+from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import FileNotUsable, GuestHung
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import merge, moving_host
 
@@ -87,3 +87,18 @@ def test_before_a_guest_is_stopped_for_a_revert_its_old_host_can_write_beside_it
     effects.check_kept(web.record, "")
     assert before == {path.name: path.read_bytes() for path in web.root.parent.iterdir()}
     assert list((tmp_path / "run").rglob("*tried*")) == []
+
+
+def test_a_revert_on_one_host_whose_disks_fill_the_file_system_is_not_refused_since_it_makes_room_there(
+    web, effects, monkeypatch, tmp_path
+):
+    """The kept disks are only renamed, which takes no room; what the guest wrote since is removed."""
+    full, permits = FullDisk(), []
+    monkeypatch.setattr(durable, "os", full)
+    monkeypatch.setattr(moving_host.gate, "check_writable", permits.append)
+    full.at = full.count + 1
+    effects.check_restorable(web.record)
+    assert permits == [web.record.uuid]
+    monkeypatch.setattr(moving_host.disk.os, "access", lambda path, _mode: str(tmp_path) not in path)
+    with pytest.raises(FileNotUsable, match="Read-only"):
+        effects.check_restorable(web.record)
