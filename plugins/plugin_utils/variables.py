@@ -211,9 +211,8 @@ def check_variables(action: Any, task_vars: Dict[str, Any], kvm_hosts: Iterable[
 def _given_names(action: Any, task_vars: Dict[str, Any]) -> Dict[str, Any]:
     found: Dict[str, Any] = {}
     for name in NAMES:
-        with contextlib.suppress(
-            AnsibleError
-        ):  # a template of what only an instance has is reported where it is needed
+        # a template of what only an instance has is reported where it is needed
+        with contextlib.suppress(AnsibleError):
             found.update(action.own_variables(task_vars, [name]))
     return found
 
