@@ -40,13 +40,19 @@ COUNT = 12
 PACKAGE = "ansible==12.0.0"  # has community.libvirt 2.0.0
 DIRECTORY = "/var/lib/libvirt/berth/instances/%s"
 IMAGE = "/srv/shared/images/empty.raw"
+# The packet filters of the guest "$uuid" on a host, as one line.
+FILTERS = """for name in $(virsh -q dumpxml "$uuid" | sed -n "s/.*<filterref filter='\\([^']*\\)'.*/\\1/p"); do
+    virsh -q nwfilter-dumpxml "$name"; done | base64 -w0; echo"""
 # Of each guest on a host: its definition, its seed and how its disk was made, as the playbook left them.
-READ = """cd /var/lib/libvirt/berth/instances && for uuid in *; do
+READ = (
+    """cd /var/lib/libvirt/berth/instances && for uuid in *; do
   echo "$uuid"; virsh -q dumpxml --inactive "$uuid" | base64 -w0; echo; base64 -w0 "$uuid/seed.iso"; echo
-  for name in $(virsh -q dumpxml "$uuid" | sed -n "s/.*<filterref filter='\\([^']*\\)'.*/\\1/p"); do
-    virsh -q nwfilter-dumpxml "$name"; done | base64 -w0; echo
+  """
+    + FILTERS
+    + """
   qemu-img info -U --output=json "$uuid/root.qcow2" | tr -d '\\n'; echo
 done"""
+)
 MAKE = """(mkdir -m 711 %(directory)s && cd %(directory)s && echo %(seed)s | base64 -d > seed.iso
 qemu-img create -q -f qcow2 -F raw -b %(backing)s -- root.qcow2 %(size)d && echo %(xml)s | base64 -d > /run/%(uuid)s.xml
 mkdir -p /run/berth/permits; cat /proc/sys/kernel/random/boot_id > /run/berth/permits/%(uuid)s

@@ -29,6 +29,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPOSITORY / "tests" / "faults"))
 
 import cases  # noqa: E402
+from create import FILTERS  # noqa: E402
 from move import DISK, fill, limit  # noqa: E402
 from whole import make_whole  # noqa: E402
 
@@ -41,9 +42,6 @@ MACHINES = {
 AIM = 1.5  # times by hand, of the first machine, at a stand and in all
 PERMIT = """mkdir -p /run/berth/permits; chmod 700 /run/berth /run/berth/permits
 cat /proc/sys/kernel/random/boot_id > /run/berth/permits/%s; chmod 600 /run/berth/permits/*"""
-# The packet filters of a guest, each as one line.
-FILTERS = """for name in $(virsh -q dumpxml %s | sed -n "s/.*<filterref filter='\\([^']*\\)'.*/\\1/p"); do
-virsh -q nwfilter-dumpxml "$name" | base64 -w0; echo; done"""
 DEFINE = "echo %s | base64 -d > /run/filter.xml; virsh -q nwfilter-define /run/filter.xml"
 FLAGS = "--live --p2p --copy-storage-all --auto-converge --tls"
 EVENT = re.compile(r"(\S+ \S+?)\+0000: event 'lifecycle' for domain '[^']*': (\w+)")
@@ -94,7 +92,7 @@ class Bench:
         )
         self.lab.sh(destination, make + "; qemu-img create -q -f qcow2 root.qcow2 %dG" % self.size)
         self.lab.sh(destination, PERMIT % self.uuid)
-        for text in self.lab.sh(source, FILTERS % self.uuid).stdout.split():
+        for text in self.lab.sh(source, "uuid=%s; " % self.uuid + FILTERS).stdout.split():
             self.lab.sh(destination, DEFINE % text)
         uri = "qemu+tls://%s/system" % target
         command = "virsh -q migrate %s --migrateuri tcp://%s %s %s" % (FLAGS, target, self.uuid, uri)

@@ -16,9 +16,10 @@ def missing(pool_path, name, first, records):
     """Return (directory, name of an instance) if the pool lacks the directory in which that has its disks by the records of
     instances; else None. ``first``: the pool of the records that name none."""
     directory = os.path.join(pool_path, "instances")
+    if os.path.isdir(directory):
+        return None
     for record in records:
-        has_disks = record.role == OWN and record.phase == ACTIVE
-        if has_disks and (record.spec.get("pool") or first) == name and not os.path.isdir(directory):
+        if record.state() == (OWN, ACTIVE) and (record.spec.get("pool") or first) == name:
             return directory, record.name
     return None
 
