@@ -20,7 +20,11 @@ PRLIMIT = "/usr/bin/prlimit"
 TIMEOUT = 600  # s, by the clock and of CPU time
 # How a program ends at its limit: killed by the kernel, or by itself when an allocation failed.
 OVER = (-signal.SIGXCPU, -signal.SIGABRT, -signal.SIGTRAP, -signal.SIGSEGV)
+NO_THREAD = "qemu_thread_create"  # QEMU aborts, too, if the host lets it start no more threads: not the image's fault
 MEMORY = 2 << 30  # bytes of address space; a conversion with all its threads stays below 1 GiB
+# Threads share two pools of memory. By default glibc reserves 64 MiB for each thread, on hosts with many CPUs for so many
+# that a conversion exceeds the limit with any image.
+ENVIRONMENT = {"PATH": PATH, "LC_ALL": "C", "MALLOC_ARENA_MAX": "2"}
 
 
 def run(arguments, timeout=TIMEOUT, error=BuildFailed, over=None):
@@ -37,7 +41,7 @@ def run(arguments, timeout=TIMEOUT, error=BuildFailed, over=None):
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             timeout=timeout,
-            env={"PATH": PATH, "LC_ALL": "C"},
+            env=ENVIRONMENT,
             check=False,
         )
     except FileNotFoundError as missing:
@@ -46,12 +50,20 @@ def run(arguments, timeout=TIMEOUT, error=BuildFailed, over=None):
         )
     except subprocess.TimeoutExpired:
         raise error("%s did not end within %d s" % (name, timeout))
-    if done.returncode in OVER or b"annot allocate memory" in done.stderr:
-        raise (over or error)("%s was ended: it took more CPU time or memory than it may" % name)
+    stderr = done.stderr.decode("utf-8", "replace").strip()[-500:]
+    if NO_THREAD not in stderr and (done.returncode in OVER or "annot allocate memory" in stderr):
+        raise (over or error)(
+            "%s ended with %d: it took more CPU time or memory than it may (%s). It wrote: %s"
+            % (name, done.returncode, _limits(timeout), stderr or "nothing")
+        )
     if done.returncode:
-        stderr = done.stderr.decode("utf-8", "replace").strip()[-500:]
         raise error("%s failed with %d: %s" % (name, done.returncode, stderr))
     return done.stdout.decode("utf-8", "replace")
+
+
+def _limits(timeout):
+    cpu = "" if timeout is None else "%d s, " % timeout
+    return cpu + "%d MiB" % (MEMORY >> 20)
 
 
 def _limited(arguments, timeout):
