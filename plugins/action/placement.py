@@ -31,10 +31,10 @@ from ..module_utils.model.errors_of_instances import of_several
 from ..module_utils.model.identity import project_of, uuid_of
 from ..module_utils.placement.options import oldest_facts
 from ..module_utils.placement.request import build_request
-from ..plugin_utils import acting, failed_requests, receipts
+from ..plugin_utils import acting, end_of_create, failed_requests, receipts
 from ..plugin_utils.answers_of_hosts import read_reports, replies
 from ..plugin_utils.berth_name import check_counts
-from ..plugin_utils.controller import ControllerAction, new_token, plan_result
+from ..plugin_utils.controller import ControllerAction, new_token, outcomes_reported, plan_result
 from ..plugin_utils.inventory_variables import INSTANCE, is_true, kvm_hosts, lost_hosts, variables, who_locked
 from ..plugin_utils.plain import plain
 from ..plugin_utils.screen import say, verbosity, warn
@@ -137,13 +137,11 @@ class ActionModule(ControllerAction):
     }
 
     def reported(self, result):
-        """None for a plan, since the run continues, unless the plan is empty."""
+        """The outcomes of a plan; None while the run continues; of no plan, or of an empty one, what was chosen."""
         parts = {name: result[name] for name in ("selections", "existing", "failures")}
-        return (
-            None
-            if self._task.args.get("plan") and any(parts.values())
-            else {**parts, "hosts_left_out": result["verdicts"]}
-        )
+        if self._task.args.get("plan") and any(parts.values()):
+            return outcomes_reported(result)
+        return {**parts, "hosts_left_out": result["verdicts"]}
 
     def act(self, args, task_vars):
         run_variables = self.own_variables(task_vars, RUN)
@@ -294,7 +292,8 @@ class ActionModule(ControllerAction):
         pass_over_unchanged(plan, looks)
         if not plan["claims"]:  # else all hosts are told after the claims
             tell_owners(self, run.task_vars, plan["told"], plan["reachable"])
-        return plan_result(plan)
+        goes_on = plan["claims"] or plan["build"] or not plan["instances"]
+        return plan_result(plan) if goes_on else end_of_create.end(self, run.task_vars, plan)
 
     def _say(self, result, shown):
         for name, reason in sorted(result["verdicts"].items() if shown else ()):

@@ -58,8 +58,8 @@ UPDATES = {
     "instance_copy": "instance_copy",
     "run_leg": "move",
 }
-# Actions whose result has the outcome for all instances of the run.
-ENDS = ("record_builds", "show_results")
+# Actions whose result has the outcome for all instances of the run, if it is the run's last one.
+ENDS = ("placement", "record_builds", "show_results")
 STATES = ("role", "phase", "vm_state", "task_state", "power_state", "state")
 OUTCOME = ("state", "host", "flavor", "why", "error_code", "error")
 

@@ -47,8 +47,8 @@ options:
   plan:
     description:
       - Whether to make the plan that playbook C(berth.kvm.create) follows, as fact C(berth_plan). With a plan, an
-        instance that gets no host fails alone, and the others continue. Without a plan, such an instance makes the task
-        fail.
+        instance that gets no host fails alone, and the others continue. If then nothing is left to build, the task ends
+        the run as M(berth.kvm.record_builds) does. Without a plan, an instance that gets no host makes the task fail.
     type: bool
     default: false
 extends_documentation_fragment:
@@ -101,6 +101,12 @@ explanation:
   description: What each filter and weigher said about every host, as text, and what would help the instances that got no host.
   returned: without a plan, with -v, and when an instance got no host
   type: str
+outcomes:
+  description: What became of each instance, as M(berth.kvm.record_builds) describes it.
+  returned: with a plan that has nothing to build
+  type: list
+  elements: dict
+  sample: [{instance: web-1, state: unchanged, host: kvm2, flavor: small, why: is there already}]
 receipt:
   description: The decision as one document that can be replayed offline.
   returned: when a directory for receipts is given

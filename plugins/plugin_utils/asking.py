@@ -36,6 +36,8 @@ def ask(
 ) -> Dict[str, Dict[str, Any]]:
     """Host -> the raw result of the module there. ``host_arguments``: argument -> host -> value, where they differ."""
     names = list(dict.fromkeys(hosts))
+    if not names:
+        return {}
     code_digest.of_files()  # once for all the processes that ask
     host_args = {host: arguments_of(host, arguments, host_arguments or {}) for host in names}
     at_a_time = at_once(task_vars, bool(action._task.run_once))

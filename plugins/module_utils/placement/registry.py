@@ -36,17 +36,30 @@ _cache = {}
 def builtin(kind):
     """{class name: class} of the filters or weighers of this collection."""
     if kind not in _cache:
-        base = Filter if kind == "filters" else Weigher
-        package = "%s.%s" % (__package__, kind)
-        directory = os.path.join(os.path.dirname(os.path.abspath(__file__)), kind)
-        found = {}
-        for name in sorted(os.listdir(directory)):
-            if name.endswith(".py") and name != "__init__.py":
-                module = importlib.import_module("%s.%s" % (package, name[:-3]))
-                for class_ in _classes(module, base):
-                    found[class_.__name__] = class_
-        _cache[kind] = found
+        _cache[kind] = {class_.__name__: class_ for file in _files(kind) for class_ in _classes_of_file(kind, file)}
     return _cache[kind]
+
+
+def _own(name, kind):
+    """Return the class of this collection with that name, or None. Only its own file is imported if that is named after
+    the class: Ansible compiles each file anew in each run."""
+    for file in _files(kind):
+        if file.replace("_", "") == name.lower():
+            for class_ in _classes_of_file(kind, file):
+                if class_.__name__ == name:
+                    return class_
+    return builtin(kind).get(name)
+
+
+def _files(kind):
+    """Return the names of the files of filters or weighers, without their ending."""
+    directory = os.path.join(os.path.dirname(os.path.abspath(__file__)), kind)
+    return sorted(name[:-3] for name in os.listdir(directory) if name.endswith(".py") and name != "__init__.py")
+
+
+def _classes_of_file(kind, file):
+    module = importlib.import_module("%s.%s.%s" % (__package__, kind, file))
+    return _classes(module, Filter if kind == "filters" else Weigher)
 
 
 def _classes(module, base):
@@ -66,8 +79,9 @@ def _load(name, kind):
     if isinstance(name, type) and issubclass(name, base):
         return name
     parts = str(name).split(".")
-    if parts[-1] in builtin(kind) and (len(parts) == 1 or parts[0] == "nova"):
-        return builtin(kind)[parts[-1]]
+    own = _own(parts[-1], kind) if len(parts) == 1 or parts[0] == "nova" else None
+    if own is not None:
+        return own
     if len(parts) < 3 or not all(part.isidentifier() for part in parts) or parts[0] == "nova":
         return None
     path = _module(kind, parts)

@@ -66,6 +66,11 @@ def test_each_end_of_a_module_is_the_answer_of_its_host_and_leaves_the_others(re
     assert not done.get("failed")
 
 
+def test_where_no_host_is_asked_the_code_of_the_modules_is_not_read(monkeypatch):
+    monkeypatch.setattr(asking.code_digest, "of_files", None)
+    assert ask(monkeypatch, {})[0]["answers"] == {}
+
+
 def test_the_task_has_changed_something_where_one_host_has(monkeypatch):
     assert ask(monkeypatch, {"h1": {"changed": False}, "h2": GOOD})[0]["changed"]
     assert not ask(monkeypatch, {"h1": {"changed": False}, "h2": {"unreachable": True, "msg": ""}})[0]["changed"]

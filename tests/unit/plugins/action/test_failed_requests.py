@@ -35,7 +35,7 @@ def files(own_state):
 def create(instances, variables=None):
     """Placement, and the end of the run as if each placed instance had been built."""
     placed = place(instances, variables, args={"plan": True})
-    if placed.get("failed"):
+    if placed.get("failed") or "outcomes" in placed:
         return placed
     plan = placed["ansible_facts"]["berth_plan"]
     for instance in plan["instances"].values():

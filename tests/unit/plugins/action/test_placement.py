@@ -19,7 +19,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import r
 from ansible_collections.berth.kvm.plugins.module_utils.model import host_document, host_hints, input_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.placement import receipt
-from ansible_collections.berth.kvm.plugins.plugin_utils import whose_variables
+from ansible_collections.berth.kvm.plugins.plugin_utils import delegates, whose_variables
 
 
 def test_instance_gets_a_host():
@@ -152,6 +152,18 @@ def test_existing_instance_is_not_placed():
     }  # fmt: skip
     result = place({"a": VM}, more_facts={"h2": facts("h2", instances=[record], num_instances=1)})
     assert (result["existing"], result["selections"]) == ({"a": "h2"}, {})
+
+
+@pytest.mark.parametrize("flavor", ["tiny", "huge"])
+def test_a_plan_that_has_something_to_build_goes_on_and_one_that_has_not_ends_with_the_results(
+    flavor, capsys, monkeypatch
+):
+    monkeypatch.setattr(delegates, "run_on", lambda hosts, *_rest: {host: {"changed": False} for host in hosts})
+    result = place({"a": {**VM, "berth_flavor": flavor}}, args={"plan": True})
+    ended = flavor == "huge"
+    assert ("outcomes" in result, "berth_results" in result["ansible_facts"]) == (ended, ended)
+    assert ("a         failed" in capsys.readouterr().out) == ended
+    assert "berth_plan" in result["ansible_facts"]
 
 
 BAD = {
