@@ -65,8 +65,8 @@ EXAMPLES = r"""
 
 RETURN = r"""
 parts:
-  description: What was not as it should be and was changed, of C(state), C(settings), C(pool), C(gate) and C(listening) (on
-    which addresses libvirt listens for other hosts).
+  description: What was not as it should be and was changed, of C(uuid) (that libvirt keeps its host uuid), C(state),
+    C(settings), C(pool), C(gate) and C(listening) (on which addresses libvirt listens for other hosts).
   returned: success
   type: list
   elements: str

@@ -10,7 +10,7 @@ from .shape import address, block, choice, flag, list_of, map_of, object_of, or_
 DIFF = object_of({"before": block(1 << 20), "after": block(1 << 20)})
 PREPARE = object_of(
     {
-        "parts": list_of(choice("state", "settings", "pool", "gate", "listening"), 10),
+        "parts": list_of(choice("uuid", "state", "settings", "pool", "gate", "listening"), 10),
         "host_uuid": uuid,
         "restart_libvirtd": flag,
         "removed_images": words("[0-9a-f]+", 10000),

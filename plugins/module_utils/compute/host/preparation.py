@@ -17,7 +17,7 @@ from ..errors import HostNotPrepared, StateUnsafe
 from ..guest import domain, gate
 from ..record import state_directory
 from ..record.store import RECORD
-from . import address, capabilities, host, listening, settings
+from . import address, capabilities, host, host_uuid, listening, settings
 
 POOL_TYPES = ("dir", "fs", "netfs")
 KINDS = ("instances", "volumes")  # of records, in the state directory
@@ -39,6 +39,7 @@ def prepare(
     listens_on = _listens_on(connection, wanted)
     accept_state = accept_state or is_new(connection, store, path)
     differs = {
+        "uuid": not host_uuid.is_kept(caps.uuid),
         "state": state_directory.establish(store, accept_state, dry=True),
         "settings": not before.prepared or before.to_dict() != wanted.to_dict(),
         "pool": pool is None or not pool.isActive() or not pool.autostart(),
@@ -52,6 +53,8 @@ def prepare(
             _make_pool(connection, pool, wanted.pool, path)
         _check_disks(connection, store, before, wanted.pool, path)
         _make_directories(path)
+        if differs["uuid"]:
+            host_uuid.keep(caps.uuid)  # before the settings pin it
         if differs["settings"]:
             _write_settings(settings_path, wanted)
         state_directory.establish(store, accept_state)

@@ -48,15 +48,18 @@ def prepare(prepared, monkeypatch, tmp_path):
     for name, value in nothing.items():
         monkeypatch.setattr(preparation.gate, name, lambda value=value: value)
     monkeypatch.setattr(preparation.listening, "differs", lambda _address: False)
+    monkeypatch.setattr(preparation.host_uuid, "is_kept", lambda _uuid: True)
     monkeypatch.setattr(preparation.host, "check_confinement", lambda *_: None)
     capabilities = types.SimpleNamespace(uuid=prepared.uuid, security_models=())
     monkeypatch.setattr(preparation.capabilities, "parse_host", lambda _text: capabilities)
 
-    def run(pool, values=None):
+    def run(pool, values=None, **more):
         connection = prepared.connection
         connection.getCapabilities = lambda: ""
         connection.storagePoolLookupByName = lambda _name: pool
-        return preparation.prepare(connection, prepared.store, values or {}, settings_path=str(tmp_path / "host.json"))
+        return preparation.prepare(
+            connection, prepared.store, values or {}, settings_path=str(tmp_path / "host.json"), **more
+        )
 
     return run
 
@@ -121,3 +124,15 @@ def test_a_host_with_instances_in_its_pool_is_not_told_to_mount_or_make_their_di
         prepare(new, {"pool": "fast"})
     assert caught.value.hint == host_hints.keep_pool("kvm1", "berth") and list(new.path.iterdir()) == []
     prepare(old, {"pool": "berth"})
+
+
+def test_a_uuid_that_libvirt_would_make_up_again_is_kept_before_the_settings_pin_it(prepare, tmp_path, monkeypatch):
+    kept = []
+    monkeypatch.setattr(preparation.host_uuid, "is_kept", lambda uuid: uuid in kept)
+    monkeypatch.setattr(preparation.host_uuid, "keep", kept.append)
+    monkeypatch.setattr(preparation, "_write_settings", lambda *_: kept.append("pinned"))
+    pool = Pool("dir", tmp_path / "pool")
+    assert "uuid" in prepare(pool, dry=True)["changed"] and not kept
+    done = prepare(pool)
+    assert "uuid" in done["changed"] and kept == [done["uuid"], "pinned"]
+    assert "uuid" not in prepare(pool)["changed"]
