@@ -25,7 +25,7 @@ MOST = {
     "host_certificates": 106,
     "host_clean": 169,
     "host_facts": 277,
-    "host_prepare": 169,
+    "host_prepare": 188,
     "host_system": 3,
     "instance": 405,
     "instance_copy": 300,
