@@ -23,7 +23,7 @@ MOST = {
     "claim": 304,
     "group_members": 121,
     "host_certificates": 106,
-    "host_clean": 169,
+    "host_clean": 170,
     "host_facts": 278,
     "host_prepare": 188,
     "host_system": 3,
