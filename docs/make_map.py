@@ -2,7 +2,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Writes docs/code-map.md: what each file of the collection is about, in the words that the file itself begins with.
+"""Writes docs/code-map.md: what each file of the code is about, in the words that the file itself begins with.
 
 docs/make_map.py            writes the page
 docs/make_map.py --check    changes nothing; exit status 1 where the page is not what would be written
@@ -17,23 +17,33 @@ from pathlib import Path
 
 import yaml
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-from playbook_headers import read_header  # noqa: E402
-
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "code-map.md"
 NOTE = "Made by docs/make_map.py from the files: change it there."
 INTRODUCTION = """# Where a rule is in the code
 
-One line for each file: the first words of the file itself. [Architecture](architecture.md) says how the rooms
-stand to each other. Filters and weighers have [pages of their own](placement/README.md).
+What is in which room, and where a change is made. After that, one line for each file of the code: what it begins with.
+[Architecture](architecture.md) says how the rooms stand to each other, [playbooks](playbooks.md) describes the
+playbooks, `ansible-doc` the modules and roles, and filters and weighers have [pages of their own](placement/README.md).
+Files whose names begin with a room are below `plugins/module_utils/`.
+
+## Where a change is made
+
+| you change | look at |
+|---|---|
+| a variable of the catalog | `model/catalog_schema.py` |
+| a variable of a run | `plugins/plugin_utils/variables.py` |
+| a setting of a host | `roles/kvm_host/meta/argument_specs.yml`, `compute/host/settings.py` |
+| what an error tells people to do | the module in `model/` whose name ends in `hints.py` |
+| what a host reports | `compute/host/facts.py`, and its check in `model/host_document.py` |
+| where instances are placed | `placement/filters/`, `placement/weighers/`, `placement/capacity.py` |
+| the guest's definition in libvirt | `compute/guest/domain_xml.py` |
+| the steps of a move | `conductor/sequences.py` for their order, `compute/move/steps/` for each |
+| the states of a record | `model/lifecycle.py` |
+| what doctor finds | `compute/host/checkup.py` on a host, `conductor/doctor.py` over all |
 """
 # room -> files below the root, and what it is for
 ROOMS = {
-    "Playbooks: what people run": ["playbooks/*.yml", "playbooks/tasks/*.yml", "playbooks/vars/*.yml"],
-    "Roles": ["roles/*/tasks/*.yml"],
-    "Modules": ["plugins/modules/*.py"],
     "The edge to Ansible, in the controller": [
         "plugins/plugin_utils/*.py",
         "plugins/inventory/*.py",
@@ -57,17 +67,15 @@ ROOMS = {
 
 
 def about(path: Path) -> str:
-    """The first words of a file: its comment or first task, the paragraph it begins with, its short description for ansible-doc."""
-    text = path.read_text("utf-8")
-    if path.suffix == ".yml":
-        task = re.search(r"^- name: (.*)$", text, re.MULTILINE)
-        return read_header(path).text or (task.group(1) + "." if task else "")
-    tree = ast.parse(text)
+    """The first statement of a file: what it begins with, up to its first full stop, colon or semicolon, without what is in
+    brackets."""
+    tree = ast.parse(path.read_text("utf-8"))
     for node in tree.body:
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "DOCUMENTATION":
-            document = yaml.safe_load(ast.literal_eval(node.value))
-            return document["short_description"].rstrip(".") + "."
-    return " ".join((ast.get_docstring(tree) or "").split("\n\n")[0].split())
+            return yaml.safe_load(ast.literal_eval(node.value))["short_description"].rstrip(".")
+    words = re.sub(r" \([^()]*\)", "", " ".join((ast.get_docstring(tree) or "").split()))
+    said = re.match(r"(?:\S+ ){2,}?\S+(?=[.:;](?: |$))|.*", words)
+    return said.group().rstrip(".") if said else ""
 
 
 def page() -> str:

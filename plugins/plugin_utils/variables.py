@@ -185,8 +185,9 @@ def check_variables(action: Any, task_vars: Dict[str, Any], kvm_hosts: Iterable[
     """Raise UnknownVariable for all unknown ones: of every host of the inventory, selected or not, of -e and of the
     play, and InvalidInput for a value that CHECKED refuses. Warn of settings of KVM hosts that are set on an
     instance."""
-    check_patterns(task_vars.get("ansible_limit"), action.own_variables(task_vars, PATTERNS))
-    check_names(_given_names(action, task_vars))
+    patterns = action.own_variables(task_vars, PATTERNS)
+    check_patterns(task_vars.get("ansible_limit"), patterns)
+    check_names({**patterns, **_given_names(action, task_vars)})
     extra_vars = load_extra_vars(action._loader)
     if LEFT_OVER in extra_vars:
         raise InvalidInput("-e", extra_vars[LEFT_OVER], "name=value", hint=input_hints.quote_value())
@@ -209,8 +210,9 @@ def check_variables(action: Any, task_vars: Dict[str, Any], kvm_hosts: Iterable[
 
 
 def _given_names(action: Any, task_vars: Dict[str, Any]) -> Dict[str, Any]:
+    """The names that are no patterns, which were read already."""
     found: Dict[str, Any] = {}
-    for name in NAMES:
+    for name in sorted({*NAMES} - {*PATTERNS}):
         # a template of what only an instance has is reported where it is needed
         with contextlib.suppress(AnsibleError):
             found.update(action.own_variables(task_vars, [name]))

@@ -370,6 +370,14 @@ def let_go_on(name: str) -> str:
     return "berth.kvm.start resumes %s; then run the same again" % name
 
 
+def migrate_off(name: str) -> str:
+    """A guest that is off is to be migrated live."""
+    return (
+        "berth.kvm.migrate --limit %s moves it as it is, off; or start it with berth.kvm.start, then run the same again"
+        % name
+    )
+
+
 def foreign_filter(name: str) -> str:
     """A network filter that somebody else made has the name that a guest's packet filter would have."""
     return "On that host: virsh nwfilter-dumpxml %s shows it. Give it another name, then run the same again" % name

@@ -42,9 +42,10 @@ def check_begin(record: Record, kind: str, spec: Document, power: Optional[str])
         raise InstanceInvalidState(record.uuid, "task_state", record.task_state or record.phase, kind)
     allowed = ("active",) if kind == LIVE else ("active", "stopped")
     if record.vm_state not in allowed:
-        raise InstanceInvalidState(record.uuid, "vm_state", record.vm_state, kind)
+        hint = hints.migrate_off(record.name) if record.vm_state == "stopped" else None
+        raise InstanceInvalidState(record.uuid, "vm_state", record.vm_state, kind, hint=hint)
     if power in PAUSED or kind == LIVE and power != "running":
-        hint = hints.let_go_on(record.name) if power in PAUSED else None
+        hint = hints.let_go_on(record.name) if power in PAUSED else hints.migrate_off(record.name)
         raise InstanceInvalidState(record.uuid, "power_state", power, kind, hint=hint)
     check_tied_to_host(record.name, record.spec, kind)
     if kind == RESIZE:

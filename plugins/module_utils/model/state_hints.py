@@ -67,6 +67,14 @@ def undefine_users_of_disks(host: str) -> str:
     )
 
 
+def wait_for_libguestfs(host: str) -> str:
+    """All other domains that have disks of an instance are those that tools of libguestfs make while they run."""
+    return (
+        "Domains whose names begin with guestfs- belong to a tool of libguestfs on %s, such as virt-customize or guestfish, and "
+        "end by themselves when the tool ends. Wait for it, then run the same again" % host
+    )
+
+
 def rename_domain(host: str, uuid: str) -> str:
     """A domain of another uuid, as virsh edit made it, has the name of a guest that is to be defined."""
     return (

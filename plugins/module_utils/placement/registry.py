@@ -139,6 +139,13 @@ def declared_options(kind, class_):
     return class_.options
 
 
+def _check_found(error, kind, bad, rule):
+    """Raise one error for all names that are unknown."""
+    if bad:
+        hint = " ".join(_hint(kind, name) for name in bad)
+        raise error(FIELDS[kind], ", ".join(bad), rule, hint=hint, names=bad)
+
+
 def find_filters(names):
     """Return filter classes in the order of ``names``; one SchedulerHostFilterNotFound lists all unknown names."""
     found, bad = [], []
@@ -153,14 +160,7 @@ def find_filters(names):
             bad.append(str(name))
         else:
             found.append(filter_class)
-    if bad:
-        raise SchedulerHostFilterNotFound(
-            "enabled_filters",
-            ", ".join(bad),
-            "names of filters",
-            hint=" ".join(_hint("filters", name) for name in bad),
-            names=bad,
-        )
+    _check_found(SchedulerHostFilterNotFound, "filters", bad, "names of filters")
     return found
 
 
@@ -178,12 +178,5 @@ def find_weighers(names):
             bad.append(str(name))
         else:
             found[weigher_class.__name__] = weigher_class
-    if bad:
-        raise SchedulerWeigherNotFound(
-            "weight_classes",
-            ", ".join(bad),
-            "names of weighers, or all_weighers",
-            hint=" ".join(_hint("weighers", name) for name in bad),
-            names=bad,
-        )
+    _check_found(SchedulerWeigherNotFound, "weighers", bad, "names of weighers, or all_weighers")
     return [found[name] for name in sorted(found)]

@@ -24,3 +24,14 @@ def test_the_map_of_the_code_is_fresh():
 def test_each_file_of_the_map_says_what_it_is_about():
     lines = (ROOT / "docs" / "code-map.md").read_text("utf-8").splitlines()
     assert [line for line in lines if re.fullmatch(r"\| `.*` \|\s*\|", line)] == []
+
+
+def test_what_the_map_names_for_a_change_is_there():
+    page = (ROOT / "docs" / "code-map.md").read_text("utf-8")
+    named = re.findall(r"`([a-z_]+/[^`]*)`", page.partition("## Where a change is made")[2].partition("\n## ")[0])
+    places = (ROOT, ROOT / "plugins" / "module_utils")
+    assert named and [name for name in named if not any((place / name).exists() for place in places)] == []
+
+
+def test_the_map_is_short_enough_to_read():
+    assert len((ROOT / "docs" / "code-map.md").read_text("utf-8").split()) < 7000

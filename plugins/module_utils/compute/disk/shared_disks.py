@@ -14,6 +14,8 @@ from .. import paths
 from ..errors import DisksUsed
 from ..guest import disk_users
 
+LIBGUESTFS = "guestfs-"  # with this begin the names of the domains that its tools make
+
 
 def check_start(host, record):
     """Raise DisksUsed if another domain runs from the disks. QEMU's own lock does not name it, and not every file system
@@ -47,9 +49,12 @@ def _with_volumes(host, record, entries):
 def _check(host, record, hint, of_volumes, only_running=False):
     own = paths.instance(host.pool_of(record), record.uuid)
     files = [*(os.path.join(own, name) for name in paths.entries(own)), *of_volumes]
-    told = disk_users.told(record.uuid, disk_users.of(host.connection, files), only_running)
+    users = disk_users.of(host.connection, files)
+    told = disk_users.told(record.uuid, users, only_running)
     if told:
         name = host.connection.getHostname()
+        if all(user.name.startswith(LIBGUESTFS) for uuid, user in users.items() if uuid != record.uuid):
+            hint = state_hints.wait_for_libguestfs(name)
         raise DisksUsed(
             "other domains on %s have disks of %s (%s): %s" % (name, record.name, record.uuid, told),
             hint=hint,

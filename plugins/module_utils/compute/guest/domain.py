@@ -8,21 +8,20 @@ from __future__ import annotations
 import time
 from xml.etree import ElementTree
 
-from ...model import hints, state_hints
+from ...model import state_hints
 from ...model.errors import InstanceExists
 from ...model.lifecycle import SAVED
 from ...model.nova_states import PAUSED
 from .. import connection as libvirt_connection
 from ..connection import Deadline, LibvirtTimeout, LibvirtUnavailable, require_libvirt
-from ..errors import BuildFailed, DiskIOError, GuestHung, GuestNotSupported
+from ..errors import BuildFailed, DiskIOError, GuestNotSupported
 from . import agent, domain_name, domains, dropped_parts
-from .domains import POWER_STATES, hung
+from .domains import POWER_STATES
 from .terms import NAMESPACE, mark_of
 
 CALL_TIMEOUT = 60  # s
 SHUTDOWN_AGAIN = 5  # s between two requests to power off: one sent before the guest is up is lost
 POLL = 0.05
-ANSWER = 20  # s in which a healthy QEMU answers
 GOES_ON = 2  # s in which a guest whose disk still fails is paused again
 
 
@@ -55,17 +54,40 @@ def _looked_up(look_up, key):
         raise LibvirtUnavailable("looking the domain up: %s" % error)
 
 
+def _ask(connection, uuid, what, method, *args):
+    """Return what the domain's method says, or None if libvirt does not know the guest."""
+    domain = find(connection, uuid)
+    return None if domain is None else _unless_gone(what, getattr(domain, method), *args)
+
+
+def _unless_gone(what, function, *args):
+    """Return the call's result, or None if libvirt knew the domain until just now."""
+    try:
+        return _call(what, function, *args)
+    except BuildFailed as error:
+        if _is_gone(error):
+            return None
+        raise
+
+
+def _is_gone(error):
+    """Whether libvirt no longer knows the domain: another run may delete it at the same time."""
+    return error.details.get("libvirt_code") == require_libvirt().VIR_ERR_NO_DOMAIN
+
+
+def _state_and_reason(connection, uuid):
+    """Return (power state, libvirt's reason), or (None, None) if libvirt does not know the guest."""
+    found = _ask(connection, uuid, "reading the state", "state")
+    return (None, None) if found is None else (POWER_STATES.get(found[0], "nostate"), found[1])
+
+
 def state(connection, uuid):
     """Return running, paused, shutdown, crashed, suspended, or None if libvirt does not know the guest."""
-    domain = find(connection, uuid)
-    if domain is None:
-        return None
-    return POWER_STATES.get(_call("reading the state", domain.state)[0], "nostate")
+    return _state_and_reason(connection, uuid)[0]
 
 
 def is_active(connection, uuid):
-    domain = find(connection, uuid)
-    return domain is not None and bool(_call("reading the state", domain.isActive))
+    return bool(_ask(connection, uuid, "reading the state", "isActive"))
 
 
 def definitions(domain):
@@ -81,26 +103,18 @@ def definitions(domain):
 
 def definition(connection, uuid):
     """Return the XML of the guest's next start, or None if libvirt does not know the guest."""
-    domain = find(connection, uuid)
-    if domain is None:
-        return None
-    return _call("reading the definition", domain.XMLDesc, require_libvirt().VIR_DOMAIN_XML_INACTIVE)
+    return _ask(connection, uuid, "reading the definition", "XMLDesc", require_libvirt().VIR_DOMAIN_XML_INACTIVE)
 
 
 def is_saved(connection, uuid):
     """Whether libvirt has saved the guest's memory to a file, from which the next start continues."""
-    domain = find(connection, uuid)
-    return domain is not None and bool(_call("asking for a saved state", domain.hasManagedSaveImage, 0))
+    return bool(_ask(connection, uuid, "asking for a saved state", "hasManagedSaveImage", 0))
 
 
 def is_saved_to_file(connection, uuid):
     """Whether the guest is off because its memory was saved to a file that libvirt does not know (virsh save). The same
     is told of memory that was removed (virsh managedsave-remove). Once libvirt was restarted, it does not tell."""
-    domain = find(connection, uuid)
-    if domain is None:
-        return False
-    now, reason = _call("reading the state", domain.state)[:2]
-    saved = POWER_STATES.get(now) == "shutdown" and reason == require_libvirt().VIR_DOMAIN_SHUTOFF_SAVED
+    saved = _state_and_reason(connection, uuid) == ("shutdown", require_libvirt().VIR_DOMAIN_SHUTOFF_SAVED)
     return saved and not is_saved(connection, uuid)
 
 
@@ -112,37 +126,9 @@ def shown_state(connection, uuid, power):
 def has_crashed(connection, uuid):
     """Whether the guest is off because its QEMU died or failed to start, not because somebody ended it."""
     library = require_libvirt()
-    domain = find(connection, uuid)
-    if domain is None:
-        return False
-    now, reason = _call("reading the state", domain.state)[:2]
+    now, reason = _state_and_reason(connection, uuid)
     died = (library.VIR_DOMAIN_SHUTOFF_CRASHED, library.VIR_DOMAIN_SHUTOFF_FAILED)
-    return POWER_STATES.get(now) == "crashed" or POWER_STATES.get(now) == "shutdown" and reason in died
-
-
-def check_answers(connection, uuid, name, host):
-    """Raise GuestHung if the guest is on and its QEMU does not answer: waiting for it could take for ever."""
-    library = require_libvirt()
-    domain = find(connection, uuid)
-    if domain is None or not _call("reading the state", domain.isActive):
-        return
-    reason = hung({uuid: (domain, "running")}).get(uuid)
-    if not reason:
-        try:
-            Deadline(ANSWER).call(domain.blockStatsFlags, "", 0, what="asking QEMU")
-        except LibvirtTimeout:
-            reason = "QEMU has not answered for %d s" % ANSWER
-        except library.libvirtError as error:
-            if error.get_error_code() != library.VIR_ERR_OPERATION_TIMEOUT:
-                return  # it answered, or has just ended
-            reason = "another call to it has not ended: %s" % error
-    if reason:
-        raise GuestHung(
-            "the guest of %s (%s) on %s does not answer: %s. Nothing was done to it" % (name, uuid, host, reason),
-            hint=hints.hung_guest(name),
-            instance=name,
-            host=host,
-        )
+    return now == "crashed" or now == "shutdown" and reason in died
 
 
 def is_managed(domain):
@@ -338,13 +324,7 @@ def _powers_off(domain, until):
 
 def _is_on(domain):
     """Whether it is on. A guest that was undefined while it ran, even just now, is gone from libvirt once off."""
-    library = require_libvirt()
-    try:
-        return bool(Deadline(CALL_TIMEOUT).call(domain.isActive, what="reading the state"))
-    except library.libvirtError as error:
-        if error.get_error_code() == library.VIR_ERR_NO_DOMAIN:
-            return False
-        raise LibvirtUnavailable("reading the state: %s" % error)
+    return bool(_unless_gone("reading the state", domain.isActive))
 
 
 def _press_power_button(domain):
@@ -369,10 +349,18 @@ def destroy(domain):
 
 def remove(connection, uuid):
     """End and undefine the guest with all that libvirt keeps for it. Return whether there was one."""
-    library = require_libvirt()
     domain = find(connection, uuid)
-    if domain is None:
-        return False
+    try:
+        if domain is not None:
+            _remove(domain, uuid)
+    except BuildFailed as error:
+        if not _is_gone(error):
+            raise
+    return domain is not None
+
+
+def _remove(domain, uuid):
+    library = require_libvirt()
     if not is_managed(domain):
         raise InstanceExists(
             "the domain %s has the uuid %s, but neither berth's metadata nor its files, so it is left alone"
@@ -382,16 +370,11 @@ def remove(connection, uuid):
     if _is_on(domain):
         destroy(domain)
     if not lasting:
-        return True
+        return
     flags = (
         library.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE
         | library.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
         | library.VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA
         | library.VIR_DOMAIN_UNDEFINE_KEEP_NVRAM  # it lies among the disks, and goes or stays with them
     )
-    try:
-        Deadline(CALL_TIMEOUT).call(domain.undefineFlags, flags, what="undefining the domain")
-    except library.libvirtError as error:
-        if error.get_error_code() != library.VIR_ERR_NO_DOMAIN:
-            raise BuildFailed("undefining the domain: %s" % error)
-    return True
+    _call("undefining the domain", domain.undefineFlags, flags)

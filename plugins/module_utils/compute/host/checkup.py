@@ -23,7 +23,7 @@ from .. import paths
 from ..connection import require_libvirt
 from ..disk import owner, undo
 from ..errors import BootGateMissing, GuestHung, StateUnsafe
-from ..guest import disk_users, domain, domains, gate
+from ..guest import answers, disk_users, domain, domains, gate
 from ..record import whereabouts
 from ..record.volume_store import VolumeStore
 from ..run import run
@@ -255,10 +255,10 @@ def _off(host: Host, record: Record) -> Finding:
 
 def _hung(host: Host, records: Sequence[Record]) -> Iterator[Finding]:
     """One that is silent costs the time of an answer: then no other is asked, or the whole host would answer too late."""
-    hung, until = 0, time.monotonic() + domain.ANSWER
+    hung, until = 0, time.monotonic() + answers.ANSWER
     for record in filter(_is_at_rest, records):
         try:
-            domain.check_answers(host.connection, record.uuid, record.name, host.connection.getHostname())
+            answers.check(host.connection, record.uuid, record.name, host.connection.getHostname())
         except GuestHung as error:
             yield finding("GuestHung", ERROR, error.message, record.uuid)
             hung += 1

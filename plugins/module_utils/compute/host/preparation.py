@@ -10,6 +10,7 @@ import os
 from xml.etree import ElementTree
 
 from ...model import host_hints
+from ...model.lifecycle import CLAIM
 from .. import durable, paths
 from ..connection import require_libvirt
 from ..disk import pool_mounted
@@ -17,6 +18,7 @@ from ..errors import HostNotPrepared, StateUnsafe
 from ..guest import domain, gate
 from ..record import state_directory
 from ..record.store import RECORD
+from ..record.volume_store import VolumeStore
 from . import address, capabilities, host, host_uuid, listening, settings
 
 POOL_TYPES = ("dir", "fs", "netfs")
@@ -38,6 +40,7 @@ def prepare(
     path = _pool_target(pool) if pool else pool_path
     listens_on = _listens_on(connection, wanted)
     accept_state = accept_state or is_new(connection, store, path)
+    shown = pool is None or pool.isActive() or _kind(pool) == "dir"  # else only its start mounts what it has
     differs = {
         "uuid": not host_uuid.is_kept(caps.uuid),
         "state": state_directory.establish(store, accept_state, dry=True),
@@ -46,12 +49,15 @@ def prepare(
         "gate": not gate.is_in_force(),
         "listening": listening.differs(listens_on),
     }
+    if shown:
+        _check_disks(connection, store, before, wanted.pool, path)
     if not dry:
         os.close(durable.open_directory(store.state_dir, create=True))
         paths.make_directory(path)
         if differs["pool"]:
             _make_pool(connection, pool, wanted.pool, path)
-        _check_disks(connection, store, before, wanted.pool, path)
+        if not shown:
+            _check_disks(connection, store, before, wanted.pool, path)
         _make_directories(path)
         if differs["uuid"]:
             host_uuid.keep(caps.uuid)  # before the settings pin it
@@ -120,12 +126,16 @@ def _existing_pool(connection, name):
         if error.get_error_code() == library.VIR_ERR_NO_STORAGE_POOL:
             return None
         raise HostNotPrepared("storage pool %s: %s" % (name, error))
-    kind = ElementTree.fromstring(pool.XMLDesc(0)).get("type")
+    kind = _kind(pool)
     if kind not in POOL_TYPES:
         raise HostNotPrepared(
             "storage pool %s is of type %s" % (name, kind), field="pool", value=name, rule="a directory"
         )
     return pool
+
+
+def _kind(pool):
+    return ElementTree.fromstring(pool.XMLDesc(0)).get("type")
 
 
 def _pool_target(pool):
@@ -142,13 +152,23 @@ def _check_disks(connection, store, before, name, pool_path):
             "storage pool %s: %s is not there, and %s has its disks in it" % (name, *missing),
             hint=host_hints.mount_pool(host_name, *missing),
         )
-    left = pool_mounted.missing(pool_path, name, name, store.records())
+    left = _left_behind(store, pool_path) if first != name else None
     if left:
         raise HostNotPrepared(
             "storage pool %s cannot be the pool of %s: %s has its disks in the pool %s"
-            % (name, host_name, left[1], first),
+            % (name, host_name, left, first),
             hint=host_hints.keep_pool(host_name, first),
         )
+
+
+def _left_behind(store, pool_path):
+    """Return the name of an instance or volume that has its disks in the pool of the host, and not in ``pool_path``; or None."""
+    for records, place in ((store, paths.instance), (VolumeStore.beside(store), paths.volume)):
+        for record in records.records():
+            in_own = record.role != CLAIM and not record.spec.get("pool")
+            if in_own and not os.path.isdir(place(pool_path, record.uuid)):
+                return record.name
+    return None
 
 
 def _make_directories(pool_path):

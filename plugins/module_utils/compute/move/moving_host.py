@@ -15,7 +15,7 @@ from ...model.move_errors import TransferFailed
 from ...model.request_spec import RequestSpec
 from .. import paths
 from ..disk import disk, disk_chain, owner, shared_disks, volume
-from ..guest import definition, domain, gate, hardware, health, network, packet_filter
+from ..guest import answers, definition, domain, gate, hardware, health, network, packet_filter
 from ..host import address, mdev
 from ..record.ledger import Ledger
 from . import (
@@ -63,7 +63,7 @@ class Effects(Guests, VolumeEffects):
 
     def check_movable(self, record):
         """Check that an existing guest answers, its disks and volumes are this host's, and nobody else uses them."""
-        domain.check_answers(self.connection, record.uuid, record.name, self.host.identity["name"])
+        answers.check(self.connection, record.uuid, record.name, self.host.identity["name"])
         others_jobs.check(self.connection, record, self.host.identity["name"])
         owner.check(self.pool_path(record), record.uuid, record.name, self.host.identity["uuid"])
         self._volumes(record).check_movable()

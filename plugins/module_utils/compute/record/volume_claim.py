@@ -29,7 +29,8 @@ def check_claim(host, spec):
     for entry in volumes.check(spec):
         volume = store.read(entry["uuid"])
         if volume is None and not entry.get("new"):
-            raise VolumeNotFound("this host has no volume %s" % entry["name"], hint=hints.run_again())
+            name = host.connection.getHostname()
+            raise VolumeNotFound("%s has no volume %s" % (name, entry["name"]), hint=hints.run_again())
         if volume is not None:
             check_free(host, volume, spec["uuid"])
             _check_file(host, volume)
@@ -73,8 +74,8 @@ def check_here(host, record):
 def check_not_elsewhere(host, volume):
     if is_elsewhere(host, volume):
         raise VolumeElsewhere(
-            "volume %s belongs to another host, which shares this storage; the record of this host is out of date"
-            % volume.name,
+            "volume %s belongs to another host, which shares this storage; the record of %s is out of date"
+            % (volume.name, host.connection.getHostname()),
             hint=volume_hints.forget_or_have_volume(volume.name, volume.uuid, _owner_file(host, volume)),
         )
 

@@ -11,6 +11,8 @@ them right before its instance, and the destination owns them right before its i
 
 from __future__ import annotations
 
+import os
+
 from ...model import hints, volume_hints, volumes
 from ...model.lifecycle import CLAIM, IN, OWN
 from ...model.move_errors import MigrationNotReady
@@ -56,7 +58,7 @@ def _known_already(there):
     """The source has the volume, so a record here is old; a claim belongs to a run that has to give way."""
     old = volume_hints.forget_old_volume(there.name, there.uuid)
     return VolumeConflict(
-        "there is a record of volume %s here already" % there.name,
+        "%s already has a record of volume %s" % (os.uname().nodename, there.name),
         hint=hints.run_again() if there.role == CLAIM else old,
     )
 

@@ -9,7 +9,7 @@ import itertools
 import math
 
 from ...model.resources import PAGES_ANY, PAGES_LARGE, PAGES_SMALL, HostTopology, InstanceTopology, Pages
-from .. import capacity, numa
+from .. import capacity, numa_fit
 from .devices import fix_devices
 
 ASSIGNMENTS_TRIED = 60
@@ -161,7 +161,7 @@ def _can_pin(host_cell, cell, emulator):
     """Whether the CPUs alone fit, by the rules of placement itself."""
     asked, offered = cell.copy(), host_cell.copy()
     asked.memory_mb, asked.pagesize, asked.cpuset, offered.mempages = 0, None, frozenset(), ()
-    return numa.fit(HostTopology([offered]), InstanceTopology([asked], emulator)) is not None
+    return numa_fit.fit(HostTopology([offered]), InstanceTopology([asked], emulator)) is not None
 
 
 def _shared(host_cell, cell, limits):

@@ -33,6 +33,7 @@ class FakeDomain:
         return self.uuid
 
     def XMLDesc(self, flags=0):  # noqa: N802
+        self._check_known()
         return self.live if self.live and not flags & CONSTANTS["VIR_DOMAIN_XML_INACTIVE"] else self.xml
 
     def updateDeviceFlags(self, xml, flags):  # noqa: N802
@@ -48,6 +49,7 @@ class FakeDomain:
         self.live = ElementTree.tostring(root, encoding="unicode")
 
     def state(self):
+        self._check_known()
         return [self.now, self.reason]
 
     def controlInfo(self):  # noqa: N802
@@ -84,6 +86,7 @@ class FakeDomain:
         self.saved = False
 
     def hasManagedSaveImage(self, _flags=0):  # noqa: N802
+        self._check_known()
         return int(self.saved)
 
     def createWithFlags(self, _flags=0):  # noqa: N802

@@ -23,7 +23,7 @@ from records import plant
 from ansible_collections.berth.kvm.plugins.module_utils.compute import paths
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import owner, undo
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import GuestHung, HostNotPrepared
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain, gate
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import answers, gate
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.recovery import recover
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import certificates, checkup
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.volume_store import VolumeStore
@@ -201,11 +201,11 @@ def test_a_guest_that_is_paused_or_off_or_not_defined_is_found(well, now, code):
 def test_a_guest_whose_qemu_does_not_answer_is_found_and_so_is_what_else_is_wrong(well, monkeypatch):
     host, uuid, look = well
     (host.pool / "instances" / uuid / "seed.iso").unlink()
-    answers = threading.Event()
-    monkeypatch.setattr(domain, "ANSWER", 0.05)
-    monkeypatch.setattr(fake_libvirt.FakeDomain, "blockStatsFlags", lambda *_: answers.wait(60))
+    awake = threading.Event()
+    monkeypatch.setattr(answers, "ANSWER", 0.05)
+    monkeypatch.setattr(fake_libvirt.FakeDomain, "blockStatsFlags", lambda *_: awake.wait(60))
     assert codes(look()) == [("SeedMissing", "error", uuid, False), ("GuestHung", "error", uuid, False)]
-    answers.set()
+    awake.set()
     assert [found["code"] for found in look()] == ["SeedMissing"]
 
 
@@ -216,7 +216,7 @@ def test_of_many_guests_that_hang_only_a_few_are_asked(well, monkeypatch):
     def hang(_connection, asked, *_names):
         raise GuestHung(asked)
 
-    monkeypatch.setattr(domain, "check_answers", hang)
+    monkeypatch.setattr(answers, "check", hang)
     records = [host.store.read(uuid).replace(uuid=uuid[:-1] + digit) for digit in "0123456789"]
     assert len(list(checkup._hung(host, records))) == checkup.MOST_HUNG
 
@@ -224,13 +224,13 @@ def test_of_many_guests_that_hang_only_a_few_are_asked(well, monkeypatch):
 def test_after_a_guest_that_was_waited_for_no_other_is_asked(well, monkeypatch):
     """The host has a minute for all of its answer."""
     host, uuid, _look = well
-    monkeypatch.setattr(domain, "ANSWER", 0.05)
+    monkeypatch.setattr(answers, "ANSWER", 0.05)
 
     def hang(_connection, asked, *_names):
-        time.sleep(domain.ANSWER)
+        time.sleep(answers.ANSWER)
         raise GuestHung(asked)
 
-    monkeypatch.setattr(domain, "check_answers", hang)
+    monkeypatch.setattr(answers, "check", hang)
     records = [host.store.read(uuid).replace(uuid=uuid[:-1] + digit) for digit in "01"]
     assert len(list(checkup._hung(host, records))) == 1
 

@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import connection
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import BuildFailed
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import agent, domain, gate
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import agent, answers, domain, gate
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InstanceExists
 
 WEB = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
@@ -73,6 +73,40 @@ def test_a_guest_that_vanishes_while_it_is_removed_is_removed(libvirt, monkeypat
 
     monkeypatch.setattr(guest, "undefineFlags", undefine)
     assert domain.remove(libvirt, WEB) is True
+
+
+@pytest.mark.parametrize(
+    ("ask", "answer"),
+    [
+        (domain.state, None),
+        (domain.is_active, False),
+        (domain.definition, None),
+        (domain.is_saved, False),
+        (domain.is_saved_to_file, False),
+        (domain.has_crashed, False),
+        (lambda libvirt, uuid: answers.check(libvirt, uuid, "web1", "kvm1"), None),
+        (domain.remove, True),
+    ],
+)
+def test_a_guest_that_vanishes_once_it_is_found_is_gone_like_one_that_is_not_found(libvirt, monkeypatch, ask, answer):
+    """Another run deletes it at the same time."""
+    guest = libvirt.defineXMLFlags(xml())
+    del libvirt.domains[WEB]
+    monkeypatch.setattr(libvirt, "lookupByUUIDString", lambda _uuid: guest)
+    assert ask(libvirt, WEB) is answer
+
+
+def test_another_failure_of_libvirt_is_not_taken_for_a_guest_that_is_gone(libvirt, monkeypatch):
+    guest = libvirt.defineXMLFlags(xml())
+
+    def fail(*_):
+        raise fake_libvirt.libvirtError(1, "internal error")
+
+    for method in ("state", "isPersistent"):
+        monkeypatch.setattr(guest, method, fail)
+    for ask in (domain.state, domain.remove):
+        with pytest.raises(BuildFailed, match="internal error"):
+            ask(libvirt, WEB)
 
 
 def test_a_domain_that_is_not_berths_is_not_defined_over(libvirt):

@@ -167,6 +167,24 @@ def test_a_guest_is_not_started_beside_another_that_runs_from_its_disks(prepared
     assert web.instance().started() and web.state() == ("active", None, "running", True)
 
 
+@pytest.mark.follows("wait_for_libguestfs")
+def test_a_tool_of_libguestfs_that_has_its_disks_is_told_as_one_that_ends_by_itself(prepared, wanted):
+    web = Case(prepared, wanted())
+    web.make()
+    web.instance().stopped(0)
+    other = other_domain(prepared, web, runs=True)
+    other.xml = (
+        other.xml.replace("<name>copy<", "<name>guestfs-0xyz<")
+        .replace("<title>", "<description>")
+        .replace("</title>", "</description>")
+    )
+    with pytest.raises(DisksUsed, match="guestfs-0xyz") as caught:
+        web.instance().started()
+    assert caught.value.hint == state_hints.wait_for_libguestfs("kvm1")
+    del prepared.connection.domains[OTHER]
+    assert web.instance().started()
+
+
 def test_another_domain_of_its_disks_that_is_off_does_not_keep_a_guest_from_its_start(prepared, wanted):
     web = Case(prepared, wanted())
     web.make()

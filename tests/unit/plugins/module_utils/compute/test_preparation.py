@@ -13,7 +13,9 @@ from records import plant
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import HostNotPrepared
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import preparation
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record.volume_store import VolumeStore
 from ansible_collections.berth.kvm.plugins.module_utils.model import host_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import ACTIVE, CLAIM, CLAIMED, OWN
 
 
 class Pool:
@@ -53,13 +55,12 @@ def prepare(prepared, monkeypatch, tmp_path):
     capabilities = types.SimpleNamespace(uuid=prepared.uuid, security_models=())
     monkeypatch.setattr(preparation.capabilities, "parse_host", lambda _text: capabilities)
 
-    def run(pool, values=None, **more):
+    def run(pool, values=None, dry=False):
         connection = prepared.connection
         connection.getCapabilities = lambda: ""
         connection.storagePoolLookupByName = lambda _name: pool
-        return preparation.prepare(
-            connection, prepared.store, values or {}, settings_path=str(tmp_path / "host.json"), **more
-        )
+        path = str(tmp_path / "host.json")
+        return preparation.prepare(connection, prepared.store, values or {}, dry=dry, settings_path=path)
 
     return run
 
@@ -110,6 +111,54 @@ def test_no_directories_are_made_below_the_mount_of_a_pool_that_has_disks_of_ins
     (pool.path / "instances").mkdir(0o711)
     prepare(pool)
     assert (pool.path / "images").is_dir()
+
+
+@pytest.mark.parametrize("dry", [False, True])
+def test_a_pool_that_is_not_mounted_is_refused_before_it_is_started_also_in_check_mode(
+    prepare, prepared, tmp_path, dry
+):
+    plant(prepared.store, record(0))
+    pool = Pool("dir", tmp_path / "given", active=False)
+    with pytest.raises(HostNotPrepared, match="given/instances is not there"):
+        prepare(pool, dry=dry)
+    assert (pool.active, pool.starts, pool.path.exists()) == (False, False, False)
+
+
+def test_a_pool_that_mounts_its_file_system_is_started_before_it_is_looked_at(prepare, prepared, tmp_path):
+    plant(prepared.store, record(0))
+    (tmp_path / "given").mkdir()
+    (tmp_path / "mounted" / "instances").mkdir(0o711, parents=True)
+    (tmp_path / "mounted").chmod(0o711)
+    pool = Pool("netfs", tmp_path / "given", active=False, mounted=tmp_path / "mounted")
+    prepare(pool, dry=True)
+    prepare(pool)
+    assert pool.active and (pool.path / "images").is_dir()
+
+
+@pytest.mark.parametrize("dry", [False, True])
+@pytest.mark.parametrize("kind", ["instances", "volumes"])
+def test_another_pool_is_refused_unless_it_has_the_disks_whatever_else_is_in_it(prepare, prepared, tmp_path, kind, dry):
+    """Such as directories that a pool of another host, or of long ago, left there."""
+    old, new = Pool("dir", tmp_path / "given"), Pool("dir", tmp_path / "fast")
+    prepare(old)
+    store = prepared.store if kind == "instances" else VolumeStore.beside(prepared.store)
+    web = plant(store, record(0))
+    (new.path / kind).mkdir(0o711, parents=True)
+    new.path.chmod(0o711)
+    with pytest.raises(HostNotPrepared, match="%s has its disks in the pool berth" % web.name):
+        prepare(new, {"pool": "fast"}, dry)
+    assert [entry.name for entry in new.path.iterdir()] == [kind]
+    (new.path / kind / web.uuid).mkdir()  # the same directory by another name, or somebody moved what is in it
+    prepare(new, {"pool": "fast"}, dry)
+
+
+@pytest.mark.parametrize("spec", [{"pool": "slow"}, {}])
+def test_another_pool_is_none_of_instances_that_name_theirs_or_have_no_disks_yet(prepare, prepared, tmp_path, spec):
+    old, new = Pool("dir", tmp_path / "given"), Pool("dir", tmp_path / "fast")
+    prepare(old)
+    role, phase = (OWN, ACTIVE) if spec else (CLAIM, CLAIMED)
+    plant(prepared.store, record(0, role, phase, **spec))
+    assert "settings" in prepare(new, {"pool": "fast"})["changed"]
 
 
 @pytest.mark.follows("keep_pool")

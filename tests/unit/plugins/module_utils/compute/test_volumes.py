@@ -52,6 +52,11 @@ def test_a_delete_of_a_volume_that_ended_in_the_middle_is_finished(house):
     assert volume.delete(house.host, DB) is True and house.has() is None
 
 
+def test_a_host_without_the_volume_is_named(house):
+    with pytest.raises(BerthError, match="VolumeNotFound: kvm1 has no volume db"):
+        house.guest().make(named())
+
+
 def test_a_volume_whose_file_is_gone_stops_what_needs_it_and_none_is_made_in_its_place(house):
     web = house.guest()
     web.make(named(new=True))

@@ -36,7 +36,7 @@ def test_no_move_begins_with_a_guest_that_does_not_answer(web, effects, monkeypa
 
     monkeypatch.setattr(moving_host.others_jobs, "check", lambda *_arguments: None)
     effects.check_movable(web.record)
-    monkeypatch.setattr(moving_host.domain, "check_answers", hangs)
+    monkeypatch.setattr(moving_host.answers, "check", hangs)
     with pytest.raises(GuestHung):
         effects.check_movable(web.record)
 

@@ -134,6 +134,19 @@ def test_a_paused_guest_is_neither_running_nor_off_and_begins_no_move(kind, powe
         guards.check_begin(held, kind, held.spec, power)
 
 
+@pytest.mark.follows("migrate_off")
+@pytest.mark.parametrize(
+    ("vm_state", "power"), [("stopped", "shutdown"), ("active", "shutdown"), ("active", "crashed")]
+)
+def test_a_live_migration_of_a_guest_that_is_off_says_how_it_is_moved(vm_state, power):
+    """The playbook migrate takes the kind that fits: here the cold one."""
+    held = record(vm_state=vm_state)
+    with pytest.raises(errors.InstanceInvalidState, match="berth.kvm.migrate --limit vm moves it as it is"):
+        guards.check_begin(held, "live-migration", held.spec, power)
+    guards.check_begin(held, "migration", held.spec, power)
+    guards.check_begin(record(), "live-migration", held.spec, "running")  # as it is after a start
+
+
 def test_a_guest_that_is_off_is_moved_cold():
     held = record()
     guards.check_begin(held, "migration", held.spec, "shutdown")

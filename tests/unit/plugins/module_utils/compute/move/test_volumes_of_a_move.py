@@ -6,6 +6,7 @@ the run is killed, at most one host owns the volume, and the next run comes to t
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import memory_names as memory
@@ -105,7 +106,8 @@ def test_an_old_record_of_the_volume_on_the_destination_is_told_and_goes_by_hand
     free = dict(fleet.volume(S).spec, instance=None)
     VolumeStore.beside(fleet.host(D).store).restore(fleet.volume(S).replace(spec=free))
     done = fleet.run("resize")
-    assert "VolumeConflict" in done.error and volume_hints.forget_old_volume("db", DB) in done.error
+    assert "VolumeConflict: %s already has a record of volume db" % os.uname().nodename in done.error
+    assert volume_hints.forget_old_volume("db", DB) in done.error
     (Path(fleet.host(D).store.state_dir) / "volumes" / DB / "record.json").rename(tmp_path / "kept")
     fleet.went("resize")
     fleet.went("confirm")
@@ -132,7 +134,9 @@ def test_a_volume_of_a_host_that_is_gone_for_good_is_had_by_who_gets_its_record(
     assert Instance(fleet.host(D).compute, memory.UUID, timeout=1).absent() is True
     backup = fleet.volume(D)
     VolumeStore.beside(fleet.host(S).store).restore(backup)
-    with pytest.raises(VolumeElsewhere) as caught:
+    with pytest.raises(
+        VolumeElsewhere, match="the record of %s is out of date" % fleet.host(S).connection.getHostname()
+    ) as caught:
         volume.delete(fleet.host(S).compute, DB)
     assert "run rm %s" % owner_file(fleet) in caught.value.hint
     Path(owner_file(fleet)).unlink()
@@ -170,7 +174,9 @@ def test_what_an_old_backup_says_of_a_volume_gives_it_to_nobody(fleet, tmp_path)
     old.parent.mkdir(mode=0o700, exist_ok=True)
     old.write_bytes(data)
     old.chmod(0o600)
-    with pytest.raises(VolumeElsewhere) as caught:
+    with pytest.raises(
+        VolumeElsewhere, match="the record of %s is out of date" % fleet.host(S).connection.getHostname()
+    ) as caught:
         volume.delete(fleet.host(S).compute, DB)
     assert (
         caught.value.hint == volume_hints.forget_or_have_volume("db", DB, owner_file(fleet)) and file_of(fleet).exists()
