@@ -18,7 +18,7 @@ from test_architecture import PLUGINS, SOURCES, imports  # noqa: E402
 
 # Our own part of what is sent for a module, in units of 1,000 bytes. Ansible's own part, about 169 of them, comes to it.
 MOST = {
-    "build_instances": 300,
+    "build_instances": 304,
     "cached_image": 122,
     "claim": 303,
     "group_members": 121,
@@ -27,12 +27,12 @@ MOST = {
     "host_facts": 277,
     "host_prepare": 169,
     "host_system": 3,
-    "instance": 405,
-    "instance_copy": 300,
+    "instance": 409,
+    "instance_copy": 304,
     "instance_info": 167,
-    "migration": 482,
+    "migration": 487,
     "rescan": 112,
-    "volume": 346,
+    "volume": 350,
     "volume_info": 91,
 }
 CLAIMING = {"claim", "instance", "migration", "volume"}

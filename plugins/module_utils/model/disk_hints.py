@@ -90,6 +90,14 @@ def merge_with_guest_off(name: str, uuid: str, host: str) -> str:
     ) % (name, host, uuid)
 
 
+def take_files_away(host: str) -> str:
+    """Somebody made files beside the disks of an instance: the disks of a clone, a copy before a change. They would go."""
+    return (
+        "What is beside the disks of an instance is removed where these are: as root on %s, move these files to another "
+        "directory, or remove those that nobody needs. Then run the same again" % host
+    )
+
+
 def say_what_replaced_it(name: str, host: str, path: str, kept: str, note: str) -> str:
     """Between two calls of a merge the new disk was replaced, by a backup or by a copy of its file system."""
     below = shlex.quote(kept.rpartition("/")[2])
