@@ -98,6 +98,10 @@ class Effects(VolumeEffects):
         if self.world.__dict__.get("changed") == self.name:
             raise DiskChainChanged("a snapshot's layer lies over the disk on %s" % self.name)
 
+    def check_beside(self, record):
+        if self.world.__dict__.get("beside") == self.name:
+            raise DiskChainChanged("a file of somebody else lies beside the disk on %s" % self.name)
+
     def hide(self, record):
         self.world.tick()
 

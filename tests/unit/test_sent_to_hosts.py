@@ -18,8 +18,8 @@ from test_architecture import PLUGINS, SOURCES, imports  # noqa: E402
 
 # Our own part of what is sent for a module, in units of 1,000 bytes. Ansible's own part, about 169 of them, comes to it.
 MOST = {
-    "build_instances": 300,
-    "cached_image": 122,
+    "build_instances": 304,
+    "cached_image": 123,
     "claim": 304,
     "group_members": 121,
     "host_certificates": 106,
@@ -27,12 +27,12 @@ MOST = {
     "host_facts": 278,
     "host_prepare": 188,
     "host_system": 3,
-    "instance": 406,
-    "instance_copy": 300,
+    "instance": 409,
+    "instance_copy": 304,
     "instance_info": 168,
-    "migration": 485,
+    "migration": 487,
     "rescan": 112,
-    "volume": 347,
+    "volume": 350,
     "volume_info": 91,
 }
 CLAIMING = {"claim", "instance", "migration", "volume"}

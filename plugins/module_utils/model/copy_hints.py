@@ -24,6 +24,14 @@ def keep_copy_with_disks(name: str, owner: Optional[str]) -> str:
     )
 
 
+def keep_whole_copy(name: str, host: str) -> str:
+    """The copy that was to stay has a record and no disks, as after an old state directory was restored."""
+    return (
+        "Run berth.kvm.keep_one --limit %s -e berth_keep_on=HOST with the host whose copy has its disks. If the disks on %s are only "
+        "not mounted, mount them first and run the same again" % (name, host)
+    )
+
+
 def keep_one_confirmed(name: str, host: str, others: Sequence[str]) -> str:
     """Both copies of an instance run, and one was named as the copy that stays."""
     return (

@@ -90,6 +90,21 @@ def merge_with_guest_off(name: str, uuid: str, host: str) -> str:
     ) % (name, host, uuid)
 
 
+def detach_attached(host: str, files: Sequence[str], commands: Sequence[str]) -> str:
+    """libvirt does not start a guest to whose definition somebody has added a disk or CD, whose file may not be usable."""
+    return "%s was added to the guest: if that is why, as root on %s: %s; then run the same again. The file stays" % (
+        " and ".join(files), host, "; ".join(commands),
+    )  # fmt: skip
+
+
+def take_files_away(host: str) -> str:
+    """Somebody made files beside the disks of an instance: the disks of a clone, a copy before a change. They would go."""
+    return (
+        "What is beside the disks of an instance is removed where these are: as root on %s, move these files to another "
+        "directory, or remove those that nobody needs. Then run the same again" % host
+    )
+
+
 def say_what_replaced_it(name: str, host: str, path: str, kept: str, note: str) -> str:
     """Between two calls of a merge the new disk was replaced, by a backup or by a copy of its file system."""
     below = shlex.quote(kept.rpartition("/")[2])

@@ -308,7 +308,8 @@ def name_data_disks(name: str, disks: Sequence[str]) -> str:
     """The guest has data disks that its record, such as one from a backup, does not name. A move would leave them behind."""
     return (
         "Name %s in berth_disks of %s, with the size_gb that it has or more, and run berth.kvm.update_disks --limit %s: the file "
-        "stays as it is" % (" and ".join(disks), name, name)
+        "stays as it is. If it is no disk of %s, such as a copy of one, move it to another directory instead, and run the same "
+        "again" % (" and ".join(disks), name, name, name)
     )
 
 

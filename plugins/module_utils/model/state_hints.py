@@ -61,9 +61,9 @@ def delete_used_disks() -> str:
 def undefine_users_of_disks(host: str) -> str:
     """Another domain, such as a copy that somebody made by hand, has disks of an instance that is to start or to move."""
     return (
-        "As root on %s, virsh shutdown them. When they are off, copy their disks to another directory to keep what they "
-        "wrote: a move or a delete removes all that is beside the instance's disks and volumes. Then %s. %s. Then run the "
-        "same again" % (host, UNDEFINE % "UUID", SAVED)
+        "As root on %s, virsh shutdown them. When they are off, move their own disks from beside those of the instance to "
+        "another directory, and copy those of the instance that they wrote to: a move or a delete removes all that is there. "
+        "Then %s. %s. Then run the same again" % (host, UNDEFINE % "UUID", SAVED)
     )
 
 

@@ -13,18 +13,19 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from typing import List, Optional, Tuple
+from typing import List
 from xml.etree import ElementTree
 
-from ...model import disk_hints, hints, saved_hints, state_hints
+from ...model import disk_hints, hints, saved_hints, state_hints, volumes
 from ...model.guest_settings import GuestSettings
 from ...model.lifecycle import ACTIVE, FROZEN, OWN, RESIZING
 from ...model.nova_states import STARTING
 from .. import paths
 from ..errors import BuildFailed, DiskChainChanged, GuestSaved, HostNotPrepared
 from ..guest import domain, nvram
+from . import beside, move_files, qcow2_header, shared_disks, undo, volume_files
 from . import disk as disks
-from . import move_files, qcow2_header, shared_disks, undo, volume_files
+from .difference import BESIDE, Difference, Used
 from .layers import chain, layers_beside, merge, pull
 
 OVERLAY, LEFT, REPLACED, BASE, SNAPSHOT, FORMAT, CONVERTED, FIRMWARE, EXTRA, MISSING, IMAGELESS, SEEDLESS, UNNAMED, SWAPPED = (
@@ -36,28 +37,6 @@ FROM_HERE = (ACTIVE, RESIZING, FROZEN)  # memory that is saved in these phases i
 ONLY_MOVES = (SNAPSHOT, EXTRA, UNNAMED)
 GONE = "%s is missing (it was made with the instance)"
 ITS_OWN_FILE = (SNAPSHOT, FORMAT)  # which a delete removes anyway
-
-
-@dataclasses.dataclass(frozen=True)
-class Difference:
-    """One difference from the record: ``text`` describes it, ``command`` undoes it, ``files`` are not in the record."""
-
-    kind: str
-    text: str
-    command: Optional[str]
-    files: Tuple[str, ...] = ()
-
-
-@dataclasses.dataclass(frozen=True)
-class Used:
-    """A disk of a definition; ``live`` if it is the definition of the running guest, ``drive`` if its medium can be taken
-    out of it."""
-
-    target: str
-    path: str
-    format: str
-    live: bool
-    drive: bool
 
 
 def check(host, record, live=False):
@@ -101,6 +80,11 @@ def check_start(host, record):
     _refuse(host, record, _found_but((*ONLY_MOVES, CONVERTED), host, record))
 
 
+def check_beside(host, record):
+    """Raise DiskChainChanged if somebody made files beside the disks or volumes, which go where these are removed."""
+    _refuse(host, record, beside.found(host.pool_of(record), record, _specs(record)))
+
+
 def check_stop(host, record):
     """Raise DiskChainChanged if the running guest has the only copy of a disk, whose file was removed: off, it is lost."""
     try:
@@ -126,13 +110,26 @@ def check_delete(host, record):
     own = paths.instance(host.pool_of(record), record.uuid)
     shared_disks.check_delete(host, record)
     found = _found_but((SEEDLESS, IMAGELESS, CONVERTED), host, record)
+    named = _files(found)
+    made = beside.found(host.pool_of(record), record, _specs(record), volumes.going(record.spec))
+    found += [each for each in made if not named.intersection(each.files)]
     others = [difference for difference in found if difference.kind != MISSING]
     if os.path.isdir(os.path.dirname(own)):
         found = others
-    files = sorted({path for each in others if each.kind not in ITS_OWN_FILE for path in each.files})
-    goes = [path for path in files if os.path.dirname(path) == own]
+    files = sorted(_files(each for each in others if each.kind not in ITS_OWN_FILE))
+    goes = [path for path in files if os.path.dirname(path) == own or path in _files(made)]
     stays = [path for path in files if path not in goes]
     _refuse(host, record, found, hints.delete_changed_disks(goes, stays))
+
+
+def attached(host, record):
+    """Return (files, commands that detach them) of the disks that somebody added to the guest."""
+    found = [each for each in found_on(host, record) if each.kind == EXTRA]
+    return sorted(_files(found)), [each.command for each in found if each.command]
+
+
+def _files(differing):
+    return {path for each in differing for path in each.files}
 
 
 def check_pool(host, record):
@@ -156,6 +153,8 @@ def _refuse(host, record, differing, more=None):
         advice.append(merge(name, left))
     if any(difference.kind == MISSING and not difference.command for difference in differing):
         advice.append(hints.bring_disks_back(name, record.name))
+    if any(difference.kind == BESIDE for difference in differing):
+        advice.append(disk_hints.take_files_away(name))
     if any(difference.kind == SEEDLESS for difference in differing):
         advice.append(state_hints.make_seed_anew(record.name))
     for difference in differing:
@@ -179,7 +178,7 @@ def _refuse(host, record, differing, more=None):
         hint=". ".join(advice + [more] if more else advice) or None,
         instance=record.name,
         host=name,
-        files=sorted({path for difference in differing for path in difference.files}),
+        files=sorted(_files(differing)),
     )
 
 

@@ -18,7 +18,7 @@ from ...model import copy_hints, nics
 from ...model.lifecycle import ACTIVE, SETTING_ASIDE
 from ...model.move_errors import InstanceNotFound
 from .. import durable, paths
-from ..disk import disk, owner
+from ..disk import owner
 from ..errors import DisksNotHere, DisksUnfit
 from ..record import journal
 from . import definition, set_aside
@@ -106,17 +106,12 @@ def _check_disks(instance, record, path):
     elif not _has_disks(path):
         raise DisksNotHere("neither %s nor %s has the disks of %s" % (here, path, record.name))
     where = path if _has_disks(path) else here
-    missing = [name for name in _files(record) if not _is_in(where, name)]
+    missing = [name for name in set_aside.files(record) if not _is_in(where, name)]
     if missing:
         raise DisksNotHere(
             "%s lacks %s of %s. Nothing was changed" % (where, " and ".join(missing), record.name),
             hint=copy_hints.put_disks_back(where),
         )
-
-
-def _files(record):
-    """Return the names of its files that nothing makes again: not those of the firmware, and ``mend`` makes a seed."""
-    return [planned.file for planned in disk.planned(record.spec) if planned not in (disk.SEED, disk.NVRAM)]
 
 
 def _is_in(directory, name):

@@ -22,8 +22,8 @@ from ...model.lifecycle import ACTIVE, DELETING, OWN, SETTING_ASIDE
 from ...model.move_errors import InstanceInvalidState, InstanceNotFound
 from ...model.record import Record
 from .. import durable, paths
-from ..disk import owner, volume
-from ..errors import GuestSaved
+from ..disk import disk, owner, volume
+from ..errors import DisksNotHere, GuestSaved
 from ..record import journal, state_file
 from . import definition, domain, gate
 
@@ -54,7 +54,27 @@ def would_keep(instance, above):
         raise _not_now(record, "keep")
     pool_path, host_uuid = instance.host.pool_of(record), instance.host.identify()
     owner.check(pool_path, instance.uuid, record.name, host_uuid, copy_hints.keep_copy_with_disks)
+    if not later:
+        _check_whole(instance, record, pool_path)
     return not later
+
+
+def _check_whole(instance, record, pool_path):
+    """Raise DisksNotHere if this copy lacks disks: the other, which may be the only whole one, would be stopped for it."""
+    here = paths.instance(pool_path, instance.uuid)
+    missing = [name for name in files(record) if not os.path.lexists(os.path.join(here, name))]
+    if missing and not domain.is_active(instance.host.connection, instance.uuid):
+        host = instance.host.connection.getHostname()
+        raise DisksNotHere(
+            "the copy of %s on %s lacks %s in %s. Nothing was changed"
+            % (record.name, host, " and ".join(missing), here),
+            hint=copy_hints.keep_whole_copy(record.name, host),
+        )
+
+
+def files(record):
+    """Return the names of its files that nothing makes again: not those of the firmware, and ``mend`` makes a seed."""
+    return [planned.file for planned in disk.planned(record.spec) if planned not in (disk.SEED, disk.NVRAM)]
 
 
 def _own_disks(instance, record):

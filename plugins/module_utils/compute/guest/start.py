@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
-from ...model import volumes
+from ...model import disk_hints, volumes
 from ...model.errors import BerthError
 from ...model.nova_states import POWERING_ON, SPAWNING
 from ..connection import LibvirtTimeout, LibvirtUnavailable
-from ..disk import disk, volume
+from ..disk import disk, disk_chain, volume
+from ..errors import BuildFailed
 from ..host import mdev
 from ..record import journal
 from . import definition, domain, gate, mend, packet_filter, startable
@@ -67,6 +68,23 @@ def start(instance, record):
     instance.observe("start permit")
     gate.permit(instance.uuid, instance.host.run_dir)
     instance.observe("start guest")
-    domain.start(instance.host.connection, instance.uuid)
+    _start_guest(instance.host, record)
     instance.observe("start done")
     instance.swap(journal.noted(record, "start").replace(task_state=None, spec=volumes.used(record.spec)))
+
+
+def _start_guest(host, record):
+    try:
+        domain.start(host.connection, record.uuid)
+    except BuildFailed as error:
+        error.hint = error.hint or _detach_attached(host, record)
+        raise
+
+
+def _detach_attached(host, record):
+    """Return what to do about disks that somebody added to the guest, whose files may be what QEMU cannot open."""
+    try:
+        files, commands = disk_chain.attached(host, record)
+    except BerthError:
+        return None
+    return disk_hints.detach_attached(host.connection.getHostname(), files, commands) if commands else None

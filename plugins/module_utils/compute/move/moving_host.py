@@ -123,6 +123,11 @@ class Effects(Guests, VolumeEffects):
         shared_disks.check_move(self.host.compute, record)
         disk_chain.check(self.host.compute, record, live)
 
+    def check_beside(self, record):
+        """Raise DiskChainChanged if a purge would remove files that somebody made beside the disks."""
+        if not storage.is_shared(record):
+            disk_chain.check_beside(self.host.compute, record)
+
     def check_networks(self, record, hint):
         """Before the guest stops, check that it could start here again."""
         self.host.compute.require_prepared()

@@ -46,6 +46,9 @@ class Effects(moving_host.Effects):
     def check_disks(self, record, live=False):
         pass
 
+    def check_beside(self, record):
+        pass
+
     def check_destination(self, record, manifest):
         return False
 

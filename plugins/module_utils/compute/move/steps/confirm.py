@@ -108,9 +108,10 @@ def purge(host, uuid, token, peer=None, lost=False, changed_disks=False, **_igno
 
 
 def _check_disks_left(host, record, owner_phase):
-    """Raise what ``check_disks`` raises, and say how far the move is: a person may take the refusal for one of all of it."""
+    """Raise what these checks raise, and say how far the move is: a person may take the refusal for one of all of it."""
     try:
         host.effects.check_disks(record)
+        host.effects.check_beside(record)
     except BerthError as error:
         if owner_phase in SETTLED:
             word, side = SETTLED[owner_phase]

@@ -56,6 +56,8 @@ def begin(
         if host.store.is_buried(op):
             raise has_just_ended(uuid)
         migration = _new_migration(host, op, kind, record, spec, source, destination, confirm_window)
+        if not names.same_host(migration):
+            host.effects.check_beside(record)
         new = record.replace(op=op, phase=RESIZING, migration=migration)
         with host.store.host_lock():
             if names.same_host(migration):

@@ -15,7 +15,7 @@ from records import plant
 from volume_case import NEEDS_QEMU_IMG, named
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk.disk_chain import Difference
-from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged, DisksUsed
+from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import BuildFailed, DiskChainChanged, DisksUsed
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import instance as instances
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import moving_host
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import Store
@@ -84,6 +84,26 @@ def test_a_guest_with_a_snapshots_layer_is_not_started_and_nothing_is_written(bo
     with pytest.raises(DiskChainChanged, match="web-1.*kvm1.*/x/root.s1.*virsh blockcommit"):
         getattr(box.instance, call)()
     assert (box.done, box.store.read(UUID)) == ([], box.record)
+
+
+@pytest.mark.follows("detach_attached")
+def test_a_start_that_libvirt_refuses_names_the_disk_that_somebody_added_and_what_detaches_it(box, monkeypatch):
+    """An ISO that was removed since, or that QEMU may not read: libvirt's words alone were a dead end."""
+    box.found = [ATTACHED]
+
+    def start(*_all):
+        if ATTACHED in box.found:
+            raise BuildFailed("starting the guest: Could not open '/x/data': Permission denied")
+        box.done.append("start")
+
+    monkeypatch.setattr(instances.domain, "start", start)
+    monkeypatch.setattr(instances.domain, "is_saved_to_file", lambda *_all: False)
+    with pytest.raises(BuildFailed, match="Permission denied") as caught:
+        box.instance.started("t", None)
+    assert "/x/data was added to the guest" in caught.value.hint and "virsh detach-disk" in caught.value.hint
+    box.found = []
+    box.instance.started("t", None)
+    assert box.done == ["start"]
 
 
 def test_a_disk_that_was_attached_holds_no_start_up(box):
@@ -286,7 +306,7 @@ def test_a_move_does_not_remove_the_disk_of_another_guest_that_lies_beside_a_vol
 
 
 @pytest.mark.follows("undefine_users_of_disks")
-def test_what_another_guest_wrote_is_kept_when_its_disk_is_copied_away_as_the_hint_says(prepared, wanted, tmp_path):
+def test_what_another_guest_wrote_is_kept_when_its_disk_is_moved_away_as_the_hint_says(prepared, wanted, tmp_path):
     """A full copy that virt-clone made beside the disk goes with the directory, so that undefining its guest is not enough."""
     web = Case(prepared, wanted())
     web.make()
@@ -296,11 +316,11 @@ def test_what_another_guest_wrote_is_kept_when_its_disk_is_copied_away_as_the_hi
     effects = moving_host.MovingHost(prepared).effects
     with pytest.raises(DisksUsed) as caught:
         effects.check_disks(web.record)
-    assert "copy their disks to another directory" in caught.value.hint
-    kept.write_bytes(copy.read_bytes())
+    assert "move their own disks from beside those of the instance to another directory" in caught.value.hint
+    copy.rename(kept)
     del prepared.connection.domains[OTHER]
     web.instance().stopped(0)
-    assert web.instance().absent() and not copy.exists() and kept.read_bytes() == b"mine"
+    assert web.instance().absent() and kept.read_bytes() == b"mine"
 
 
 @NEEDS_QEMU_IMG

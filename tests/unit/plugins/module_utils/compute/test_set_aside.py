@@ -14,6 +14,7 @@ from records import plant
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import owner
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
+    DisksNotHere,
     DisksOfAnotherHost,
     GuestSaved,
     HostBusy,
@@ -51,6 +52,21 @@ def test_the_copy_that_stays_counts_more_than_the_other_ever_will(copies):
         set_aside.set_aside(other.instance("record"), 1)
     assert stays.record.generation[0] > other.record.generation[0]
     assert stays.state() == ("active", None, "running", True)
+
+
+@pytest.mark.follows("keep_whole_copy")
+def test_a_copy_without_its_disks_does_not_stay_in_place_of_the_whole_one(copies):
+    """An old state directory was restored on a host that the instance has left: the whole copy was stopped and put away."""
+    whole, empty = copies
+    empty.instance().stopped(1)
+    empty.root.unlink()
+    before = empty.record
+    for keep in (set_aside.would_keep, set_aside.keep):
+        with pytest.raises(DisksNotHere, match="web1 on kvm2 lacks root") as caught:
+            keep(empty.instance(), [99, 0])
+        assert "berth_keep_on=HOST with the host whose copy has its disks" in caught.value.hint
+    assert empty.record == before
+    assert set_aside.keep(whole.instance(), list(empty.record.generation)) is True
 
 
 def test_it_counts_more_also_after_what_the_other_writes_when_it_is_stopped(copies):

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import copy
+import types
 
 import fake_libvirt
 import pytest
@@ -54,6 +55,43 @@ def test_a_step_that_would_lose_a_snapshots_layer_is_refused_with_nothing_change
     controller.advance(world)
     assert (controller.error or "").startswith("DiskChainChanged"), (controller.state, controller.steps)
     assert (world.records, world.disks, world.kept, world.guest) == seen
+
+
+@pytest.mark.parametrize(
+    "kind, before, action, step, host",
+    [
+        ("resize", [], "resize", "begin", S),
+        ("live-migration", [], "resize", "begin", S),
+        ("live-migration", [], "resize", "purge", S),
+        ("resize", ["resize"], "confirm", "purge", S),
+        ("resize", ["resize"], "revert", "purge", D),
+    ],
+)
+def test_no_move_begins_and_no_purge_removes_a_directory_with_files_of_somebody_else(kind, before, action, step, host):
+    world, controller = come_past(kind, before, action, step)
+    seen = copy.deepcopy((world.records, world.disks, world.kept, world.guest))
+    world.beside = host
+    controller.advance(world)
+    assert (controller.error or "").startswith("DiskChainChanged"), (controller.state, controller.steps)
+    assert (world.records, world.disks, world.kept, world.guest) == seen
+
+
+def test_files_of_somebody_else_hold_up_no_resize_on_the_same_host():
+    """Nothing is removed there."""
+    world, controller = come_past("here", [], "resize", "begin")
+    world.beside = S
+    controller.advance(world)
+    assert controller.error is None, controller.error
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_files_of_somebody_else_matter_where_the_storage_is_not_shared(shared, monkeypatch):
+    looked = []
+    monkeypatch.setattr(disk_chain, "check_beside", lambda _host, record: looked.append(record))
+    effects = hosts.Effects.__new__(hosts.Effects)
+    effects.host = types.SimpleNamespace(compute=None)
+    effects.check_beside(types.SimpleNamespace(migration={"shared": shared}))
+    assert bool(looked) is not shared
 
 
 def test_a_guest_is_not_stopped_to_go_back_to_disks_that_are_not_there():

@@ -1,0 +1,52 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Files that somebody made beside the disks of an instance or its volumes, such as the disks of a clone or a copy before
+a change. Where these are removed, after a move or by a delete, the whole directory goes."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from typing import List
+
+from ...model import volumes
+from .. import paths
+from . import boot_files, disk, owner, undo, volume_files
+from .difference import BESIDE, Difference
+from .layers import layers_beside
+
+# what ends the names of files that are being made, that a move writes, and that a command of ours keeps
+ENDS = re.compile(
+    r"(\.tmp|\.scratch|\.merging|\.incoming-\d+|\.pre-[0-9a-f]{32}|\.before|%s|%s)+\Z"
+    % (re.escape(undo.ASIDE), re.escape(undo.MADE))
+)
+STARTS = (".", "moving-")  # what is being written, or removed by NFS; and the marks of moves
+ROOTS = ("root.qcow2", "root.raw")  # a resize may change the kind
+COPIED = ("record.json", "domain.xml")  # what set_aside.py writes
+KNOWN = {owner.FILE, paths.VOLUME_FILE, *ROOTS, *COPIED, *boot_files.PARTS}
+KNOWN |= {each.file for each in (disk.SEED, disk.NVRAM)} | {"ephemeral0", "swap"}
+
+
+def found(pool_path, record, specs, going=None) -> List[Difference]:
+    """Return a difference for each file. ``specs``: the requests of the instance. ``going``: the names of the volumes
+    that are removed too, by default all."""
+    own = {planned.file for spec in specs for planned in disk.planned(spec)}
+    gone = [each for each in volumes.of(record.spec) if going is None or each["name"] in going]
+    directories = [paths.instance(pool_path, record.uuid), *(paths.volume(pool_path, each["uuid"]) for each in gone)]
+    disks = [paths.instance(pool_path, record.uuid, file) for file in own]
+    # a layer that is merged has nothing that its disk lacks, and one that the guest uses is another difference
+    layers = {layer for layer, _disk in layers_beside([*disks, *volume_files.planned(pool_path, record.spec)])}
+    files = [path for directory in directories for path in _strange(directory, own) if path not in layers]
+    return [Difference(BESIDE, "%s lies beside its disks and is none of them" % path, None, (path,)) for path in files]
+
+
+def _strange(directory, own):
+    paths_of = (os.path.join(directory, name) for name in sorted(paths.entries(directory)) if not _is_ours(name, own))
+    return [path for path in paths_of if os.path.lexists(path) and stat.S_ISREG(os.lstat(path).st_mode)]
+
+
+def _is_ours(name, own):
+    made_for = ENDS.sub("", name)
+    return name.startswith(STARTS) or made_for in own or made_for in KNOWN
