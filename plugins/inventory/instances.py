@@ -12,7 +12,7 @@ description:
   - Gives every instance that O(kvm_inventory)'s hosts hold as an inventory host, so that C(--limit) and AWX know
     instances that were made on the command line or by a survey.
   - Runs the playbook C(berth.kvm.host_facts) with that inventory. A host that does not answer within
-    C(berth_host_timeout) seconds is a warning, and its instances are missing.
+    C(berth_host_timeout) seconds is a warning, and its instances are missing. If no host answers, the source is not parsed.
   - That playbook gets the passwords of vaults that the command has, wherever they came from, but not its other options. What
     it takes to log in, such as a password that C(--ask-pass) or C(--ask-become-pass) would ask for, belongs into
     O(kvm_inventory), in a vault if need be.

@@ -18,6 +18,7 @@ from ansible.errors import AnsibleParserError
 from .set_by_the_run import REPORT_FILE
 
 BEGUN = "__BERTH_KVM_HOSTS_ARE_READ"  # an environment variable: the playbook's process has to know it, too
+MOST_REASONS = 5
 # Settings that would make the playbook ask for a password, or leave out its tasks.
 OF_THE_OUTER_RUN = (
     "ANSIBLE_ASK_VAULT_PASS",
@@ -49,7 +50,10 @@ def playbook_command() -> str:
 
 
 def read_hosts(sources: List[str], pattern: str, become: bool, loader: Any) -> Dict[str, Any]:
-    """Return {hosts, verdicts, addresses} as berth.kvm.host_facts reports them: it checks and limits every reply."""
+    """Return {hosts, verdicts, addresses} as berth.kvm.host_facts reports them: it checks and limits every reply.
+
+    Raises AnsibleParserError if no host answered: that is no empty fleet, and AWX would remove what it knows.
+    """
     with tempfile.TemporaryDirectory(prefix="berth-") as room:
         report = os.path.join(room, "report.json")
         extra_vars: Dict[str, Any] = {REPORT_FILE: report, "berth_kvm_hosts": pattern}
@@ -59,10 +63,19 @@ def read_hosts(sources: List[str], pattern: str, become: bool, loader: Any) -> D
         done = _run([playbook_command(), *inventory, "-e", json.dumps(extra_vars), "berth.kvm.host_facts"], loader)
         try:
             with open(report, encoding="utf-8") as stream:
-                return json.load(stream)
+                found = json.load(stream)
         except FileNotFoundError:
             output = " ".join((done.stderr or done.stdout).split())[-500:]
             raise AnsibleParserError("the hosts of %s could not be read: %s" % (", ".join(sources), output)) from None
+    if found["verdicts"] and not found["hosts"]:
+        raise AnsibleParserError("no host of %s answered: %s" % (", ".join(sources), _reasons(found["verdicts"])))
+    return found
+
+
+def _reasons(verdicts: Dict[str, str]) -> str:
+    shown = ["%s: %s" % (host, reason) for host, reason in sorted(verdicts.items())[:MOST_REASONS]]
+    more = len(verdicts) - len(shown)
+    return "; ".join(shown + ["%d more" % more if more else ""]).rstrip("; ")
 
 
 def _run(command: List[str], loader: Any) -> "subprocess.CompletedProcess[str]":

@@ -25,16 +25,26 @@ NOT_OF_THE_TEST = ("ANSIBLE_", "__BERTH_")
 
 class AskedHost:
     def __init__(self, room):
-        self.room, self.asked, python = room, room / "asked", room / "python"
-        document = {**HOST, "instances": [{**one("db"), **PLAIN}], "num_instances": 1}
-        reply = json.dumps({"changed": False, "ansible_facts": {"berth_host": document}})
-        python.write_text("#!/bin/sh\ncat > /dev/null\necho >> '%s'\ncat <<'END'\n%s\nEND\n" % (self.asked, reply))
-        python.chmod(0o755)
-        host = {"ansible_connection": "local", "ansible_pipelining": True, "ansible_python_interpreter": str(python)}
+        self.room, self.asked, self.python = room, room / "asked", room / "python"
+        self.answer()
+        host = {
+            "ansible_connection": "local",
+            "ansible_pipelining": True,
+            "ansible_python_interpreter": str(self.python),
+        }
         (room / "inventory").mkdir()
         (room / "inventory/hosts.yml").write_text(
             json.dumps({"all": {"children": {"kvm_hosts": {"hosts": {"kvm1": host}}}}})
         )
+
+    def answer(self):
+        document = {**HOST, "instances": [{**one("db"), **PLAIN}], "num_instances": 1}
+        reply = json.dumps({"changed": False, "ansible_facts": {"berth_host": document}})
+        self.python.write_text("#!/bin/sh\ncat > /dev/null\necho >> '%s'\ncat <<'END'\n%s\nEND\n" % (self.asked, reply))
+        self.python.chmod(0o755)
+
+    def fall_silent(self):
+        self.python.write_text("#!/bin/sh\nexit 1\n")
 
     def write_source(self, **options):
         """Make inventory/z.berth.yml, which is named before hosts.yml only where it is given alone."""

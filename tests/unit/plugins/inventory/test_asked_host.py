@@ -102,3 +102,13 @@ def test_a_cache_of_other_hosts_is_not_read(host, cached):
     host.listed(host.write_source(**cached))
     found, _asked, _said = host.listed(host.write_source(pattern="kvm_hosts:&nobody", **cached))
     assert instances(found) == set()
+
+
+def test_a_fleet_of_which_no_host_answers_is_an_error_and_no_empty_fleet(host, cached):
+    """AWX would remove all instances of an inventory that overwrites, and a cache would keep that."""
+    source = host.write_source(**cached)
+    host.fall_silent()
+    with pytest.raises(AssertionError, match="no host of .*hosts.yml answered: kvm1: "):
+        host.listed(source, ANSIBLE_INVENTORY_UNPARSED_FAILED="true")  # as AWX has it
+    host.answer()
+    assert instances(host.listed(source)[0]) == {"db"}
