@@ -12,7 +12,13 @@ description:
   - Gives every instance that O(kvm_inventory)'s hosts hold as an inventory host, so that C(--limit) and AWX know
     instances that were made on the command line or by a survey.
   - Runs the playbook C(berth.kvm.host_facts) with that inventory. A host that does not answer within
-    C(berth_host_timeout) seconds is a warning, and its instances are missing.
+    C(berth_host_timeout) seconds is a warning, and its instances are missing. If no host answers, the source is not parsed.
+  - That playbook gets the passwords of vaults that the command has, wherever they came from, but not its other options. What
+    it takes to log in, such as a password that C(--ask-pass) or C(--ask-become-pass) would ask for, belongs into
+    O(kvm_inventory), in a vault if need be.
+  - O(kvm_inventory) may be the directory of this file. The KVM hosts are then read without it.
+  - A cache that is damaged, that another version of the collection wrote, or that was made for other hosts is made again. A
+    host that did not answer when the cache was made stays missing until it expires or C(--flush-cache).
   - Domains that berth did not make are not listed.
   - A host chooses no names. An instance is left out, with a warning that names the host, if its name is none that berth
     gives, if its uuid is not that of its project and name, if the name is C(localhost) or that of a group, of a KVM host
@@ -83,11 +89,7 @@ keyed_groups:
 """
 
 import fnmatch
-import json
 import os
-import subprocess
-import sys
-import tempfile
 
 from ansible.errors import AnsibleParserError
 from ansible.inventory.group import to_safe_group_name
@@ -98,7 +100,9 @@ from ansible.utils.vars import combine_vars
 from ansible.vars.plugins import get_vars_from_inventory_sources
 
 from ..module_utils.conductor.inventory_names import NotListed, failed, listed
+from ..module_utils.model.collection_version import COLLECTION_VERSION
 from ..plugin_utils import failed_requests
+from ..plugin_utils.read_kvm_hosts import begun, is_begun, read_hosts
 from ..plugin_utils.screen import warn
 
 ROOTS = {"all", "ungrouped"}
@@ -112,36 +116,6 @@ DEFAULT_GROUPS = {
     "project": "berth_present_project",
     "server_group": "berth_present_server_group",
 }
-
-
-def playbook_command():
-    """Return the ansible-playbook next to the running interpreter, else the one in PATH."""
-    beside = os.path.join(os.path.dirname(sys.executable), "ansible-playbook")
-    return beside if os.access(beside, os.X_OK) else "ansible-playbook"
-
-
-def read_hosts(sources, pattern, become):
-    """Return {hosts, verdicts} as berth.kvm.host_facts reports them: it checks and limits every reply."""
-    with tempfile.TemporaryDirectory(prefix="berth-") as room:
-        report = os.path.join(room, "report.json")
-        extra_vars = {"__berth_report_file": report, "berth_kvm_hosts": pattern}
-        if not become:
-            extra_vars["ansible_become"] = False
-        inventory = [part for source in sources for part in ("-i", source)]
-        done = subprocess.run(
-            [playbook_command(), *inventory, "-e", json.dumps(extra_vars), "berth.kvm.host_facts"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-        )
-        try:
-            with open(report, encoding="utf-8") as stream:
-                return json.load(stream)
-        except FileNotFoundError:
-            output = " ".join((done.stderr or done.stdout).split())[-500:]
-            raise AnsibleParserError("the hosts of %s could not be read: %s" % (", ".join(sources), output)) from None
 
 
 def _is_meant(path):
@@ -239,16 +213,31 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         for source in sources:
             if not os.path.exists(source):
                 raise AnsibleParserError("kvm_inventory: %s does not exist" % source)
-        key = self.get_cache_key(path)
-        report = None
-        if cache and self.get_option("cache"):
-            report = self._cache.get(key)
-        if report is None:
-            report = read_hosts(sources, self.get_option("pattern"), self.get_option("become"))
-            if self.get_option("cache"):
-                self._cache[key] = report
-        fleet = InventoryManager(loader=loader, sources=sources)
+        if is_begun():
+            return  # these are the KVM hosts of this file, which finds itself among them: they have all they need
+        report = self._report(path, sources, cache)
+        with begun():
+            fleet = InventoryManager(loader=loader, sources=sources)
         self._add(report, Names(inventory, fleet, self.get_option("pattern"), loader))
+
+    def _report(self, path, sources, cache):
+        """Return what the hosts of ``sources`` tell, or told before if the cache has that."""
+        pattern, become = self.get_option("pattern"), self.get_option("become")
+        if not self.get_option("cache"):
+            return read_hosts(sources, pattern, become, self.loader)
+        key = self.get_cache_key(path)
+        asked = {"version": COLLECTION_VERSION, "sources": sources, "pattern": pattern}
+        kept = self._kept(key) if cache else None
+        if not isinstance(kept, dict) or kept.get("asked") != asked:
+            kept = {"asked": asked, "report": read_hosts(sources, pattern, become, self.loader)}
+            self._cache[key] = kept
+        return kept["report"]
+
+    def _kept(self, key):
+        try:
+            return self._cache.get(key)
+        except Exception:  # each cache plugin, and what reads its text, fails in its own way
+            return None
 
     def _add(self, report, names):
         for host, reason in sorted(report["verdicts"].items()):

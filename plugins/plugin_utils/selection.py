@@ -29,7 +29,7 @@ def selected(task_vars: Dict[str, Any], names: List[str], hosts: List[str]) -> L
     instances = instances_among(task_vars, names)
     together(functools.partial(_check_no_kvm_host, name, hosts) for name in [*instances, *_meant(task_vars, hosts)])
     if not instances:
-        _check_nothing_selected(task_vars)
+        _check_nothing_selected(task_vars, [str(name) for name in names if name not in hosts])
         warn("No instance is selected: no host of the inventory in question has the variable berth_flavor")
     return instances
 
@@ -44,10 +44,15 @@ def check_explicit(names: List[str], explicit: bool, operation: str, hint: str) 
         )
 
 
-def _check_nothing_selected(task_vars: Dict[str, Any]) -> None:
-    """Raise if a selection was given: no instance matches it."""
+def _check_nothing_selected(task_vars: Dict[str, Any], names: List[str]) -> None:
+    """Raise if a selection was given: no instance matches it. ``names``: what matches it and is no instance."""
     selecting = [name for name in ("ansible_limit", "berth_name", "berth_instances") if task_vars.get(name) is not None]
     selections = ["%s=%s" % (name.replace("ansible_", "--"), task_vars[name]) for name in selecting]
+    if selections and names:
+        raise InstanceNotFound(
+            "%s selects %s, without berth_flavor"
+            % (" and ".join(selections), " and ".join([*names[:3], *(["more"] if names[3:] else [])]))
+        )
     if len(selections) > 1 and selecting[0] == "ansible_limit":
         raise InstanceNotFound(
             "no instance is in both %s" % " and ".join(selections), hint=input_hints.select_in_one_place()

@@ -71,6 +71,14 @@ def test_a_limit_that_leaves_nothing_of_the_names_is_told_and_without_it_they_ar
         assert "selects no instance" not in run(action, args, names=["web-1"], **alone).get("msg", "")
 
 
+@pytest.mark.parametrize("selection", [{"ansible_limit": "a", "berth_instances": "a"}, {"berth_instances": "a"}])
+def test_a_host_that_is_selected_but_no_instance_is_named_with_what_it_lacks(selection):
+    """As an inventory of Molecule whose group_vars Ansible does not find."""
+    result = run("locate_instances", {"method": "delete"}, names=["a"], instances={"a": {}, "web-1": VM}, **selection)
+    assert result["error_code"] == "InstanceNotFound"
+    assert "berth_instances=a selects a, without berth_flavor" in result["msg"]
+
+
 @pytest.mark.parametrize("action, args", ACTIONS)
 def test_an_inventory_without_instances_is_no_fault_where_nobody_names_any(action, args, monkeypatch):
     warned = []

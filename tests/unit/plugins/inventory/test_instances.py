@@ -17,21 +17,12 @@ from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import trust_as_template
 from ansible.utils.display import Display
+from asked_host import HOST, PLAIN, REPOSITORY
 from told_instance import address, one
 
 from ansible_collections.berth.kvm.plugins.inventory import instances as plugin
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.inventory_names import PUBLISHED
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
-
-REPOSITORY = Path(__file__).resolve().parents[4]
-HOST = json.loads((REPOSITORY / "tests/unit/plugins/action/host.json").read_text())
-
-
-PLAIN = {
-    "vm_state": "active", "task_state": None, "vcpus": 1, "pcpus": 0, "memory_mb": 128, "disk_gb": 1, "pool": None,
-    "image_props": {}, "flavor": {"name": "small", "vcpus": 1, "memory_mb": 128, "root_gb": 1},
-}  # fmt: skip
-
 
 # ---- in an inventory -------------------------------------------------------------------------------------------------
 
@@ -239,37 +230,6 @@ def test_hosts_are_read_by_the_playbook_with_all_its_checks(tmp_path):
     ):
         assert part in said
     assert "Host endless is left out" in said
-
-
-def test_with_a_cache_no_host_is_asked_again_and_the_same_is_listed(tmp_path):
-    document = {**HOST, "instances": [{**one("db"), **PLAIN}], "num_instances": 1}
-    reply = json.dumps({"changed": False, "ansible_facts": {"berth_host": document}})
-    python, asked = tmp_path / "python", tmp_path / "asked"
-    python.write_text("#!/bin/sh\ncat > /dev/null\ntouch '%s'\ncat <<'END'\n%s\nEND\n" % (asked, reply))
-    python.chmod(0o755)
-    host = {"ansible_connection": "local", "ansible_pipelining": True, "ansible_python_interpreter": str(python)}
-    (tmp_path / "hosts.yml").write_text(json.dumps({"all": {"children": {"kvm_hosts": {"hosts": {"kvm1": host}}}}}))
-    cache = {"cache": True, "cache_plugin": "ansible.builtin.jsonfile", "cache_connection": str(tmp_path / "cache")}
-    options = {"plugin": "berth.kvm.instances", "kvm_inventory": ["hosts.yml"], "become": False, **cache}
-    (tmp_path / "i.berth.yml").write_text(json.dumps(options))
-
-    def listed_by(*more):
-        """What ansible-inventory lists, and whether it asked the host."""
-        asked.unlink(missing_ok=True)
-        done = subprocess.run(
-            [Path(sys.executable).parent / "ansible-inventory", "-i", tmp_path / "i.berth.yml", "--list", *more],
-            env={**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(REPOSITORY / ".cache" / "collections")},
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=100,
-        )
-        return json.loads(done.stdout), asked.exists()
-
-    first = listed_by()
-    assert first[1] and set(first[0]["_meta"]["hostvars"]) == {"db"}
-    assert listed_by() == (first[0], False)
-    assert listed_by("--flush-cache") == first
 
 
 def test_what_could_not_be_made_is_listed_with_its_error_in_a_group_of_its_own(inventory, monkeypatch):
