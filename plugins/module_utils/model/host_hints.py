@@ -35,11 +35,12 @@ def run_as_root() -> str:
 
 
 def start_libvirt() -> str:
-    """libvirt's socket does not answer. It does not start without its listen_addr, or with an ended certificate."""
+    """libvirt's socket does not answer. It does not start without its listen_addr, or with a certificate that does not count now."""
     return (
         "Start libvirtd (or virtqemud) on the host, then run again. If it ends at once, see its log. Cannot bind: remove "
-        "the line with listen_addr from /etc/libvirt/libvirtd.conf. Certificate expired: move "
-        "/etc/pki/libvirt/servercert.pem away and stop libvirtd-tls.socket. Then start it and run berth.kvm.prepare_hosts"
+        "the line with listen_addr from /etc/libvirt/libvirtd.conf. Certificate expired or not yet active: set the host's clock if "
+        "it is wrong, otherwise move /etc/pki/libvirt/servercert.pem away and stop libvirtd-tls.socket. Then start it and run "
+        "berth.kvm.prepare_hosts"
     )
 
 
