@@ -120,6 +120,14 @@ def mount_storage(host: str) -> str:
     return "Mount the storage of %s again, then run berth.kvm.doctor again. Nothing was removed" % host
 
 
+def compare_mtu(address: str) -> str:
+    """A host takes connections of the source at this address, and nothing that is sent over them comes through."""
+    return (
+        "Large packets may be lost on the way: ping -M do -s 1472 %s on the source shows it (-s 8972 with jumbo frames). "
+        "Give both hosts the MTU that all between them has, and run the same again" % address
+    )
+
+
 def set_clock(host: str) -> str:
     """The clock of a host differs from the controller's."""
     return "Let %s and the controller get their time from the same source, for example with chrony" % host
