@@ -29,7 +29,7 @@ MOST = {
     "host_system": 3,
     "instance": 409,
     "instance_copy": 304,
-    "instance_info": 168,
+    "instance_info": 169,
     "migration": 487,
     "rescan": 112,
     "volume": 350,

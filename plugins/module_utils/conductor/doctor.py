@@ -287,7 +287,9 @@ def _left(case: Case) -> Iterator[Finding]:
                 ", ".join(sorted(names)),
                 host_uuid,
             )
-            yield Finding("HostReplaced", ERROR, host, text, fleet_hints.replaced(host, host_uuid))
+            yield Finding(
+                "HostReplaced", ERROR, host, text, fleet_hints.replaced(host, host_uuid, sorted(case.fleet.verdicts))
+            )
         else:
             text = "it is not in the inventory any more, and holds %s" % ", ".join(sorted(names))
             yield Finding(

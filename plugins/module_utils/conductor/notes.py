@@ -130,7 +130,7 @@ class Answers:
         if note.host_uuid in self.faults:
             return state_hints.mount_state_directory("the state directory of %s" % note.host)
         if self.is_replaced(note):
-            return fleet_hints.replaced(note.host, note.host_uuid)
+            return fleet_hints.replaced(note.host, note.host_uuid, sorted(self.silent))
         if self.is_unlisted(note):
             return fleet_hints.unlisted(note.host, sorted(self.silent))
         return silence.hint([note.host], self.silent, self.lost)

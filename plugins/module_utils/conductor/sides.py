@@ -219,7 +219,7 @@ def _unanswered(side: Side, known: _Known) -> View:
         raise HostUnknown(
             "%s is in a move from or to %s with the host uuid %s, but %s now answers with another uuid"
             % (name, side["name"], side["uuid"], side["name"]),
-            hint=fleet_hints.replaced_in_move(side["name"], known.uuid),
+            hint=fleet_hints.replaced_in_move(side["name"], known.uuid, sorted(silent)),
         )
     if side["name"] not in known.lost:
         listed = side["name"] in silent

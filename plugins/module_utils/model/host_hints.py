@@ -35,11 +35,12 @@ def run_as_root() -> str:
 
 
 def start_libvirt() -> str:
-    """libvirt's socket does not answer. It does not start without its listen_addr, or with an ended certificate."""
+    """libvirt's socket does not answer. It does not start without its listen_addr, or with a certificate that does not count now."""
     return (
         "Start libvirtd (or virtqemud) on the host, then run again. If it ends at once, see its log. Cannot bind: remove "
-        "the line with listen_addr from /etc/libvirt/libvirtd.conf. Certificate expired: move "
-        "/etc/pki/libvirt/servercert.pem away and stop libvirtd-tls.socket. Then start it and run berth.kvm.prepare_hosts"
+        "the line with listen_addr from /etc/libvirt/libvirtd.conf. Certificate expired or not yet active: set the host's clock if "
+        "it is wrong, otherwise move /etc/pki/libvirt/servercert.pem away and stop libvirtd-tls.socket. Then start it and run "
+        "berth.kvm.prepare_hosts"
     )
 
 
@@ -117,6 +118,14 @@ def check_again(host: str) -> str:
 def mount_storage(host: str) -> str:
     """A host has the record of an instance, and its disks are in no pool there."""
     return "Mount the storage of %s again, then run berth.kvm.doctor again. Nothing was removed" % host
+
+
+def compare_mtu(address: str) -> str:
+    """A host takes connections of the source at this address, and nothing that is sent over them comes through."""
+    return (
+        "Large packets may be lost on the way: ping -M do -s 1472 %s on the source shows it (-s 8972 with jumbo frames). "
+        "Give both hosts the MTU that all between them has, and run the same again" % address
+    )
 
 
 def set_clock(host: str) -> str:

@@ -9,6 +9,9 @@ import os
 import shutil
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import certificates
 from ansible_collections.berth.kvm.plugins.module_utils.model import host_hints, input_hints
@@ -66,3 +69,16 @@ def test_a_host_whose_ended_certificate_was_moved_away_gets_a_new_one(directory)
     moved = "/etc/pki/" + certificates.PLACES["libvirt"].certificates[0]
     assert "move %s away" % moved in host_hints.start_libvirt()
     assert libvirt.reasons({**NOTHING, "authority": libvirt.text}, ["kvm1"]) == ["its files are not one certificate"]
+
+
+@pytest.mark.follows("start_libvirt")
+def test_a_host_whose_clock_is_behind_keeps_its_certificate_and_sets_its_clock(directory):
+    """It started in 1970, and libvirt calls the certificate not yet active: a new one would not count there either."""
+    libvirt = ca.Authority(str(directory), "libvirt")
+    unsigned = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([]))
+    request = unsigned.sign(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256())
+    request = request.public_bytes(serialization.Encoding.PEM).decode()
+    held = {"request": request, "certificate": libvirt.sign(request, ["kvm1"], 730), "authority": libvirt.text}
+    certificate = ca.read_certificate(held["certificate"])
+    assert certificate.not_valid_before_utc.year > 1970 and libvirt.reasons(held, ["kvm1"]) == []
+    assert "not yet active: set the host's clock if it is wrong, otherwise move" in host_hints.start_libvirt()

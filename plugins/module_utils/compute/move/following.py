@@ -17,11 +17,13 @@ from typing import Any, Callable, Iterable, List, Mapping, Optional
 from ...model import host_hints
 from ...model.move_errors import RunEnded, TransferFailed
 from ..run import PATH
+from . import tcp_table
 
 LOOK_SECONDS = 10.0  # between two checks of the other end
 GONE_SECONDS = (
     30.0  # without the other end: TCP alone would wait for a quarter of an hour, and the guest may be off meanwhile
 )
+MOST_REPEATED = 5  # without an answer, 6 s at least: where some packets are lost, one of so many comes through
 STALLED_SECONDS = 600.0  # without progress: writing out a slow disk's cache silently takes minutes
 KILL_SECONDS = 10.0  # in which a killed program ends, unless it hangs in its disk
 ASKED_BY = 1  # the module's own output: ssh and sudo close it when the run that started the module has ended
@@ -31,7 +33,8 @@ FULL = "No space left on device"
 
 
 class OtherEnd:
-    """The target of a copy: raises TransferFailed if it has been gone for GONE_SECONDS."""
+    """The target of a copy: raises TransferFailed if it has been gone for GONE_SECONDS, or takes new connections and
+    nothing of what is sent to it, as where large packets are lost on the way."""
 
     def __init__(self, target: Mapping[str, Any]):
         self.address = target["host"], int(target["port"])
@@ -42,10 +45,15 @@ class OtherEnd:
         if now - self.looked < LOOK_SECONDS:
             return
         self.looked = now
-        if self._answers():
+        answers = self._answers()
+        if answers and not self._takes_nothing():
             self.heard = now
         elif now - self.heard >= GONE_SECONDS:
-            raise TransferFailed("%s has not answered on port %d for %d s" % (*self.address, now - self.heard))
+            what = "answers on port %d, but has acknowledged nothing" if answers else "has not answered on port %d"
+            raise TransferFailed(
+                ("%s " + what + " for %d s") % (*self.address, now - self.heard),
+                hint=host_hints.compare_mtu(self.address[0]) if answers else None,
+            )
 
     def _answers(self) -> bool:
         try:
@@ -53,6 +61,10 @@ class OtherEnd:
         except OSError:
             return False
         return True
+
+    def _takes_nothing(self) -> bool:
+        to_it = [each for each in tcp_table.established() if (each.address, each.port) == self.address]
+        return any(each.repeated >= MOST_REPEATED for each in to_it)
 
 
 class Advance:

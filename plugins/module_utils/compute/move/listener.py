@@ -8,14 +8,12 @@ from __future__ import annotations
 import os
 import time
 
-from . import following, transfer
+from . import following, tcp_table, transfer
 
 FIRST_SECONDS = 3600  # until the source connects: in a run over many instances each waits for its turn
 QUIET_SECONDS = 60  # without the source, plus the time in which its guest shuts down
 POLL_SECONDS = 2.0
 LONGEST_SECONDS = 30 * 86400
-TCP = ("/proc/net/tcp", "/proc/net/tcp6")
-ESTABLISHED = "01"
 
 
 def to_guard(uuid, targets, stop_timeout):
@@ -50,14 +48,6 @@ def _opened(uuid):
     return status.st_ino, status.st_mtime_ns
 
 
-def has_client(ports, files=TCP):
+def has_client(ports, files=tcp_table.FILES):
     """Whether anybody is connected to one of these ports of this host."""
-    for path in files:
-        try:
-            with open(path, encoding="ascii") as stream:
-                rows = [line.split() for line in stream][1:]
-        except OSError:
-            continue
-        if any(row[3] == ESTABLISHED and int(row[1].rpartition(":")[2], 16) in ports for row in rows):
-            return True
-    return False
+    return any(connection.local_port in ports for connection in tcp_table.established(files))

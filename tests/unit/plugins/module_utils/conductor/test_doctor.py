@@ -264,7 +264,7 @@ def test_a_host_that_was_installed_anew_is_named_with_what_the_former_one_had():
     case = fleet(WELL, notes={"uuid-of-kvm1": {DB: former, WEB: former}})
     (found,) = examine(case, in_inventory={**IN_INVENTORY, DB: "db"})
     assert shown([found]) == [("HostReplaced", "error", "kvm2", "")] and "had db (it was host former)" in found.said
-    assert found.todo == fleet_hints.replaced("kvm2", "former")
+    assert found.todo == fleet_hints.replaced("kvm2", "former", [])
 
 
 @pytest.mark.parametrize("where", ["kvm1", "kvm2"])

@@ -45,3 +45,16 @@ def test_of_an_instance_on_a_silent_host_that_was_renamed_nobody_is_told_to_give
     fleet.silence()
     fleet.inventory.setdefault("other", fleet.hosts["h1"])
     assert fleet.run() is None and fleet.owners() == ["h1"]
+
+
+@pytest.mark.follows("replaced")
+def test_while_an_exchanged_machine_is_silent_it_is_to_come_back_before_a_name_is_given_up(fleet):
+    """Its old name answers with the other machine, and would give up the silent one, on which the guest may run."""
+    assert fleet.run() is None
+    exchanged(fleet)
+    fleet.silence("h1")
+    assert fleet.run(prefer=("h3",)) == "InstanceUnknown"
+    assert fleet.hint == fleet_hints.replaced("h1", "id-h1", ["h2"])
+    assert fleet.hint.startswith("If it has another name by now, bring h2 back first. ")
+    fleet.silence()
+    assert fleet.run() is None and fleet.owners() == ["h1"]

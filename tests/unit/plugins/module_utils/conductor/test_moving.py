@@ -284,7 +284,7 @@ def test_a_side_of_a_move_that_was_installed_anew_is_given_up_by_who_knows_that_
     views = {"kvm1": {UUID: view("OUT", "keep", move, generation=[2, 0])}, "kvm2": {}}
     with pytest.raises(HostUnknown) as raised:
         sides.find(UUID, "vm", views, NAMES, {})
-    assert raised.value.hint == fleet_hints.replaced_in_move("kvm2", UUID)
+    assert raised.value.hint == fleet_hints.replaced_in_move("kvm2", UUID, [])
     assert "reinstalled or replaced" in raised.value.hint and "give up nothing" in raised.value.hint
     assert plan("revert", sides.find(UUID, "vm", views, NAMES, {}, ["kvm2"]))["sequence"] == "reclaim_alone"
 

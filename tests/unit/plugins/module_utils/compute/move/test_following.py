@@ -16,7 +16,7 @@ import time
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move import following
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import following, tcp_table
 from ansible_collections.berth.kvm.plugins.module_utils.model import host_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import RunEnded, TransferFailed
 
@@ -58,6 +58,17 @@ def follow(pid_file):
     return run
 
 
+@pytest.fixture
+def sent(monkeypatch):
+    """How often this host has sent again what ``there`` did not acknowledge."""
+
+    def repeated(there, times):
+        found = [tcp_table.Connection(40000, there["host"], there["port"], times)]
+        monkeypatch.setattr(tcp_table, "established", lambda: iter(found))
+
+    return repeated
+
+
 def target(server):
     return {"host": "127.0.0.1", "port": server.getsockname()[1]}
 
@@ -76,6 +87,24 @@ def test_a_copy_whose_other_end_is_gone_is_ended_and_does_not_wait_for_tcp(follo
 
 def test_a_copy_that_says_nothing_for_long_goes_on_while_its_other_end_is_there(follow, port):
     follow("sleep 0.5", target(port))
+
+
+@pytest.mark.follows("compare_mtu")
+def test_a_copy_of_which_nothing_arrives_is_ended_though_its_other_end_takes_connections(follow, port, pid_file, sent):
+    """Small packets arrive and large ones do not: the MTU on the way is less than that of the hosts."""
+    there = target(port)
+    sent(there, following.MOST_REPEATED)
+    with pytest.raises(TransferFailed, match="127.0.0.1 answers on port .* has acknowledged nothing for") as ended:
+        follow("exec sleep 60", there)
+    assert has_ended(pid_file) and ended.value.hint == host_hints.compare_mtu("127.0.0.1")
+    sent(there, following.MOST_REPEATED - 1)
+    follow("sleep 0.5", there)
+
+
+def test_what_does_not_arrive_elsewhere_ends_no_other_copy(follow, port, sent):
+    there = target(port)
+    sent({"host": "127.0.0.2", "port": there["port"]}, following.MOST_REPEATED)
+    follow("sleep 0.5", there)
 
 
 def test_what_a_copy_says_is_followed_and_why_it_failed_is_told(follow, port):
