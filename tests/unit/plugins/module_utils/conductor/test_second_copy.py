@@ -331,7 +331,7 @@ def test_of_a_host_that_was_installed_anew_it_is_told_how_what_is_in_its_pool_co
     another_uuid(fleet, "h1")
     with pytest.raises(errors.InstanceUnknown) as told:
         locate.locate(fleet.read(), "web1", WEB)
-    assert told.value.hint == fleet_hints.replaced("h1", "id-h1")
+    assert told.value.hint == fleet_hints.replaced("h1", "id-h1", [])
     fleet.hosts["h1"].runs = False
     assert (fleet.run(lost=["h1"], prefer=("h2", "h3")), fleet.owners()) == (None, ["h2"])
 
