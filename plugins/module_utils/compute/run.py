@@ -24,7 +24,8 @@ NO_THREAD = "qemu_thread_create"  # QEMU aborts, too, if the host lets it start 
 MEMORY = 2 << 30  # bytes of address space; a conversion with all its threads stays below 1 GiB
 # Threads share two pools of memory. By default glibc reserves 64 MiB for each thread, on hosts with many CPUs for so many
 # that a conversion exceeds the limit with any image.
-ENVIRONMENT = {"PATH": PATH, "LC_ALL": "C", "MALLOC_ARENA_MAX": "2"}
+FEW_POOLS = {"MALLOC_ARENA_MAX": "2"}
+ENVIRONMENT = {"PATH": PATH, "LC_ALL": "C"}  # of every program
 
 
 def run(arguments, timeout=TIMEOUT, error=BuildFailed, over=None):
@@ -41,7 +42,7 @@ def run(arguments, timeout=TIMEOUT, error=BuildFailed, over=None):
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             timeout=timeout,
-            env=ENVIRONMENT,
+            env={**ENVIRONMENT, **FEW_POOLS},
             check=False,
         )
     except FileNotFoundError as missing:

@@ -11,8 +11,10 @@ from typing import Sequence
 
 from . import hints
 
-# The machine that is looked for may be one of those that do not answer.
-RENAMED = "If it has another name by now, bring %s back first. "
+
+def _bring_back_first(silent: Sequence[str]) -> str:
+    """The machine that is looked for may be one of the ``silent``, those of the inventory that do not answer."""
+    return "If it has another name by now, bring %s back first. " % " and ".join(silent) if silent else ""
 
 
 def allow_become(host: str, method: str) -> str:
@@ -189,15 +191,14 @@ def forget_unlisted_build(host: str) -> str:
 def unlisted(host: str, silent: Sequence[str]) -> str:
     """The inventory has no host of the name by which others know the one that may hold the instance. ``silent``: those of the
     inventory that do not answer, one of which may be that machine under a new name."""
-    put = RENAMED % " and ".join(silent) + "Otherwise put" if silent else "Put"
+    put = _bring_back_first(silent) + ("Otherwise put" if silent else "Put")
     return "%s %s back into the inventory, and run again. %s" % (put, host, hints.LOST % host)
 
 
 def replaced(host: str, uuid: str, silent: Sequence[str]) -> str:
     """Another machine answers under the name of one that had instances, which is ``uuid``: it was reinstalled, or replaced.
     ``silent``: the hosts of the inventory that do not answer, one of which may be that machine under a new name."""
-    first = RENAMED % " and ".join(silent) if silent else ""
-    return first + (
+    return _bring_back_first(silent) + (
         "If %(host)s has the address of another machine, correct its ansible_host. If it was reinstalled or replaced, run "
         "berth.kvm.prepare_hosts --limit %(host)s. Then instances whose disks are still in its pool or on shared storage "
         "continue with berth.kvm.take_over --limit NAME -e berth_lost_hosts=%(host)s -e berth_disks_of=%(uuid)s. Those whose "
@@ -209,8 +210,7 @@ def replaced(host: str, uuid: str, silent: Sequence[str]) -> str:
 
 def replaced_in_move(host: str, uuid: str, silent: Sequence[str]) -> str:
     """The same of a host of a move. Only the other host's record says which machine it was; ``uuid`` is the instance's."""
-    first = RENAMED % " and ".join(silent) if silent else ""
-    return first + (
+    return _bring_back_first(silent) + (
         "If %(host)s has the address of another machine, correct its ansible_host. If it was reinstalled or replaced, what it "
         "knew of this move is lost: copy away what its pool still has in instances/%(uuid)s, and run the same again with -e "
         "berth_lost_hosts=%(host)s. If neither is so, the record of the move is wrong: give up nothing, and restore record.json "

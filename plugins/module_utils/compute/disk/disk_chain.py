@@ -112,12 +112,13 @@ def check_delete(host, record):
     found = _found_but((SEEDLESS, IMAGELESS, CONVERTED), host, record)
     named = _files(found)
     made = beside.found(host.pool_of(record), record, _specs(record), volumes.going(record.spec))
+    made_by_others = _files(made)
     found += [each for each in made if not named.intersection(each.files)]
     others = [difference for difference in found if difference.kind != MISSING]
     if os.path.isdir(os.path.dirname(own)):
         found = others
     files = sorted(_files(each for each in others if each.kind not in ITS_OWN_FILE))
-    goes = [path for path in files if os.path.dirname(path) == own or path in _files(made)]
+    goes = [path for path in files if os.path.dirname(path) == own or path in made_by_others]
     stays = [path for path in files if path not in goes]
     _refuse(host, record, found, hints.delete_changed_disks(goes, stays))
 

@@ -16,7 +16,7 @@ from typing import Any, Callable, Iterable, List, Mapping, Optional
 
 from ...model import host_hints
 from ...model.move_errors import RunEnded, TransferFailed
-from ..run import PATH
+from ..run import ENVIRONMENT
 from . import tcp_table
 
 LOOK_SECONDS = 10.0  # between two checks of the other end
@@ -28,7 +28,6 @@ STALLED_SECONDS = 600.0  # without progress: writing out a slow disk's cache sil
 KILL_SECONDS = 10.0  # in which a killed program ends, unless it hangs in its disk
 ASKED_BY = 1  # the module's own output: ssh and sudo close it when the run that started the module has ended
 PERCENT = re.compile(rb"\((\d+\.\d+)/100%\)")
-ENVIRONMENT = {"PATH": PATH, "LC_ALL": "C"}
 FULL = "No space left on device"
 
 
