@@ -25,7 +25,8 @@ EACH = [
     (name, hint)
     for home in (importlib.import_module(MODEL + path.stem) for path in HOMES)
     for name, hint in inspect.getmembers(home, inspect.isfunction)
-    if hint.__module__ == home.__name__
+    # A private function is a part of several hints, none by itself.
+    if hint.__module__ == home.__name__ and not name.startswith("_")
 ]
 ALL = dict(EACH)
 # A sentence, not a format such as "%s: %s".
