@@ -4,7 +4,8 @@
 """The playbooks of a history, each a generator that stops after each call to a host, so that runs can be mixed and killed.
 
 The conductor is the real one; only placement is dice, since any host that it chooses has to be safe.
-``errors`` of a run: instance -> the error that its user reads; ``changed``: whether anything was.
+``errors`` of a run: instance -> the error that its user reads; ``changed``: whether anything was; ``unconfirmed``: the
+instances of which a create says that they wait for a confirm or a revert.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Run:
         self.lost, self.options = list(lost), options
         self.run_id = "r%d" % next(self.numbers)
         self.tokens = itertools.count()
-        self.errors, self.changed = {}, False
+        self.errors, self.changed, self.unconfirmed = {}, False, []
 
     def token(self):
         """One that no other claim or move has."""
@@ -123,6 +124,8 @@ class Run:
         for name, instance in instances.items():
             if instance["state"] == rounds.FAILED:
                 self.errors[name] = instance["error"] or {"code": "?", "message": "?", "hint": None}
+            if instance["state"] == rounds.UNCONFIRMED:
+                self.unconfirmed.append(name)
 
     def _place(self, instances, seen):
         for instance in instances.values():

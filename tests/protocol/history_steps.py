@@ -111,6 +111,7 @@ class Player:
         self.world, self.told, self.kept_on, self.named_lost = world, {}, {}, set()
         self.lies = []  # of each run that gave up a host that is only off: the machines that heard of it
         self.last = {}  # instance -> the playbook that nothing befell and that was refused last, and its options
+        self.unconfirmed = []  # what the last run that nothing befell says to be confirmed
         self.trail = []  # what was refused to whom nothing befell
 
     def machine(self, number):
@@ -212,6 +213,7 @@ class Player:
         for _call in getattr(run, playbook)():
             self.world.check_running()
         self.note(run)
+        self.unconfirmed = run.unconfirmed
         self.last.update(dict.fromkeys(run.errors, (playbook, options)))
         if run.errors:
             self.trail += ["%s %s: %s" % (playbook, name, said(error)) for name, error in sorted(run.errors.items())]
@@ -310,10 +312,9 @@ def settle(player, rounds=8):
         errors = player.play_run("create", names, player.lost())
         world.write()
         world.check()
-        waiting = [] if errors else unconfirmed(world)
-        if not errors and not waiting:
+        if not errors and not player.unconfirmed:
             break
-        errors = errors or player.play_run("confirm_resize", waiting, player.lost())
+        errors = errors or player.play_run("confirm_resize", player.unconfirmed, player.lost())
         for name in sorted(errors):
             history_hints.follow(player, name, errors[name], dice)
             world.check()
@@ -332,11 +333,6 @@ def is_beyond_help(player, error):
     return (
         needs_backup or NO_ROOM in ((error or {}).get("message") or "") or bool(gone and is_dead(player, gone.group(1)))
     )
-
-
-def unconfirmed(world):
-    records = [machine.host.store.records() for machine in world.machines.values() if machine.on]
-    return sorted({record.name for held in records for record in held if record.phase == "resized"})
 
 
 def check_end(player, names):

@@ -9,7 +9,7 @@ that part. What a create made is added at its end, in plan.py.
 
 from __future__ import annotations
 
-from typing import Dict, Iterable, List, Mapping, Optional
+from typing import TYPE_CHECKING, Dict, Iterable, List, Mapping, Optional
 
 from ..model import counting
 from ..model.lifecycle import CLAIM, OWN
@@ -17,9 +17,11 @@ from ..model.messages import Document, Note
 from ..model.whereabouts_digest import digests, part_of
 from .fleet import Fleet
 from .locate import generation_of
-from .moving import PlannedMove
 from .notes import LEAP, leaps, vouched_for
 from .plan import PlannedInstance
+
+if TYPE_CHECKING:  # a create moves nothing: it does without what moving imports
+    from .moving import PlannedMove
 
 MOST_PARTS = 64  # if more parts than this differ, the host is sent everything
 
