@@ -23,6 +23,7 @@ from memory_names import Violation
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import connection
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import qemu_nodes
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import boot_time, facts
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 
@@ -36,6 +37,7 @@ class World:
         monkeypatch.setattr(boot_time, "boot_id", lambda: self.now.boot if self.now else "none")
         monkeypatch.setattr(connection.Deadline, "call", lambda _self, function, *args, what="": function(*args))
         monkeypatch.setattr(time, "sleep", lambda _seconds: None)
+        monkeypatch.setattr(qemu_nodes, "write_out", lambda _guest, _path: True)
         wanted = ["kvm%d" % number for number in range(1, hosts + 1)]
         make_host = prepared_host.maker(top, monkeypatch)
         self.machines = volume_fleet_case.make_sites(make_host, prepared_host.request, monkeypatch, wanted, Machine)
