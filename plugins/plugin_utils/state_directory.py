@@ -16,6 +16,7 @@ import stat
 import time
 from typing import Iterator, List, Optional, Tuple
 
+from ..module_utils.model import fleet_hints
 from ..module_utils.model.errors import BerthError
 from .documents import TEMPORARY, write_file
 
@@ -34,7 +35,10 @@ def path_of(*parts: str) -> str:
     if not os.path.isabs(base):
         home = os.environ.get("HOME") or os.path.expanduser("~")
         if not os.path.isabs(home):
-            raise StateUnusable("there is no home directory, and XDG_STATE_HOME is no absolute path")
+            raise StateUnusable(
+                "there is no home directory, and XDG_STATE_HOME is no absolute path",
+                hint=fleet_hints.writable_state_home(),
+            )
         base = os.path.join(home, ".local", "state")
     return os.path.join(base, NAME, *parts)
 
@@ -57,7 +61,8 @@ def opened(part: str, make: bool = False) -> Iterator[Optional[int]]:
             return
         yield opens[-1]
     except (OSError, ValueError) as error:
-        raise StateUnusable("%s: %s" % (path_of(part), getattr(error, "strerror", None) or error)) from None
+        why = getattr(error, "strerror", None) or error
+        raise StateUnusable("%s: %s" % (path_of(part), why), hint=fleet_hints.writable_state_home()) from None
     finally:
         for fd in opens:
             os.close(fd)

@@ -293,3 +293,11 @@ def name_as_text(variable: str) -> str:
         "Pass -e %s=NAME, which is text, or put the name into quotes in a file of variables. AWX passes the answer of a "
         "survey on without quotes: give a name that is no number, or select with the limit of the job" % variable
     )
+
+
+def writable_state_home() -> str:
+    """The controller's own directory cannot be made or written, as in a container whose user has no home directory."""
+    return (
+        "Set the environment variable XDG_STATE_HOME of ansible-playbook to the absolute path of a directory that this "
+        "user may write and that lasts. Then run the same again"
+    )

@@ -155,6 +155,16 @@ def test_where_no_receipt_can_be_kept_one_warning_says_so_and_the_run_goes_on(ca
     assert why("web1")["failed"]
 
 
+@pytest.mark.follows("writable_state_home")
+@pytest.mark.parametrize("case", [no_home, is_a_file, is_nonsense], ids=lambda case: case.__name__)
+def test_where_none_can_be_kept_it_says_which_variable_gives_another_directory(case, monkeypatch, tmp_path, warnings):
+    case(monkeypatch, tmp_path)
+    create()
+    assert "Set the environment variable XDG_STATE_HOME of ansible-playbook to the absolute path" in warnings[0]
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another"))
+    assert "receipt_file" in create()
+
+
 def test_a_full_disk_keeps_no_half_of_a_file(tmp_path, monkeypatch):
     def fsync(fd):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
