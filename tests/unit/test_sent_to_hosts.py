@@ -21,19 +21,19 @@ MOST = {
     "build_instances": 305,
     "cached_image": 123,
     "claim": 305,
-    "group_members": 121,
+    "group_members": 122,
     "host_certificates": 107,
     "host_clean": 172,
     "host_facts": 279,
-    "host_prepare": 190,
+    "host_prepare": 191,
     "host_system": 3,
-    "instance": 410,
+    "instance": 411,
     "instance_copy": 305,
     "instance_info": 170,
     "migration": 491,
     "rescan": 112,
     "volume": 351,
-    "volume_info": 91,
+    "volume_info": 92,
 }
 CLAIMING = {"claim", "instance", "migration", "volume"}
 DEFINING = {"build_instances", "instance", "instance_copy", "migration"}

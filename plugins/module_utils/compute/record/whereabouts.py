@@ -5,7 +5,7 @@
 
 There is no database: only its own host knows an instance. While that host is down, nobody could tell an instance there
 from one that never existed, and another create would make a second one. So runs tell all hosts what they read, and
-later runs ask. There are five kinds of notes, and none overwrites another:
+later runs ask. There are six kinds of notes, and none overwrites another:
 
 - known: that host was the owner, at this generation, as it said itself. A higher generation replaces it. It is removed
   if the owner, or an owner of a later epoch, says that the instance is gone. A person who says that a host is lost says
@@ -14,6 +14,8 @@ later runs ask. There are five kinds of notes, and none overwrites another:
   answers without it, or if a run was told that the host is lost and made the instance elsewhere.
 - after: the epoch of the last owner that was known when a plan was made: an owner of that epoch may have a successor on
   a planned host, and the next one begins after it. A later owner removes it.
+- ended: the epoch in which another host, which this one knew as the owner, or an owner before it, removed the instance.
+  The next owner begins after it: if the host that removed it comes back as a whole from a backup, its record is the older.
 - gone: this host itself removed the instance it owned, at this generation.
 - left: a move took the instance away from this host, at this generation: who says that it was here before is outdated.
 """
@@ -32,7 +34,7 @@ FILE = "whereabouts.json"
 # Beside it: how often FILE was written. A FILE that is missing or older was removed or put back: it is not all that was known.
 WRITTEN = "whereabouts.written"
 SCHEMA = 3  # who knows only 2, which is read as well, would drop the count
-GONE_LIMIT = 20000  # the last instances that were deleted here
+GONE_LIMIT = 20000  # the last instances that were deleted here, and elsewhere
 RULE = "at most %d MiB" % (durable.LIMIT >> 20)
 
 
@@ -46,19 +48,22 @@ class WhereaboutsFull(BerthError):
 
 class Notes:
     """The content of the file, to work on. ``known``: {uuid: (host uuid, epoch, n)}; ``planned``: {uuid: {(host uuid,
-    run)}}; ``after``: {uuid: epoch}; ``gone`` and ``left``: {uuid: (epoch, n)}, in the order in which they went;
-    ``names``: {host uuid: its inventory name}; ``written``: how often the file was written."""
+    run)}}; ``after``: {uuid: epoch}; ``ended``: the same, and ``gone`` and ``left``: {uuid: (epoch, n)}, in the order in
+    which they went; ``names``: {host uuid: its inventory name}; ``written``: how often the file was written."""
 
     written = 0
 
     def __init__(self):
-        self.names, self.known, self.planned, self.after, self.gone, self.left = {}, {}, {}, {}, {}, {}
+        self.names, self.known, self.planned, self.after = {}, {}, {}, {}
+        self.ended, self.gone, self.left = {}, {}, {}
 
     def learn(self, uuid, host_uuid, generation):
         """Note an owner. Only a higher generation is news."""
         before = self.known.get(uuid)
         if before is None or tuple(generation) > before[1:]:
             self.known[uuid] = (host_uuid, *generation)
+            if generation[0] > self.ended.get(uuid, 0):
+                self.ended.pop(uuid, None)
             if generation[0] > self.after.get(uuid, 0):
                 self.after.pop(uuid, None)
                 for plan in list(self.planned.get(uuid, ())):
@@ -66,11 +71,12 @@ class Notes:
                         self.drop_plan(uuid, *plan)
 
     def forget(self, uuid, host_uuid, generation):
-        """The owner says that the instance is gone: remove that note, and those of earlier owners. A note of another
-        owner, or of a later time, stays."""
+        """The owner says that the instance is gone: of that note, or one of an earlier owner, only the epoch stays. A note
+        of another owner, or of a later time, stays."""
         before = self.known.get(uuid)
         if before and (before[1] < generation[0] or (before[0] == host_uuid and before[1:] <= tuple(generation))):
             del self.known[uuid]
+            self.ended[uuid] = max(generation[0], self.ended.pop(uuid, 0))
 
     def drop_plan(self, uuid, host_uuid, run):
         plans = self.planned.get(uuid, set())
@@ -81,6 +87,10 @@ class Notes:
     def begin_after(self, uuid, epoch_before):
         if epoch_before > self.after.get(uuid, 0):
             self.after[uuid] = epoch_before
+
+    def next_after(self, uuid) -> int:
+        """The epoch after which the next owner begins, of what this host does not know an owner of, or 0."""
+        return max(self.after.get(uuid, 0), self.ended.get(uuid, 0))
 
     def take_in(self, told: Dict[str, Any]) -> None:
         """Take in what a run tells, see ``remember``."""
@@ -122,6 +132,7 @@ class Notes:
                 for uuid, plans in sorted(self.planned.items())
             },
             "after": dict(sorted(self.after.items())),
+            "ended": dict(list(self.ended.items())[-GONE_LIMIT:]),
             "gone": _last(self.gone),
             "left": _last(self.left),
         }
@@ -143,6 +154,7 @@ class Notes:
             uuid: {(hosts[whole(at)], text(run)) for at, run in plans} for uuid, plans in data["planned"].items()
         }
         notes.after = {uuid: whole(epoch) for uuid, epoch in data.get("after", {}).items()}
+        notes.ended = {uuid: whole(epoch) for uuid, epoch in data.get("ended", {}).items()}
         notes.gone = {uuid: (whole(epoch), whole(n)) for uuid, (epoch, n) in data["gone"].items()}
         notes.left = {uuid: (whole(epoch), whole(n)) for uuid, (epoch, n) in data.get("left", {}).items()}
         return notes
@@ -163,18 +175,19 @@ def recall(store, uuids: Iterable[str]) -> Dict[str, Dict[str, Any]]:
     """Return what is remembered of these instances, {uuid: {known, planned, after, gone, left}}, without those that
     have no note.
 
-    ``known`` {host, host_uuid, generation} or null, ``planned`` [{host, host_uuid, run}], ``after`` an epoch, ``gone`` and
-    ``left`` [epoch, n] or null.
+    ``known`` {host, host_uuid, generation} or null, ``planned`` [{host, host_uuid, run}], ``after`` the epoch after which
+    the next owner begins, ``gone`` and ``left`` [epoch, n] or null.
     """
     notes, found = _read(store), {}
     for uuid in uuids:
         known, plans = notes.known.get(uuid), notes.planned.get(uuid, ())
         gone, left = notes.gone.get(uuid), notes.left.get(uuid)
-        if known or plans or gone or left or uuid in notes.after:
+        after = notes.next_after(uuid)
+        if known or plans or gone or left or after:
             found[uuid] = {
                 "known": known and {**_named(notes, known[0]), "generation": list(known[1:])},
                 "planned": [{**_named(notes, host_uuid), "run": run} for host_uuid, run in sorted(plans)],
-                "after": notes.after.get(uuid, 0),
+                "after": after,
                 "gone": gone and list(gone),
                 "left": left and list(left),
             }
@@ -190,7 +203,7 @@ def recall_all(store) -> Dict[str, Dict[str, Any]]:
 def heard_of(store) -> List[str]:
     """Return the uuids of all instances with a note, including those that are gone."""
     notes = _read(store)
-    return sorted({*notes.known, *notes.planned, *notes.after, *notes.gone, *notes.left})
+    return sorted({*notes.known, *notes.planned, *notes.after, *notes.ended, *notes.gone, *notes.left})
 
 
 def digests(store, but: Iterable[str] = ()) -> Dict[str, str]:
@@ -240,7 +253,7 @@ def handed_over(store, record, other) -> bool:
 def epoch(store, uuid) -> int:
     """Return the latest epoch of the instance that this host knows of; a new owner begins after it."""
     notes = _read(store)
-    return max(notes.known.get(uuid, ("", 0))[1], notes.gone.get(uuid, (0,))[0], notes.after.get(uuid, 0))
+    return max(notes.known.get(uuid, ("", 0))[1], notes.gone.get(uuid, (0,))[0], notes.next_after(uuid))
 
 
 def _change(store, take_in) -> bool:

@@ -1,0 +1,88 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An instance that was deleted, forgotten and made anew is the later one, though a host that had it before comes back as a
+whole from a backup."""
+
+from __future__ import annotations
+
+import shutil
+
+from fleet_case import WEB
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import whereabouts
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import telling
+
+
+def written_often(host):
+    """As by resizes: the record of this owner counts further than that of the next one."""
+    for _time in range(8):
+        record = host.record()
+        host.store.compare_and_swap(record, record.next(phase=record.phase))
+
+
+def copied(host):
+    """A backup of the whole machine: of the state directory, and of its identity outside."""
+    shutil.copytree(host.store.state_dir, host.store.state_dir + ".backup")
+    shutil.copy(host.store.identity_copy, host.store.identity_copy + ".backup")
+
+
+def restored(host):
+    shutil.rmtree(host.store.state_dir)
+    shutil.move(host.store.state_dir + ".backup", host.store.state_dir)
+    shutil.move(host.store.identity_copy + ".backup", host.store.identity_copy)
+
+
+def tell_all(fleet):
+    """As every run does: who heard that the instance is gone forgets its owner."""
+    told = telling.whereabouts(fleet.read())
+    for host in fleet.hosts.values():
+        host.rescan((), told)
+
+
+def test_a_whole_machine_from_before_the_delete_starts_nothing_while_the_new_owner_is_silent(fleet):
+    assert fleet.run(prefer=("h1",)) is None
+    written_often(fleet.hosts["h1"])
+    copied(fleet.hosts["h1"])
+    assert fleet.delete() == ["h1"]
+    tell_all(fleet)
+    fleet.silence("h1")
+    assert fleet.run(prefer=("h2",)) is None
+    restored(fleet.hosts["h1"])
+    fleet.hosts["h1"].up = True
+    fleet.silence("h2")
+    assert fleet.run() == "RecordOutdated"
+    assert fleet.hosts["h1"].record() and not fleet.hosts["h1"].runs
+
+
+def known_and_gone(store, uuid, epoch):
+    whereabouts.remember(store, {"hosts": {"id-h2": "h2"}, "known": {"id-h2": {uuid: [epoch, 5]}}})
+    whereabouts.remember(store, {"gone": {"id-h2": {uuid: [epoch, 9]}}})
+
+
+def noted(store, uuid=WEB):
+    return whereabouts.recall(store, [uuid]).get(uuid)
+
+
+def test_of_an_instance_that_its_owner_removed_a_host_remembers_how_far_it_had_counted(fleet):
+    store = fleet.hosts["h1"].store
+    known_and_gone(store, WEB, 7)
+    assert noted(store) == {"known": None, "planned": [], "after": 7, "gone": None, "left": None}
+    assert whereabouts.epoch(store, WEB) == 7 and whereabouts.heard_of(store) == [WEB]
+
+
+def test_a_later_owner_takes_its_place_and_an_earlier_one_does_not(fleet):
+    store = fleet.hosts["h1"].store
+    known_and_gone(store, WEB, 7)
+    whereabouts.remember(store, {"known": {"id-h2": {WEB: [7, 5]}}})
+    assert noted(store)["after"] == 7
+    whereabouts.remember(store, {"known": {"id-h2": {WEB: [8, 0]}}})
+    assert noted(store)["after"] == 0 and noted(store)["known"]["generation"] == [8, 0]
+
+
+def test_it_remembers_no_more_of_them_than_of_those_that_it_removed_itself(fleet, monkeypatch):
+    monkeypatch.setattr(whereabouts, "GONE_LIMIT", 2)
+    store = fleet.hosts["h1"].store
+    for number, uuid in enumerate("abc", 1):
+        known_and_gone(store, uuid, number)
+    assert whereabouts.heard_of(store) == ["b", "c"]
