@@ -52,6 +52,7 @@ class Machine(volume_fleet_case.Site):
         super().__init__(host, wanted)
         self.network = None  # of all hosts, see history_moves.py
         self.on, self.dead, self.boots, self.older, self.silent_for = True, False, 1, [], 0
+        self.whole = None  # a backup of the whole machine: what its directories and its definitions were
 
     # what befalls it
 
@@ -76,6 +77,28 @@ class Machine(volume_fleet_case.Site):
         state = self.host.store.state_dir
         shutil.rmtree(state)
         shutil.copytree(self.older[number % len(self.older)], state)
+
+    def _kept(self):
+        """What a backup of the whole machine has beside the definitions."""
+        return [self.host.store.state_dir, str(self.host.pool), self.host.store.identity_copy]
+
+    def keep_whole(self):
+        for path in self._kept():
+            copy = shutil.copytree if os.path.isdir(path) else shutil.copy2
+            remove(path + ".whole")
+            copy(path, path + ".whole")
+        self.whole = {uuid: guest.xml for uuid, guest in self.host.connection.domains.items() if guest.persistent}
+
+    def restore_whole(self):
+        """Not its memory: no guest runs afterwards, as after a start of the machine."""
+        self.lose_power()
+        for path in self._kept():
+            copy = shutil.copytree if os.path.isdir(path + ".whole") else shutil.copy2
+            remove(path)
+            copy(path + ".whole", path)
+        connection = self.host.connection
+        connection.domains.clear()
+        connection.domains.update({uuid: FakeDomain(connection, xml) for uuid, xml in self.whole.items()})
 
     def accept_state(self):
         """prepare_hosts -e kvm_host_accept_state_directory=true"""
@@ -186,6 +209,13 @@ class Machine(volume_fleet_case.Site):
             "removed": lambda: bool(set_aside.remove(instance)),
         }
         return {"changed": acts[state]()}
+
+
+def remove(path):
+    if os.path.isdir(path):
+        shutil.rmtree(path)
+    elif os.path.exists(path):
+        os.remove(path)
 
 
 def files_below(directory):

@@ -31,6 +31,7 @@ PLAYBOOKS = {
 }  # fmt: skip
 EVENTS = {
     "silent": 8, "cut_power": 4, "switch_off": 5, "switch_on": 8, "die": 1, "keep_state": 5, "restore_state": 2,
+    "keep_whole": 5, "restore_whole": 2,
     "undefine": 2, "destroy": 2, "virsh_start": 2, "remove_record": 2, "follow": 12,
 }  # fmt: skip
 
@@ -259,6 +260,20 @@ class Player:
         if machine.older and self.is_dispensable(machine):
             machine.restore_state(step.number)
             self.world.outdated.add(machine.name)
+            for heard in self.lies:
+                heard[:] = [other for other in heard if other is not machine]
+
+    def keep_whole(self, step):
+        machine = self.machine(step.host)
+        if not machine.dead:
+            machine.keep_whole()
+
+    def restore_whole(self, step):
+        machine = self.machine(step.host)
+        if machine.whole is not None and not machine.dead and self.is_dispensable(machine):
+            machine.restore_whole()
+            self.world.outdated.add(machine.name)
+            self.world.loses_what_was_written_since()
             for heard in self.lies:
                 heard[:] = [other for other in heard if other is not machine]
 

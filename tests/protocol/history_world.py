@@ -93,6 +93,15 @@ class World:
             if uuid == self.uuid(name):
                 self.newest[disk_name] = max(machine.disks().get(disk_name, 0) for machine in left)
 
+    def loses_what_was_written_since(self):
+        """A backup of a whole machine is older than what its guests wrote since."""
+        left = {}
+        for machine in self.machines.values():
+            for disk_name, counter in machine.disks().items():
+                left[disk_name] = max(counter, left.get(disk_name, 0))
+        self.given_up.update(self.newest.keys() - left.keys())
+        self.newest.update({disk_name: left.get(disk_name, 0) for disk_name in self.newest})
+
     def continues_with(self, name, host):
         """Of what was written, the copy on that host counts."""
         here = self.machines[host].disks()

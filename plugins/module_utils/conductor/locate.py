@@ -269,9 +269,10 @@ def _moving_without_record(fleet: Fleet, name: str, uuid: str, hosts: List[str])
 def _moving_behind(fleet: Fleet, name: str, uuid: str, places: List[Place]) -> BerthError:
     """The record is in a move that others have seen to go on or end there: its state directory came from a backup."""
     latest = fleet.notes_on(uuid).latest
-    if len(places) > 1 or generation_of(places) >= latest:
+    owning = places if len(places) == 1 else [place for place in places if place["role"] == OWN]
+    if len(owning) != 1 or generation_of(owning) >= latest:
         return _moving(name, uuid, places)
-    host, numbers = places[0]["host"], (*generation_of(places), *latest)
+    host, numbers = owning[0]["host"], (*generation_of(owning), *latest)
     return InstanceMoving(
         "the record of %s on %s is in a move, of generation %d.%d, but %d.%d was seen" % (name, host, *numbers),
         hint=state_hints.restore_damaged_record(uuid),

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from fleet_case import WEB, record_lost
 from records import OP
@@ -61,6 +63,22 @@ def test_a_source_whose_guest_runs_has_not_let_go_whatever_its_record_says(moved
     with pytest.raises(errors.InstanceMoving, match="h2 has its guest and no record") as told:
         fleet.recover_record()
     assert told.value.hint == state_hints.restore_backup_of_record(WEB)
+
+
+@pytest.mark.follows("restore_damaged_record")
+def test_a_destination_that_comes_back_whole_from_a_backup_goes_on_with_what_its_guest_has(moved):
+    """Neither a confirm nor a revert takes its record, as others have seen a later one there, also while the source has its part."""
+    fleet = moved()
+    here, there = fleet.hosts["h1"].record(), fleet.hosts["h2"].store
+    there.restore(here.replace(role="OWN", phase="resized", vm_state="resized", generation=[2, 1]))
+    whereabouts.remember(fleet.hosts["h3"].store, {"hosts": {UUID % 2: "h2"}, "known": {UUID % 2: {WEB: [2, 2]}}})
+    with pytest.raises(errors.InstanceMoving, match="on h2 is in a move, of generation 2.1, but 2.2 was seen") as told:
+        fleet.recover_record()
+    assert told.value.hint == state_hints.restore_damaged_record(WEB)
+    os.remove(os.path.join(there.state_dir, "instances", WEB, "record.json"))
+    assert fleet.recover_record() == ["h2"] and there.read(WEB).generation == [3, 0]
+    with pytest.raises(errors.InstanceMoving, match="has ended, but h1 still holds a part"):
+        fleet.recover_record()
 
 
 def test_nobody_may_have_had_it_later(moved):
