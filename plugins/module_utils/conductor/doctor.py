@@ -28,7 +28,7 @@ from ..model.errors import shortened
 from ..model.lifecycle import ACTIVE, CLAIM, OWN
 from ..model.messages import Document
 from ..placement.text import table
-from . import addressing, drift, filter_drift, free_volumes, silence, unconfirmed, volumes
+from . import addressing, copies, drift, filter_drift, free_volumes, silence, unconfirmed, volumes
 from .fleet import Fleet, Place
 from .interrupted import to_end
 from .locate import left_of_ended_move, stray_hint
@@ -313,7 +313,8 @@ def _instances(case: Case) -> Iterator[Finding]:
         owners = sorted(place["host"] for place in places if place["role"] == OWN)
         if len(owners) > 1:
             left = left_of_ended_move(name, uuid, places)  # keep_one would refuse the copy that is in that move
-            text = left.message if left else "%s each own it" % " and ".join(owners)
+            each = copies.of([place for place in places if place["role"] == OWN])
+            text = left.message if left else "owned by %s" % copies.told(each)
             todo = left.hint if left else copy_hints.find_the_right_copy(name, owners)
             yield Finding("DuplicateInstance", ERROR, "", text, todo or "", name)
             continue
