@@ -18,14 +18,14 @@ from test_architecture import PLUGINS, SOURCES, imports  # noqa: E402
 
 # Our own part of what is sent for a module, in units of 1,000 bytes. Ansible's own part, about 169 of them, comes to it.
 MOST = {
-    "build_instances": 308,
+    "build_instances": 309,
     "cached_image": 123,
     "claim": 305,
     "group_members": 121,
     "host_certificates": 107,
     "host_clean": 172,
     "host_facts": 285,
-    "host_prepare": 190,
+    "host_prepare": 191,
     "host_system": 3,
     "instance": 414,
     "instance_copy": 309,

@@ -378,7 +378,7 @@ def _missing(case: Case) -> Iterator[Finding]:
         host = names.get(known.host_uuid) if known else None
         if host:
             text = "this host held it, but has a record neither of it nor of its removal"
-            yield Finding("RecordMissing", ERROR, host, text, state_hints.restore_record(name, host), name)
+            yield Finding("RecordMissing", ERROR, host, text, state_hints.restore_record_or_delete(name, host), name)
         elif not known:
             yield Finding(
                 "InstanceMissing", NOTE, "", "it is in the inventory and on no host", hints.create_it(name), name

@@ -159,6 +159,15 @@ def restore_record(name: str, host: str) -> str:
     )
 
 
+def restore_record_or_delete(name: str, host: str) -> str:
+    """The same where no other host has the instance, and its host has no guest of it: the host may have been installed anew."""
+    return restore_record(name, host) + (
+        ". If it has nothing of it any more, as after %(host)s was installed anew: first make sure that all file systems of %(host)s "
+        "are mounted, and that no backup has its state directory or the disks. Then berth.kvm.delete --limit %(name)s, after which "
+        "berth.kvm.create makes %(name)s anew, empty" % {"name": name, "host": host}
+    )
+
+
 def make_latest(name: str, host: str, lost: Sequence[str]) -> str:
     """A host that is lost for good had the instance later than the one that answers."""
     return (
