@@ -118,7 +118,7 @@ def close_to_others(host: str) -> str:
 
 def make_room(host: str) -> str:
     """A file of the state directory cannot be written."""
-    return "Make room on that file system of %s, or make it writable again; then run the same again" % host
+    return "%s, or make it writable again; then run the same again" % _room(host)
 
 
 def failing_disk(host: str, uuid: str) -> str:
@@ -131,7 +131,11 @@ def failing_disk(host: str, uuid: str) -> str:
 
 def make_room_for_file(host: str) -> str:
     """A file of an instance, or of the state directory, cannot be written or read."""
-    return "Make room on that file system of %s, or repair it; then run the same again" % host
+    return "%s, or repair it; then run the same again" % _room(host)
+
+
+def _room(host: str) -> str:
+    return "Make room on that file system of %s (df shows its bytes, df -i its inodes: each file takes one)" % host
 
 
 def restore_whereabouts(written: str) -> str:
