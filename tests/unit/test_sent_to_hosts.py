@@ -30,7 +30,7 @@ MOST = {
     "instance": 415,
     "instance_copy": 309,
     "instance_info": 171,
-    "migration": 493,
+    "migration": 494,
     "rescan": 113,
     "volume": 354,
     "volume_info": 92,
