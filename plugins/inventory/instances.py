@@ -25,8 +25,8 @@ description:
     or of another host of the inventory that has no C(berth_flavor), and if two hosts say that they own it.
   - No variable of a request is set. The actual state is in C(berth_present_flavor), C(berth_present_project),
     C(berth_present_server_group), C(berth_present_zone) and C(berth_present_address), with C(berth_kvm_host), C(berth_power_state),
-    C(berth_phase) and C(berth_uuid). Playbooks that move, start, stop or delete take an instance that has only these as well;
-    C(create) leaves it alone, and a resize needs C(-e berth_flavor).
+    C(berth_phase) and C(berth_uuid); what is not known is an empty text. Playbooks that move, start, stop or delete take an
+    instance that has only these as well; C(create) leaves it alone, and a resize needs C(-e berth_flavor).
   - C(ansible_host) is the address of C(berth_present_address), of the source C(berth_present_address_source). That is the one
     that C(berth_access_ip_v4) or C(berth_access_ip_v6) said when the instance was made (C(access)), else the fixed one of its
     record (C(static)), else a lease of libvirt's (C(lease)), a neighbour of the host (C(arp)) or what the guest's

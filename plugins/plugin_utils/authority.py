@@ -89,7 +89,7 @@ class Authority:
         self.made = False
         if dry and not os.path.isdir(directory):
             return
-        with locked(directory) as folder:
+        with locked(directory, dry) as folder:
             self._load(folder, dry)
 
     def _load(self, folder, dry):
@@ -292,17 +292,27 @@ def _private_text(key):
 
 
 @contextlib.contextmanager
-def locked(directory):
-    """Open the directory, created if missing, for this process alone: many hosts are prepared at a time."""
+def locked(directory, dry=False):
+    """Open the directory, created if missing, for this process alone: many hosts are prepared at a time. An empty one of
+    ours is made private unless ``dry``."""
     known_cryptography.check()
     os.makedirs(directory, mode=0o700, exist_ok=True)
     folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        _check_private(os.fstat(folder), directory)
+        if not _is_empty_of_ours(folder):
+            _check_private(os.fstat(folder), directory)
+        elif not dry:
+            os.fchmod(folder, 0o700)
         fcntl.flock(folder, fcntl.LOCK_EX)
         yield folder
     finally:
         os.close(folder)
+
+
+def _is_empty_of_ours(folder):
+    """Whether there is nothing yet to hide, and nobody else can put anything there."""
+    status = os.fstat(folder)
+    return status.st_uid == os.geteuid() and not status.st_mode & 0o022 and not os.listdir(folder)
 
 
 def _check_private(status, what):

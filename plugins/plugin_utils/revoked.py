@@ -37,7 +37,7 @@ class Signed:
         self.authority, self.directory, self.dry = authority, directory, dry
         self.hosts, self.revoked, self.text = {}, frozenset(), ""
         if not dry or os.path.isdir(directory):
-            with ca.locked(directory) as folder:
+            with ca.locked(directory, dry) as folder:
                 self._load(folder)
 
     @property

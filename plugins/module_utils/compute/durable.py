@@ -11,7 +11,7 @@ import stat
 
 from ..model import state_hints
 from ..model.errors import BerthError
-from .errors import StateUnsafe
+from .errors import StateUnsafe, reason
 
 FILE_MODE = 0o600
 DIRECTORY_MODE = 0o700
@@ -37,8 +37,8 @@ def writing(name, directory_fd=None):
     except FileNotFoundError:
         raise
     except OSError as error:
-        host = os.uname().nodename
-        what = "%s on %s cannot be written: %s" % (_path(name, directory_fd), host, error.strerror or error)
+        host, path = os.uname().nodename, _path(name, directory_fd)
+        what = "%s on %s cannot be written: %s" % (path, host, reason(error, path))
         raise StateNotWritten(what, hint=state_hints.make_room(host))
 
 

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 
 from ..model import state_hints
@@ -240,7 +241,26 @@ def result_of(error):
     return (error if isinstance(error, BerthError) else file_not_usable(error, os.uname().nodename)).to_result()
 
 
+def reason(error, path):
+    """Return the words of the OSError that a file met; also that inodes lack, where a file system has bytes left."""
+    words = error.strerror or str(error)
+    return (
+        words + " (it has no free inodes, as df -i shows)"
+        if error.errno == errno.ENOSPC and lacks_inodes(path)
+        else words
+    )
+
+
+def lacks_inodes(path):
+    """Whether the file system of the file, which need not be there, counts inodes and has none left but has room."""
+    try:
+        left = os.statvfs(path if os.path.lexists(path) else os.path.dirname(path) or ".")
+    except (OSError, TypeError, ValueError):
+        return False
+    return bool(left.f_files and not left.f_favail and left.f_bavail)
+
+
 def file_not_usable(error, host, doing="the task"):
     """Return FileNotUsable for the OSError. ``doing`` says what was not finished."""
-    what = "%s: %s" % (error.filename, error.strerror) if error.filename else error
+    what = "%s: %s" % (error.filename, reason(error, error.filename)) if error.filename else error
     return FileNotUsable("%s on %s: %s" % (doing, host, what), hint=state_hints.make_room_for_file(host), host=host)

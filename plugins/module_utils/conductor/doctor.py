@@ -28,7 +28,7 @@ from ..model.errors import shortened
 from ..model.lifecycle import ACTIVE, CLAIM, OWN
 from ..model.messages import Document
 from ..placement.text import table
-from . import addressing, drift, filter_drift, free_volumes, silence, unconfirmed, volumes
+from . import addressing, copies, drift, filter_drift, free_volumes, silence, unconfirmed, volumes
 from .fleet import Fleet, Place
 from .interrupted import to_end
 from .locate import left_of_ended_move, stray_hint
@@ -92,6 +92,7 @@ TODO: Dict[str, Callable[[str, str, str], str]] = {
     "DisksWithoutRecord": lambda host, name, said: hints.disks_without_record(said.rpartition(" ")[2]),
     "DisksUsed": lambda host, name, said: state_hints.undefine_users_of_disks(host),
     "DiskKept": lambda host, name, said: disk_hints.remove_kept(host, said.rpartition(": ")[2]),
+    "FilesBeside": lambda host, name, said: disk_hints.take_files_away(host),
     "DisksMissing": lambda host, name, said: host_hints.mount_storage(host),
     "SeedMissing": lambda host, name, said: state_hints.make_seed_anew(name),
     "VolumeFileMissing": lambda host, name, said: volume_hints.mount_or_restore_volume(host),
@@ -312,7 +313,8 @@ def _instances(case: Case) -> Iterator[Finding]:
         owners = sorted(place["host"] for place in places if place["role"] == OWN)
         if len(owners) > 1:
             left = left_of_ended_move(name, uuid, places)  # keep_one would refuse the copy that is in that move
-            text = left.message if left else "%s each own it" % " and ".join(owners)
+            each = copies.of([place for place in places if place["role"] == OWN])
+            text = left.message if left else "owned by %s" % copies.told(each)
             todo = left.hint if left else copy_hints.find_the_right_copy(name, owners)
             yield Finding("DuplicateInstance", ERROR, "", text, todo or "", name)
             continue
@@ -376,7 +378,7 @@ def _missing(case: Case) -> Iterator[Finding]:
         host = names.get(known.host_uuid) if known else None
         if host:
             text = "this host held it, but has a record neither of it nor of its removal"
-            yield Finding("RecordMissing", ERROR, host, text, state_hints.restore_record(name, host), name)
+            yield Finding("RecordMissing", ERROR, host, text, state_hints.restore_record_or_delete(name, host), name)
         elif not known:
             yield Finding(
                 "InstanceMissing", NOTE, "", "it is in the inventory and on no host", hints.create_it(name), name

@@ -20,7 +20,7 @@ def check_absent(
     notes: Notes,
     answers: Answers,
     run: str = "",
-    hint: Callable[[str, str], str] = state_hints.restore_record,
+    hint: Callable[[str, str], str] = state_hints.restore_record_or_delete,
 ) -> None:
     """Raise InstanceUnknown or RecordMissing if the instance may exist although no record of it was found.
 

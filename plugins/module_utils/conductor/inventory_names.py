@@ -138,20 +138,22 @@ def _addresses(instance: Mapping[str, Any]) -> Dict[str, Any]:
 
 def _variables(host: str, instance: Mapping[str, Any], described: Described) -> Dict[str, Any]:
     address, source = next(iter(_addresses(instance).items()), (None, None))
+    project = instance.get("project_id")
     found = {
         "berth_uuid": instance["uuid"],
         "berth_kvm_host": host,
         "berth_power_state": instance.get("power_state"),
         "berth_phase": instance.get("phase"),
         "berth_present_flavor": (instance.get("flavor") or {}).get("name"),
-        "berth_present_project": instance.get("project_id"),
+        "berth_present_project": project,
         "berth_present_server_group": instance.get("group"),
         "berth_present_zone": instance.get("zone"),
         "berth_present_address": address,
         "berth_present_address_source": source,
     }
+    found = {name: value or "" for name, value in found.items()}  # TOML has no null
     # Project and name identify an instance: no playbook finds one that nobody describes without its project.
-    return {**found, "berth_project": instance.get("project_id")} if described is None else found
+    return {**found, "berth_project": project} if described is None and project else found
 
 
 def _give_addresses(

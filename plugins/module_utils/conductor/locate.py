@@ -9,11 +9,11 @@ from __future__ import annotations
 import functools
 from typing import Any, Collection, Iterable, List, Mapping, Optional, Tuple
 
-from ..model import copy_hints, fleet_hints, hints, state_hints
+from ..model import fleet_hints, hints, state_hints
 from ..model.errors import BerthError
 from ..model.lifecycle import ACTIVE, CLAIM, MOVING, OWN, SETTING_ASIDE
 from ..model.nova_states import ALIVE
-from . import arrived, notes, older_copy, silence, unconfirmed
+from . import arrived, copies, notes, older_copy, silence, unconfirmed
 from .errors import DomainWithoutRecord, DuplicateInstance, InstanceMoving, InstanceUnknown, RecordOutdated
 from .fleet import STATE_FAULT, Fleet, Place, Stray
 from .found_nowhere import check_absent
@@ -96,11 +96,9 @@ def locate_to_take_back(
         return _older_or_later(fleet, name, uuid, strays[0], later, lost_hosts, chosen)
     here = [place["host"] for place in places] + strays
     if len(here) > 1:
-        hint = (
-            state_hints.undefine_copies(uuid, sorted(strays), bool(places))
-            if strays
-            else copy_hints.find_the_right_copy(name, sorted(here))
-        )
+        if not strays:
+            raise copies.owned_twice(name, copies.of(places))
+        hint = state_hints.undefine_copies(uuid, sorted(strays), bool(places))
         raise DuplicateInstance("%s is on %s" % (name, " and ".join(sorted(here))), hint=hint)
     answers = fleet.answers(lost_hosts)
     if not here:
@@ -169,20 +167,13 @@ def holders(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[str] = ()
     if moving:
         raise _moving(name, uuid, places)
     if len(owners) > 1:
-        raise owned_twice(name, owners)
+        raise copies.owned_twice(name, copies.of([place for place in places if place["host"] in owners]))
     known, answers = fleet.notes_on(uuid), fleet.answers(lost_hosts)
     if owners:
         notes.check_owner(name, owners[0], generation_of(places), known, answers)
     else:
         check_absent(name, known, answers)
     return claims, owners
-
-
-def owned_twice(name: str, hosts: Collection[str]) -> DuplicateInstance:
-    return DuplicateInstance(
-        "%s is owned by %s" % (name, " and ".join(sorted(hosts))),
-        hint=copy_hints.find_the_right_copy(name, sorted(hosts)),
-    )
 
 
 def generation_of(places: Iterable[Place]) -> notes.Generation:
@@ -316,7 +307,7 @@ def _moving(name: str, uuid: str, places: List[Place]) -> BerthError:
     at_rest = _at_rest(places)
     if at_rest and place["role"] == OWN and is_later(place, at_rest):
         # The move goes on: the copy at rest is from a backup, or of a host that was given up as lost.
-        return owned_twice(name, [place["host"], *(other["host"] for other in at_rest)])
+        return copies.owned_twice(name, copies.of([place, *at_rest]))
     left = left_of_ended_move(name, uuid, places)
     if left:
         return left

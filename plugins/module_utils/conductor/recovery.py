@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Optional
 
 from ..model.lifecycle import OWN
 from ..model.nova_states import ALIVE, PAUSED
-from .errors import InstanceMoving, InstanceUnknown
+from .errors import InstanceMoving
 from .fleet import Fleet
 from .locate import locate_to_run
 from .report import left_off
@@ -18,12 +18,12 @@ from .report import left_off
 def to_recover(fleet: Fleet, name: str, uuid: str, lost_hosts: List[str]) -> Dict[str, Any]:
     """{hosts: the owner if its guest is off but should run, otherwise []; skipped: why it is left alone, or None}.
 
-    Raises what needs a person, such as DuplicateInstance. Waiting for a silent host or for the end of a move is no
-    failure, since a timer starts the run again.
+    Raises what a start raises, also for an instance that may be on a silent host. What is in a move is no failure: whoever
+    ends the move starts it.
     """
     try:
         hosts = locate_to_run(fleet, name, uuid, lost_hosts)
-    except (InstanceUnknown, InstanceMoving) as error:
+    except InstanceMoving as error:
         return {"hosts": [], "skipped": str(error)}
     state = _meant_to_run(fleet, uuid, hosts[-1]) if hosts else None
     if state in PAUSED:

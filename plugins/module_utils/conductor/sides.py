@@ -15,7 +15,7 @@ from ..model import fleet_hints, hints, state_hints
 from ..model.lifecycle import CLAIM, OUT, OWN
 from ..model.messages import Side, View
 from ..model.move_errors import InstanceNotFound
-from . import notes, silence
+from . import copies, notes, silence
 from .errors import (
     HostLibvirtTimeout,
     HostNameAmbiguous,
@@ -25,7 +25,7 @@ from .errors import (
     MoveContradicted,
 )
 from .fleet import Fleet
-from .locate import check_latest, check_no_stray, owned_twice
+from .locate import check_latest, check_no_stray
 
 NOTHING: View = {"role": None}
 LOST: View = {"role": None, "lost": True}
@@ -52,7 +52,7 @@ def find(
     current = {host: view for host, view in found.items() if host not in left}
     owners = [host for host, view in current.items() if view["role"] == OWN]
     if len(owners) > 1:
-        raise owned_twice(name, owners)
+        raise copies.owned_twice(name, {host: {"generation": current[host].get("generation")} for host in owners})
     if owners and left and not current[owners[0]].get("migration"):
         first = left[0]
         return owners[0], current[owners[0]], first, {**found[first], "left": True}

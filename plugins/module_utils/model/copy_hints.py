@@ -11,8 +11,9 @@ from typing import Optional, Sequence
 def find_the_right_copy(name: str, hosts: Sequence[str]) -> str:
     """Two hosts say that they own the instance."""
     return (
-        "Find out which copy is right, that on %s. Then run berth.kvm.keep_one --limit %s -e berth_keep_on=HOST with the "
-        "host whose copy stays: the other is stopped and set aside with its disks" % (" or that on ".join(hosts), name)
+        "Find out which copy is right, that on %s: berth.kvm.show --limit %s -v has the history of each. Then run "
+        "berth.kvm.keep_one --limit %s -e berth_keep_on=HOST with the host whose copy stays: the other is stopped and set aside "
+        "with its disks" % (" or that on ".join(hosts), name, name)
     )
 
 

@@ -32,6 +32,11 @@ def of(spec: Mapping[str, Any]) -> List[Document]:
     return list(spec.get("disks") or ())
 
 
+def file_of(name: str) -> str:
+    """Return the name of a data disk's file, which is among the files of its instance."""
+    return "data-%s.qcow2" % name
+
+
 def total_gb(spec: Mapping[str, Any]) -> int:
     return sum(disk["size_gb"] for disk in of(spec))
 

@@ -97,6 +97,13 @@ def detach_attached(host: str, files: Sequence[str], commands: Sequence[str]) ->
     )  # fmt: skip
 
 
+def detach_gone(host: str, files: Sequence[str], commands: Sequence[str]) -> str:
+    """Somebody added a disk or CD to a running guest and removed its file since: once off, the guest would stay off."""
+    return "Bring %s back, or take it from the guest, as root on %s: %s; then run the same again" % (
+        " and ".join(files), host, "; ".join(commands),
+    )  # fmt: skip
+
+
 def take_files_away(host: str) -> str:
     """Somebody made files beside the disks of an instance: the disks of a clone, a copy before a change. They would go."""
     return (

@@ -118,7 +118,7 @@ def close_to_others(host: str) -> str:
 
 def make_room(host: str) -> str:
     """A file of the state directory cannot be written."""
-    return "Make room on that file system of %s, or make it writable again; then run the same again" % host
+    return "%s, or make it writable again; then run the same again" % _room(host)
 
 
 def failing_disk(host: str, uuid: str) -> str:
@@ -131,7 +131,11 @@ def failing_disk(host: str, uuid: str) -> str:
 
 def make_room_for_file(host: str) -> str:
     """A file of an instance, or of the state directory, cannot be written or read."""
-    return "Make room on that file system of %s, or repair it; then run the same again" % host
+    return "%s, or repair it; then run the same again" % _room(host)
+
+
+def _room(host: str) -> str:
+    return "Make room on that file system of %s (df shows its bytes, df -i its inodes: each file takes one)" % host
 
 
 def restore_whereabouts(written: str) -> str:
@@ -156,6 +160,15 @@ def restore_record(name: str, host: str) -> str:
     return (
         "Mount or restore the state directory of %s, then run again. If there is no newer copy: berth.kvm.recover_record "
         "--limit %s restores what %s has, if no other host can have the instance" % (host, name, host)
+    )
+
+
+def restore_record_or_delete(name: str, host: str) -> str:
+    """The same where no other host has the instance, and its host has no guest of it: the host may have been installed anew."""
+    return restore_record(name, host) + (
+        ". If it has nothing of it any more, as after %(host)s was installed anew: first make sure that all file systems of %(host)s "
+        "are mounted, and that no backup has its state directory or the disks. Then berth.kvm.delete --limit %(name)s, after which "
+        "berth.kvm.create makes %(name)s anew, empty" % {"name": name, "host": host}
     )
 
 

@@ -52,6 +52,22 @@ def test_files_that_are_private_again_are_used_as_they_are(directory, name, open
     assert ca.Authority(str(directory), "libvirt").text == before
 
 
+@pytest.mark.parametrize("dry, mode", [(False, 0o700), (True, 0o755)])
+def test_an_empty_directory_that_others_may_read_becomes_that_of_the_authority(tmp_path, dry, mode):
+    """As after mkdir: there is nothing yet to hide."""
+    (tmp_path / "ca").mkdir()
+    (tmp_path / "ca").chmod(0o755)
+    ca.Authority(str(tmp_path / "ca"), "libvirt", dry=dry)
+    assert (tmp_path / "ca").stat().st_mode & 0o777 == mode
+
+
+def test_an_empty_directory_into_which_others_may_write_is_refused(tmp_path):
+    (tmp_path / "ca").mkdir()
+    (tmp_path / "ca").chmod(0o775)
+    refusal(ca.Authority, str(tmp_path / "ca"), "libvirt")
+    assert (tmp_path / "ca").stat().st_mode & 0o777 == 0o775
+
+
 @pytest.mark.follows("keep_foreign_certificates")
 def test_with_a_copy_of_the_directory_of_their_authority_the_hosts_certificates_stay(directory, tmp_path):
     theirs = ca.Authority(str(tmp_path / "theirs"), "libvirt")

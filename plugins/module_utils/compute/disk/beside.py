@@ -11,9 +11,10 @@ import re
 import stat
 from typing import List
 
-from ...model import volumes
+from ...model import data_disks, direct_boot, volumes
 from .. import paths
-from . import boot_files, disk, owner, undo, volume_files
+from ..guest import nvram
+from . import owner, undo
 from .difference import BESIDE, Difference
 from .layers import layers_beside
 
@@ -23,21 +24,21 @@ ENDS = re.compile(
     % (re.escape(undo.ASIDE), re.escape(undo.MADE))
 )
 STARTS = (".", "moving-")  # what is being written, or removed by NFS; and the marks of moves
-ROOTS = ("root.qcow2", "root.raw")  # a resize may change the kind
+DISKS = {"root.qcow2", "root.raw", "ephemeral0", "swap"}  # a resize may change the kind of the root disk
 COPIED = ("record.json", "domain.xml")  # what set_aside.py writes
-KNOWN = {owner.FILE, paths.VOLUME_FILE, *ROOTS, *COPIED, *boot_files.PARTS}
-KNOWN |= {each.file for each in (disk.SEED, disk.NVRAM)} | {"ephemeral0", "swap"}
+KNOWN = {owner.FILE, paths.VOLUME_FILE, paths.SEED, nvram.FILE, *DISKS, *COPIED, *direct_boot.PROPERTIES}
 
 
 def found(pool_path, record, specs, going=None) -> List[Difference]:
     """Return a difference for each file. ``specs``: the requests of the instance. ``going``: the names of the volumes
     that are removed too, by default all."""
-    own = {planned.file for spec in specs for planned in disk.planned(spec)}
+    own = DISKS | {data_disks.file_of(disk["name"]) for spec in specs for disk in data_disks.check(spec)}
     gone = [each for each in volumes.of(record.spec) if going is None or each["name"] in going]
     directories = [paths.instance(pool_path, record.uuid), *(paths.volume(pool_path, each["uuid"]) for each in gone)]
     disks = [paths.instance(pool_path, record.uuid, file) for file in own]
+    disks += [paths.volume_file(pool_path, each["uuid"]) for each in volumes.check(record.spec)]
     # a layer that is merged has nothing that its disk lacks, and one that the guest uses is another difference
-    layers = {layer for layer, _disk in layers_beside([*disks, *volume_files.planned(pool_path, record.spec)])}
+    layers = {layer for layer, _disk in layers_beside(disks)}
     files = [path for directory in directories for path in _strange(directory, own) if path not in layers]
     return [Difference(BESIDE, "%s lies beside its disks and is none of them" % path, None, (path,)) for path in files]
 

@@ -71,7 +71,9 @@ def data_disk_of(path):
 def _data(disk):
     """Return a qcow2 disk, which a move copies while the guest runs. The prefix keeps it apart from other disks."""
     name = "data-" + disk["name"]
-    return Disk(name, name + ".qcow2", "qcow2", disk["size_gb"] * GIB, DATA, disk.get("bus"), disk["name"])
+    return Disk(
+        name, data_disks.file_of(disk["name"]), "qcow2", disk["size_gb"] * GIB, DATA, disk.get("bus"), disk["name"]
+    )
 
 
 def check_none(pool_path, uuid, name, host_uuid):

@@ -123,12 +123,6 @@ def check_delete(host, record):
     _refuse(host, record, found, hints.delete_changed_disks(goes, stays))
 
 
-def attached(host, record):
-    """Return (files, commands that detach them) of the disks that somebody added to the guest."""
-    found = [each for each in found_on(host, record) if each.kind == EXTRA]
-    return sorted(_files(found)), [each.command for each in found if each.command]
-
-
 def _files(differing):
     return {path for each in differing for path in each.files}
 

@@ -9,6 +9,7 @@ from ...model import hints
 from ...model.lifecycle import SAVED
 from ...model.move_errors import InstanceInvalidState
 from ...model.nova_states import PAUSED
+from ..disk import attached
 from ..record import journal
 from . import domain, gate, startable
 
@@ -84,4 +85,5 @@ def _rebootable(instance, hard):
         raise InstanceInvalidState(record.name, "power_state", power, "reboot", hint=hint)
     host.require_prepared()
     startable.check(host, record)
+    attached.check(host, record)
     return record

@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-from ...model import disk_hints, volumes
+from ...model import volumes
 from ...model.errors import BerthError
 from ...model.nova_states import POWERING_ON, SPAWNING
 from ..connection import LibvirtTimeout, LibvirtUnavailable
-from ..disk import disk, disk_chain, volume
+from ..disk import attached, disk, volume
 from ..errors import BuildFailed
 from ..host import mdev
 from ..record import journal
@@ -77,14 +77,5 @@ def _start_guest(host, record):
     try:
         domain.start(host.connection, record.uuid)
     except BuildFailed as error:
-        error.hint = error.hint or _detach_attached(host, record)
+        error.hint = error.hint or attached.hint(host, record)
         raise
-
-
-def _detach_attached(host, record):
-    """Return what to do about disks that somebody added to the guest, whose files may be what QEMU cannot open."""
-    try:
-        files, commands = disk_chain.attached(host, record)
-    except BerthError:
-        return None
-    return disk_hints.detach_attached(host.connection.getHostname(), files, commands) if commands else None

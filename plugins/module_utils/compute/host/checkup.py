@@ -12,16 +12,16 @@ from __future__ import annotations
 import os
 import socket
 import time
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
-from ...model.errors import BerthError, worded
+from ...model.errors import BerthError, shortened, worded
 from ...model.identity import is_uuid
 from ...model.lifecycle import ACTIVE, OWN
 from ...model.record import Record
 from ...model.safe_text import clean
 from .. import paths
 from ..connection import require_libvirt
-from ..disk import owner, undo
+from ..disk import beside, owner, undo
 from ..errors import BootGateMissing, GuestHung, StateUnsafe
 from ..guest import answers, disk_users, domain, domains, gate
 from ..record import whereabouts
@@ -57,6 +57,7 @@ def look(host: Host, fix: bool = False, pki: str = certificates.PKI, port: int =
         lambda: _disks(host, records),
         lambda: _used_disks(host, records),
         lambda: _replaced_disks(host, records),
+        lambda: _files_beside(host, records),
         lambda: _volumes(host),
         lambda: _domains(host, records),
         lambda: _vgpus(host, records, fix),
@@ -198,6 +199,22 @@ def _replaced_disks(host: Host, records: Sequence[Record]) -> Iterator[Finding]:
                     path = os.path.join(place, name)
                     text = "the file that a disk of %s had before it was brought back is kept: %s" % (record.name, path)
                     yield finding("DiskKept", WARNING, text, record.uuid)
+
+
+def _files_beside(host: Host, records: Sequence[Record]) -> Iterator[Finding]:
+    """What a move or a delete would refuse to take away. A file that a domain uses must stay where it is until that domain
+    has released it: DisksUsed and DomainDiffers are told of those."""
+    places: Dict[Tuple[str, str], List[str]] = {}
+    names = {record.uuid: record.name for record in filter(_is_at_rest, records)}
+    for record in (record for record in records if record.uuid in names):
+        for found in (each for path in host.pool_paths() for each in beside.found(path, record, [record.spec])):
+            places.setdefault((record.uuid, os.path.dirname(found.files[0])), []).extend(found.files)
+    used = disk_users.files(host.connection) if places else set()
+    for (uuid, place), files in places.items():
+        unused = [clean(os.path.basename(file)) for file in files if os.path.realpath(file) not in used]
+        if unused:
+            text = "in %s, beside the disks of %s, and none of them: %s" % (place, names[uuid], shortened(unused))
+            yield finding("FilesBeside", WARNING, text, uuid)
 
 
 def _volumes(host: Host) -> Iterator[Finding]:

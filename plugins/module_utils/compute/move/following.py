@@ -23,7 +23,6 @@ LOOK_SECONDS = 10.0  # between two checks of the other end
 GONE_SECONDS = (
     30.0  # without the other end: TCP alone would wait for a quarter of an hour, and the guest may be off meanwhile
 )
-MOST_REPEATED = 5  # without an answer, 6 s at least: where some packets are lost, one of so many comes through
 STALLED_SECONDS = 600.0  # without progress: writing out a slow disk's cache silently takes minutes
 KILL_SECONDS = 10.0  # in which a killed program ends, unless it hangs in its disk
 ASKED_BY = 1  # the module's own output: ssh and sudo close it when the run that started the module has ended
@@ -45,7 +44,7 @@ class OtherEnd:
             return
         self.looked = now
         answers = self._answers()
-        if answers and not self._takes_nothing():
+        if answers and not tcp_table.is_stuck(*self.address):
             self.heard = now
         elif now - self.heard >= GONE_SECONDS:
             what = "answers on port %d, but has acknowledged nothing" if answers else "has not answered on port %d"
@@ -60,10 +59,6 @@ class OtherEnd:
         except OSError:
             return False
         return True
-
-    def _takes_nothing(self) -> bool:
-        to_it = [each for each in tcp_table.established() if (each.address, each.port) == self.address]
-        return any(each.repeated >= MOST_REPEATED for each in to_it)
 
 
 class Advance:

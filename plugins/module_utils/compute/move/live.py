@@ -17,7 +17,7 @@ import threading
 import time
 from xml.etree import ElementTree
 
-from ...model import hints
+from ...model import hints, host_hints
 from ...model.errors import BerthError
 from ...model.move_errors import MigrationError
 from .. import paths
@@ -237,18 +237,19 @@ def start(guest, record, pool_path, targets, options, there=None, remote=None):
     uri = remote_uri(targets["address"], options.get("tls", True))
     flags, parameters = _flags(targets, options), _parameters(described, record, targets, options, there)
     parameters.update(_renamed(guest, record.uuid, remote))
-    run = functools.partial(_run, guest, record.uuid, (uri, parameters, flags), options, remote)
+    copying = stalled.Stalled(guest, remote, targets["address"])
+    run = functools.partial(_run, guest, record.uuid, (uri, parameters, flags), options, copying)
     failed = run()
     if failed is not None and _closed_leftovers(guest):
         failed = run()
     if failed is not None:
         with contextlib.suppress(library.libvirtError, LibvirtTimeout):
             go_on(guest)
-        gone = "the destination stopped answering; " if stalled.is_gone(remote) else ""
-        raise MigrationError("%slibvirt: %s" % (gone, failed))
+        hint = host_hints.compare_mtu(copying.address) if copying.stuck else None
+        raise MigrationError("; ".join(filter(None, (copying.why(), "libvirt: %s" % failed))), hint=hint)
 
 
-def _run(guest, uuid, asked, options, remote):
+def _run(guest, uuid, asked, options, copying):
     """Ask libvirt for the migration, and watch it to its end. Return why it failed, or None."""
     outcome = []
 
@@ -261,7 +262,7 @@ def _run(guest, uuid, asked, options, remote):
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    watch(guest, uuid, thread, options, remote)
+    watch(guest, uuid, thread, options, copying)
     return outcome[0]
 
 
@@ -335,8 +336,8 @@ def without_backing_images(xml):
     return ElementTree.tostring(root, encoding="unicode")
 
 
-def watch(guest, uuid, thread, options, remote):
-    limit, copying = Limit(options), stalled.Stalled(guest, remote)
+def watch(guest, uuid, thread, options, copying):
+    limit = Limit(options)
     while thread.is_alive():
         thread.join(POLL)
         if thread.is_alive():

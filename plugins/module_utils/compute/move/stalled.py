@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Breaks a live migration off that copies disks to a destination which is gone. libvirt soon knows that it is gone, but
-waits for QEMU, and QEMU waits for TCP.
+"""Breaks a live migration off whose destination is gone, or acknowledges nothing. libvirt may soon know that it is gone, but
+waits for QEMU, and QEMU waits for TCP. Where only large packets are lost on the way, libvirt's own keepalive comes through.
 """
 
 from __future__ import annotations
@@ -13,27 +13,41 @@ import time
 from ...model.errors import BerthError
 from ..connection import require_libvirt
 from ..guest import qemu_nodes
+from . import tcp_table
 from .following import GONE_SECONDS, STALLED_SECONDS
 
 
 class Stalled:
-    """The copying of disks by the migration of ``guest``. ``remote``: a connection to the destination's libvirt, if this
-    run has one."""
+    """The migration of ``guest``. ``remote``: a connection to the destination's libvirt, ``address``: where the destination
+    is reached, if this run knows them. ``stuck``: whether it was broken off since the destination acknowledged nothing."""
 
-    def __init__(self, guest, remote=None):
-        self.guest, self.remote = guest, remote
-        self.done, self.since = None, time.monotonic()
+    def __init__(self, guest, remote=None, address=None):
+        self.guest, self.remote, self.address = guest, remote, address
+        self.done, self.since, self.stuck = None, time.monotonic(), False
 
     def check(self, told_to_end):
         """Break it off if nothing came on for GONE_SECONDS, though it was told to end or the destination does not
-        answer; else for STALLED_SECONDS."""
+        answer or acknowledge anything; else for STALLED_SECONDS."""
         stats, now = self.guest.jobStats(0), time.monotonic()
         done = stats.get("disk_processed"), stats.get("memory_processed")
         if done != self.done:
             self.done, self.since = done, now
-        elif now - self.since >= (GONE_SECONDS if told_to_end or is_gone(self.remote) else STALLED_SECONDS):
-            self.since = now
-            break_off(self.guest)
+        elif now - self.since >= GONE_SECONDS:
+            stuck = self.address is not None and tcp_table.is_stuck(self.address)
+            if stuck or told_to_end or is_gone(self.remote) or now - self.since >= STALLED_SECONDS:
+                self.since, self.stuck = now, stuck
+                break_off(self.guest)
+                with contextlib.suppress(BerthError):  # disks are cut, the memory's way libvirt ends
+                    self.guest.abortJob()
+
+    def why(self):
+        """Say what was wrong with the destination when the migration failed; None if nothing was seen."""
+        if self.stuck:
+            return "the destination answers, but acknowledged nothing of what was sent to %s for %d s" % (
+                self.address,
+                GONE_SECONDS,
+            )
+        return "the destination stopped answering" if is_gone(self.remote) else None
 
 
 def is_gone(remote):

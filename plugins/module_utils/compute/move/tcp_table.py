@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import ipaddress
 import struct
-from typing import Iterator, NamedTuple, Sequence
+from typing import Iterator, NamedTuple, Optional, Sequence
 
 FILES = ("/proc/net/tcp", "/proc/net/tcp6")
 ESTABLISHED = "01"
+MOST_REPEATED = 5  # without an answer, 6 s at least: where some packets are lost, one of so many comes through
 
 
 class Connection(NamedTuple):
@@ -34,6 +35,12 @@ def established(files: Sequence[str] = FILES) -> Iterator[Connection]:
                 address, _colon, port = row[2].partition(":")
                 local_port = int(row[1].rpartition(":")[2], 16)
                 yield Connection(local_port, _address(address), int(port, 16), int(row[6], 16))
+
+
+def is_stuck(address: str, port: Optional[int] = None) -> bool:
+    """Whether the other end acknowledges nothing of what this host sends to it, on that port or on any."""
+    to_it = (each for each in established() if each.address == address and port in (None, each.port))
+    return any(each.repeated >= MOST_REPEATED for each in to_it)
 
 
 def _address(text: str) -> str:

@@ -125,7 +125,8 @@ class FakeConnection:
     def storagePoolLookupByName(self, name):  # noqa: N802
         path = self.pools.get(name, self.pool_path)
         text = "<pool type='dir'><name>%s</name><target><path>%s</path></target></pool>" % (name, path)
-        return types.SimpleNamespace(XMLDesc=lambda _flags: text, isActive=lambda: name not in self.stopped_pools)
+        active = name not in self.stopped_pools
+        return types.SimpleNamespace(XMLDesc=lambda _flags: text, isActive=lambda: active, autostart=lambda: 1)
 
     def listAllDomains(self, flags=0):  # noqa: N802
         transient = flags == CONSTANTS["VIR_CONNECT_LIST_DOMAINS_TRANSIENT"]

@@ -8,10 +8,11 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute import errors
+from ansible_collections.berth.kvm.plugins.module_utils.compute import durable, errors
 from ansible_collections.berth.kvm.plugins.module_utils.model import state_hints
 
 MODULES = Path(__file__).parents[5] / "plugins" / "modules"
@@ -23,6 +24,30 @@ def test_a_full_disk_is_told_with_file_host_and_what_to_do():
     assert (said["error_code"], said["retryable"]) == ("FileNotUsable", True)
     assert "/var/lib/berth/instances/x/record.json: No space left on device" in said["msg"]
     assert said["error"]["hint"] == state_hints.make_room_for_file(os.uname().nodename)
+
+
+@pytest.mark.parametrize(
+    "files, free_files, free_blocks, told",
+    [(1000, 0, 50, True), (1000, 1, 50, False), (1000, 0, 0, False), (0, 0, 50, False)],
+    ids=["no inodes", "an inode", "full of bytes", "it counts none, as btrfs"],
+)
+def test_a_file_system_that_has_room_but_no_inodes_is_told_as_such(
+    monkeypatch, tmp_path, files, free_files, free_blocks, told
+):
+    """Who looks at df alone finds room there."""
+    asked = []
+
+    def statvfs(path):
+        asked.append(path)
+        return SimpleNamespace(f_files=files, f_favail=free_files, f_bavail=free_blocks)
+
+    monkeypatch.setattr(os, "statvfs", statvfs)
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(tmp_path / "record.json"))
+    with pytest.raises(durable.StateNotWritten) as refused, durable.writing(full.filename):
+        raise full
+    for said in (errors.result_of(full)["msg"], str(refused.value)):
+        assert ("no free inodes, as df -i shows" in said) is told
+    assert set(asked) == {str(tmp_path)} and "df -i" in refused.value.hint
 
 
 def test_an_error_without_a_file_is_told_by_its_own_words():

@@ -17,6 +17,8 @@ from disk_case import CHECKSUM, FLAVOR, OP, UUID, make_guest, overlay, record
 from ansible_collections.berth.kvm.plugins.module_utils.compute import paths
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk_chain
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import checkup
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import doctor
 from ansible_collections.berth.kvm.plugins.module_utils.model import volumes
 
 MOVE = {"source": {"uuid": "a", "name": "kvm1"}, "destination": {"uuid": "b", "name": "kvm2"}}
@@ -101,3 +103,30 @@ def test_a_delete_names_each_file_that_goes_with_the_disks(guest):
 def test_a_start_does_not_mind_what_lies_beside_the_disks(guest):
     Path(guest.file("root-clone.qcow2")).write_bytes(b"x" * 512)
     assert guest.found() == [] and UUID in str(guest.directory)
+
+
+def beside_disks(web):
+    return [found for found in checkup.look(web.host) if found["code"] == "FilesBeside"]
+
+
+@pytest.mark.follows("take_files_away")
+def test_the_doctor_names_them_before_a_move_is_refused(web):
+    web.make()
+    assert beside_disks(web) == []
+    made = web.root.with_name("root-clone.qcow2")
+    made.write_bytes(b"x" * 512)
+    (found,) = beside_disks(web)
+    text = "in %s, beside the disks of web1, and none of them: root-clone.qcow2" % made.parent
+    assert found == {"code": "FilesBeside", "severity": "warning", "said": text, "uuid": web.uuid, "fixed": False}
+    assert "move these files to another directory" in doctor.TODO["FilesBeside"]("kvm1", "web1", text)
+    shutil.move(made, web.host.pool / "elsewhere")
+    assert beside_disks(web) == []
+
+
+def test_the_doctor_asks_nobody_to_move_a_file_that_a_domain_uses(web):
+    web.make()
+    made = web.root.with_name("added.qcow2")
+    made.write_bytes(b"x" * 512)
+    disk = '<disk type="file"><source file="%s"/><target dev="vdz"/></disk></devices>' % made
+    web.domain.xml = web.domain.xml.replace("</devices>", disk)
+    assert beside_disks(web) == []

@@ -288,7 +288,7 @@ def test_a_record_that_its_host_lost_is_found_until_that_host_says_that_it_remov
     notes = {"uuid-of-kvm1": {DB: known("kvm2", DB)}}
     (found,) = examine(fleet(WELL, notes=notes), in_inventory={**IN_INVENTORY, DB: "db"})
     assert shown([found]) == [("RecordMissing", "error", "kvm2", "db")]
-    assert found.todo == state_hints.restore_record("db", "kvm2")
+    assert found.todo == state_hints.restore_record_or_delete("db", "kvm2")
     notes["uuid-of-kvm2"] = {DB: {"known": None, "planned": [], "gone": [1, 4]}}
     found = examine(fleet(WELL, notes=notes), in_inventory={**IN_INVENTORY, DB: "db"})
     assert shown(found) == [("InstanceMissing", "note", "", "db")]

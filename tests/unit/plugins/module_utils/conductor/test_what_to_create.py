@@ -172,7 +172,7 @@ def test_what_a_host_that_was_lost_brought_back_is_named_by_whoever_meets_it(lef
 def test_a_move_that_goes_on_is_not_called_ended_because_an_older_copy_has_come_back(phase):
     """As from a backup of its source, or of a host that had it before: nothing of the later copy is to be removed."""
     found = fleet(h1=[record("a", generation=[1, 5])], h2=[record("a", phase=phase, generation=[2, 2])])
-    with pytest.raises(DuplicateInstance, match="owned by h1 and h2"):
+    with pytest.raises(DuplicateInstance, match=r"owned by h1 \(.*generation 1.5\) and h2 \(.*generation 2.2\)"):
         locate(found, "a", "a")
     assert what_to_create.sort_out({"a": spec("a")}, found)["a"]["error"]["code"] == "DuplicateInstance"
 

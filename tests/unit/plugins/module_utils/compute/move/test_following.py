@@ -93,17 +93,17 @@ def test_a_copy_that_says_nothing_for_long_goes_on_while_its_other_end_is_there(
 def test_a_copy_of_which_nothing_arrives_is_ended_though_its_other_end_takes_connections(follow, port, pid_file, sent):
     """Small packets arrive and large ones do not: the MTU on the way is less than that of the hosts."""
     there = target(port)
-    sent(there, following.MOST_REPEATED)
+    sent(there, tcp_table.MOST_REPEATED)
     with pytest.raises(TransferFailed, match="127.0.0.1 answers on port .* has acknowledged nothing for") as ended:
         follow("exec sleep 60", there)
     assert has_ended(pid_file) and ended.value.hint == host_hints.compare_mtu("127.0.0.1")
-    sent(there, following.MOST_REPEATED - 1)
+    sent(there, tcp_table.MOST_REPEATED - 1)
     follow("sleep 0.5", there)
 
 
 def test_what_does_not_arrive_elsewhere_ends_no_other_copy(follow, port, sent):
     there = target(port)
-    sent({"host": "127.0.0.2", "port": there["port"]}, following.MOST_REPEATED)
+    sent({"host": "127.0.0.2", "port": there["port"]}, tcp_table.MOST_REPEATED)
     follow("sleep 0.5", there)
 
 

@@ -89,7 +89,7 @@ def sent(monkeypatch, text, shared, there=None, problems=(), remote=None, **targ
     given = []
     unbounded = SimpleNamespace(migrateToURI3=lambda uri, parameters, flags: given.append(parameters))
     guest = SimpleNamespace(XMLDesc=lambda flags: text, name=lambda: "u", unbounded=unbounded)
-    monkeypatch.setattr(live, "watch", lambda found, uuid, thread, options, remote: thread.join())
+    monkeypatch.setattr(live, "watch", lambda found, uuid, thread, options, copying: thread.join())
     record = SimpleNamespace(uuid="u", spec=SPEC, resources={})
     monkeypatch.setattr(
         live, "disk_problems", lambda *given: problems if given == (text, record, "/pool", shared) else 1 / 0
@@ -176,7 +176,8 @@ def test_at_the_time_limit_it_is_tried_until_libvirt_has_a_job_to_end(monkeypatc
     thread = threading.Thread(target=ended.wait, args=(5,))
     thread.start()
     limits = {"timeout": 0.01, "timeout_action": action}
-    live.watch(SimpleNamespace(jobStats=lambda _flags: {}, **{call: end}), "uuid", thread, limits, None)
+    guest = SimpleNamespace(jobStats=lambda _flags: {}, **{call: end})
+    live.watch(guest, "uuid", thread, limits, live.stalled.Stalled(guest))
     assert calls == [call] * 3
 
 

@@ -13,6 +13,7 @@ from move_side import SPECS
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import connection
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import live
+from ansible_collections.berth.kvm.plugins.module_utils.model import host_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import MigrationError
 
 DISKS = """<domain><devices>
@@ -38,7 +39,7 @@ class Halfway:
         monkeypatch.setattr(connection, "libvirt", self.library)
         monkeypatch.setattr(connection, "libvirt_qemu", fake_libvirt.QemuPart if tells else None)
         monkeypatch.setattr(live, "disk_problems", lambda *_: ())
-        monkeypatch.setattr(live, "watch", lambda found, uuid, thread, options, remote: thread.join())
+        monkeypatch.setattr(live, "watch", lambda found, uuid, thread, options, copying: thread.join())
         self.unbounded = self
 
     def name(self):
@@ -83,11 +84,29 @@ def test_a_destination_that_stopped_answering_is_the_first_reason_that_is_told(m
     assert str(error.value).startswith("libvirt: " if alive else "the destination stopped answering; libvirt: ")
 
 
-def test_whoever_watches_a_migration_has_the_connection_to_its_destination(monkeypatch):
+@pytest.mark.follows("compare_mtu")
+def test_a_destination_that_acknowledged_nothing_is_named_with_what_shows_why_and_the_guest_stays(monkeypatch):
+    guest = Halfway(monkeypatch, tells=False)
+
+    def watch(_guest, _uuid, thread, _options, copying):
+        thread.join()
+        copying.stuck = "migration-vda-storage" in guest.nodes
+
+    monkeypatch.setattr(live, "watch", watch)
+    with pytest.raises(
+        MigrationError, match="acknowledged nothing of what was sent to 192.0.2.2 .*; libvirt: "
+    ) as error:
+        guest.migrate()
+    assert error.value.hint == host_hints.compare_mtu("192.0.2.2")
+    guest.nodes = {}
+    guest.migrate()
+
+
+def test_whoever_watches_a_migration_has_the_connection_to_its_destination_and_the_address(monkeypatch):
     guest, seen = Halfway(monkeypatch), []
     guest.nodes = {}
     monkeypatch.setattr(
-        live, "watch", lambda found, uuid, thread, options, remote: thread.join() or seen.append(remote)
+        live, "watch", lambda found, uuid, thread, options, copying: thread.join() or seen.append(copying)
     )
     record = SimpleNamespace(uuid="u", spec=SPECS["new"], resources={})
     monkeypatch.setattr(live, "connect", lambda **_: "destination")
@@ -98,7 +117,7 @@ def test_whoever_watches_a_migration_has_the_connection_to_its_destination(monke
     source = SimpleNamespace(unbounded="source")
     effects = SimpleNamespace(connection=source, pool_path=lambda _record: "/pool")
     live.migrate(effects, record, {"address": "192.0.2.2"}, {})
-    assert seen == ["destination"]
+    assert [(each.remote, each.address) for each in seen] == [("destination", "192.0.2.2")]
 
 
 def test_a_migration_that_failed_since_its_destination_is_gone_is_told_with_libvirts_reason(monkeypatch):

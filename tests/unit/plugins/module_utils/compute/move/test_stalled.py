@@ -11,7 +11,7 @@ import fake_libvirt
 import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import connection
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move import jobs, stalled
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import jobs, stalled, tcp_table
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import TransferFailed
 
 GONE, LONG = stalled.GONE_SECONDS, stalled.STALLED_SECONDS
@@ -21,7 +21,7 @@ class Guest:
     """Its QEMU copies one disk; ``cut``: how often its connection was."""
 
     def __init__(self, coming_on=False):
-        self.coming_on, self.processed, self.times_cut = coming_on, 0, 0
+        self.coming_on, self.processed, self.times_cut, self.times_ended = coming_on, 0, 0, 0
         self.nodes = {"migration-vda-storage": ("nbd", None), "libvirt-1-storage": ("/pool/root.qcow2", "a device")}
 
     def jobStats(self, _flags):  # noqa: N802
@@ -31,6 +31,9 @@ class Guest:
     def cut(self, names):
         assert names == ["migration-vda-storage"], "files of this host stay open"
         self.times_cut += 1
+
+    def abortJob(self):  # noqa: N802
+        self.times_ended += 1
 
 
 def refuse():
@@ -48,8 +51,8 @@ def cut_after(monkeypatch):
     clock = SimpleNamespace(now=1000.0)
     monkeypatch.setattr(stalled.time, "monotonic", lambda: clock.now)
 
-    def look(guest, seconds, remote=None, told_to_end=False):
-        copying = stalled.Stalled(guest, remote)
+    def look(guest, seconds, remote=None, told_to_end=False, address=None):
+        copying = stalled.Stalled(guest, remote, address)
         for _second in range(int(seconds) + 1):
             copying.check(told_to_end)
             clock.now += 1
@@ -62,6 +65,36 @@ def cut_after(monkeypatch):
 def test_what_does_not_come_on_is_cut_soon_if_the_destination_is_gone_or_it_was_told_to_end(cut_after, how):
     assert cut_after(Guest(), GONE - 1, **how) == 0
     assert cut_after(Guest(), GONE + 1, **how) == 1
+
+
+@pytest.fixture
+def sent(monkeypatch):
+    """sent(times, address): the kernel has sent again so often what that end has not acknowledged."""
+
+    def to(times, address="192.0.2.2"):
+        found = [tcp_table.Connection(40000, address, 49152, times)]
+        monkeypatch.setattr(tcp_table, "established", lambda: iter(found))
+
+    return to
+
+
+def test_what_does_not_come_on_ends_soon_if_the_destination_answers_and_acknowledges_nothing(cut_after, sent):
+    """Where large packets are lost on the way, libvirt's keepalive comes through. The job itself is ended too: on shared
+    storage no disk is copied whose connection could be cut."""
+    sent(tcp_table.MOST_REPEATED)
+    guest = Guest()
+    assert cut_after(guest, GONE - 1, ALIVE, address="192.0.2.2") == 0 and guest.times_ended == 0
+    assert cut_after(guest, GONE + 1, ALIVE, address="192.0.2.2") == 1 and guest.times_ended == 1
+
+
+@pytest.mark.parametrize(
+    "times, to, coming_on",
+    [(tcp_table.MOST_REPEATED - 1, "192.0.2.2", False), (9, "192.0.2.3", False), (9, "192.0.2.2", True)],
+    ids=["packets lost now and then", "another host", "a slow link"],
+)
+def test_no_other_migration_ends_for_that(cut_after, sent, times, to, coming_on):
+    sent(times, to)
+    assert cut_after(Guest(coming_on), LONG - 1, ALIVE, address="192.0.2.2") == 0
 
 
 @pytest.mark.parametrize("remote", [ALIVE, None], ids=["alive", "unknown"])
