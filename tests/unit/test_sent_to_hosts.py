@@ -18,7 +18,7 @@ from test_architecture import PLUGINS, SOURCES, imports  # noqa: E402
 
 # Our own part of what is sent for a module, in units of 1,000 bytes. Ansible's own part, about 169 of them, comes to it.
 MOST = {
-    "build_instances": 305,
+    "build_instances": 308,
     "cached_image": 123,
     "claim": 305,
     "group_members": 121,
@@ -32,8 +32,8 @@ MOST = {
     "instance_info": 170,
     "migration": 494,
     "rescan": 112,
-    "volume": 351,
-    "volume_info": 91,
+    "volume": 354,
+    "volume_info": 92,
 }
 CLAIMING = {"claim", "instance", "migration", "volume"}
 DEFINING = {"build_instances", "instance", "instance_copy", "migration"}
