@@ -19,13 +19,10 @@ from .set_by_the_run import REPORT_FILE
 
 BEGUN = "__BERTH_KVM_HOSTS_ARE_READ"  # an environment variable: the playbook's process has to know it, too
 MOST_REASONS = 5
-# Settings that would make the playbook ask for a password, or leave out its tasks.
-OF_THE_OUTER_RUN = (
-    "ANSIBLE_ASK_VAULT_PASS",
-    "ANSIBLE_VAULT_PASSWORD_FILE",
-    "ANSIBLE_RUN_TAGS",
-    "ANSIBLE_SKIP_TAGS",
-)
+# Instead of what the outer run has in its environment or its ansible.cfg, which would make the playbook ask for a password, or
+# leave out its tasks.
+OWN_SETTINGS = {"ANSIBLE_ASK_VAULT_PASS": "false", "ANSIBLE_RUN_TAGS": "all", "ANSIBLE_SKIP_TAGS": ""}
+OF_THE_OUTER_RUN = "ANSIBLE_VAULT_PASSWORD_FILE"
 
 
 def is_begun() -> bool:
@@ -80,7 +77,8 @@ def _reasons(verdicts: Dict[str, str]) -> str:
 
 def _run(command: List[str], loader: Any) -> "subprocess.CompletedProcess[str]":
     with begun(), _in_pipes(loader._vault.secrets or ()) as secrets:
-        environment = {name: value for name, value in os.environ.items() if name not in OF_THE_OUTER_RUN}
+        environment = {**os.environ, **OWN_SETTINGS}
+        environment.pop(OF_THE_OUTER_RUN, None)
         if secrets:  # instead of what is set, which would ask for a password once more
             environment["ANSIBLE_VAULT_IDENTITY_LIST"] = ",".join("%s@/dev/fd/%d" % secret for secret in secrets)
         return subprocess.run(

@@ -99,7 +99,7 @@ class Effects(VolumeEffects):
             raise DiskChainChanged("a snapshot's layer lies over the disk on %s" % self.name)
 
     def check_beside(self, record):
-        if self.world.__dict__.get("beside") == self.name:
+        if self.world.__dict__.get("beside") == self.name and not record.migration["shared"]:
             raise DiskChainChanged("a file of somebody else lies beside the disk on %s" % self.name)
 
     def hide(self, record):

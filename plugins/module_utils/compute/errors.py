@@ -14,7 +14,7 @@ import os
 
 from ..model import state_hints
 from ..model.errors import BerthError
-from ..model.safe_text import clean
+from ..model.safe_text import clean, in_utf8
 
 
 class HostBusy(BerthError):
@@ -238,7 +238,8 @@ def failing(module):
 
 
 def result_of(error):
-    return (error if isinstance(error, BerthError) else file_not_usable(error, os.uname().nodename)).to_result()
+    typed_error = error if isinstance(error, BerthError) else file_not_usable(error, os.uname().nodename)
+    return in_utf8(typed_error.to_result())
 
 
 def reason(error, path):

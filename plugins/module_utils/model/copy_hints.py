@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Optional, Sequence
 
 
@@ -25,11 +26,15 @@ def keep_copy_with_disks(name: str, owner: Optional[str]) -> str:
     )
 
 
-def keep_whole_copy(name: str, host: str) -> str:
-    """The copy that was to stay has a record and no disks, as after an old state directory was restored."""
+def keep_whole_copy(name: str, host: str, missing: Sequence[str]) -> str:
+    """The copy that was to stay has a record and no disks, as after an old state directory was restored. If all copies lack
+    some, one has to be kept before the instance can be deleted, or its disks restored."""
+    directories = shlex.join(sorted({path.rpartition("/")[0] for path in missing}))
     return (
         "Run berth.kvm.keep_one --limit %s -e berth_keep_on=HOST with the host whose copy has its disks. If the disks on %s are only "
-        "not mounted, mount them first and run the same again" % (name, host)
+        "not mounted, mount them first and run the same again. If no copy has all its disks any more, put these back from a "
+        "backup, or, if they are lost for good, an empty file for each, as root on %s: mkdir -p -m 711 -- %s && touch -- %s; then "
+        "run the same again" % (name, host, host, directories, shlex.join(missing))
     )
 
 

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from typing import Optional, Sequence
 
+from .errors import shortened
+
 LOST = "If it is switched off for good and never comes back: -e berth_lost_hosts=%s"
 
 
@@ -316,8 +318,8 @@ def name_data_disks(name: str, disks: Sequence[str]) -> str:
 def delete_changed_disks(goes: Sequence[str], stays: Sequence[str]) -> str:
     """A delete found disks that the record does not name: it removes those in ``goes`` and keeps ``stays``."""
     said = "-e berth_delete_changed_disks=true deletes the instance as it is"
-    said += ", %s with it" % ", ".join(goes) if goes else ""
-    return said + ("; %s stays there" % ", ".join(stays) if stays else "")
+    said += ", %s with it" % shortened(list(goes)) if goes else ""
+    return said + ("; %s stays there" % shortened(list(stays)) if stays else "")
 
 
 def another_address(name: str) -> str:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, Callable
 
 TEMPLATE = re.compile(r"\{(?=[{%#])")
 LONGEST = 1024
@@ -25,12 +25,26 @@ def visible(text: str) -> str:
 
 def visible_all(value: Any) -> Any:
     """A copy of plain data in which every text is visible; lengths and template marks stay as they are."""
+    return _with_texts(value, visible)
+
+
+def in_utf8(value: Any) -> Any:
+    """A copy of plain data that JSON can carry: bytes of file names that are no UTF-8 become "?"."""
+    return _with_texts(value, _encodable)
+
+
+def _encodable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _with_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """A copy of plain data with every text in it changed, names of fields too."""
     if isinstance(value, str):
-        return visible(value)
+        return change(value)
     if isinstance(value, dict):
-        return {visible_all(key): visible_all(part) for key, part in value.items()}
+        return {_with_texts(key, change): _with_texts(part, change) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
-        return [visible_all(part) for part in value]
+        return [_with_texts(part, change) for part in value]
     return value
 
 
@@ -43,10 +57,8 @@ def clean(text: str, longest: int = 255) -> str:
 
 def clean_all(value: Any) -> Any:
     """A copy of plain data with every text in it clean, names of fields too."""
-    if isinstance(value, str):
-        return value if is_safe(value) else clean(value, LONGEST)
-    if isinstance(value, dict):
-        return {clean_all(key): clean_all(part) for key, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [clean_all(part) for part in value]
-    return value
+    return _with_texts(value, _cleaned)
+
+
+def _cleaned(text: str) -> str:
+    return clean(text, LONGEST)

@@ -12,6 +12,7 @@ import stat
 from typing import List
 
 from ...model import data_disks, direct_boot, volumes
+from ...model.errors import MOST_NAMED
 from .. import paths
 from ..guest import nvram
 from . import owner, undo
@@ -40,7 +41,14 @@ def found(pool_path, record, specs, going=None) -> List[Difference]:
     # a layer that is merged has nothing that its disk lacks, and one that the guest uses is another difference
     layers = {layer for layer, _disk in layers_beside(disks)}
     files = [path for directory in directories for path in _strange(directory, own) if path not in layers]
-    return [Difference(BESIDE, "%s lies beside its disks and is none of them" % path, None, (path,)) for path in files]
+    return [Difference(BESIDE, _text(path, files), None, (path,)) for path in files]
+
+
+def _text(path, files):
+    """Only so many are named that the hint after them is read."""
+    if path in files[:MOST_NAMED]:
+        return "%s lies beside its disks and is none of them" % path
+    return "%d more files lie there" % (len(files) - MOST_NAMED)
 
 
 def _strange(directory, own):
@@ -50,4 +58,6 @@ def _strange(directory, own):
 
 def _is_ours(name, own):
     made_for = ENDS.sub("", name)
-    return name.startswith(STARTS) or made_for in own or made_for in KNOWN
+    # update_disks makes a data disk before the record names it
+    begun = name.endswith(".tmp") and disk.data_disk_of(made_for)
+    return name.startswith(STARTS) or made_for in own or made_for in KNOWN or bool(begun)

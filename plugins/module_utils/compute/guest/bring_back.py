@@ -106,17 +106,12 @@ def _check_disks(instance, record, path):
     elif not _has_disks(path):
         raise DisksNotHere("neither %s nor %s has the disks of %s" % (here, path, record.name))
     where = path if _has_disks(path) else here
-    missing = [name for name in set_aside.files(record) if not _is_in(where, name)]
+    missing = set_aside.missing(record, where)
     if missing:
         raise DisksNotHere(
             "%s lacks %s of %s. Nothing was changed" % (where, " and ".join(missing), record.name),
             hint=copy_hints.put_disks_back(where),
         )
-
-
-def _is_in(directory, name):
-    """Whether it is there, or a data disk that update_disks has not finished, and the next one does."""
-    return any(os.path.lexists(os.path.join(directory, found)) for found in (name, name + ".tmp"))
 
 
 def _has_disks(path):

@@ -17,12 +17,12 @@ from __future__ import annotations
 import json
 import os
 
-from ...model import copy_hints, saved_hints
+from ...model import copy_hints, saved_hints, volumes
 from ...model.lifecycle import ACTIVE, DELETING, OWN, SETTING_ASIDE
 from ...model.move_errors import InstanceInvalidState, InstanceNotFound
 from ...model.record import Record
 from .. import durable, paths
-from ..disk import disk, owner, volume
+from ..disk import disk, owner, volume, volume_files
 from ..errors import DisksNotHere, GuestSaved
 from ..record import journal, state_file
 from . import definition, domain, gate
@@ -62,19 +62,26 @@ def would_keep(instance, above):
 def _check_whole(instance, record, pool_path):
     """Raise DisksNotHere if this copy lacks disks: the other, which may be the only whole one, would be stopped for it."""
     here = paths.instance(pool_path, instance.uuid)
-    missing = [name for name in files(record) if not os.path.lexists(os.path.join(here, name))]
-    if missing and not domain.is_active(instance.host.connection, instance.uuid):
+    gone = [os.path.join(here, name) for name in missing(record, here)] + _missing_volumes(instance.host, record)
+    if gone and not domain.is_active(instance.host.connection, instance.uuid):
         host = instance.host.connection.getHostname()
         raise DisksNotHere(
-            "the copy of %s on %s lacks %s in %s. Nothing was changed"
-            % (record.name, host, " and ".join(missing), here),
-            hint=copy_hints.keep_whole_copy(record.name, host),
+            "the copy of %s on %s lacks %s. Nothing was changed" % (record.name, host, " and ".join(gone)),
+            hint=copy_hints.keep_whole_copy(record.name, host, gone),
         )
 
 
-def files(record):
-    """Return the names of its files that nothing makes again: not those of the firmware, and ``mend`` makes a seed."""
-    return [planned.file for planned in disk.planned(record.spec) if planned not in (disk.SEED, disk.NVRAM)]
+def missing(record, directory):
+    """Return the names of its files that are not in the directory and that nothing makes again: not those of the firmware, and
+    ``mend`` makes a seed. A data disk that update_disks has not finished is there, and the next one does."""
+    files = [planned.file for planned in disk.planned(record.spec) if planned not in (disk.SEED, disk.NVRAM)]
+    return [name for name in files if not {name, name + ".tmp"} & set(paths.entries(directory))]
+
+
+def _missing_volumes(host, record):
+    """The instance may boot from one. A new one, which no guest has used, is made when it starts."""
+    new = {entry["name"] for entry in volumes.of(record.spec) if entry.get("new")}
+    return [path for name, path in volume_files.without_file(host, record) if name not in new]
 
 
 def _own_disks(instance, record):

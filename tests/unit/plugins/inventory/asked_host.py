@@ -53,17 +53,17 @@ class AskedHost:
         source.write_text(json.dumps({**asks, **options}))
         return source
 
-    def listed(self, source, *more, **environment):
+    def listed(self, source, *more, typed=None, **environment):
         """What ansible-inventory lists, how often it asked the host, and what it said beside."""
         self.asked.write_text("")
         clean = {name: value for name, value in os.environ.items() if not name.startswith(NOT_OF_THE_TEST)}
         collections = str(REPOSITORY / ".cache" / "collections")
         command = [Path(sys.executable).parent / "ansible-inventory", "-i", source, "--list", *more]
         settings = {**clean, "ANSIBLE_COLLECTIONS_PATH": collections, **environment}
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         with subprocess.Popen(command, env=settings, start_new_session=True, **pipes) as process:
             try:
-                found, said = process.communicate(timeout=100)
+                found, said = process.communicate(typed, timeout=100)
             except subprocess.TimeoutExpired:  # one that starts itself again and again leaves many
                 os.killpg(process.pid, signal.SIGKILL)
                 raise

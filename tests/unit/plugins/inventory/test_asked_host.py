@@ -44,7 +44,10 @@ def test_a_password_of_a_vault_opens_the_kvm_hosts_variables_too_wherever_it_was
     vault = Path(sys.executable).parent / "ansible-vault"
     subprocess.run([vault, "encrypt", "--vault-id", "lab@%s" % (host.room / "password"), *locked], check=True)
     source = host.write_source()
+    asks = host.room / "ansible.cfg"
+    asks.write_text("[defaults]\nask_vault_pass = true\n")
     for more, environment in (
+        ((), {"ANSIBLE_CONFIG": str(asks), "typed": "sesame\n"}),
         (("--vault-id", "lab@%s" % (host.room / "password")), {}),
         (("--vault-password-file", host.room / "password"), {}),
         ((), {"ANSIBLE_VAULT_PASSWORD_FILE": str(host.room / "password")}),
@@ -55,8 +58,11 @@ def test_a_password_of_a_vault_opens_the_kvm_hosts_variables_too_wherever_it_was
 
 
 def test_tags_of_the_run_leave_out_nothing_of_the_reading(host):
-    found, _asked, _said = host.listed(host.write_source(), ANSIBLE_RUN_TAGS="web", ANSIBLE_SKIP_TAGS="always")
-    assert instances(found) == {"db"}
+    settings = host.room / "ansible.cfg"
+    settings.write_text("[tags]\nrun = web\nskip = all,always\n")
+    for tags in ({"ANSIBLE_RUN_TAGS": "web", "ANSIBLE_SKIP_TAGS": "always"}, {"ANSIBLE_CONFIG": str(settings)}):
+        found, _asked, said = host.listed(host.write_source(), **tags)
+        assert instances(found) == {"db"}, said
 
 
 # ---- the cache -------------------------------------------------------------------------------------------------------

@@ -44,9 +44,9 @@ class Effects:
     def looks(self, *_arguments):
         return False
 
-    has_left = halted = check_asked = check_disks = check_networks = check_side = check_movable = check_deletable = (
-        looks
-    )
+    has_left = halted = check_asked = check_disks = check_beside = check_networks = check_side = check_movable = (
+        check_deletable
+    ) = looks
     check_kept = check_restorable = check_destination = arrived = looks
 
     def power_state(self, _uuid):

@@ -179,6 +179,11 @@ def moved(record, **changes):
     return record.replace(migration=dict(record.migration, **changes))
 
 
+def share_storage(peer):
+    """Whether the hosts share the storage, as the destination ``peer`` found at its claim."""
+    return bool(((peer or {}).get("migration") or {}).get("shared"))
+
+
 def was_on(record):
     return record.migration["vm_state_before"] == "active"
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ....model.lifecycle import CONFIRMING, IN, KEEP, OUT, OWN, RESIZED, VERIFIED
 from ....model.move_errors import MigrationNotReady, MigrationPreCheckError
-from .common import attempt_of, has_released, is_past, is_taken_over, moved, peer_part, put, view
+from .common import attempt_of, has_released, is_past, is_taken_over, moved, peer_part, put, share_storage, view
 from .confirm import confirm, finish, purge
 from .fencing import fenced
 from .resize import acquire, start
@@ -83,6 +83,7 @@ def migrate_live(host, uuid, token, peer=None, options=None, **_ignored):
         record = fenced(host, uuid, token, (OWN,))
         if host.effects.running(uuid):
             host.effects.check_disks(record, True)
+        host.effects.check_beside(moved(record, shared=share_storage(peer)))
         host.effects.migrate_live(record, peer_part(peer, "targets"), options or {}, peer.get("resources"))
     # The lock was not held: the record says whether this attempt still counts.
     record = fenced(host, uuid, token, (OWN,))

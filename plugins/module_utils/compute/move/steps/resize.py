@@ -24,6 +24,7 @@ from .common import (
     next_epoch,
     peer_part,
     put,
+    share_storage,
     was_on,
 )
 from .fencing import fenced
@@ -56,8 +57,6 @@ def begin(
         if host.store.is_buried(op):
             raise has_just_ended(uuid)
         migration = _new_migration(host, op, kind, record, spec, source, destination, confirm_window)
-        if not names.same_host(migration):
-            host.effects.check_beside(record)
         new = record.replace(op=op, phase=RESIZING, migration=migration)
         with host.store.host_lock():
             if names.same_host(migration):
@@ -154,6 +153,7 @@ def presend(host, uuid, token, peer=None, key=None, options=None, **_ignored):
         return False
     record = fenced(host, uuid, token, (OWN,))
     host.effects.check_disks(record)
+    host.effects.check_beside(moved(record, shared=share_storage(peer)))
     return {"transfer": host.effects.presend(record, peer_part(peer, "targets"), key, options or {})}
 
 
@@ -178,7 +178,7 @@ def release(host, uuid, token, peer=None, sent=None, **_ignored):
         raise MigrationNotReady("%s is not off on %s" % (uuid, host.identity["name"]))
     host.effects.hide(record)
     # From here this host may no longer own the disks, which a purge has to know.
-    released = moved(record, shared=bool(((peer or {}).get("migration") or {}).get("shared")))
+    released = moved(record, shared=share_storage(peer))
     host.effects.let_go_of_volumes(record)
     put(host, record, released.replace(role=OUT, phase=KEEP, generation=next_epoch(record)), "released")
     return True

@@ -7,6 +7,8 @@ delete that does not name it first (I3)."""
 from __future__ import annotations
 
 import contextlib
+import json
+import os
 import shutil
 from pathlib import Path
 
@@ -14,7 +16,7 @@ import fake_libvirt
 import pytest
 from disk_case import CHECKSUM, FLAVOR, OP, UUID, make_guest, overlay, record
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute import paths
+from ansible_collections.berth.kvm.plugins.module_utils.compute import errors, paths
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk_chain
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import checkup
@@ -40,7 +42,17 @@ def of_a_move(role="OUT"):
 
 @pytest.mark.follows("take_files_away")
 @pytest.mark.parametrize(
-    "name", ["root-clone.qcow2", "root.qcow2.bak", "root.qcow2.pre-upgrade", "extra.qcow2", "data-old.qcow2", "notes"]
+    "name",
+    [
+        "root-clone.qcow2",
+        "root.qcow2.bak",
+        "root.qcow2.pre-upgrade",
+        "extra.qcow2",
+        "data-old.qcow2",
+        "data-old.qcow2.before",
+        "x.tmp",
+        "notes",
+    ],
 )
 def test_a_file_that_somebody_made_beside_the_disks_is_named_before_a_purge_and_can_be_taken_away(
     guest, tmp_path, name
@@ -58,7 +70,8 @@ def test_a_file_that_somebody_made_beside_the_disks_is_named_before_a_purge_and_
     "name",
     ["owner", "moving-" + OP, "swap.tmp", "root.qcow2.pre-" + OP, "root.qcow2.pre-%s.merging" % OP, "nvram.fd", "kernel",
      "root.qcow2.incoming-3", "root.qcow2.scratch", "root.qcow2.replaced", "root.qcow2.made", "root.qcow2.before",
-     "ephemeral0", "ephemeral0.incoming-1", ".nfs0001", ".owner.tmp", "root.raw", "record.json", "domain.xml"],
+     "ephemeral0", "ephemeral0.incoming-1", ".nfs0001", ".owner.tmp", "root.raw", "record.json", "domain.xml",
+     "data-begun.qcow2.tmp"],
 )  # fmt: skip
 def test_what_berth_itself_makes_beside_the_disks_is_no_file_of_others(guest, name):
     Path(guest.file(name)).write_bytes(b"x" * 512)
@@ -98,6 +111,25 @@ def test_a_delete_names_each_file_that_goes_with_the_disks(guest):
     with pytest.raises(DiskChainChanged) as caught:
         disk_chain.check_delete(host(guest), record())
     assert "deletes the instance as it is, %s with it" % made in caught.value.hint
+
+
+def test_of_many_files_of_somebody_else_some_are_named_and_all_counted_so_that_the_hint_is_read(guest):
+    made = [guest.file("copy-%03d" % n) for n in range(300)]
+    for path in made:
+        Path(path).touch()
+    for check in (disk_chain.check_beside, disk_chain.check_delete):
+        with pytest.raises(DiskChainChanged) as caught:
+            check(host(guest), record())
+        assert made[0] in caught.value.message and "290 more files lie there" in caught.value.message
+        assert len(str(caught.value)) < 5000 and caught.value.details["files"] == made
+
+
+def test_a_file_whose_name_is_no_utf8_is_refused_in_words_that_json_can_carry(guest):
+    Path(guest.file(os.fsdecode(b"co\xffpy"))).touch()
+    with pytest.raises(DiskChainChanged) as caught:
+        disk_chain.check_beside(host(guest), record())
+    text = json.dumps(errors.result_of(caught.value), ensure_ascii=False).encode("utf-8")
+    assert b"co?py lies beside its disks" in text
 
 
 def test_a_start_does_not_mind_what_lies_beside_the_disks(guest):

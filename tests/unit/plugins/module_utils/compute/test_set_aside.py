@@ -5,8 +5,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import pathlib
+import re
+import shutil
+import subprocess
 
 import pytest
 from instance_case import Case, Killed
@@ -62,11 +66,46 @@ def test_a_copy_without_its_disks_does_not_stay_in_place_of_the_whole_one(copies
     empty.root.unlink()
     before = empty.record
     for keep in (set_aside.would_keep, set_aside.keep):
-        with pytest.raises(DisksNotHere, match="web1 on kvm2 lacks root") as caught:
+        with pytest.raises(DisksNotHere, match="web1 on kvm2 lacks .*root.qcow2") as caught:
             keep(empty.instance(), [99, 0])
         assert "berth_keep_on=HOST with the host whose copy has its disks" in caught.value.hint
     assert empty.record == before
     assert set_aside.keep(whole.instance(), list(empty.record.generation)) is True
+
+
+@pytest.mark.follows("keep_whole_copy")
+def test_of_two_copies_without_disks_one_can_be_kept_once_empty_files_stand_for_what_is_lost(copies):
+    """Neither could be kept, and with two copies nothing can be deleted."""
+    for case in copies:
+        case.instance().stopped(1)
+        shutil.rmtree(case.root.parent)
+    stays, other = copies
+    with pytest.raises(DisksNotHere) as caught:
+        set_aside.keep(stays.instance(), list(other.record.generation))
+    subprocess.run(re.search("mkdir -p .*?(?=;)", caught.value.hint).group(), shell=True, check=True)
+    assert set_aside.keep(stays.instance(), list(other.record.generation)) is True
+    stays.instance().absent()
+    assert stays.record is None and not stays.root.parent.exists()
+
+
+def test_a_data_disk_that_was_never_finished_is_no_disk_that_a_copy_lacks(copies):
+    """update_disks was killed: the next one finishes it."""
+    stays, other = copies
+    stays.instance().stopped(1)
+    spec = dict(stays.record.spec, disks=[{"name": "logs", "size_gb": 1, "bus": "virtio"}])
+    plant(stays.host.store, stays.record.next(spec=spec))
+    (stays.root.parent / "data-logs.qcow2.tmp").write_text("")
+    assert set_aside.would_keep(stays.instance(), [99, 0]) is True
+
+
+@pytest.mark.parametrize("new", [False, True])
+def test_a_copy_without_the_volume_that_it_may_boot_from_is_not_kept_unless_no_guest_has_used_it(copies, new):
+    stays, other = copies
+    stays.instance().stopped(1)
+    entry = {"name": "v", "size_gb": 1, "slot": 0, "delete_on_termination": False, "new": new}
+    plant(stays.host.store, stays.record.next(spec=dict(stays.record.spec, volumes=[entry])))
+    with contextlib.nullcontext() if new else pytest.raises(DisksNotHere, match="lacks .*/volumes/.*/disk.qcow2"):
+        set_aside.would_keep(stays.instance(), [99, 0])
 
 
 def test_it_counts_more_also_after_what_the_other_writes_when_it_is_stopped(copies):

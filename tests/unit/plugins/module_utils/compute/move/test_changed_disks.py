@@ -65,14 +65,14 @@ def test_a_step_that_would_lose_a_snapshots_layer_is_refused_with_nothing_change
 @pytest.mark.parametrize(
     "kind, before, action, step, host",
     [
-        ("resize", [], "resize", "begin", S),
-        ("live-migration", [], "resize", "begin", S),
+        ("resize", [], "resize", "presend", S),
+        ("live-migration", [], "resize", "migrate_live", S),
         ("live-migration", [], "resize", "purge", S),
         ("resize", ["resize"], "confirm", "purge", S),
         ("resize", ["resize"], "revert", "purge", D),
     ],
 )
-def test_no_move_begins_and_no_purge_removes_a_directory_with_files_of_somebody_else(kind, before, action, step, host):
+def test_no_move_copies_and_no_purge_removes_a_directory_with_files_of_somebody_else(kind, before, action, step, host):
     world, controller = come_past(kind, before, action, step)
     check_refused(world, controller, beside=host)
 
@@ -83,6 +83,15 @@ def test_files_of_somebody_else_hold_up_no_resize_on_the_same_host():
     world.beside = S
     controller.advance(world)
     assert controller.error is None, controller.error
+
+
+@pytest.mark.parametrize("kind", ["resize", "live-migration"])
+def test_files_of_somebody_else_hold_up_no_move_on_shared_storage(kind):
+    """Only the owner of the directory changes. Whether it is shared, the destination finds at its claim."""
+    world = memory.World(kind=kind, shared=True)
+    world.beside = S
+    done = walk(world, "resize")
+    assert done.state == "done", done.error
 
 
 @pytest.mark.parametrize("shared", [True, False])
