@@ -140,6 +140,31 @@ def test_a_disk_that_was_removed_under_its_running_guest_is_written_back_as_the_
     assert inside["verify"]["result"] == "ok" and inside["ack"] >= acknowledged
 
 
+KEEP = re.compile(r"To keep that, as root on \S+: (.*?); then run the same again")
+LOSE = re.compile(r"as from a backup: (virsh destroy \S+) there")
+
+
+@pytest.mark.follows("keep_or_restore")
+@pytest.mark.parametrize("choice", [KEEP, LOSE], ids=["keep", "lose"])
+def test_a_disk_that_was_restored_under_its_running_guest_is_kept_or_used_as_the_message_says(mover, choice):  # noqa: F811
+    case, source = mover
+    case.play("stop")
+    case.lab.sh(source, "cp /var/lib/libvirt/berth/instances/*/root.qcow2 /root/backup")
+    case.play("start")
+    before = facts(case, source, verified)
+    written = facts(case, source, lambda said: said["ack"] > before["ack"] + 20)["ack"]
+    case.lab.sh(source, "cp /root/backup /root/new && mv /root/new /var/lib/libvirt/berth/instances/*/root.qcow2")
+    assert "compare failed" not in refused(case, "resize", BIG)
+    output = refused(case, "stop")
+    assert len(case.look(source)["running"]) == 1, "it has the only copy"
+    case.lab.sh(source, choice.search(" ".join(output.split())).group(1), timeout=120)
+    if choice is KEEP:
+        case.play("stop")
+    case.play("start")
+    inside = facts(case, source, lambda said: len(said["verdicts"]) > len(before["verdicts"]) and verified(said))
+    assert inside["verify"]["result"] == "ok" and (inside["verify"]["last"] >= written) == (choice is KEEP)
+
+
 # what a backup program does that reads the disk over a socket: the job is there until it is ended
 BACKUP = """
 cat > /root/backup.xml <<EOF

@@ -25,7 +25,7 @@ MOST = {
     "host_certificates": 108,
     "host_clean": 173,
     "host_facts": 286,
-    "host_prepare": 191,
+    "host_prepare": 192,
     "host_system": 3,
     "instance": 415,
     "instance_copy": 309,

@@ -82,6 +82,15 @@ def save_removed_disks(host: str, name: str, commands: Sequence[str]) -> str:
     )
 
 
+def keep_or_restore(host: str, name: str, uuid: str, commands: Sequence[str]) -> str:
+    """A file was put in place of a disk while its guest runs: a person says whether it, or what the guest has, is right."""
+    return (
+        "%s runs and has the only copy of what it wrote since, so do not end it. To keep that, as root on %s: %s; then run the same "
+        "again. To lose it and continue with the file that was put there, as from a backup: virsh destroy %s there, then "
+        "berth.kvm.start --limit %s" % (name, host, "; ".join(commands), uuid, name)
+    )
+
+
 def merge_with_guest_off(name: str, uuid: str, host: str) -> str:
     """QEMU did not write out the disk into which the kept one was merged."""
     return (

@@ -8,7 +8,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Optional, Tuple
 
-BESIDE = "beside"  # the other kinds are in disk_chain.py
+BESIDE, MISSING, RESTORED = "beside", "missing", "restored"  # the other kinds are in disk_chain.py
+GONE = "%s is missing (it was made with the instance)"
 
 
 @dataclasses.dataclass(frozen=True)

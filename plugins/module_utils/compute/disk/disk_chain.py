@@ -23,19 +23,19 @@ from ...model.nova_states import STARTING
 from .. import paths
 from ..errors import BuildFailed, DiskChainChanged, GuestSaved, HostNotPrepared
 from ..guest import domain, nvram
-from . import beside, move_files, qcow2_header, shared_disks, undo, volume_files
+from . import beside, move_files, qcow2_header, shared_disks, under_guest, undo, volume_files
 from . import disk as disks
-from .difference import BESIDE, Difference, Used
+from .difference import BESIDE, GONE, MISSING, RESTORED, Difference, Used
 from .layers import chain, layers_beside, merge, pull
 
-OVERLAY, LEFT, REPLACED, BASE, SNAPSHOT, FORMAT, CONVERTED, FIRMWARE, EXTRA, MISSING, IMAGELESS, SEEDLESS, UNNAMED, SWAPPED = (
-    "overlay", "left", "replaced", "base", "snapshot", "format", "converted", "firmware", "extra", "missing", "imageless",
-    "seedless", "unnamed", "swapped",
+OVERLAY, LEFT, REPLACED, BASE, SNAPSHOT, FORMAT, CONVERTED, FIRMWARE, EXTRA, IMAGELESS, SEEDLESS, UNNAMED, SWAPPED = (
+    "overlay", "left", "replaced", "base", "snapshot", "format", "converted", "firmware", "extra", "imageless", "seedless",
+    "unnamed", "swapped",
 )  # fmt: skip
 FROM_HERE = (ACTIVE, RESIZING, FROZEN)  # memory that is saved in these phases is that of the guest that must continue
 # The guest can start with these; a move would lose them.
 ONLY_MOVES = (SNAPSHOT, EXTRA, UNNAMED)
-GONE = "%s is missing (it was made with the instance)"
+UNDER_GUEST = (MISSING, RESTORED)  # what the running guest has open is the only copy of a disk
 ITS_OWN_FILE = (SNAPSHOT, FORMAT)  # which a delete removes anyway
 
 
@@ -86,12 +86,12 @@ def check_beside(host, record):
 
 
 def check_stop(host, record):
-    """Raise DiskChainChanged if the running guest has the only copy of a disk, whose file was removed: off, it is lost."""
+    """Raise DiskChainChanged if the running guest has the only copy of a disk, whose file was removed or replaced."""
     try:
         found = found_on(host, record)
     except (HostNotPrepared, BuildFailed):
         return  # its pool was stopped in libvirt, which removes no file, or the guest has just ended
-    _refuse(host, record, [each for each in found if each.kind == MISSING and each.command])
+    _refuse(host, record, [each for each in found if each.kind in UNDER_GUEST and each.command])
 
 
 def check_mend(host, record):
@@ -109,7 +109,7 @@ def check_delete(host, record):
     it."""
     own = paths.instance(host.pool_of(record), record.uuid)
     shared_disks.check_delete(host, record)
-    found = _found_but((SEEDLESS, IMAGELESS, CONVERTED), host, record)
+    found = _found_but((SEEDLESS, IMAGELESS, CONVERTED, RESTORED), host, record)
     named = _files(found)
     made = beside.found(host.pool_of(record), record, _specs(record), volumes.going(record.spec))
     made_by_others = _files(made)
@@ -140,8 +140,10 @@ def _refuse(host, record, differing, more=None):
         return
     name = host.connection.getHostname()
     saving = [each.command for each in differing if each.kind == MISSING and each.command]
-    commands = [each.command for each in differing if each.kind not in (MISSING, SWAPPED) and each.command]
+    commands = [each.command for each in differing if each.kind not in (*UNDER_GUEST, SWAPPED) and each.command]
     advice = [disk_hints.save_removed_disks(name, record.name, saving)] if saving else []
+    kept = [each.command for each in differing if each.kind == RESTORED]
+    advice += [disk_hints.keep_or_restore(name, record.name, record.uuid, kept)] if kept else []
     advice += [hints.take_disks_back(name, list(dict.fromkeys(commands)))] if commands else []
     left = [path for difference in differing if difference.kind == LEFT for path in difference.files]
     if left:
@@ -196,11 +198,13 @@ def differences(connection, record, pool_path) -> List[Difference]:
         return missing + _unknown_overlays(record, planned)
     live, at_rest = (text and ElementTree.fromstring(text) for text in domain.definitions(guest))
     differing = missing
+    if live is not None:
+        differing += under_guest.found(record.uuid, guest.name(), _all_used(live, True), planned)
     for root, is_live in ((live, True), (at_rest, False)):
         if root is not None:
             differing += _compared(record.uuid, root, planned, below, is_live, live is not None)
     if record.op:  # its own steps make, remove and check the files
-        differing = [difference for difference in differing if difference.kind != MISSING]
+        differing = [difference for difference in differing if difference.kind not in UNDER_GUEST]
     if GuestSettings.of(record.spec).tpm_version():
         differing = [_keeping_tpm(difference) for difference in differing]
     return _told_once(differing)
@@ -241,13 +245,11 @@ def _specs(record):
 
 
 def _compared(uuid, root, planned, below, live, runs):
-    used = [disk for disk in (_used(element, live) for element in root.iterfind("devices/disk")) if disk]
+    used = _all_used(root, live)
     missing = set(planned) - {disk.path for disk in used}
     differing = []
     for disk in used:
-        if disk.path in planned and disk.live and not os.path.lexists(disk.path):
-            differing += _removed(uuid, disk, planned[disk.path])
-        elif disk.path in planned:
+        if disk.path in planned:
             differing += _own(uuid, disk, planned[disk.path], below, runs)
         else:
             differing.append(_foreign(uuid, disk, planned, missing, runs))
@@ -258,10 +260,8 @@ def _compared(uuid, root, planned, below, live, runs):
     return differing
 
 
-def _removed(uuid, disk, planned):
-    """Return the difference of a disk whose file was removed under the running guest, which still has it open."""
-    command = undo.write_back(uuid, disk.target, disk.path, disk.format)
-    return [] if planned in disks.NO_DISKS else [Difference(MISSING, GONE % disk.path, command, (disk.path,))]
+def _all_used(root, live):
+    return [disk for disk in (_used(element, live) for element in root.iterfind("devices/disk")) if disk]
 
 
 def _used(element, live):

@@ -9,7 +9,6 @@ States come from one bulk call that needs no monitor, all else from the inactive
 from __future__ import annotations
 
 import dataclasses
-import os
 from typing import FrozenSet, Optional, Tuple
 from xml.etree import ElementTree
 
@@ -19,10 +18,10 @@ from .. import paths
 from ..connection import require_libvirt
 from ..disk import virtual_size
 from ..host.pci import read_address
+from . import qemu_process
 from .terms import NAMESPACE, mark_of
 
 MIB_IN_KIB = 1024
-RUN_DIR = "/run/libvirt/qemu"
 
 # libvirt's virDomainState -> Nova's power state; a guest that is shutting down still runs
 POWER_STATES = {
@@ -183,7 +182,7 @@ def disk_use(domain, warnings):
     return use
 
 
-def hung(found, run_dir=RUN_DIR):
+def hung(found, run_dir=qemu_process.RUN_DIR):
     """Return {uuid: reason} of the running guests that do not answer: libvirt waits for QEMU, or QEMU is stopped.
 
     ``found`` is the result of states(). A QEMU that hangs otherwise is only noticed once somebody asks it something.
@@ -199,16 +198,6 @@ def hung(found, run_dir=RUN_DIR):
             continue  # stopped since it was listed, or a driver without this call
         if state == library.VIR_DOMAIN_CONTROL_OCCUPIED and waited >= 1000:
             reasons[uuid] = "QEMU has not answered for %d s" % (waited // 1000)
-        elif _is_stopped(os.path.join(run_dir, domain.name() + ".pid")):
+        elif qemu_process.is_stopped(domain.name(), run_dir):
             reasons[uuid] = "its QEMU process is stopped"
     return reasons
-
-
-def _is_stopped(pid_file):
-    try:
-        with open(pid_file, encoding="ascii") as file:
-            pid = int(file.read(20))
-        with open("/proc/%d/stat" % pid, encoding="utf-8", errors="replace") as file:
-            return file.read(4096).rpartition(")")[2].split()[0] in ("T", "t")
-    except (OSError, ValueError, IndexError):
-        return False

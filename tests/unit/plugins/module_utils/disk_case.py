@@ -54,6 +54,9 @@ class Guest:
     def file(self, name):
         return str(self.directory / name)
 
+    def name(self):
+        return UUID
+
     def use(self, target, path, form="qcow2"):
         """libvirt names another file, as after a snapshot."""
         for disks in (self.live, self.at_rest):
