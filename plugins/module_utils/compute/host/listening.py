@@ -13,13 +13,14 @@ import os
 import stat
 
 from .. import durable
+from ..guest import gate
 from . import system
 
 UNITS = "/etc/systemd/system"
 CONFIGURATION = "/etc/libvirt"
 PORT = 16514
-# What listens for other hosts if the daemons are modular; as in roles/kvm_host/vars.
-SERVICES = {"RedHat": "virtproxyd"}
+# Exists where each driver has a daemon: its presence alone also tells libvirt's clients which kind of daemons there is.
+MODULAR = "/run/libvirt/virtqemud-sock"
 MARK = "  # berth.kvm: berth_host_migration_address_only\n"
 DROP_IN = """# berth.kvm: berth_host_migration_address_only
 [Socket]
@@ -30,7 +31,9 @@ FreeBind=yes
 
 
 def service():
-    return SERVICES.get(system.os_family(), "libvirtd")
+    """Return the service that listens for other hosts, whichever the distribution's default is: the socket unit of the other
+    kind of daemons would stop those that run. libvirt must be answering."""
+    return gate.LISTENER if os.path.exists(MODULAR) else "libvirtd"
 
 
 def path():

@@ -22,13 +22,16 @@ OTHERS = b'# ours\nlisten_addr = "192.0.2.9"\nauth_tls = "none"\n# \xff\n'
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    """place(manager, family): the path of the file, with that service manager and distribution."""
+    """place(manager, modular): the path of the file, with that service manager and kind of daemons."""
     monkeypatch.setattr(listening, "UNITS", str(tmp_path / "units"))
     monkeypatch.setattr(listening, "CONFIGURATION", str(tmp_path / "libvirt"))
 
-    def make(manager="other", family="Debian"):
+    monkeypatch.setattr(listening, "MODULAR", str(tmp_path / "virtqemud-sock"))
+
+    def make(manager="other", modular=False):
         monkeypatch.setattr(system, "service_manager", lambda: manager)
-        monkeypatch.setattr(system, "os_family", lambda: family)
+        if modular:
+            Path(listening.MODULAR).touch()
         return Path(listening.path())
 
     return make
@@ -69,14 +72,15 @@ def test_a_libvirt_whose_address_is_gone_starts_without_the_line_that_the_hint_n
 
 
 @pytest.mark.parametrize(
-    "family, unit",
-    [("Debian", "libvirtd-tls.socket.d"), ("RedHat", "virtproxyd-tls.socket.d"), ("Other", "libvirtd-tls.socket.d")],
+    "modular, unit",
+    [(False, "libvirtd-tls.socket.d"), (True, "virtproxyd-tls.socket.d")],
 )
 @pytest.mark.parametrize("address, stream", [("192.0.2.1", "192.0.2.1:16514"), ("2001:db8::1", "[2001:db8::1]:16514")])
 def test_under_systemd_it_is_a_drop_in_of_the_socket_that_takes_all_other_addresses_away(
-    place, family, unit, address, stream
+    place, modular, unit, address, stream
 ):
-    path = place("systemd", family)
+    """Of the daemons that run: the other unit would stop them, whatever the distribution's default is."""
+    path = place("systemd", modular)
     assert path.parent.name == unit and not listening.differs(None)
     listening.settle(address)
     text = path.read_text()
