@@ -24,7 +24,7 @@ MOST = {
     "group_members": 122,
     "host_certificates": 107,
     "host_clean": 173,
-    "host_facts": 279,
+    "host_facts": 280,
     "host_prepare": 191,
     "host_system": 3,
     "instance": 411,
