@@ -60,11 +60,12 @@ loose:
   type: list
   elements: str
   sample: [/etc/pki/libvirt/private/serverkey.pem]
-restart_libvirtd:
-  description: Whether libvirt runs with older certificates, or none, until it is restarted.
+restart:
+  description: The services that run with older certificates, or none, until they are restarted.
   returned: success
-  type: bool
-  sample: true
+  type: list
+  elements: str
+  sample: [libvirtd]
 """
 
 from ansible.module_utils.basic import AnsibleModule
@@ -90,7 +91,7 @@ def act(module):
         "address": address.of_host(settings.load().migration_address, connection.getHostname()),
         "files": certificates.changed,
         "loose": loose,
-        "restart_libvirtd": gate.needs_restart(),
+        "restart": gate.to_restart(),
     }
 
 

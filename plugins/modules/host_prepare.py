@@ -76,11 +76,17 @@ host_uuid:
   returned: success
   type: str
   sample: 4c4c4544-0042-3510-8052-b4c04f4a3232
-restart_libvirtd:
-  description: Whether libvirt runs without the boot gate, or listens as before, until it is restarted. Guests live through the restart.
+listener:
+  description: The service of libvirt that listens for other hosts, V(libvirtd), or V(virtproxyd) if each driver has a daemon.
   returned: success
-  type: bool
-  sample: true
+  type: str
+  sample: libvirtd
+restart:
+  description: The services that run without the boot gate, or listen as before, until they are restarted. Guests live through that.
+  returned: success
+  type: list
+  elements: str
+  sample: [libvirtd]
 removed_images:
   description: The checksums of the images that were removed, in check mode of those that would be.
   returned: success
@@ -162,7 +168,8 @@ def main():
         changed=bool(done["changed"] or removed or forgotten),
         parts=done["changed"],
         host_uuid=done["uuid"],
-        restart_libvirtd=done["restart_libvirtd"],
+        listener=done["listener"],
+        restart=done["restart"],
         removed_images=sorted({unused_images.digest(path) for path in removed}),
         forgotten_failed_builds=forgotten,
         diff=shown(done, removed, forgotten),

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import threading
 import time
@@ -149,6 +150,13 @@ def require_libvirt():
             hint=host_hints.install_binding(),
         )
     return libvirt
+
+
+def has_no_driver(error):
+    """Whether this libvirt has no driver for what was asked: it is not built in, or its daemon is not installed or not switched
+    on, so that libvirt finds no socket of it. A daemon that cannot be reached for another reason is there."""
+    no_socket = error.get_error_code() == libvirt.VIR_ERR_SYSTEM_ERROR and error.get_int1() == errno.ENOENT
+    return no_socket or error.get_error_code() == libvirt.VIR_ERR_NO_SUPPORT
 
 
 def connect(timeout=10, uri=URI):

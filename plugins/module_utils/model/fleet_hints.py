@@ -224,8 +224,8 @@ def listed_twice(hosts: str) -> str:
         "Compare the ansible_host of %s with those of the others. If they are one machine, take the wrong name or address "
         "out of the inventory. If one has a copy of the other's disks, switch the copy off and take it out. If they are two "
         "machines whose boards have one uuid: on the one that holds nothing, set another host_uuid (from uuidgen) in "
-        "libvirtd.conf, restart libvirt, remove /etc/berth/host.json, and run berth.kvm.prepare_hosts with it in --limit. Then "
-        "run the same again" % hosts
+        "libvirtd.conf (or virtqemud.conf), restart libvirt, remove /etc/berth/host.json, and run berth.kvm.prepare_hosts with "
+        "it in --limit. Then run the same again" % hosts
     )
 
 

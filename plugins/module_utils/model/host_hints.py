@@ -17,10 +17,10 @@ def prepare_host(host: str) -> str:
 def uuid_changed(path: str, uuid: str) -> str:
     """libvirt's host uuid is not the one of the preparation, ``uuid``: a cloned host, or other hardware."""
     return (
-        'If it is still the same host, set host_uuid = "%s" in its libvirtd.conf and restart libvirt. If its disks are a copy of '
-        "another host's, move /var/lib/berth and /etc/berth elsewhere, run berth.kvm.prepare_hosts, then berth.kvm.doctor. If the "
-        "machine was replaced on purpose and holds no instance, remove %s and run berth.kvm.prepare_hosts"
-        % (uuid, path)
+        'If it is still the same host, set host_uuid = "%s" in its libvirtd.conf (or virtqemud.conf) and restart libvirt. '
+        "If its disks are a copy of another host's, move /var/lib/berth and /etc/berth elsewhere, run berth.kvm.prepare_hosts, "
+        "then berth.kvm.doctor. If the machine was replaced on purpose and holds no instance, remove %s and run "
+        "berth.kvm.prepare_hosts" % (uuid, path)
     )
 
 

@@ -5,14 +5,16 @@
 
 from __future__ import annotations
 
-from .shape import address, block, choice, flag, list_of, map_of, object_of, or_null, text, uuid, whole, word, words
+from .shape import address, block, choice, list_of, map_of, object_of, or_null, text, uuid, whole, word, words
 
+SERVICES = list_of(choice("libvirtd", "virtproxyd", "virtqemud"), 3)
 DIFF = object_of({"before": block(1 << 20), "after": block(1 << 20)})
 PREPARE = object_of(
     {
         "parts": list_of(choice("uuid", "state", "settings", "pool", "gate", "listening"), 10),
         "host_uuid": uuid,
-        "restart_libvirtd": flag,
+        "listener": choice("libvirtd", "virtproxyd"),
+        "restart": SERVICES,
         "removed_images": words("[0-9a-f]+", 10000),
         "forgotten_failed_builds": whole(0, 1 << 40),
         "diff": DIFF,
@@ -27,8 +29,8 @@ CERTIFICATES = object_of(
         "address": or_null(address),
         "files": list_of(text(), 100),
         "loose": list_of(text(), 100),
-        "restart_libvirtd": flag,
+        "restart": SERVICES,
     }
 )
 SYSTEM = object_of({"os_family": word("[A-Za-z]+", 32), "service_manager": word("[a-z]+", 32)})
-CLEAN = object_of({"removed": list_of(text(), 100), "left": list_of(text(), 100), "restart": words("[a-z]+", 10)})
+CLEAN = object_of({"removed": list_of(text(), 100), "left": list_of(text(), 100), "restart": SERVICES})

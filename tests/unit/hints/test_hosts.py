@@ -34,7 +34,7 @@ def refusal(kind, function, *arguments, **more):
 def place(tmp_path, monkeypatch):
     """A host of files: its hook, settings and /run are below tmp_path; one daemon runs."""
     monkeypatch.setattr(gate, "HOOK", str(tmp_path / "hooks/qemu.d/berth"))
-    monkeypatch.setattr(gate, "daemons", lambda: ["17:1"])
+    monkeypatch.setattr(gate, "running", lambda: {"17:1": "libvirtd"})
     return tmp_path
 
 
@@ -49,7 +49,7 @@ def here(place, **given):
 
 def restarted():
     """A daemon that was started a moment from now."""
-    return ["18:%d" % ((time.clock_gettime(time.CLOCK_BOOTTIME) + 5) * gate.TICK)]
+    return {"18:%d" % ((time.clock_gettime(time.CLOCK_BOOTTIME) + 5) * gate.TICK): "libvirtd"}
 
 
 @pytest.mark.follows("prepare_host")
@@ -57,7 +57,7 @@ def test_a_host_is_prepared_by_what_prepare_hosts_installs(place, monkeypatch):
     assert refusal(HostNotPrepared, here(place).require_prepared).hint == host_hints.prepare_host("kvm1")
     gate.install(gate.HOOK, str(place / "run"))
     assert refusal(HostNotPrepared, here(place, prepared=True).require_prepared).hint == host_hints.prepare_host("kvm1")
-    monkeypatch.setattr(gate, "daemons", restarted)  # the playbook restarts libvirt
+    monkeypatch.setattr(gate, "running", restarted)  # the playbook restarts libvirt
     here(place, prepared=True).require_prepared()
 
 

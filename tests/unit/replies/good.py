@@ -292,7 +292,8 @@ def migration_of(host):
 def host_prepare(host):
     diff = {"before": "{}\n", "after": "{}\n"}
     return {"settings": {}}, {
-        "changed": True, "parts": ["settings", "gate"], "host_uuid": UUIDS[host], "restart_libvirtd": True,
+        "changed": True, "parts": ["settings", "gate"], "host_uuid": UUIDS[host],
+        "listener": "libvirtd", "restart": ["libvirtd"],
         "removed_images": ["0" * 64], "forgotten_failed_builds": 2, "diff": diff,
     }  # fmt: skip
 
@@ -302,7 +303,7 @@ def host_certificates(host):
     held = {kind: {"request": pem, "certificate": "", "authority": "", "revoked": ""} for kind in ("libvirt", "qemu")}
     return {}, {
         "changed": True, "held": held, "address": "192.0.2.1", "files": ["/etc/pki/qemu/server-cert.pem"],
-        "loose": ["/etc/pki/libvirt/private/serverkey.pem"], "restart_libvirtd": False,
+        "loose": ["/etc/pki/libvirt/private/serverkey.pem"], "restart": [],
     }  # fmt: skip
 
 

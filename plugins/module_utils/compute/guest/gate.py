@@ -30,7 +30,8 @@ ASKED = ".asked"  # ends the name of the note that libvirt has asked for such a 
 TRIED = ".tried"  # ends the name of a file that is written to see whether a permit could be
 RESTART = "restart-libvirtd"
 TEMPORARY = ".berth.tmp"
-DAEMONS = ("libvirtd", "virtqemud")
+DAEMONS = ("libvirtd", "virtqemud")  # those that start guests
+LISTENER = "virtproxyd"  # listens for other hosts where there is a daemon for each driver
 TICK = os.sysconf("SC_CLK_TCK")  # ticks per second in /proc
 
 HOOK_TEXT = r"""#!/bin/sh
@@ -184,7 +185,7 @@ def check(host_name, path=HOOK, run_dir=RUN_DIR):
     """Raise BootGateMissing if anybody could later start a guest that is started now, with or without a permit."""
     if not is_installed(path):
         what = "is missing or is not as it was installed (%s)" % path
-    elif needs_restart(run_dir) or not is_read(path):
+    elif to_restart(run_dir) or not is_read(path):
         what = (
             "may be unknown to libvirt, which has not been restarted since it was prepared, or the clock was set back"
         )
@@ -222,17 +223,18 @@ def note_restart(run_dir=RUN_DIR):
     """Note which daemons run without what was just changed: they read it only when they start."""
     top = durable.open_directory(run_dir, create=True)
     try:
-        durable.write(top, RESTART, "\n".join(daemons()).encode())
+        durable.write(top, RESTART, "\n".join(sorted(running())).encode())
     finally:
         os.close(top)
 
 
-def needs_restart(run_dir=RUN_DIR):
-    """Whether a daemon still runs that was started before the hook, a certificate or the listen address was changed."""
+def to_restart(run_dir=RUN_DIR):
+    """Return the services, named as their daemons, that run since before the hook, a certificate or the listen address was
+    changed."""
     top = durable.open_directory(run_dir, create=True)
     try:
-        noted = (durable.read(top, RESTART) or b"").decode().split()
-        still = bool(set(noted) & set(daemons()))
+        noted, now = (durable.read(top, RESTART) or b"").decode().split(), running()
+        still = sorted({now[daemon] for daemon in noted if daemon in now})
         if noted and not still:
             durable.remove(top, RESTART)
         return still
@@ -240,28 +242,28 @@ def needs_restart(run_dir=RUN_DIR):
         os.close(top)
 
 
-def daemons(proc="/proc"):
+def services():
+    """Return the services of all daemons that run now."""
+    return sorted(set(running().values()))
+
+
+def daemons():
     """Return every running libvirt daemon that starts guests, as "pid:start time"."""
-    return sorted(_running(proc))
+    return sorted(daemon for daemon, name in running().items() if name in DAEMONS)
 
 
-def services(proc="/proc"):
-    """Return the services of these daemons, which have the same names."""
-    return sorted(set(_running(proc).values()))
-
-
-def _running(proc):
-    """Return {"pid:start time": daemon}."""
+def running(proc="/proc"):
+    """Return {"pid:start time": daemon}. Those of other users serve their own sessions and start no guest of ours."""
     found = {}
-    for name in os.listdir(proc):
-        if not name.isdigit():
-            continue
+    for pid in filter(str.isdigit, os.listdir(proc)):
+        path = os.path.join(proc, pid)
         try:
-            with open(os.path.join(proc, name, "stat"), encoding="ascii", errors="replace") as stream:
+            with open(os.path.join(path, "stat"), encoding="ascii", errors="replace") as stream:
                 text = stream.read()
+            is_ours = os.stat(path).st_uid == os.geteuid()
         except OSError:
             continue
         command, fields = text[text.index("(") + 1 : text.rindex(")")], text[text.rindex(")") + 2 :].split()
-        if command in DAEMONS:
-            found["%s:%s" % (name, fields[19])] = command
+        if is_ours and command in (*DAEMONS, LISTENER):
+            found["%s:%s" % (pid, fields[19])] = command
     return found

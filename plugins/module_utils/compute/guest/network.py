@@ -11,7 +11,7 @@ import shutil
 from ...model import nic_needs
 from ...model.safe_text import is_safe
 from ...model.unknown_names import NetworkNotFound
-from ..connection import require_libvirt
+from ..connection import has_no_driver, require_libvirt
 from ..run import PATH, run
 from . import packet_filter
 
@@ -53,7 +53,7 @@ def _names(list_all, flags):
     try:
         return [entry.name() for entry in list_all(flags)]
     except library.libvirtError as error:
-        if error.get_error_code() == library.VIR_ERR_NO_SUPPORT:
+        if has_no_driver(error):
             return []
         raise
 

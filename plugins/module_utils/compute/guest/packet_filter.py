@@ -18,7 +18,7 @@ from xml.etree import ElementTree
 
 from ...model import admitted_members, hints
 from ...model.nics import asking_filters, unfiltered
-from ..connection import Deadline, LibvirtUnavailable, require_libvirt
+from ..connection import Deadline, LibvirtUnavailable, has_no_driver, require_libvirt
 from ..errors import BuildFailed, PacketFilterForeign, PacketFilterInUse
 from ..record import journal
 
@@ -53,7 +53,7 @@ def possible(connection, bridged=BRIDGED):
     try:
         connection.listAllNWFilters(0)
     except library.libvirtError as error:
-        if error.get_error_code() == library.VIR_ERR_NO_SUPPORT:
+        if has_no_driver(error):
             return []
         raise
     called = [_reads_one(bridged % table) for table in ("iptables", "ip6tables")]
@@ -212,7 +212,7 @@ def _listed(connection):
     try:
         return Deadline(CALL_TIMEOUT).call(connection.listAllNWFilters, 0, what="listing the packet filters")
     except library.libvirtError as error:
-        if error.get_error_code() == library.VIR_ERR_NO_SUPPORT:
+        if has_no_driver(error):
             return []
         raise LibvirtUnavailable("listing the packet filters: %s" % error)
 

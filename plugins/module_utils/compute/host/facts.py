@@ -101,7 +101,9 @@ def _collect(connection, settings, records, state_dir, deadline, save_generation
     }
     topology, distances = numa.read_topology(host.topology, cpus["shared"], cpus["dedicated"])
     document["traits"] = _traits(connection, settings, host, guest_types, topology)
-    document.update({**_pci(connection, settings, records, foreign), **_encrypted_guests(guest_types, records)})
+    document.update(
+        {**_pci(connection, settings, records, foreign, warnings), **_encrypted_guests(guest_types, records)}
+    )
     document["instances"] = _instances(connection, records, domain_states, state_dir, save_generation) + [
         _foreign(
             domain, domain_states[domain.uuid][1], disk_uses[domain.uuid], pools.get(settings.pool), cpus["dedicated"]
@@ -219,8 +221,8 @@ def _encrypted_guests(guest_types, records):
     return {"encrypted_guests": {"total": total, "used": used}} if total or used else {}
 
 
-def _pci(connection, settings, records, foreign):
-    devices, mdev_types = pci.read_devices(connection)
+def _pci(connection, settings, records, foreign, warnings):
+    devices, mdev_types = pci.read_devices(connection, warnings)
     users = {
         device["address"]: record.uuid for record in records for device in record.resources.get("pci_devices") or ()
     }

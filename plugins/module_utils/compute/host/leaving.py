@@ -137,9 +137,9 @@ class Leaving:
 
     def _to_restart(self):
         """Return the services that still run with the certificates, which they read when they start."""
-        if self.dry or not os.path.isdir(self.places.run_dir) or not gate.needs_restart(self.places.run_dir):
+        if self.dry or not os.path.isdir(self.places.run_dir):
             return []
-        return sorted({listening.service(), *gate.services()})
+        return gate.to_restart(self.places.run_dir)
 
     def _remove_state(self):
         """Remove the state directory after its identity: if interrupted, no untrusted directory is left."""

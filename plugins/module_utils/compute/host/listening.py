@@ -13,13 +13,16 @@ import os
 import stat
 
 from .. import durable
+from ..guest import gate
 from . import system
 
 UNITS = "/etc/systemd/system"
 CONFIGURATION = "/etc/libvirt"
 PORT = 16514
-# What listens for other hosts if the daemons are modular; as in roles/kvm_host/vars.
-SERVICES = {"RedHat": "virtproxyd"}
+TABLES = ("/proc/net/tcp", "/proc/net/tcp6")  # see proc_net_tcp.txt of Linux
+LISTEN = "0A"
+# Exists where each driver has a daemon: its presence alone also tells libvirt's clients which kind of daemons there is.
+MODULAR = "/run/libvirt/virtqemud-sock"
 MARK = "  # berth.kvm: berth_host_migration_address_only\n"
 DROP_IN = """# berth.kvm: berth_host_migration_address_only
 [Socket]
@@ -30,7 +33,9 @@ FreeBind=yes
 
 
 def service():
-    return SERVICES.get(system.os_family(), "libvirtd")
+    """Return the service that listens for other hosts, whichever the distribution's default is: the socket unit of the other
+    kind of daemons would stop those that run. libvirt must be answering."""
+    return gate.LISTENER if os.path.exists(MODULAR) else "libvirtd"
 
 
 def path():
@@ -40,8 +45,9 @@ def path():
 
 
 def differs(address):
-    """Whether the file's setting differs from ``address``; None means all addresses."""
-    return _text() != _wanted(address)
+    """Whether the file's setting differs from ``address``, or the port is open on all though it has it: the socket unit was not
+    restarted since. None means all addresses."""
+    return _text() != _wanted(address) or bool(address) and _is_open_on_all()
 
 
 def settle(address):
@@ -61,6 +67,20 @@ def _wanted(address):
         return DROP_IN % ("[%s]" % address if ":" in address else address, PORT) if address else ""
     others = "".join(line for line in _text().splitlines(True) if not line.endswith(MARK))
     return ('listen_addr = "%s"%s' % (address, MARK) if address else "") + others
+
+
+def _is_open_on_all():
+    for path in TABLES:
+        try:
+            with open(path, encoding="ascii") as table:
+                rows = [line.split() for line in table]
+        except OSError:
+            continue
+        for _slot, local, _remote, state, *_more in rows:
+            address, _colon, port = local.partition(":")
+            if state == LISTEN and port == "%04X" % PORT and not address.strip("0"):
+                return True
+    return False
 
 
 def _text():

@@ -8,20 +8,27 @@ from __future__ import annotations
 import collections
 from xml.etree import ElementTree
 
-from ..connection import require_libvirt
+from ..connection import has_no_driver, require_libvirt
 
 BRIDGE_CLASS = 0x06
 
 
-def read_devices(connection):
-    """Return (devices, mdev types) from libvirt's node devices.
+def read_devices(connection, warnings):
+    """Return (devices, mdev types) from libvirt's node devices: none, with a warning, if it has no driver for them.
 
     A device: {address, vendor_id, product_id, numa_node, dev_type, iommu_group, parent (address of a VF's PF)}.
     An mdev type: {parent, type, name, available}. Bridges are left out: guests cannot use them.
     """
     library = require_libvirt()
     devices, mdev_types = [], []
-    for node in connection.listAllDevices(library.VIR_CONNECT_LIST_NODE_DEVICES_CAP_PCI_DEV):
+    try:
+        nodes = connection.listAllDevices(library.VIR_CONNECT_LIST_NODE_DEVICES_CAP_PCI_DEV)
+    except library.libvirtError as error:
+        if not has_no_driver(error):
+            raise
+        warnings.append("PCI devices cannot be listed: %s" % error)
+        return [], []
+    for node in nodes:
         try:
             text = node.XMLDesc(0)
         except library.libvirtError:

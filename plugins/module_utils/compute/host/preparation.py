@@ -29,7 +29,7 @@ PARTS = ("instances", "volumes", "set-aside")  # of a pool, with files of instan
 def prepare(
     connection, store, values, pool_path=paths.POOL_PATH, dry=False, settings_path=settings.PATH, accept_state=False
 ):
-    """Prepare the host. Return {changed, before, after, uuid, restart_libvirtd}. A refusal changes nothing.
+    """Prepare the host. Return {changed, before, after, uuid, listener, restart}. A refusal changes nothing.
 
     With ``accept_state``, accept a state directory that is another one, or older, than before."""
     caps = capabilities.parse_host(connection.getCapabilities())
@@ -73,7 +73,8 @@ def prepare(
         "uuid": caps.uuid,
         "before": before.to_dict() if before.prepared else {},
         "after": wanted.to_dict(),
-        "restart_libvirtd": bool(differs["gate"] or differs["listening"]) if dry else gate.needs_restart(),
+        "listener": listening.service(),
+        "restart": gate.services() if dry and (differs["gate"] or differs["listening"]) else gate.to_restart(),
     }
 
 

@@ -14,9 +14,9 @@ BY_USER, IO_ERROR = 1, 5  # virDomainPausedReason
 
 
 class libvirtError(Exception):  # noqa: N801, N818 -- libvirt's own name
-    def __init__(self, code, message, domain=0):
+    def __init__(self, code, message, domain=0, int1=-1):
         super().__init__(message)
-        self.code, self.domain = code, domain
+        self.code, self.domain, self.int1 = code, domain, int1
 
     def get_error_code(self):
         return self.code
@@ -24,12 +24,17 @@ class libvirtError(Exception):  # noqa: N801, N818 -- libvirt's own name
     def get_error_domain(self):
         return self.domain
 
+    def get_int1(self):
+        return self.int1
+
 
 CONSTANTS = {
     "VIR_ERR_NO_DOMAIN": 42,
     "VIR_ERR_NO_SUPPORT": 3,
+    "VIR_ERR_SYSTEM_ERROR": 38,
     "VIR_ERR_NO_NWFILTER": 62,
     "VIR_CONNECT_LIST_NETWORKS_ACTIVE": 2,
+    "VIR_CONNECT_LIST_NODE_DEVICES_CAP_PCI_DEV": 2,
     "VIR_ERR_OPERATION_INVALID": 55,
     "VIR_ERR_NO_STORAGE_POOL": 49,
     "VIR_ERR_HOOK_SCRIPT_FAILED": 70,

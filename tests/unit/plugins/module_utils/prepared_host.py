@@ -20,7 +20,7 @@ def maker(top, monkeypatch):
     """make_host(name="kvm1", uuid=..., pool=None): a FakeHost below ``top``, on its own pool or on that of another one."""
     monkeypatch.setattr(connection, "libvirt", fake_libvirt.library())
     monkeypatch.setattr(connection, "libvirt_qemu", fake_libvirt.QemuPart)
-    monkeypatch.setattr(gate, "daemons", lambda: [])
+    monkeypatch.setattr(gate, "running", dict)
     made = {"path": "/image", "format": "qcow2", "virtual_size": 1 << 20}
     monkeypatch.setattr(image, "ensure", lambda *_: made)
 

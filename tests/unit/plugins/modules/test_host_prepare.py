@@ -20,7 +20,7 @@ from ansible_collections.berth.kvm.plugins.modules import host_prepare
 
 ROLE = Path(__file__).resolve().parents[4] / "roles" / "kvm_host"
 SETTINGS = {"reserved_host_memory_mb": 512}
-PREPARED = {"changed": [], "before": SETTINGS, "after": SETTINGS, "uuid": "u", "restart_libvirtd": False}
+PREPARED = {"changed": [], "before": SETTINGS, "after": SETTINGS, "uuid": "u", "listener": "libvirtd", "restart": []}
 
 
 @pytest.fixture

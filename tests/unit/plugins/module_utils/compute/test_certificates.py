@@ -30,7 +30,7 @@ pytestmark = [
 
 @pytest.fixture
 def make(tmp_path, monkeypatch):
-    monkeypatch.setattr(gate, "daemons", lambda: ["7:1"])
+    monkeypatch.setattr(gate, "running", lambda: {"7:1": "libvirtd"})
     return lambda dry=False: own_certificates.Certificates(GROUP, dry, str(tmp_path / "pki"), str(tmp_path / "run"))
 
 
@@ -94,7 +94,7 @@ def test_the_restart_is_noted_before_the_first_file_changes(make, sign, monkeypa
     monkeypatch.setattr(certificates, "_put", lambda *what, **more: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         certificates.install(sign())
-    assert gate.needs_restart(certificates.run_dir)
+    assert gate.to_restart(certificates.run_dir)
 
 
 def test_a_file_that_others_may_read_is_seen_and_tightened(make, tmp_path):

@@ -41,7 +41,7 @@ FILES = ["/srv/berth/instances/%s/root.qcow2" % UUID, "/var/log/libvirt/qemu/%s-
 
 @pytest.fixture
 def run_dir(tmp_path, monkeypatch):
-    monkeypatch.setattr(gate, "daemons", list)  # whatever runs on the machine of the test
+    monkeypatch.setattr(gate, "running", dict)  # whatever runs on the machine of the test
     return str(tmp_path / "run")
 
 
@@ -230,13 +230,13 @@ def test_a_changed_hook_is_put_right(tmp_path, run_dir):
 
 def test_a_restart_is_needed_as_long_as_the_same_daemon_runs(tmp_path, run_dir, monkeypatch):
     """libvirt finds hooks only when it starts; a run that ended before the restart does not make it forgotten."""
-    monkeypatch.setattr(gate, "daemons", lambda: ["17:4711"])
+    monkeypatch.setattr(gate, "running", lambda: {"17:4711": "libvirtd"})
     gate.install(str(tmp_path / "hooks" / "qemu.d" / "berth"), run_dir)
-    assert gate.needs_restart(run_dir) is True
-    monkeypatch.setattr(gate, "daemons", lambda: ["17:9999"])
-    assert gate.needs_restart(run_dir) is False
-    monkeypatch.setattr(gate, "daemons", lambda: ["17:4711"])
-    assert gate.needs_restart(run_dir) is False
+    assert gate.to_restart(run_dir) == ["libvirtd"]
+    monkeypatch.setattr(gate, "running", lambda: {"17:9999": "libvirtd"})
+    assert gate.to_restart(run_dir) == []
+    monkeypatch.setattr(gate, "running", lambda: {"17:4711": "libvirtd"})
+    assert gate.to_restart(run_dir) == []
 
 
 def start_time(since):
@@ -245,12 +245,39 @@ def start_time(since):
     return "17:%d" % ((booted + since) * gate.TICK)
 
 
+def process(proc, pid, command):
+    (proc / str(pid)).mkdir(parents=True)
+    (proc / str(pid) / "stat").write_text("%d (%s) S %s 77 0" % (pid, command, " ".join(["0"] * 18)))
+
+
+def test_the_daemons_that_start_guests_and_the_one_that_listens_are_told_by_their_services(tmp_path):
+    for pid, command in enumerate(["libvirtd", "virtqemud", "virtproxyd", "virtlogd", "qemu (libvirtd)"], 5):
+        process(tmp_path, pid, command)
+    (tmp_path / "version").write_text("")
+    assert gate.running(str(tmp_path)) == {"5:77": "libvirtd", "6:77": "virtqemud", "7:77": "virtproxyd"}
+
+
+def test_a_daemon_of_an_ordinary_users_session_is_none_of_the_host(tmp_path, monkeypatch):
+    """It reads no hooks of the system, and no restart of a service ends it: the host would refuse every start."""
+    process(tmp_path, 5, "virtqemud")
+    monkeypatch.setattr(gate.os, "geteuid", lambda: os.stat(tmp_path).st_uid + 1)
+    assert gate.running(str(tmp_path)) == {}
+
+
+def test_the_daemon_that_listens_reads_certificates_and_no_hook(installed, monkeypatch):
+    path, run_dir = installed
+    monkeypatch.setattr(gate, "running", {start_time(5): "virtqemud", start_time(-60): "virtproxyd"}.copy)
+    gate.check("kvm2", str(path), run_dir)
+    gate.note_restart(run_dir)
+    assert gate.to_restart(run_dir) == ["virtproxyd", "virtqemud"]
+
+
 @pytest.fixture
 def installed(tmp_path, run_dir, monkeypatch):
     """A hook that the libvirt that runs now has read -> (path, run directory)."""
     path = tmp_path / "hooks" / "qemu.d" / "berth"
     gate.install(str(path), run_dir)
-    monkeypatch.setattr(gate, "daemons", [start_time(5)].copy)
+    monkeypatch.setattr(gate, "running", {start_time(5): "libvirtd"}.copy)
     return path, run_dir
 
 
@@ -286,21 +313,21 @@ def test_a_hook_that_was_put_back_by_hand_after_libvirt_had_started_without_it_i
     """Its text, mode and even its time are as before, but that libvirt asks no hook."""
     path, run_dir = installed
     before = path.stat()
-    monkeypatch.setattr(gate, "daemons", [start_time(-60)].copy)
+    monkeypatch.setattr(gate, "running", {start_time(-60): "libvirtd"}.copy)
     path.write_text(gate.HOOK_TEXT)
     os.utime(path, (before.st_atime - 3600, before.st_mtime - 3600))
     with pytest.raises(BootGateMissing, match="may be unknown to libvirt") as refused:
         gate.check("kvm2", str(path), run_dir)
     assert refused.value.hint.startswith("Run berth.kvm.prepare_hosts --limit kvm2")
     assert gate.install(str(path), run_dir) is True, "what the hint says mends it"
-    assert gate.needs_restart(run_dir) is True
-    monkeypatch.setattr(gate, "daemons", [start_time(5)].copy)
+    assert gate.to_restart(run_dir) == ["libvirtd"]
+    monkeypatch.setattr(gate, "running", {start_time(5): "libvirtd"}.copy)
     gate.check("kvm2", str(path), run_dir)
 
 
 def test_one_of_several_libvirt_daemons_that_has_not_read_the_gate_is_enough_to_refuse(installed, monkeypatch):
     path, run_dir = installed
-    monkeypatch.setattr(gate, "daemons", [start_time(5), start_time(-60)].copy)
+    monkeypatch.setattr(gate, "running", {start_time(5): "libvirtd", start_time(-60): "virtqemud"}.copy)
     with pytest.raises(BootGateMissing):
         gate.check("kvm2", str(path), run_dir)
 
@@ -312,4 +339,4 @@ def test_a_clock_that_was_set_back_is_named_and_prepare_hosts_ends_the_trouble(i
     with pytest.raises(BootGateMissing, match="or the clock was set back") as refused:
         gate.check("kvm2", str(path), run_dir)
     assert refused.value.hint.startswith("Run berth.kvm.prepare_hosts --limit kvm2")
-    assert gate.install(str(path), run_dir) is True and gate.needs_restart(run_dir) is True
+    assert gate.install(str(path), run_dir) is True and gate.to_restart(run_dir) == ["libvirtd"]

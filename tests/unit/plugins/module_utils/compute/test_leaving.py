@@ -230,27 +230,27 @@ def test_systemd_closes_the_port_before_the_certificates_go_and_libvirt_is_resta
 ):
     done = []
     monkeypatch.setattr(system, "service_manager", lambda: "systemd")
-    monkeypatch.setattr(system, "os_family", lambda: "Debian")
-    monkeypatch.setattr(gate, "daemons", lambda: ["17:1"])
-    monkeypatch.setattr(gate, "services", lambda: ["libvirtd"])
+    monkeypatch.setattr(listening, "MODULAR", str(leaver.top.with_name("virtqemud-sock")))
+    Path(listening.MODULAR).touch()
+    monkeypatch.setattr(gate, "running", lambda: {"17:1": "virtqemud", "19:1": "virtproxyd"})
 
     def run(arguments, **more):
         done.append((arguments, (leaver.top / "pki/libvirt/private/serverkey.pem").exists()))
 
     monkeypatch.setattr(leaving, "run", run)
-    assert leaver.clean()["restart"] == ["libvirtd"]
-    assert done[0] == (["systemctl", "disable", "--now", "libvirtd-tls.socket"], True)
+    assert leaver.clean()["restart"] == ["virtproxyd", "virtqemud"]
+    assert done[0] == (["systemctl", "disable", "--now", "virtproxyd-tls.socket"], True)
     assert Path(leaver.host.store.state_dir).exists() and Path(leaver.places.code).exists()
-    assert leaver.clean()["restart"] == ["libvirtd"], "a run that ended before the restart"
-    monkeypatch.setattr(gate, "daemons", lambda: ["18:2"])
+    monkeypatch.setattr(gate, "running", lambda: {"18:2": "virtqemud", "19:1": "virtproxyd"})
+    assert leaver.clean()["restart"] == ["virtproxyd"], "a run that ended before this restart"
+    monkeypatch.setattr(gate, "running", lambda: {"18:2": "virtqemud", "20:2": "virtproxyd"})
     assert leaver.clean()["restart"] == [] and leaver.files() == ["pool/images/cached"]
 
 
 def test_berths_part_of_libvirts_configuration_goes_and_libvirt_is_restarted(leaver, monkeypatch):
     monkeypatch.setattr(listening, "CONFIGURATION", str(leaver.top / "libvirt"))
     monkeypatch.setattr(system, "service_manager", lambda: "other")
-    monkeypatch.setattr(gate, "daemons", lambda: ["17:1"])
-    monkeypatch.setattr(gate, "services", lambda: ["libvirtd"])
+    monkeypatch.setattr(gate, "running", lambda: {"17:1": "libvirtd"})
     path = Path(listening.path())
     path.parent.mkdir()
     path.write_text("mine = 1\n")
@@ -275,10 +275,3 @@ def test_a_link_in_place_of_a_directory_is_left_with_what_it_leads_to(leaver, tm
     Path(leaver.places.code).symlink_to(elsewhere)
     assert any("cache: it is no directory" in line for line in leaver.clean()["left"])
     assert (elsewhere / "precious").exists()
-
-
-def test_the_listener_is_the_one_that_the_role_opens():
-    text = (ROOT / "roles/kvm_host/vars/main.yml").read_text()
-    named = text[text.index("__kvm_host_tls_service") :]
-    for family, name in {"Debian": "libvirtd", **listening.SERVICES}.items():
-        assert "  %s: %s\n" % (family, name) in named

@@ -22,13 +22,17 @@ OTHERS = b'# ours\nlisten_addr = "192.0.2.9"\nauth_tls = "none"\n# \xff\n'
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    """place(manager, family): the path of the file, with that service manager and distribution."""
+    """place(manager, modular): the path of the file, with that service manager and kind of daemons."""
     monkeypatch.setattr(listening, "UNITS", str(tmp_path / "units"))
     monkeypatch.setattr(listening, "CONFIGURATION", str(tmp_path / "libvirt"))
 
-    def make(manager="other", family="Debian"):
+    monkeypatch.setattr(listening, "TABLES", (str(tmp_path / "tcp"), str(tmp_path / "tcp6")))
+    monkeypatch.setattr(listening, "MODULAR", str(tmp_path / "virtqemud-sock"))
+
+    def make(manager="other", modular=False):
         monkeypatch.setattr(system, "service_manager", lambda: manager)
-        monkeypatch.setattr(system, "os_family", lambda: family)
+        if modular:
+            Path(listening.MODULAR).touch()
         return Path(listening.path())
 
     return make
@@ -69,14 +73,15 @@ def test_a_libvirt_whose_address_is_gone_starts_without_the_line_that_the_hint_n
 
 
 @pytest.mark.parametrize(
-    "family, unit",
-    [("Debian", "libvirtd-tls.socket.d"), ("RedHat", "virtproxyd-tls.socket.d"), ("Other", "libvirtd-tls.socket.d")],
+    "modular, unit",
+    [(False, "libvirtd-tls.socket.d"), (True, "virtproxyd-tls.socket.d")],
 )
 @pytest.mark.parametrize("address, stream", [("192.0.2.1", "192.0.2.1:16514"), ("2001:db8::1", "[2001:db8::1]:16514")])
 def test_under_systemd_it_is_a_drop_in_of_the_socket_that_takes_all_other_addresses_away(
-    place, family, unit, address, stream
+    place, modular, unit, address, stream
 ):
-    path = place("systemd", family)
+    """Of the daemons that run: the other unit would stop them, whatever the distribution's default is."""
+    path = place("systemd", modular)
     assert path.parent.name == unit and not listening.differs(None)
     listening.settle(address)
     text = path.read_text()
@@ -86,6 +91,31 @@ def test_under_systemd_it_is_a_drop_in_of_the_socket_that_takes_all_other_addres
     assert listening.differs(address), "somebody edited it"
     listening.settle(None)
     assert not path.exists()
+
+
+HEAD = "  sl  local_address rem_address   st tx_queue rx_queue\n"
+ROW = "   0: %s:%s 00000000:0000 %s 00000000:00000000\n"
+
+
+@pytest.mark.parametrize(
+    "table, row, is_it",
+    [
+        ("tcp", ("00000000", "4082", "0A"), True),
+        ("tcp6", ("0" * 32, "4082", "0A"), True),
+        ("tcp", ("010200C0", "4082", "0A"), False),
+        ("tcp", ("00000000", "4083", "0A"), False),
+        ("tcp", ("00000000", "4082", "01"), False),
+    ],
+    ids=["open on all", "and of version 6", "open on one", "another port", "a connection"],
+)
+def test_a_port_that_is_still_open_on_all_addresses_differs_from_one_address(place, tmp_path, table, row, is_it):
+    """The run that wrote the drop-in ended before the restart, and then libvirt ended by itself, as it does when idle."""
+    place("systemd")
+    listening.settle("192.0.2.1")
+    (tmp_path / table).write_text(HEAD + ROW % row)
+    assert listening.differs("192.0.2.1") is is_it
+    listening.settle(None)
+    assert not listening.differs(None), "somebody's own drop-in may have it so"
 
 
 def wanted(**more):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import types
 
 import fake_libvirt
@@ -14,7 +15,8 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute import connectio
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import network
 from ansible_collections.berth.kvm.plugins.module_utils.model.unknown_names import NetworkNotFound
 
-NO_SUPPORT, BROKEN = fake_libvirt.CONSTANTS["VIR_ERR_NO_SUPPORT"], 38
+NO_SUPPORT, SYSTEM = (fake_libvirt.CONSTANTS["VIR_ERR_%s" % name] for name in ("NO_SUPPORT", "SYSTEM_ERROR"))
+RPC = fake_libvirt.CONSTANTS["VIR_FROM_RPC"]
 
 
 class Libvirt:
@@ -43,7 +45,7 @@ class Libvirt:
 
     def listAllNWFilters(self, _flags):  # noqa: N802
         if self.fails:
-            raise fake_libvirt.libvirtError(self.fails, "not now")
+            raise fake_libvirt.libvirtError(self.fails[0], "not now", RPC, self.fails[1])
         return [types.SimpleNamespace(name=lambda name=name: name) for name in self.filters]
 
 
@@ -111,15 +113,20 @@ def test_a_host_tells_what_nics_can_be_on(libvirt, sys_net):
     assert warnings == []
 
 
-def test_a_libvirt_without_filters_has_none(libvirt, sys_net):
-    libvirt.fails, warnings = NO_SUPPORT, []
+@pytest.mark.parametrize(
+    "fails",
+    [(NO_SUPPORT, -1), (SYSTEM, errno.ENOENT)],
+    ids=["a driver that is not built in", "no socket of its daemon"],
+)
+def test_a_libvirt_without_filters_has_none(libvirt, sys_net, fails):
+    libvirt.fails, warnings = fails, []
     found = network.available(libvirt, warnings, sys_net)
     assert (found["network_filters"], found["packet_filters"]) == ([], [])
     assert warnings == []
 
 
 def test_what_cannot_be_asked_is_left_out_with_a_warning_and_is_not_called_absent(libvirt, sys_net):
-    libvirt.fails, warnings = BROKEN, []
+    libvirt.fails, warnings = (SYSTEM, errno.ECONNREFUSED), []
     found = network.available(libvirt, warnings, sys_net)
     assert sorted(found) == ["bridges", "networks", "ovs_bridges", "vlan_bridges"]
     assert warnings == ["network filters cannot be listed: not now", "packet filters cannot be listed: not now"]

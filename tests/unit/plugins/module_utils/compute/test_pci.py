@@ -5,8 +5,13 @@
 
 from __future__ import annotations
 
+import errno
+import types
+
+import fake_libvirt
 import pytest
 
+from ansible_collections.berth.kvm.plugins.module_utils.compute import connection
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import pci
 
 NODE_DEVICE = """<device><name>pci</name><capability type='pci'><class>0x%(class)s</class>
@@ -94,3 +99,25 @@ def test_pools_count_like_devices():
         {"vendor_id": "8086", "product_id": "10ed", "numa_node": 0, "dev_type": "type-VF", "count": 2},
         {"vendor_id": "8086", "product_id": "10fb", "numa_node": 0, "dev_type": "type-PF", "count": 1},
     ]
+
+
+def listing(monkeypatch, *error):
+    """pci.read_devices(connection, warnings) with the warnings, of a libvirt that answers with that error."""
+    warnings = []
+
+    def refuse(_flags):
+        raise fake_libvirt.libvirtError(*error)
+
+    monkeypatch.setattr(connection, "libvirt", fake_libvirt.library())
+    return pci.read_devices(types.SimpleNamespace(listAllDevices=refuse), warnings), warnings
+
+
+def test_a_libvirt_without_a_driver_for_node_devices_has_no_pci_devices_and_the_host_is_not_lost(monkeypatch):
+    """Where each driver has a daemon, that for node devices may not be installed."""
+    error = 38, "no socket virtnodedevd-sock", 7, errno.ENOENT
+    assert listing(monkeypatch, *error) == (([], []), ["PCI devices cannot be listed: no socket virtnodedevd-sock"])
+
+
+def test_a_driver_for_node_devices_that_does_not_answer_is_no_empty_list(monkeypatch):
+    with pytest.raises(fake_libvirt.libvirtError):
+        listing(monkeypatch, 38, "refused", 7, errno.ECONNREFUSED)

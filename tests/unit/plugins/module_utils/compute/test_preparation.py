@@ -46,7 +46,7 @@ class Pool:
 @pytest.fixture
 def prepare(prepared, monkeypatch, tmp_path):
     """prepare(pool): the host is prepared, of whose parts only the pool counts here."""
-    nothing = {"is_in_force": True, "install": None, "needs_restart": False}
+    nothing = {"is_in_force": True, "install": None, "to_restart": []}
     for name, value in nothing.items():
         monkeypatch.setattr(preparation.gate, name, lambda value=value: value)
     monkeypatch.setattr(preparation.listening, "differs", lambda _address: False)
