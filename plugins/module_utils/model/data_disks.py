@@ -25,6 +25,7 @@ BUSES = ("virtio", "scsi", "sata")
 MOST = 16
 MOST_GB = 64 * 1024
 _NAME = re.compile(NAME + r"\Z", re.ASCII)
+_FILE = re.compile(r"data-(%s)\.qcow2\Z" % NAME, re.ASCII)
 
 
 def of(spec: Mapping[str, Any]) -> List[Document]:
@@ -35,6 +36,12 @@ def of(spec: Mapping[str, Any]) -> List[Document]:
 def file_of(name: str) -> str:
     """Return the name of a data disk's file, which is among the files of its instance."""
     return "data-%s.qcow2" % name
+
+
+def name_of(file: str) -> Optional[str]:
+    """Return the name of the data disk that has this file, given without its directory, or None if it is none's."""
+    found = _FILE.match(file)
+    return found and found.group(1)
 
 
 def total_gb(spec: Mapping[str, Any]) -> int:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Sequence
 
 from . import hints

@@ -59,5 +59,5 @@ def _strange(directory, own):
 def _is_ours(name, own):
     made_for = ENDS.sub("", name)
     # update_disks makes a data disk before the record names it
-    begun = name.endswith(".tmp") and disk.data_disk_of(made_for)
+    begun = name.endswith(".tmp") and data_disks.name_of(made_for)
     return name.startswith(STARTS) or made_for in own or made_for in KNOWN or bool(begun)

@@ -17,7 +17,6 @@ import collections
 import contextlib
 import errno
 import os
-import re
 
 from ...model import data_disks, hints, volumes
 from ...model.errors import InvalidInput
@@ -60,12 +59,6 @@ def plan(spec):
     if flavor.get("swap"):
         disks.append(Disk("swap", "swap", "raw", flavor["swap"] * MIB, "swap"))
     return disks + [_data(disk) for disk in data_disks.check(spec)]
-
-
-def data_disk_of(path):
-    """Return the name of the data disk that has this file, or None if it is not a data disk's."""
-    found = re.match(r"data-(%s)\.qcow2\Z" % data_disks.NAME, os.path.basename(path), re.ASCII)
-    return found and found.group(1)
 
 
 def _data(disk):

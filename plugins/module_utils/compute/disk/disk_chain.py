@@ -16,7 +16,7 @@ import os
 from typing import List
 from xml.etree import ElementTree
 
-from ...model import disk_hints, hints, saved_hints, state_hints, volumes
+from ...model import data_disks, disk_hints, hints, saved_hints, state_hints, volumes
 from ...model.guest_settings import GuestSettings
 from ...model.lifecycle import ACTIVE, FROZEN, OWN, RESIZING
 from ...model.nova_states import STARTING
@@ -165,7 +165,10 @@ def _refuse(host, record, differing, more=None):
         elif difference.kind == CONVERTED:
             advice.append(disk_hints.convert_back(name, difference.files[0]))
     unnamed = {
-        disks.data_disk_of(path) for difference in differing if difference.kind == UNNAMED for path in difference.files
+        data_disks.name_of(os.path.basename(path))
+        for difference in differing
+        if difference.kind == UNNAMED
+        for path in difference.files
     }
     if unnamed:
         advice.append(hints.name_data_disks(record.name, sorted(unnamed)))
@@ -351,7 +354,7 @@ def _replaced(uuid, disk, planned, unused, runs):
 def _is_data_disk(disk, planned):
     """Whether it is one of the instance's own that the record, for example one from a backup, does not name."""
     directory, file = os.path.split(disk.path)
-    return directory in map(os.path.dirname, planned) and disk.format == "qcow2" and bool(disks.data_disk_of(file))
+    return directory in map(os.path.dirname, planned) and disk.format == "qcow2" and bool(data_disks.name_of(file))
 
 
 def _missing(record, pool_path):
@@ -378,7 +381,7 @@ def _left_out(record, pool_path, planned):
     if record.role != OWN or record.op:
         return []
     directory = paths.instance(pool_path, record.uuid)
-    files = sorted(filter(disks.data_disk_of, os.listdir(directory))) if os.path.isdir(directory) else []
+    files = sorted(filter(data_disks.name_of, os.listdir(directory))) if os.path.isdir(directory) else []
     return [_unnamed(path) for path in (os.path.join(directory, file) for file in files) if path not in planned]
 
 
