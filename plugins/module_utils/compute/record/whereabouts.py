@@ -85,7 +85,7 @@ class Notes:
             self.planned.pop(uuid, None)
 
     def begin_after(self, uuid, epoch_before):
-        if epoch_before > self.after.get(uuid, 0):
+        if epoch_before > self.next_after(uuid):
             self.after[uuid] = epoch_before
 
     def next_after(self, uuid) -> int:

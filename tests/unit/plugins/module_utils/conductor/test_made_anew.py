@@ -86,3 +86,12 @@ def test_it_remembers_no_more_of_them_than_of_those_that_it_removed_itself(fleet
     for number, uuid in enumerate("abc", 1):
         known_and_gone(store, uuid, number)
     assert whereabouts.heard_of(store) == ["b", "c"]
+
+
+def test_what_a_host_that_leaves_passes_on_of_it_is_not_kept_twice(fleet):
+    """The notes of all hosts that leave would fill the file."""
+    store = fleet.hosts["h1"].store
+    known_and_gone(store, WEB, 7)
+    before = noted(store)
+    assert not whereabouts.remember(store, {"after": {WEB: 7}}) and noted(store) == before
+    assert whereabouts.remember(store, {"after": {WEB: 8}}) and noted(store)["after"] == 8
