@@ -18,7 +18,7 @@ from test_architecture import PLUGINS, SOURCES, imports  # noqa: E402
 
 # Our own part of what is sent for a module, in units of 1,000 bytes. Ansible's own part, about 169 of them, comes to it.
 MOST = {
-    "build_instances": 309,
+    "build_instances": 310,
     "cached_image": 124,
     "claim": 306,
     "group_members": 122,
@@ -28,7 +28,7 @@ MOST = {
     "host_prepare": 191,
     "host_system": 3,
     "instance": 415,
-    "instance_copy": 309,
+    "instance_copy": 310,
     "instance_info": 171,
     "migration": 494,
     "rescan": 113,
