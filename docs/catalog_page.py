@@ -131,6 +131,9 @@ def catalog_page():
         "value and the rule, and suggests the right name for an unknown one. Instead of a mapping by name you may give a list of",
         "mappings with a field `name`. Sizes are MiB for `memory_mb`, `min_ram` and `swap`, GiB for disks.",
         "",
+        "Numbers and truth values of the catalog and of instances are no text: write them without quotes, and pass them with `-e`",
+        "as JSON. Settings of hosts (`berth_host_*`) and options of a run may be text, as `-e NAME=VALUE` and surveys of AWX give it.",
+        "",
     ]
     for name, (said, check) in CATALOG.items():
         lines += ["## %s" % name, "", said, "", "| field | value | default |", "| --- | --- | --- |"]

@@ -20,6 +20,7 @@ if not LINK.exists():
     LINK.parent.mkdir(parents=True, exist_ok=True)
     LINK.symlink_to("../../../..")
 sys.path.insert(0, str(COLLECTIONS))
+sys.path.insert(0, str(Path(__file__).resolve().parent))  # what unit and integration tests share
 
 try:
     from hypothesis import HealthCheck, settings

@@ -66,10 +66,20 @@ class ActionModule(ControllerAction):
 
 
 def check_authority_stays(directory, task_vars):
-    """A job of AWX makes nothing where nothing is: the keys would end with the container of the job."""
-    if AWX_JOB in task_vars and not os.path.isdir(directory):
-        rule = "in a job of AWX, an existing directory: what the job makes ends with its container"
+    """A job of AWX makes nothing where nothing is, or in its image: the keys would end with the container of the job."""
+    if AWX_JOB in task_vars and (not os.path.isdir(directory) or is_in_image(directory)):
+        rule = "in a job of AWX, an existing directory on a volume: what the job makes ends with its container"
         raise InvalidInput("kvm_host_ca_directory", directory, rule, hint=fleet_hints.keep_authority_of_a_job())
+
+
+def is_in_image(directory, root="/", mounts="/proc/self/mounts"):
+    """Whether this is a container and the directory is a part of its image, and no volume."""
+    try:
+        with open(mounts, encoding="utf-8", errors="replace") as file:
+            kinds = [line.split()[2] for line in file if line.split()[1] == root]
+        return "overlay" in "".join(kinds[-1:]) and os.stat(directory).st_dev == os.stat(root).st_dev
+    except OSError:
+        return False
 
 
 def check_one_name(task_vars, held, hosts):

@@ -6,19 +6,9 @@
 from __future__ import annotations
 
 import pytest
+from build_steps import BUILD_STEPS
 from host_side import request
 
-BUILD_STEPS = [
-    "build begin",
-    "build disks",
-    "build volumes",
-    "build seed",
-    "build define",
-    "build active",
-    "start permit",
-    "start guest",
-    "start done",
-]
 DELETE_STEPS = ["delete begin", "delete permit", "delete domain", "delete disks", "delete volumes", "delete record"]
 STOP_STEPS = ["stop", "stopped"]
 

@@ -6,14 +6,10 @@
 from __future__ import annotations
 
 import base64
-import json
-import re
 import subprocess
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.host import settings
-from ansible_collections.berth.kvm.plugins.module_utils.compute.host.settings import SettingsInvalid
 from ansible_collections.berth.kvm.plugins.module_utils.model import input_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
@@ -66,14 +62,6 @@ def test_the_path_of_a_key_is_no_key_and_the_hint_is_how_to_read_it(path):
 def test_a_number_without_quotes_is_a_number():
     assert refusal(catalog(vcpus="2")).hint == input_hints.remove_quotes()
     assert build(catalog(vcpus=2))[0]["flavor"]["vcpus"] == 2
-
-
-@pytest.mark.follows("remove_quotes")
-def test_a_number_of_a_host_that_e_gives_as_text_is_one_in_the_json_form_of_the_message():
-    with pytest.raises(SettingsInvalid) as refused:
-        settings.parse({"max_concurrent_builds": "8"})
-    said = re.search(r"-e '(.*)'", refused.value.hint)[1]
-    assert settings.parse(json.loads(said.replace("NAME", "max_concurrent_builds"))).max_concurrent_builds == 8
 
 
 @pytest.mark.follows("true_without_quotes")

@@ -91,13 +91,14 @@ def is_active(connection, uuid):
 
 
 def definitions(domain):
-    """Return (the XML of the running guest or None, that of its next start or None)."""
+    """Return (the XML of the running guest or None, that of its next start or None). Both are None if it is gone."""
     library = require_libvirt()
-    active = bool(_call("reading the state", domain.isActive))
-    lasting = bool(_call("reading the domain", domain.isPersistent))
+    active = bool(_unless_gone("reading the state", domain.isActive))
+    lasting = bool(_unless_gone("reading the domain", domain.isPersistent))
+    at_rest = library.VIR_DOMAIN_XML_INACTIVE
     return (
-        _call("reading the running guest's definition", domain.XMLDesc, 0) if active else None,
-        _call("reading the definition", domain.XMLDesc, library.VIR_DOMAIN_XML_INACTIVE) if lasting else None,
+        _unless_gone("reading the running guest's definition", domain.XMLDesc, 0) if active else None,
+        _unless_gone("reading the definition", domain.XMLDesc, at_rest) if lasting else None,
     )
 
 

@@ -244,7 +244,10 @@ def _check_pluggable(instance, record, merged):
         return
     before = data_disks.shown(record.spec)
     buses = {disk["bus"] for disk in merged if disk["name"] not in before}
-    live = ElementTree.fromstring(domain.definitions(guest)[0])
+    text = domain.definitions(guest)[0]
+    if text is None:
+        return  # it has just ended
+    live = ElementTree.fromstring(text)
     if "scsi" in buses and live.find("devices/controller[@type='scsi']") is None:
         raise _refused(record, "it has no SCSI controller")
     if buses - set(HOT_PLUGGED):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 from typing import Any, Dict, Optional, Tuple
 
 from ...model import host_hints
@@ -22,6 +23,8 @@ from ..errors import HostIdentityChanged, HostNotPrepared
 PATH = "/etc/berth/host.json"
 SCHEMA = 1
 MAX_BYTES = 1 << 20
+NUMBER = re.compile(r"[0-9]{1,12}(\.[0-9]{1,12})?\Z", re.ASCII)
+TRUE, FALSE = ("true", "yes", "on", "t", "y", "1"), ("false", "no", "off", "f", "n", "0")  # as Ansible reads text
 VARIABLE = "berth_host_"  # what comes before the name of a setting in the inventory
 
 
@@ -214,6 +217,15 @@ _CHECKS: Dict[str, Check] = {
 }
 
 
+def _of_text(check: Check, value: Any) -> Any:
+    """Return the truth value or number that a text says, as -e NAME=VALUE and a survey of AWX give it; else the value."""
+    if isinstance(value, str) and isinstance(check, Flag):
+        return {**dict.fromkeys(TRUE, True), **dict.fromkeys(FALSE, False)}.get(value.lower(), value)
+    if isinstance(value, str) and isinstance(check, (Ratio, Whole)) and NUMBER.match(value):
+        return float(value) if "." in value else int(value)
+    return value
+
+
 def parse(data: Any, from_file: bool = False) -> HostSettings:
     """Return checked settings from the object in the file. Every error names its field. Fields may be missing.
 
@@ -228,6 +240,7 @@ def parse(data: Any, from_file: bool = False) -> HostSettings:
             error = SettingsInvalid(variable, value, "no such setting", hint=hint)
             raise _of_newer(error) if from_file else error
         try:
+            value = value if from_file or name == "schema" else _of_text(_CHECKS[name], value)
             checked = _CHECKS[name].check(value, VARIABLE + name)
         except InvalidInput as fault:
             error = SettingsInvalid.of(fault)

@@ -139,9 +139,30 @@ def test_on_a_controller_without_the_authority_none_is_made_for_a_host_that_trus
 
 @pytest.mark.follows("keep_authority_of_a_job")
 @pytest.mark.parametrize("check_mode", [False, True])
-def test_a_job_of_awx_makes_no_authority_that_ends_with_its_container_and_makes_it_on_a_volume(tmp_path, check_mode):
+def test_a_job_of_awx_makes_no_authority_that_ends_with_its_container_and_makes_it_on_a_volume(
+    tmp_path, monkeypatch, check_mode
+):
+    monkeypatch.setattr(sign_certificates, "is_in_image", lambda directory: False)
     refused = answer(tmp_path / "ca", ["kvm1"], check_mode=check_mode, awx_job_id=7)
     assert refused["error"]["hint"] == fleet_hints.keep_authority_of_a_job() and "signed" not in refused
     assert not (tmp_path / "ca").exists()
     (tmp_path / "ca").mkdir(mode=0o700)
     assert sign(tmp_path / "ca", ["kvm1"], awx_job_id=7) == [{"kvm1"}] * 2
+
+
+@pytest.mark.parametrize(
+    "root, is_in", [("overlay overlay", True), ("fuse-overlayfs fuse.fuse-overlayfs", True), ("/dev/vda1 ext4", False)]
+)
+def test_a_directory_of_the_image_is_none_that_stays_after_a_job(tmp_path, root, is_in):
+    source, kind = root.split()
+    top, mounts = tmp_path.anchor, tmp_path / "mounts"
+    mounts.write_text("rootfs / rootfs rw 0 0\n%s / %s rw 0 0\nproc /proc proc rw 0 0\n" % (source, kind))
+    assert sign_certificates.is_in_image(top, top, str(mounts)) is is_in
+    assert not sign_certificates.is_in_image("/proc", top, str(mounts)), "a volume is another device"
+
+
+def test_a_job_of_awx_makes_no_authority_in_its_image(tmp_path, monkeypatch):
+    (tmp_path / "ca").mkdir(mode=0o700)
+    monkeypatch.setattr(sign_certificates, "is_in_image", lambda directory: directory == str(tmp_path / "ca"))
+    refused = answer(tmp_path / "ca", ["kvm1"], awx_job_id=7)
+    assert refused["error"]["hint"] == fleet_hints.keep_authority_of_a_job() and not list((tmp_path / "ca").iterdir())

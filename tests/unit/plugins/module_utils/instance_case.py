@@ -9,19 +9,6 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import net
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.instance import Instance
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim
 
-# What a build calls ``observe`` with, in its order; tests end the process there.
-BUILD_STEPS = [
-    "build begin",
-    "build disks",
-    "build volumes",
-    "build seed",
-    "build define",
-    "build active",
-    "start permit",
-    "start guest",
-    "start done",
-]
-
 
 class Killed(BaseException):
     """The process ends here: nothing cleans up."""

@@ -75,6 +75,20 @@ def test_a_guest_that_vanishes_while_it_is_removed_is_removed(libvirt, monkeypat
     assert domain.remove(libvirt, WEB) is True
 
 
+@pytest.mark.parametrize("call, last", [("isActive", False), ("isPersistent", False), ("XMLDesc", True)])
+def test_a_guest_that_vanishes_while_its_definitions_are_read_has_none(libvirt, monkeypatch, call, last):
+    """Another run deletes it; what looks at all guests, such as the doctor, goes on."""
+    guest = libvirt.defineXMLFlags(xml())
+
+    def gone(*_flags):
+        raise fake_libvirt.libvirtError(fake_libvirt.CONSTANTS["VIR_ERR_NO_DOMAIN"], "no domain")
+
+    assert domain.definitions(guest) == (None, guest.xml)
+    monkeypatch.setattr(guest, call, gone)
+    assert domain.definitions(guest) in ((None, None), (None, guest.xml))
+    assert not last or domain.definitions(guest) == (None, None)
+
+
 @pytest.mark.parametrize(
     ("ask", "answer"),
     [

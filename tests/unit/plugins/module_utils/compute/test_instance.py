@@ -12,7 +12,8 @@ import shutil
 
 import fake_libvirt
 import pytest
-from instance_case import BUILD_STEPS, OTHER, Killed
+from build_steps import BUILD_STEPS
+from instance_case import OTHER, Killed
 from records import plant
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import owner

@@ -56,7 +56,7 @@ def test_what_is_written_reads_back_the_same(tmp_path):
         ("cpu_shared_set", "a"),
         ("cpu_shared_set", 3),
         ("domain_type", "xen"),
-        ("disabled", "yes"),
+        ("disabled", "perhaps"),
         ("disabled_reason", "two\nlines"),
         ("disabled_reason", "{{ lookup('pipe', 'id') }}"),
         ("max_concurrent_builds", 0),
@@ -147,6 +147,38 @@ def test_an_unknown_setting_is_an_error_with_the_nearest_name():
 def test_a_cpu_is_in_one_set_only():
     with pytest.raises(settings.SettingsInvalid, match="CPU 3 is in cpu_dedicated_set too"):
         settings.parse({"cpu_dedicated_set": "2-3", "cpu_shared_set": "3-5"})
+
+
+@pytest.mark.parametrize(
+    "name, text, value",
+    [
+        ("disabled", "true", True),
+        ("disabled", "No", False),
+        ("disabled", "1", True),
+        ("max_concurrent_builds", "8", 8),
+        ("cpu_allocation_ratio", "1.5", 1.5),
+        ("cpu_allocation_ratio", "2", 2.0),
+    ],
+)
+def test_a_setting_may_be_the_text_that_the_command_line_or_a_survey_gives(name, text, value):
+    assert getattr(settings.parse({name: text}), name) == value
+
+
+@pytest.mark.parametrize(
+    "name, text",
+    [("disabled", "maybe"), ("disabled", "2"), ("max_concurrent_builds", "8.5"), ("max_concurrent_builds", "0"),
+     ("max_concurrent_builds", "\u0668"), ("max_concurrent_builds", "8 "), ("cpu_allocation_ratio", "nan"),
+     ("cpu_allocation_ratio", "1e2"), ("cpu_allocation_ratio", "-1")],
+)  # fmt: skip
+def test_no_other_text_is_a_truth_value_or_a_number(name, text):
+    with pytest.raises(settings.SettingsInvalid, match="berth_host_" + name):
+        settings.parse({name: text})
+
+
+def test_a_text_in_the_file_of_the_settings_is_refused():
+    """A run writes numbers and truth values."""
+    with pytest.raises(settings.SettingsInvalid):
+        settings.parse({"disabled": "true"}, from_file=True)
 
 
 @pytest.mark.parametrize("text", [b"{", b"[]", b"\xff", b'{"a": ' * 100000, b" " * (settings.MAX_BYTES + 1)])

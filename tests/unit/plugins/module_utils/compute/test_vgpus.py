@@ -12,8 +12,9 @@ import types
 from xml.etree import ElementTree
 
 import pytest
+from build_steps import BUILD_STEPS
 from fake_gpus import FakeGpus
-from instance_case import BUILD_STEPS, Case, Killed
+from instance_case import Case, Killed
 from records import plant
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import BuildFailed, VgpuUnavailable
