@@ -53,7 +53,14 @@ def _text(path, files):
 
 def _strange(directory, own):
     paths_of = (os.path.join(directory, name) for name in sorted(paths.entries(directory)) if not _is_ours(name, own))
-    return [path for path in paths_of if os.path.lexists(path) and stat.S_ISREG(os.lstat(path).st_mode)]
+    return [path for path in paths_of if _is_file(path)]
+
+
+def _is_file(path):
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode)
+    except FileNotFoundError:  # somebody has just removed it
+        return False
 
 
 def _is_ours(name, own):

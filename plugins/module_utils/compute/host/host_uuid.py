@@ -29,7 +29,7 @@ def is_kept(uuid):
 
 def keep(uuid):
     """Write it to the configuration of each daemon that may be libvirt's for QEMU; it is in force already."""
-    for path in _configurations():
+    for path in map(os.path.realpath, _configurations()):  # a link stays one, as of who keeps /etc elsewhere
         text = _read(path)
         if not SET.search(text):
             mode = stat.S_IMODE(os.stat(path).st_mode) if os.path.lexists(path) else 0o644

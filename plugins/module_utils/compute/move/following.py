@@ -37,12 +37,14 @@ class OtherEnd:
     def __init__(self, target: Mapping[str, Any]):
         self.address = target["host"], int(target["port"])
         self.looked = self.heard = time.monotonic()
+        self.took: Optional[float] = None
 
     def check(self) -> None:
         now = time.monotonic()
         if now - self.looked < LOOK_SECONDS:
             return
         self.looked = now
+<<<<<<< HEAD
         answers = self._answers()
         if answers and not tcp_table.is_stuck(*self.address):
             self.heard = now
@@ -52,6 +54,21 @@ class OtherEnd:
                 ("%s " + what + " for %d s") % (*self.address, now - self.heard),
                 hint=host_hints.compare_mtu(self.address[0]) if answers else None,
             )
+=======
+        if not self._answers():
+            self.took = None  # after a time in which nothing came through, TCP waits for as long again
+            self._check_since(self.heard, "has not answered on port %d", None)
+            return
+        self.heard = now
+        if self.took is None or not self._takes_nothing():
+            self.took = now
+        hint = host_hints.compare_mtu(self.address[0])
+        self._check_since(self.took, "answers on port %d, but has acknowledged nothing", hint)
+
+    def _check_since(self, then: float, what: str, hint: Optional[str]) -> None:
+        if self.looked - then >= GONE_SECONDS:
+            raise TransferFailed(("%s " + what + " for %d s") % (*self.address, self.looked - then), hint=hint)
+>>>>>>> w/att4
 
     def _answers(self) -> bool:
         try:

@@ -132,6 +132,20 @@ def test_a_file_whose_name_is_no_utf8_is_refused_in_words_that_json_can_carry(gu
     assert b"co?py lies beside its disks" in text
 
 
+def test_a_file_that_somebody_removes_while_it_is_looked_at_fails_nothing(guest, monkeypatch):
+    Path(guest.file("root-clone.qcow2")).touch()
+
+    found = os.lstat
+
+    def look(path):
+        Path(guest.file("root-clone.qcow2")).unlink(missing_ok=True)
+        return found(path)
+
+    monkeypatch.setattr(os, "lstat", look)
+    monkeypatch.setattr(os.path, "lexists", os.path.exists)  # as it was a moment before
+    disk_chain.check_beside(host(guest), record())
+
+
 def test_a_start_does_not_mind_what_lies_beside_the_disks(guest):
     Path(guest.file("root-clone.qcow2")).write_bytes(b"x" * 512)
     assert guest.found() == [] and UUID in str(guest.directory)

@@ -41,6 +41,14 @@ def test_the_uuid_is_written_once_to_what_is_there_and_all_else_stays(files, lib
     assert {path.name: path.read_bytes() for path in libvirt.iterdir()} == written
 
 
+def test_a_configuration_that_is_a_link_stays_one_and_the_file_gets_the_uuid(libvirt, tmp_path):
+    (tmp_path / "elsewhere").write_bytes(OTHERS)
+    (libvirt / "libvirtd.conf").symlink_to("elsewhere")
+    host_uuid.keep(UUID)
+    assert (libvirt / "libvirtd.conf").is_symlink() and host_uuid.is_kept(UUID)
+    assert (tmp_path / "elsewhere").read_bytes().endswith(OTHERS)
+
+
 def test_without_any_configuration_libvirtd_gets_one(libvirt):
     host_uuid.keep(UUID)
     assert host_uuid.is_kept(UUID) and [path.name for path in libvirt.iterdir()] == ["libvirtd.conf"]

@@ -101,6 +101,26 @@ def test_a_copy_of_which_nothing_arrives_is_ended_though_its_other_end_takes_con
     follow("sleep 0.5", there)
 
 
+def test_a_copy_goes_on_after_a_stall_of_the_network_although_tcp_waits_for_as_long_again(monkeypatch):
+    """After 25 s without any packet, TCP sends again at 51 s only. New connections are taken meanwhile."""
+    now = [0.0]
+    monkeypatch.setattr(following.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(following, "LOOK_SECONDS", 10.0)
+    monkeypatch.setattr(following, "GONE_SECONDS", 30.0)
+    end = following.OtherEnd({"host": "127.0.0.1", "port": 1})
+    monkeypatch.setattr(end, "_answers", lambda: now[0] > 25)
+    monkeypatch.setattr(end, "_takes_nothing", lambda: 6 < now[0] < 51)
+    for at in (10, 20, 30, 40, 50, 60, 70):
+        now[0] = float(at)
+        end.check()
+    monkeypatch.setattr(end, "_takes_nothing", lambda: True)
+    now[0] = 80.0
+    end.check()
+    now[0] = 100.0
+    with pytest.raises(TransferFailed, match="has acknowledged nothing for 30 s"):
+        end.check()
+
+
 def test_what_does_not_arrive_elsewhere_ends_no_other_copy(follow, port, sent):
     there = target(port)
     sent({"host": "127.0.0.2", "port": there["port"]}, tcp_table.MOST_REPEATED)
