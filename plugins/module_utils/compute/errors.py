@@ -36,8 +36,7 @@ class StateUnsafe(BerthError):
 
 
 class DisksOfAnotherHost(BerthError):
-    """By the file ``owner`` beside them, the disks belong to another host: several hosts share this pool, or the directory
-    was restored from a backup of another host."""
+    """Several hosts share this pool, and the disks in it belong to an instance on another host."""
 
 
 class DisksWithoutRecord(BerthError):

@@ -44,23 +44,12 @@ class OtherEnd:
         if now - self.looked < LOOK_SECONDS:
             return
         self.looked = now
-<<<<<<< HEAD
-        answers = self._answers()
-        if answers and not tcp_table.is_stuck(*self.address):
-            self.heard = now
-        elif now - self.heard >= GONE_SECONDS:
-            what = "answers on port %d, but has acknowledged nothing" if answers else "has not answered on port %d"
-            raise TransferFailed(
-                ("%s " + what + " for %d s") % (*self.address, now - self.heard),
-                hint=host_hints.compare_mtu(self.address[0]) if answers else None,
-            )
-=======
         if not self._answers():
             self.took = None  # after a time in which nothing came through, TCP waits for as long again
             self._check_since(self.heard, "has not answered on port %d", None)
             return
         self.heard = now
-        if self.took is None or not self._takes_nothing():
+        if self.took is None or not tcp_table.is_stuck(*self.address):
             self.took = now
         hint = host_hints.compare_mtu(self.address[0])
         self._check_since(self.took, "answers on port %d, but has acknowledged nothing", hint)
@@ -68,7 +57,6 @@ class OtherEnd:
     def _check_since(self, then: float, what: str, hint: Optional[str]) -> None:
         if self.looked - then >= GONE_SECONDS:
             raise TransferFailed(("%s " + what + " for %d s") % (*self.address, self.looked - then), hint=hint)
->>>>>>> w/att4
 
     def _answers(self) -> bool:
         try:
