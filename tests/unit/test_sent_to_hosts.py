@@ -21,19 +21,19 @@ MOST = {
     "build_instances": 308,
     "cached_image": 123,
     "claim": 306,
-    "group_members": 121,
+    "group_members": 122,
     "host_certificates": 107,
     "host_clean": 173,
     "host_facts": 280,
     "host_prepare": 192,
     "host_system": 3,
-    "instance": 413,
+    "instance": 414,
     "instance_copy": 308,
     "instance_info": 171,
     "migration": 494,
     "rescan": 112,
     "volume": 354,
-    "volume_info": 91,
+    "volume_info": 92,
 }
 CLAIMING = {"claim", "instance", "migration", "volume"}
 DEFINING = {"build_instances", "instance", "instance_copy", "migration"}

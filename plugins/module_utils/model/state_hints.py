@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Sequence
 
 from . import hints
@@ -191,4 +192,13 @@ def forget_old_move(uuid: str, host: str, owner: str) -> str:
         "%(owner)s has the later record, so the instance stays there. If the state directory of %(host)s was restored from a backup, or "
         "%(host)s was given up as lost and is back, move record.json below instances/%(uuid)s out of it, keep that file, and run again. "
         "What disks it has there stay in its pool" % {"uuid": uuid, "host": host, "owner": owner}
+    )
+
+
+def own_restored(path: str, own: str, host: str) -> str:
+    """The file ``path`` beside disks names another host than that of the uuid ``own``, since the directory is from a backup
+    of the time when the instance was there. On shared storage the disks would be the other host's."""
+    return (
+        "If no other host has this storage, and the directory was restored from a backup of another host: as root on %s, "
+        "printf %s > %s; then run the same again" % (host, own, shlex.quote(path))
     )
