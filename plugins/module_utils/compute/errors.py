@@ -36,7 +36,8 @@ class StateUnsafe(BerthError):
 
 
 class DisksOfAnotherHost(BerthError):
-    """Several hosts share this pool, and the disks in it belong to an instance on another host."""
+    """By the file ``owner`` beside them, the disks belong to another host: several hosts share this pool, or the directory
+    was restored from a backup of another host."""
 
 
 class DisksWithoutRecord(BerthError):

@@ -93,6 +93,9 @@ TODO: Dict[str, Callable[[str, str, str], str]] = {
     "DisksUsed": lambda host, name, said: state_hints.undefine_users_of_disks(host),
     "DiskKept": lambda host, name, said: disk_hints.remove_kept(host, said.rpartition(": ")[2]),
     "FilesBeside": lambda host, name, said: disk_hints.take_files_away(host),
+    "DisksOfAnotherHost": lambda host, name, said: state_hints.own_restored(
+        said.partition(" the disks of ")[0][len("by ") :], said.rpartition(" ")[2], host
+    ),
     "DisksMissing": lambda host, name, said: host_hints.mount_storage(host),
     "SeedMissing": lambda host, name, said: state_hints.make_seed_anew(name),
     "VolumeFileMissing": lambda host, name, said: volume_hints.mount_or_restore_volume(host),

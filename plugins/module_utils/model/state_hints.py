@@ -206,3 +206,12 @@ def forget_old_move(uuid: str, host: str, owner: str) -> str:
         "%(host)s was given up as lost and is back, move record.json below instances/%(uuid)s out of it, keep that file, and run again. "
         "What disks it has there stay in its pool" % {"uuid": uuid, "host": host, "owner": owner}
     )
+
+
+def own_restored(path: str, own: str, host: str) -> str:
+    """The file ``path`` beside disks names another host than that of the uuid ``own``, since the directory is from a backup
+    of the time when the instance was there. On shared storage the disks would be the other host's."""
+    return (
+        "If no other host has this storage, and the directory was restored from a backup of another host: as root on %s, "
+        "printf %s > %s; then run the same again" % (host, own, shlex.quote(path))
+    )

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 
-from ...model import hints
+from ...model import hints, state_hints
 from ...model.identity import is_uuid
 from ...model.safe_text import clean
 from .. import durable, paths
@@ -47,19 +47,22 @@ def is_another(pool_path, uuid, host_uuid, of=paths.instance):
 def check(pool_path, uuid, name, host_uuid, hint=hints.disks_of_another_host):
     """Raise DisksOfAnotherHost if another host owns the disks of the instance ``name``, None without a record of it."""
     if is_another(pool_path, uuid, host_uuid):
-        refuse(pool_path, uuid, name, hint)
+        restored = state_hints.own_restored(paths.instance(pool_path, uuid, FILE), host_uuid, "this host")
+        refuse(pool_path, uuid, name, hint, restored)
 
 
-def refuse(pool_path, uuid, name, hint=hints.disks_of_another_host):
-    """``hint``: a function of the instance's name and the uuid of the host that owns the disks, None if nobody knows."""
+def refuse(pool_path, uuid, name, hint=hints.disks_of_another_host, more=None):
+    """``hint``: a function of the instance's name and the uuid of the host that owns the disks, None if nobody knows.
+    ``more``: what else may help."""
     whose = read(pool_path, uuid)
+    first = hint(name, whose if is_uuid(whose) else None)
     raise DisksOfAnotherHost(
-        "the disks of %s in %s belong to the host %s, which shares this storage. They were not touched"
-        % (name or uuid, paths.instance(pool_path, uuid), clean(whose or "that nobody knows", 60)),
+        "the disks of %s in %s belong to the host %s, by the file %s there. They were not touched"
+        % (name or uuid, paths.instance(pool_path, uuid), clean(whose or "that nobody knows", 60), FILE),
         field="pool",
         value=pool_path,
         rule="only the owner of the instance removes its disks or makes them again",
-        hint=hint(name, whose if is_uuid(whose) else None),
+        hint="%s. %s" % (first, more) if more else first,
     )
 
 

@@ -171,6 +171,10 @@ def _disks(host: Host, records: Sequence[Record]) -> Iterator[Finding]:
     for record in records:
         if _is_at_rest(record) and record.uuid not in here:
             yield finding("DisksMissing", ERROR, "%s has no disks in a pool of this host" % record.name, record.uuid)
+        elif _is_at_rest(record) and owner.is_another(here[record.uuid], record.uuid, host.settings.uuid):
+            path = paths.instance(here[record.uuid], record.uuid, owner.FILE)
+            text = "by %s the disks of %s belong to another host than %s" % (path, record.name, host.settings.uuid)
+            yield finding("DisksOfAnotherHost", ERROR, text, record.uuid)
         elif _is_at_rest(record) and not paths.has_seed(here[record.uuid], record.uuid):
             yield finding("SeedMissing", ERROR, "the seed of %s is gone, so it cannot start" % record.name, record.uuid)
 

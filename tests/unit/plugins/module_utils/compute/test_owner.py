@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import os
+import re
+import subprocess
 
 import pytest
 from instance_case import Case
@@ -14,6 +16,8 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute import paths
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk, owner
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DisksOfAnotherHost, StateUnsafe
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import power, recovery
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import checkup
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import doctor
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints, state_hints
 
 WEB = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
@@ -57,7 +61,8 @@ def test_disks_of_another_host_are_named_with_their_owner(pool):
     owner.write(pool, WEB, OTHER)
     with pytest.raises(DisksOfAnotherHost, match=OTHER) as refused:
         owner.check(pool, WEB, "web1", MINE)
-    assert refused.value.hint == hints.disks_of_another_host("web1", OTHER)
+    restored = state_hints.own_restored(paths.instance(pool, WEB, "owner"), MINE, "this host")
+    assert refused.value.hint == "%s. %s" % (hints.disks_of_another_host("web1", OTHER), restored)
     assert "take_over --limit web1 -e berth_lost_hosts=%s" % OTHER in refused.value.hint
 
 
@@ -103,6 +108,24 @@ def test_a_host_that_returns_starts_nothing_from_disks_that_another_host_has_tak
     owner.write(str(host.pool), case.uuid, host.uuid)
     acts[act]()
     assert case.domain.starts == before + 1
+
+
+@pytest.mark.follows("own_restored")
+def test_a_directory_from_a_backup_of_another_host_is_owned_as_the_message_says_and_its_guest_starts(make_host, wanted):
+    """The backup was made before the instance moved, so the file beside its disks names the host that it has left."""
+    case = Case(make_host(), wanted())
+    case.make()
+    case.instance().stopped(0)
+    assert list(checkup._disks(case.host, [case.record])) == []
+    owner.write(str(case.host.pool), case.uuid, OTHER)
+    (found,) = checkup._disks(case.host, [case.record])
+    todo = doctor.TODO[found["code"]]("this host", "web1", found["said"])
+    with pytest.raises(DisksOfAnotherHost) as refused:
+        case.instance().started()
+    assert refused.value.hint.endswith(todo)
+    command = re.search(r"as root on this host, (printf .*?); then run the same again", refused.value.hint).group(1)
+    subprocess.run(command, shell=True, check=True)
+    assert case.instance().started() and case.root.exists()
 
 
 def test_an_owner_that_anybody_could_have_written_is_not_believed(pool):

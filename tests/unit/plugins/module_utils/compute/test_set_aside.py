@@ -263,7 +263,7 @@ def test_on_one_storage_the_disks_stay_with_the_copy_that_owns_them(make_host, w
     before = files(stays.root.parent)
     with pytest.raises(DisksOfAnotherHost, match=stays.host.identify()) as refused:
         set_aside.keep(other.instance(), [9, 9])
-    assert refused.value.hint == copy_hints.keep_copy_with_disks("web1", stays.host.identify())
+    assert refused.value.hint.startswith(copy_hints.keep_copy_with_disks("web1", stays.host.identify()))
     assert set_aside.keep(stays.instance(), list(record.generation)) is True
     path = set_aside.set_aside(other.instance(), 1)
     assert stays.root.exists()
