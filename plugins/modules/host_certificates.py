@@ -73,12 +73,13 @@ from ansible.module_utils.basic import AnsibleModule
 from ..module_utils.compute.connection import connect
 from ..module_utils.compute.errors import failing
 from ..module_utils.compute.guest import gate
-from ..module_utils.compute.host import address, settings
+from ..module_utils.compute.host import address, listening, settings
 from ..module_utils.compute.host.own_certificates import Certificates, qemu_group
 
 
 def act(module):
     connection = connect()
+    listening.check()
     certificates = Certificates(qemu_group(connection.getCapabilities()), dry=module.check_mode)
     held = certificates.held()
     loose = [path for path, _mode, _gid in certificates.loose()]

@@ -22,7 +22,7 @@ MOST = {
     "cached_image": 125,
     "claim": 308,
     "group_members": 123,
-    "host_certificates": 109,
+    "host_certificates": 112,
     "host_clean": 176,
     "host_facts": 289,
     "host_prepare": 195,

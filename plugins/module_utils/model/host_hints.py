@@ -44,6 +44,14 @@ def start_libvirt() -> str:
     )
 
 
+def switch_on_daemon(host: str, daemon: str, package: str) -> str:
+    """Where libvirt has a daemon for each driver, one is not installed or was not started. ``package``: its name on Fedora."""
+    return (
+        "As root on %s: systemctl enable --now %s.socket, once the package that has it is installed (%s on Fedora and its "
+        "relatives). Then run this again" % (host, daemon, package)
+    )
+
+
 def install_package() -> str:
     """A program is missing on the host."""
     return "Install the package that provides it, or run berth.kvm.prepare_hosts -e kvm_host_packages=true"

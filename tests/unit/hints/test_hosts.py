@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import time
 import types
 
@@ -14,7 +16,7 @@ import pytest
 from ansible_collections.berth.kvm.plugins.module_utils.compute import connection, run
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import HostIdentityChanged, HostNotPrepared
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate
-from ansible_collections.berth.kvm.plugins.module_utils.compute.host import host, preparation, settings
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import host, listening, preparation, settings
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import disks, moving_host, storage, transfer
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import Store
 from ansible_collections.berth.kvm.plugins.module_utils.model import host_hints
@@ -119,8 +121,39 @@ def test_a_libvirt_that_was_started_is_reached(monkeypatch):
     assert connection.connect().alive
 
 
+@pytest.mark.follows("switch_on_daemon")
+def test_a_host_with_the_daemon_that_listens_for_others_is_accepted(tmp_path, monkeypatch):
+    """Where each driver has a daemon; elsewhere libvirtd listens."""
+    monkeypatch.setattr(listening, "MODULAR", str(tmp_path / "virtqemud-sock"))
+    monkeypatch.setattr(listening, "PATH", str(tmp_path))
+    listening.check()
+    (tmp_path / "virtqemud-sock").touch()
+    refused = refusal(HostNotPrepared, listening.check)
+    assert refused.hint == host_hints.switch_on_daemon(os.uname().nodename, "virtproxyd", "libvirt-daemon-proxy")
+    (tmp_path / "virtproxyd").touch(0o755)
+    listening.check()
+
+
+@pytest.mark.follows("switch_on_daemon")
+def test_a_host_whose_daemon_for_storage_was_switched_on_is_asked_for_its_pool(monkeypatch):
+    monkeypatch.setattr(connection, "libvirt", Binding(up=True))
+    error = Binding.libvirtError("no virtstoraged-sock")
+    error.get_error_code, error.get_int1 = lambda: Binding.VIR_ERR_SYSTEM_ERROR, lambda: errno.ENOENT
+    libvirt = types.SimpleNamespace(getHostname=lambda: "kvm1", storagePoolLookupByName=lambda _name: raised(error))
+    refused = refusal(HostNotPrepared, preparation._existing_pool, libvirt, "berth")
+    assert "on kvm1: systemctl enable --now virtstoraged.socket" in refused.hint
+    error.get_error_code = lambda: Binding.VIR_ERR_NO_STORAGE_POOL
+    assert preparation._existing_pool(libvirt, "berth") is None
+
+
+def raised(error):
+    raise error
+
+
 class Binding:
     """As much of libvirt's binding as connect() calls."""
+
+    VIR_ERR_NO_SUPPORT, VIR_ERR_SYSTEM_ERROR, VIR_ERR_NO_STORAGE_POOL = 3, 38, 49
 
     class libvirtError(Exception):
         """What the binding raises."""

@@ -10,10 +10,14 @@ unit. Else it is the first line of libvirt's configuration, where the first occu
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 
+from ...model import host_hints
 from .. import durable
+from ..errors import HostNotPrepared
 from ..guest import gate
+from ..run import PATH
 from . import system
 
 UNITS = "/etc/systemd/system"
@@ -36,6 +40,16 @@ def service():
     """Return the service that listens for other hosts, whichever the distribution's default is: the socket unit of the other
     kind of daemons would stop those that run. libvirt must be answering."""
     return gate.LISTENER if os.path.exists(MODULAR) else "libvirtd"
+
+
+def check():
+    """Raise HostNotPrepared if the daemon that listens for other hosts is not installed."""
+    name = os.uname().nodename
+    if service() == gate.LISTENER and shutil.which(gate.LISTENER, path=PATH) is None:
+        raise HostNotPrepared(
+            "%s, which listens for other hosts, is not installed on %s" % (gate.LISTENER, name),
+            hint=host_hints.switch_on_daemon(name, gate.LISTENER, "libvirt-daemon-proxy"),
+        )
 
 
 def path():

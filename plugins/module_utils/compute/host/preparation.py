@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 from ...model import host_hints
 from ...model.lifecycle import CLAIM
 from .. import durable, paths
-from ..connection import require_libvirt
+from ..connection import has_no_driver, require_libvirt
 from ..disk import pool_mounted
 from ..errors import HostNotPrepared, StateUnsafe
 from ..guest import domain, gate
@@ -126,13 +126,19 @@ def _existing_pool(connection, name):
     except library.libvirtError as error:
         if error.get_error_code() == library.VIR_ERR_NO_STORAGE_POOL:
             return None
-        raise HostNotPrepared("storage pool %s: %s" % (name, error))
+        raise HostNotPrepared("storage pool %s: %s" % (name, error), hint=_start_storage(connection, error))
     kind = _kind(pool)
     if kind not in POOL_TYPES:
         raise HostNotPrepared(
             "storage pool %s is of type %s" % (name, kind), field="pool", value=name, rule="a directory"
         )
     return pool
+
+
+def _start_storage(connection, error):
+    if not has_no_driver(error):
+        return None
+    return host_hints.switch_on_daemon(connection.getHostname(), "virtstoraged", "libvirt-daemon-driver-storage-core")
 
 
 def _kind(pool):
