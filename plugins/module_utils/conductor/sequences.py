@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """In which order the steps of a move run on which host, which sequence continues a move that is found half done, and
-after which failures the next host is tried (of a claim, of the checks of a live migration).
+after which failures the next host is tried (of a claim, of the disks to receive, of the checks of a live migration).
 
 No sequence decides anything: each step looks at the record of its host first. The two views and the action alone decide
 what a run begins with (``next_sequence``). walk.py walks these sequences, in the roles and in the tests alike.
@@ -83,7 +83,8 @@ SEQUENCES: Dict[str, Sequence] = {
             BEGIN,
             replace(CLAIM, other_candidate=True),
             replace(JUDGE, other_candidate=True),
-            Leg(DESTINATION, ("receive",), "Open empty disks on the destination", ("key", "stop_timeout")),
+            # the guest still runs on the source, and nothing starts on the destination before the source has let go
+            Leg(DESTINATION, ("receive",), "Open empty disks on the destination", ("key", "stop_timeout"), True),
             Leg(
                 SOURCE,
                 ("presend", "freeze", "send", "release"),
