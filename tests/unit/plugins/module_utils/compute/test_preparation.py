@@ -185,3 +185,11 @@ def test_a_uuid_that_libvirt_would_make_up_again_is_kept_before_the_settings_pin
     done = prepare(pool)
     assert "uuid" in done["changed"] and kept == [done["uuid"], "pinned"]
     assert "uuid" not in prepare(pool)["changed"]
+
+
+@pytest.mark.parametrize("dry, restart", [(True, ["libvirtd"]), (False, [])], ids=["check mode", "done"])
+def test_check_mode_tells_which_services_a_new_gate_would_restart(prepare, tmp_path, monkeypatch, dry, restart):
+    """Only a run that changes something notes what runs without it."""
+    monkeypatch.setattr(preparation.gate, "is_in_force", lambda: False)
+    monkeypatch.setattr(preparation.gate, "services", lambda: ["libvirtd"])
+    assert prepare(Pool("dir", tmp_path / "given"), dry=dry)["restart"] == restart
