@@ -13,7 +13,8 @@ import subprocess
 from xml.etree import ElementTree
 
 import pytest
-from instance_case import BUILD_STEPS, Killed
+from build_steps import BUILD_STEPS
+from instance_case import Killed
 from records import plant
 from volume_case import DB, make_house, named
 

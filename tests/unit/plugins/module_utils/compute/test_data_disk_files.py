@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import subprocess
+import types
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -149,7 +150,7 @@ def guest(files, monkeypatch):
             ElementTree.SubElement(drive, "target", dev=target)
         return (ElementTree.tostring(root, encoding="unicode"),) * 2
 
-    monkeypatch.setattr(domain, "find", lambda connection, uuid: object())
+    monkeypatch.setattr(domain, "find", lambda connection, uuid: types.SimpleNamespace(name=lambda: "web1"))
     monkeypatch.setattr(domain, "definitions", definitions)
     return drives_of
 

@@ -10,7 +10,8 @@ import os
 import subprocess
 
 import pytest
-from instance_case import BUILD_STEPS, Killed
+from build_steps import BUILD_STEPS
+from instance_case import Killed
 from records import plant
 from volume_case import NEEDS_QEMU_IMG, kill_before_write, named
 

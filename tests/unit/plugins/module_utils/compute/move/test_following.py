@@ -109,11 +109,11 @@ def test_a_copy_goes_on_after_a_stall_of_the_network_although_tcp_waits_for_as_l
     monkeypatch.setattr(following, "GONE_SECONDS", 30.0)
     end = following.OtherEnd({"host": "127.0.0.1", "port": 1})
     monkeypatch.setattr(end, "_answers", lambda: now[0] > 25)
-    monkeypatch.setattr(end, "_takes_nothing", lambda: 6 < now[0] < 51)
+    monkeypatch.setattr(following.tcp_table, "is_stuck", lambda *_: 6 < now[0] < 51)
     for at in (10, 20, 30, 40, 50, 60, 70):
         now[0] = float(at)
         end.check()
-    monkeypatch.setattr(end, "_takes_nothing", lambda: True)
+    monkeypatch.setattr(following.tcp_table, "is_stuck", lambda *_: True)
     now[0] = 80.0
     end.check()
     now[0] = 100.0
