@@ -35,6 +35,7 @@ FILE = "whereabouts.json"
 WRITTEN = "whereabouts.written"
 SCHEMA = 3  # who knows only 2, which is read as well, would drop the count
 GONE_LIMIT = 20000  # the last instances that were deleted here, and elsewhere
+JUST_GONE = 1000
 RULE = "at most %d MiB" % (durable.LIMIT >> 20)
 
 
@@ -195,9 +196,10 @@ def recall(store, uuids: Iterable[str]) -> Dict[str, Dict[str, Any]]:
 
 
 def recall_all(store) -> Dict[str, Dict[str, Any]]:
-    """Return the same for every instance that is known or planned elsewhere."""
+    """Return the same for every instance that is known or planned elsewhere, and for the last ones that this host removed:
+    a host that was down then still knows them here."""
     notes = _read(store)
-    return recall(store, sorted({*notes.known, *notes.planned}))
+    return recall(store, sorted({*notes.known, *notes.planned, *list(notes.gone)[-JUST_GONE:]}))
 
 
 def heard_of(store) -> List[str]:
