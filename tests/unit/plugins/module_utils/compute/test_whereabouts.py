@@ -112,14 +112,6 @@ def test_what_was_told_before_is_no_news(store):
     assert not tell(store, known={H1: {WEB: [1, 7]}})
 
 
-def test_the_doctor_hears_what_this_host_deleted_last_though_nobody_else_had_it(store, monkeypatch):
-    """A host that was down then still knows it here: without that word, the record would seem to be lost."""
-    monkeypatch.setattr(whereabouts, "JUST_GONE", 1)
-    for uuid in (instance_uuid("default", "before"), WEB):
-        whereabouts.removed(store, uuid, (1, 9))
-    assert {uuid: note["gone"] for uuid, note in whereabouts.recall_all(store).items()} == {WEB: [1, 9]}
-
-
 def test_the_host_itself_remembers_what_it_deleted_and_who_took_over(store):
     sides = {"uuid": H1, "name": "kvm1"}, {"uuid": H2, "name": "kvm2"}
     for role, move, note in (

@@ -95,3 +95,12 @@ def test_what_a_host_that_leaves_passes_on_of_it_is_not_kept_twice(fleet):
     before = noted(store)
     assert not whereabouts.remember(store, {"after": {WEB: 7}}) and noted(store) == before
     assert whereabouts.remember(store, {"after": {WEB: 8}}) and noted(store)["after"] == 8
+
+
+def test_the_doctor_hears_what_a_host_deleted_last_though_nobody_else_had_it(fleet, monkeypatch):
+    """A host that was down then still knows it here: without that word, the record would seem to be lost."""
+    monkeypatch.setattr(whereabouts, "JUST_GONE", 1)
+    store = fleet.hosts["h1"].store
+    for uuid in ("before", WEB):
+        whereabouts.removed(store, uuid, (1, 9))
+    assert {uuid: note["gone"] for uuid, note in whereabouts.recall_all(store).items()} == {WEB: [1, 9]}
