@@ -32,7 +32,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.commit import 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import HostUnknown
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.telling import Telling
-from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
+from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError, InvalidInput
 
 SILENT = {"reason": "UNREACHABLE"}
 
@@ -261,6 +261,8 @@ class Run:
 
     def _keep_one(self, seen, name, uuid):
         stays = self.options["berth_keep_on"]
+        if stays not in seen.documents:  # as the action says
+            raise InvalidInput(keep_one.FIELD, stays, "a host of the inventory that answered")
         confirmed = bool(self.options.get("berth_keep_on_confirmed"))
         choice = keep_one.choose(seen, name, uuid, stays, confirmed, self.lost)
         if choice.listed:
