@@ -246,11 +246,9 @@ def result_of(error):
 def reason(error, path):
     """Return the words of the OSError that a file met; also that inodes lack, where a file system has bytes left."""
     words = error.strerror or str(error)
-    return (
-        words + " (it has no free inodes, as df -i shows)"
-        if error.errno == errno.ENOSPC and lacks_inodes(path)
-        else words
-    )
+    if error.errno == errno.ENOSPC and lacks_inodes(path):
+        words += " (it has no free inodes, as df -i shows)"
+    return words
 
 
 def lacks_inodes(path):

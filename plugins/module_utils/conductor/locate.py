@@ -167,7 +167,7 @@ def holders(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[str] = ()
     if moving:
         raise _moving(name, uuid, places)
     if len(owners) > 1:
-        raise copies.owned_twice(name, copies.of([place for place in places if place["host"] in owners]))
+        raise copies.owned_twice(name, copies.of([place for place in places if place["role"] == OWN]))
     known, answers = fleet.notes_on(uuid), fleet.answers(lost_hosts)
     if owners:
         notes.check_owner(name, owners[0], generation_of(places), known, answers)

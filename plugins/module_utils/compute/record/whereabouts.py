@@ -35,7 +35,7 @@ FILE = "whereabouts.json"
 WRITTEN = "whereabouts.written"
 SCHEMA = 3  # who knows only 2, which is read as well, would drop the count
 GONE_LIMIT = 20000  # the last instances that were deleted here, and elsewhere
-JUST_GONE = 1000
+JUST_GONE = 1000  # of those deleted here, which the doctor hears of
 RULE = "at most %d MiB" % (durable.LIMIT >> 20)
 
 
@@ -133,7 +133,7 @@ class Notes:
                 for uuid, plans in sorted(self.planned.items())
             },
             "after": dict(sorted(self.after.items())),
-            "ended": dict(list(self.ended.items())[-GONE_LIMIT:]),
+            "ended": _last(self.ended),
             "gone": _last(self.gone),
             "left": _last(self.left),
         }
@@ -168,8 +168,8 @@ class Notes:
         return self
 
 
-def _last(generations):
-    return {uuid: list(generation) for uuid, generation in list(generations.items())[-GONE_LIMIT:]}
+def _last(noted):
+    return dict(list(noted.items())[-GONE_LIMIT:])
 
 
 def recall(store, uuids: Iterable[str]) -> Dict[str, Dict[str, Any]]:
