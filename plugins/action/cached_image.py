@@ -5,6 +5,16 @@
 
 from __future__ import annotations
 
-from ..plugin_utils.host_reply import HostAction as ActionModule
+from ..plugin_utils import uploads
+from ..plugin_utils.host_reply import HostAction
 
-__all__ = ["ActionModule"]
+
+class ActionModule(HostAction):
+    """An image with C(upload), a file of the controller, is sent first if the host lacks it."""
+
+    def on_host(self, task_vars):
+        arguments = dict(self._task.args)
+        image = dict(arguments.get("image") or {})
+        if not image.get("upload"):
+            return super().on_host(task_vars)
+        return uploads.bring(self, image, arguments.get("pool"), arguments["root_gb"], task_vars)

@@ -24,6 +24,7 @@ from ..module_utils.conductor import (
 )
 from ..module_utils.conductor.fleet import Fleet
 from ..module_utils.conductor.plan import CLAIMING, FAILED, MAX_ROUNDS, PLANNED, new_plan, prepare_round
+from ..module_utils.conductor.procedures.create import close
 from ..module_utils.conductor.unchanged import pass_over_unchanged
 from ..module_utils.model import address_clash, catalog_schema, nics
 from ..module_utils.model.errors import BerthError, InvalidInput
@@ -35,6 +36,7 @@ from ..plugin_utils import acting, end_of_create, failed_requests, receipts
 from ..plugin_utils.answers_of_hosts import read_reports, replies
 from ..plugin_utils.berth_name import check_counts
 from ..plugin_utils.controller import ControllerAction, new_token, outcomes_reported, plan_result
+from ..plugin_utils.driving import carry_out
 from ..plugin_utils.inventory_variables import INSTANCE, is_true, kvm_hosts, lost_hosts, variables, who_locked
 from ..plugin_utils.plain import plain
 from ..plugin_utils.screen import say, verbosity, warn
@@ -293,7 +295,12 @@ class ActionModule(ControllerAction):
         if not plan["claims"]:  # else all hosts are told after the claims
             tell_owners(self, run.task_vars, plan["told"], plan["reachable"])
         goes_on = plan["claims"] or plan["build"] or not plan["instances"]
-        return plan_result(plan) if goes_on else end_of_create.end(self, run.task_vars, plan)
+        if goes_on:
+            return plan_result(plan)
+        carry_out(self, run.task_vars, close(plan))
+        results = end_of_create.end(self, run.task_vars, plan)
+        results["ansible_facts"].update(plan_result(plan)["ansible_facts"])
+        return results
 
     def _say(self, result, shown):
         for name, reason in sorted(result["verdicts"].items() if shown else ()):

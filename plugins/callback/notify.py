@@ -45,7 +45,7 @@ import os
 
 from ansible.plugins.callback import CallbackBase
 
-from ..module_utils.conductor.plan import BUILDING
+from ..module_utils.conductor.procedures.steps import STATES
 from ..plugin_utils import acting
 from ..plugin_utils.plain import plain
 from ..plugin_utils.screen import warn
@@ -54,13 +54,11 @@ COLLECTION = "berth.kvm."
 # Actions whose result has the present state of an instance: action -> the part of the result.
 UPDATES = {
     "instance": "instance",
-    "build_instance": "instance",
     "instance_copy": "instance_copy",
     "run_leg": "move",
 }
 # Actions whose result has the outcome for all instances of the run, if it is the run's last one.
-ENDS = ("placement", "record_builds", "show_results")
-STATES = ("role", "phase", "vm_state", "task_state", "power_state", "state")
+ENDS = ("create_instances", "placement", "show_results")
 OUTCOME = ("state", "host", "flavor", "why", "error_code", "error")
 
 
@@ -79,9 +77,9 @@ class CallbackModule(CallbackBase):
         if result.task.check_mode or not result.task.action.startswith(COLLECTION):
             return
         if action in ENDS:
+            for said in plain(result.result.get("said") or []):
+                self._write({"event": "instance.update", **said})
             self._end(plain(result.result.get("outcomes") or []))
-        elif action == "claim_room":
-            self._claims(plain((result.result.get("ansible_facts") or {}).get("berth_plan") or {}))
         elif action == "delete_volume" and result.result.get("changed"):
             deleted = {key: result.result[key] for key in ("volume", "project", "host")}
             self._write({"event": "volume.delete", **plain(deleted)})
@@ -106,14 +104,6 @@ class CallbackModule(CallbackBase):
             return
         self._last[name, host] = states
         self._write({"event": "instance.update", "instance": name, "uuid": found.get("uuid"), "host": host, **states})
-
-    def _claims(self, plan):
-        """One event for each claim that stands: what is built next, and where."""
-        for name, instance in (plan.get("instances") or {}).items():
-            if instance.get("state") == BUILDING:
-                claimed = {"uuid": instance["uuid"], "host": instance["host"], "state": BUILDING}
-                attempt = len(instance["attempts"]) + 1
-                self._write({"event": "instance.update", "instance": name, "attempt": attempt, **claimed})
 
     def _end(self, outcomes):
         for outcome in outcomes:

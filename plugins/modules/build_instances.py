@@ -8,10 +8,11 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: build_instances
 version_added: 0.2.0
-short_description: "Internal: build several instances on a KVM host from their claims"
+short_description: "Internal: build several instances on a KVM host from their claims, or bring existing ones to what is wanted"
 description:
-  - Builds each of O(builds) as M(berth.kvm.instance) does with O(berth.kvm.instance#module:state=present). The builds
-    run at the same time, each in its own process. If one fails, the others continue.
+  - Builds each of O(builds), as M(berth.kvm.instance) does with O(berth.kvm.instance#module:state=present), or takes it over
+    from a lost host with which this one shares storage. The builds run at the same time, each in its own process. If one
+    fails, the others continue.
 options:
   builds:
     description: The instances to build. Each option is as for M(berth.kvm.instance).
@@ -20,26 +21,26 @@ options:
     required: true
     suboptions:
       state:
-        description: What is wanted.
+        description: What is wanted. With V(taken_over), the instance gets the disks that another host has left.
         type: str
-        choices: [present]
+        choices: [present, taken_over]
         default: present
       uuid:
         description: The UUID of the instance.
         type: str
         required: true
       token:
-        description: The token of the claim to build from.
+        description: The token of the claim to build from. Absent for an instance that this host holds already.
         type: str
-        required: true
       spec:
-        description: The request spec of the instance.
+        description: The request spec of the instance. Absent for an existing one that the inventory locks.
         type: dict
-        required: true
+      disks_of:
+        description: The UUID of the lost host whose disks the instance gets. Only with O(builds[].state=taken_over).
+        type: str
       seed:
         description: What cloud-init gets at first boot. Never kept in a record or a log.
         type: dict
-        required: true
         suboptions:
           hostname:
             description: The host name of the guest.
@@ -117,11 +118,12 @@ from ..module_utils.compute.guest import build_many, seed
 from ..module_utils.compute.record import journal
 
 BUILD = {
-    "state": {"type": "str", "choices": ["present"], "default": "present"},
+    "state": {"type": "str", "choices": ["present", "taken_over"], "default": "present"},
     "uuid": {"type": "str", "required": True},
-    "token": {"type": "str", "required": True, "no_log": False},
-    "spec": {"type": "dict", "required": True},
-    "seed": {"type": "dict", "required": True, "no_log": False, "options": seed.ARGUMENTS},
+    "token": {"type": "str", "no_log": False},
+    "spec": {"type": "dict"},
+    "disks_of": {"type": "str"},
+    "seed": {"type": "dict", "no_log": False, "options": seed.ARGUMENTS},
     "power_state": {"type": "str", "choices": ["running", "shutdown"]},
     "mend": {"type": "bool", "default": False},
     "shutdown_timeout": {"type": "int", "default": 60},

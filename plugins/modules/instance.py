@@ -26,13 +26,10 @@ options:
         stays.
       - V(recorded) restores a lost record from the copy in the guest's definition, with a generation above O(after). The
         caller must make sure that no other host has the instance.
-      - V(taken_over) makes the instance of a lost host, which was claimed here with O(token), from its disks on storage
-        that both hosts see, and starts it, unless O(power_state) is V(shutdown). O(disks_of) is the uuid of the lost
-        host. The caller must make sure that this host is off.
       - V(disks_updated) adds the data disks of O(disks) that the instance lacks, and enlarges those with a larger size,
         while its guest runs or is off.
     type: str
-    choices: [present, started, stopped, rebooted, absent, recovered, recorded, locked, unlocked, disks_updated, taken_over]
+    choices: [present, started, stopped, rebooted, absent, recovered, recorded, locked, unlocked, disks_updated]
     default: started
   uuid:
     description: The UUID of the instance.
@@ -160,7 +157,6 @@ options:
     description:
       - With O(state=present), whether the guest is to run. One that is built for V(shutdown) is not started. Without it an
         instance that was made is left as it is found, and so is one that is locked.
-      - With O(state=taken_over), one that is taken over for V(shutdown) is not started.
     type: str
     choices: [running, shutdown]
     version_added: 0.2.0
@@ -178,10 +174,6 @@ options:
     type: str
     choices: [soft, hard]
     default: soft
-    version_added: 0.2.0
-  disks_of:
-    description: With O(state=taken_over), the uuid of the lost host.
-    type: str
     version_added: 0.2.0
   reason:
     description: With O(state=locked), why.
@@ -243,7 +235,6 @@ from ..module_utils.compute.errors import failing
 from ..module_utils.compute.guest import locking, outcome, power, seed
 from ..module_utils.compute.guest.instance import Instance
 from ..module_utils.compute.guest.recovery import recover, would_recover
-from ..module_utils.compute.guest.take_over import take_over, would_take_over
 from ..module_utils.compute.guest.update_disks import update_disks, would_update_disks
 from ..module_utils.compute.host.host import Host
 from ..module_utils.compute.record import journal
@@ -276,7 +267,6 @@ ARGUMENTS = {
             "locked",
             "unlocked",
             "disks_updated",
-            "taken_over",
         ],
         "default": "started",
     },
@@ -290,7 +280,6 @@ ARGUMENTS = {
     "shutdown_timeout": {"type": "int", "default": 60},
     "changed_disks": {"type": "bool", "default": False},
     "disks": {"type": "list", "elements": "dict", "default": [], "options": DISK},
-    "disks_of": {"type": "str"},
     "volumes": {"type": "list", "elements": "dict", "options": VOLUME},
     "power_state": {"type": "str", "choices": ["running", "shutdown"]},
     "mend": {"type": "bool", "default": False},
@@ -328,9 +317,6 @@ def bring(instance, params, dry):
         return instance.would_stop() if dry else instance.stopped(grace)
     if params["state"] == "recovered":
         return would_recover(instance) if dry else recover(instance)
-    if params["state"] == "taken_over":
-        asked = instance, params["token"], params["disks_of"]
-        return would_take_over(*asked) if dry else take_over(*asked, params["power_state"] == power.OFF)
     if params["state"] == "recorded":
         return take_back(instance, params["after"] or [0, 0], dry, params["moved_by"])
     remove = instance.would_remove if dry else instance.absent

@@ -48,7 +48,7 @@ options:
     description:
       - Whether to make the plan that playbook C(berth.kvm.create) follows, as fact C(berth_plan). With a plan, an
         instance that gets no host fails alone, and the others continue. If then nothing is left to build, the task ends
-        the run as M(berth.kvm.record_builds) does. Without a plan, an instance that gets no host makes the task fail.
+        the run as M(berth.kvm.create_instances) does. Without a plan, an instance that gets no host makes the task fail.
     type: bool
     default: false
 extends_documentation_fragment:
@@ -102,7 +102,7 @@ explanation:
   returned: without a plan, with -v, and when an instance got no host
   type: str
 outcomes:
-  description: What became of each instance, as M(berth.kvm.record_builds) describes it.
+  description: What became of each instance, as M(berth.kvm.create_instances) describes it.
   returned: with a plan that has nothing to build
   type: list
   elements: dict

@@ -35,12 +35,20 @@ def ask(
     host_arguments: Optional[Dict[str, Dict[str, Any]]] = None,
 ) -> Dict[str, Dict[str, Any]]:
     """Host -> the raw result of the module there. ``host_arguments``: argument -> host -> value, where they differ."""
-    names = list(dict.fromkeys(hosts))
+    each = {host: arguments_of(host, arguments, host_arguments or {}) for host in hosts}
+    return ask_each(action, task_vars, module, each, bool(action._task.run_once))
+
+
+def ask_each(
+    action: ActionBase, task_vars: Dict[str, Any], module: str, host_args: Dict[str, Dict[str, Any]], alone: bool
+) -> Dict[str, Dict[str, Any]]:
+    """Host -> the raw result of the module with the host's own arguments. ``alone``: whether no other process of the task
+    asks hosts at the same time."""
+    names = list(host_args)
     if not names:
         return {}
     code_digest.of_files()  # once for all the processes that ask
-    host_args = {host: arguments_of(host, arguments, host_arguments or {}) for host in names}
-    at_a_time = at_once(task_vars, bool(action._task.run_once))
+    at_a_time = at_once(task_vars, alone)
     seconds = {host: task_seconds(task_vars, host, module, host_args[host].get("state")) for host in names}
 
     def run_on(several: List[str]) -> Dict[str, Dict[str, Any]]:
@@ -49,7 +57,7 @@ def ask(
         )
 
     results = run_on(names)
-    for _again in range(TRIES - 1 if _only_reads(module, arguments) else 0):
+    for _again in range(TRIES - 1 if _only_read(module, host_args) else 0):
         broken = [host for host in names if _broke(results[host])]
         if not broken:
             break
@@ -58,9 +66,9 @@ def ask(
     return results
 
 
-def _only_reads(module: str, arguments: Dict[str, Any]) -> bool:
+def _only_read(module: str, host_args: Dict[str, Dict[str, Any]]) -> bool:
     """Whether the hosts can be asked twice: a write is never sent again, since the first may have arrived."""
-    return module == "host_facts" and not arguments.get("fix")
+    return module == "host_facts" and not any(arguments.get("fix") for arguments in host_args.values())
 
 
 def _broke(result: Dict[str, Any]) -> bool:

@@ -1,41 +1,69 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a host is sent to build an instance: the arguments of module instance, with the seed."""
+"""What a host is sent to build an instance: one of the builds of module build_instances, with the seed."""
 
 from __future__ import annotations
 
+from typing import Any, Dict, Optional
+
+from ansible.errors import AnsibleError
+from ansible.module_utils.common.validation import check_type_int
+
+from ..module_utils.conductor.plan import Instance
 from ..module_utils.model.catalog import Catalog
+from ..module_utils.model.errors import InvalidInput
+from ..module_utils.model.messages import Document
 from ..module_utils.placement.request import build_request
 from ..module_utils.placement.request_nics import network_config
-from .answers_of_hosts import replies
 from .inventory_variables import CATALOG, INSTANCE, is_true, power_state, variables, who_locked
+from .plain import plain
 
-BUILT = "__berth_built"  # what build_on_hosts registers
-TIMEOUT = 600  # seconds
+TIMEOUT = "create_timeout"
+SECONDS = 600
 
 
-def arguments(task_vars, name, spec, token, timeout=TIMEOUT):
+def build_of(task_vars: Dict[str, Any], name: str, instance: Instance) -> Document:
     """``name`` is the inventory name. The seed is made here, so that no secret is in the plan or in a task's arguments.
     BerthError if the instance's variables are wrong."""
+    return {
+        "uuid": instance["spec"]["uuid"],
+        "token": instance.get("token"),
+        "timeout": _timeout(task_vars, name),
+        **(_taken_over if instance.get("take_over") else _built)(task_vars, name, instance),
+    }
+
+
+def _timeout(task_vars: Dict[str, Any], name: str) -> int:
+    try:
+        value = variables(task_vars, name, [TIMEOUT]).get(TIMEOUT, SECONDS)
+    except AnsibleError as error:
+        raise InvalidInput(TIMEOUT, None, "whole seconds: %s" % error) from None
+    try:
+        return int(check_type_int(value))
+    except TypeError:
+        raise InvalidInput(TIMEOUT, plain(value), "whole seconds") from None
+
+
+def _taken_over(task_vars: Dict[str, Any], name: str, instance: Instance) -> Document:
+    """No seed: the guest keeps the one beside its disks."""
+    values = variables(task_vars, name, ("berth_state", "berth_locked"))
+    return {"state": "taken_over", "disks_of": instance["take_over"], **_power(power_state(values))}
+
+
+def _power(wanted: Optional[str]) -> Document:
+    return {"power_state": wanted} if wanted else {}
+
+
+def _built(task_vars: Dict[str, Any], name: str, instance: Instance) -> Document:
     values = variables(task_vars, name, (*CATALOG, *INSTANCE, "berth_locked", "berth_mend", "berth_shutdown_timeout"))
     _spec, seed = build_request({**values, "inventory_hostname": name}, Catalog.from_variables(values))
-    mends, stays = is_true(values, "berth_mend"), bool(who_locked(values)) and not token
+    spec = instance["spec"]
     seed["network_config"] = network_config(spec["networks"])  # with the addresses from pools
-    wanted = {"state": "present", "uuid": spec["uuid"], "seed": seed, "timeout": timeout}
-    if not stays:  # nobody changes an existing instance that the inventory locks
-        wanted["spec"] = spec
-    if mends and not stays:
-        wanted["mend"] = True
-    if power_state(values):
-        wanted["power_state"] = power_state(values)
+    wanted = {"state": "present", "seed": seed, **_power(power_state(values))}
+    mends = is_true(values, "berth_mend")
+    if instance.get("token") or not who_locked(values):  # nobody changes an existing instance that the inventory locks
+        wanted.update({"spec": spec, **({"mend": True} if mends else {})})
     if "berth_shutdown_timeout" in values:
         wanted["shutdown_timeout"] = values["berth_shutdown_timeout"]
-    if token:
-        wanted["token"] = token
     return wanted
-
-
-def built_already(task_vars, token):
-    """What build_on_hosts reported about the build of this claim in this run, or None."""
-    return replies(task_vars, BUILT).get(token) if token else None

@@ -19,11 +19,7 @@ OPTIONS = {"ansible_check_mode": "--check", "ansible_diff_mode": "--diff", "ansi
 OF_ONE_INSTANCE = frozenset(
     (
         "ansible_facts",
-        "create_host",
         "create_may_fail",
-        "create_spec",
-        "create_take_over",
-        "create_token",
         "delete_after",
         "delete_hosts",
         "delete_uuid",

@@ -5,42 +5,30 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import hashlib
 import os
 import posixpath
 
-from ansible import constants
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 
 from ..module_utils.conductor.errors import UploadFailed, UploadUnusable
 from ..module_utils.model import input_hints
-from ..module_utils.model.errors import BerthError
 from ..module_utils.model.safe_text import clean
-from .host_reply import answer_of, ask_module, host_of
+from .host_reply import run_module
 
 CHUNK = 1 << 20
 
 
 def bring(action, image, pool, size_gb, task_vars):
-    """Get the image, from which a disk of ``size_gb`` GiB is made in ``pool``, into the cache of the task's host.
-    Return {}, or the answer that says why it is not there."""
-    host = host_of(action, task_vars)
+    """Get the image, from which a disk of ``size_gb`` GiB is made in ``pool``, into the cache of the task's host. Return the
+    reply of module cached_image. Raise UploadUnusable, UploadFailed."""
     arguments = {
         "image": {part: image[part] for part in ("name", "checksum", "disk_format")},
         "pool": pool,
         "root_gb": size_gb,
     }
-    with _one_at_a_time(host, image["checksum"]):
-        answer = ask_module(action, "cached_image", arguments, task_vars)
-        if not _is_bad(answer) and not answer.get("present"):
-            answer = _send(action, image, arguments, task_vars)
-    return answer if _is_bad(answer) else {}
-
-
-def _is_bad(answer):
-    return "error" in answer or "reason" in answer
+    reply = run_module(action, "cached_image", arguments, task_vars)
+    return reply if reply.get("failed") or reply.get("present") else _send(action, image, arguments, task_vars)
 
 
 def check(image):
@@ -70,30 +58,19 @@ def _unusable(image, why):
 
 def _send(action, image, arguments, task_vars):
     """Copy the file to a temporary directory of Ansible on the host, from which the module takes it."""
+    check(image)
+    if action._task.check_mode:
+        return {"changed": True, "present": True}
     try:
-        check(image)
-        if action._task.check_mode:
-            return {}
         directory = action._make_tmp_path()
         try:
             remote = posixpath.join(directory, "image")
             action._transfer_file(image["upload"], remote)
-            return ask_module(action, "cached_image", {**arguments, "path": remote}, task_vars)
+            return run_module(action, "cached_image", {**arguments, "path": remote}, task_vars)
         finally:
             action._remove_tmp_path(directory, force=True)
-    except AnsibleConnectionFailure as failure:
-        return answer_of({"unreachable": True, "msg": str(failure)})
+    except AnsibleConnectionFailure:
+        raise
     except AnsibleError as failure:
         text = clean(str(failure), 300)
-        return {"error": UploadFailed("image %s could not be copied to the host: %s" % (image["name"], text)).to_dict()}
-    except BerthError as error:
-        return {"error": error.to_dict()}
-
-
-@contextlib.contextmanager
-def _one_at_a_time(host, checksum):
-    """Of several instances built on one host in separate processes, one sends the image and the others wait."""
-    name = "berth-%s" % hashlib.sha256(("%s %s" % (host, checksum)).encode()).hexdigest()
-    with open(os.path.join(constants.DEFAULT_LOCAL_TMP, name), "w", encoding="ascii") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+        raise UploadFailed("image %s could not be copied to the host: %s" % (image["name"], text)) from None

@@ -14,24 +14,22 @@ import functools
 import itertools
 import json
 
+import procedure_case
 from history_host import Machine
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
     arrived,
-    build_results,
     keep_one,
     locate,
     recovery,
     removal,
-    stale_claims,
     telling,
     what_to_create,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import plan as rounds
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.commit import commit
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import HostUnknown
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.telling import Telling
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import create
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError, InvalidInput
 
 SILENT = {"reason": "UNREACHABLE"}
@@ -114,13 +112,13 @@ class Run:
         rounds.prepare_round(plan, self.token)
         if not plan["claims"]:
             yield from self.tell_owners(plan["told"], plan["reachable"])
-        while True:
-            yield from self._claim(plan)
-            yield from self._build(plan)
-            rounds.prepare_round(plan, self.token)
-            if not plan["claims"]:
-                break
-        yield from self._withdraw_and_tell(plan)
+        run = create.Run(
+            new_token=self.token,
+            build_of=self._build_of,
+            digests={host: report.get("digests") for host, report in self.reports.items()},
+            lost=self.lost,
+        )
+        yield from procedure_case.play(create.create(plan, run), self._ask_step)
         for name, instance in instances.items():
             if instance["state"] == rounds.FAILED:
                 self.errors[name] = instance["error"] or {"code": "?", "message": "?", "hint": None}
@@ -139,44 +137,27 @@ class Run:
             chosen = [{"host": host, "host_uuid": seen.documents[host]["uuid"]} for host in able[:3]]
             instance.update(state=rounds.CLAIMING, **chosen[0], alternates=chosen[1:])
 
-    def _claim(self, plan):
-        while plan["claims"]:
-            claims, scans = {}, {}
-            for host in [host for host in plan["hosts"] if host in plan["claims"] or host in plan["withdraw"]]:
-                asked = plan["claims"].get(host, ()), plan["withdraw"].get(host, ())
-                claims[host] = yield from self.ask(host, "claim", *asked)
-            told = Telling(plan["rescan"]["told"])
-            for host in plan["reachable"]:
-                own = told.to(self.reports[host].get("digests"))
-                scans[host] = yield from self.ask(host, "rescan", plan["rescan"]["about"], own)
-            commit(plan, claims, scans, self.lost)
-            if plan["build"]:
-                break
-            rounds.prepare_round(plan, self.token)
+    def _build_of(self, name, instance):
+        power = {"active": "running", "stopped": "shutdown"}.get(self.options.get("berth_state"))
+        of_it = {"spec": instance["spec"], "seed": self.world.request(name)[1], "power_state": power}
+        return {"uuid": instance["uuid"], "token": instance.get("token"), **of_it}
 
-    def _build(self, plan):
-        built = {}
-        for name in plan["build"]:
-            entry = plan["instances"][name]
-            seed = self.world.request(name)[1]
-            power = {"active": "running", "stopped": "shutdown"}.get(self.options.get("berth_state"))
-            reply = yield from self.ask(entry["host"], "build", entry["spec"], entry.get("token"), seed, power)
+    def _ask_step(self, host, module, given):
+        """A step of a procedure, of which each thing that the host does is a call of its own."""
+        if module == "build_instances":
+            return self._ask_to_build(host, given["builds"])
+        return self.ask(host, module, **given)
+
+    def _ask_to_build(self, host, builds):
+        done = []
+        for each in builds:
+            reply = yield from self.ask(host, "build", each["spec"], each["token"], each["seed"], each["power_state"])
             if "error" in reply:
                 reply.pop("reason")
-            built[name] = reply
-        build_results.settle(plan, built)
-
-    def _withdraw_and_tell(self, plan):
-        scans = {}
-        for host in sorted(set(stale_claims.hosts(plan)) & set(plan["reachable"])):
-            scans[host] = yield from self.ask(host, "rescan")
-        stale_claims.withdraw_outdated(plan, scans)
-        for host in plan["reachable"]:
-            withdraw, faults = plan["withdraw"].get(host, ()), plan["faults"].get(host, ())
-            if withdraw or faults:
-                yield from self.ask(host, "claim", (), withdraw, faults)
-        for host in plan["reachable"] if plan["tell"] else ():
-            yield from self.ask(host, "rescan", (), plan["tell"])
+            elif "reason" in reply:
+                return reply  # of a host that falls silent nobody knows what else it built
+            done.append({"uuid": each["uuid"], "reply": reply})
+        return {"builds": done}
 
     # what finds an instance and acts on its host
 

@@ -163,7 +163,7 @@ def registered():
         if "register" in task and action:
             module = action.removeprefix("berth.kvm.")
             module = task[action]["module"] if module == "host_task" else module
-            found.setdefault(task["register"], set()).add("instance" if module == "build_instance" else module)
+            found.setdefault(task["register"], set()).add(module)
     return found
 
 

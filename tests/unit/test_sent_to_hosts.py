@@ -18,7 +18,7 @@ from test_architecture import PLUGINS, SOURCES, imports  # noqa: E402
 
 # Our own part of what is sent for a module, in units of 1,000 bytes. Ansible's own part, about 169 of them, comes to it.
 MOST = {
-    "build_instances": 315,
+    "build_instances": 319,
     "cached_image": 126,
     "claim": 309,
     "group_members": 124,

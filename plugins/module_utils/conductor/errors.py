@@ -170,6 +170,10 @@ class MoveContradicted(BerthError):
     """A host contradicts the instance's owner about a move, or reports a move between other hosts."""
 
 
+class WorkEnded(BerthError):
+    """One process did a task for all its instances and ended in the middle."""
+
+
 class UploadUnusable(BerthError):
     """The file to upload as an image does not exist, is not a regular file, or has a different checksum."""
 

@@ -17,14 +17,12 @@ MODULES = sorted((ROOT / "plugins" / "modules").glob("*.py"))
 # What the playbooks and roles call in one fixed order, and nobody calls alone.
 INTERNAL = {
     "ask_hosts",
-    "build_instance",
     "build_instances",
-    "build_on_hosts",
     "check_variables",
     "doctor",
     "claim",
-    "claim_room",
     "commit_move",
+    "create_instances",
     "forget_deleted",
     "group_members",
     "host_task",
@@ -33,7 +31,6 @@ INTERNAL = {
     "migration",
     "plan_moves",
     "read_hosts",
-    "record_builds",
     "report_failure",
     "report_host",
     "rescan",

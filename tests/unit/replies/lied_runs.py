@@ -17,11 +17,10 @@ import lied_fleet
 from ansible.errors import AnsibleError
 from ansible.utils.display import Display
 
-from ansible_collections.berth.kvm.plugins.action import claim_room, make_volumes, placement, plan_moves, record_builds
-from ansible_collections.berth.kvm.plugins.plugin_utils import acting, builds, delegates, screen
-from ansible_collections.berth.kvm.plugins.plugin_utils.host_reply import answer_of
+from ansible_collections.berth.kvm.plugins.action import create_instances, make_volumes, placement, plan_moves
+from ansible_collections.berth.kvm.plugins.plugin_utils import acting, delegates, screen
 
-NONCES = (claim_room, make_volumes, placement, plan_moves, record_builds)
+NONCES = (create_instances, make_volumes, placement, plan_moves)
 SETTINGS = {"confirm_window": 600, "stop_timeout": 60, "timeout": 600, "tls": True}
 MOST_LEGS = 30
 
@@ -78,25 +77,9 @@ def create(run):
         return
     if run.run("placement", instances=run.limit, hosts=list(good.HOSTS), plan=True).get("failed"):
         return
-    for _round in range(10):
-        if not (run.fact("berth_plan")["claims"] or run.fact("berth_plan")["build"]):
-            break
-        run.run("claim_room")
-        built = run.run("build_on_hosts")
-        run.it.register("localhost", __berth_built=built)
-        for name in run.fact("berth_plan")["build"]:
-            instance = run.fact("berth_plan")["instances"][name]
-            done = builds.built_already(run.values(), instance.get("token"))
-            if not done and instance.get("host"):
-                asked = builds.arguments(run.values(), name, instance["spec"], instance.get("token"))
-                done = delegates_answer(run, instance["host"], asked)
-            run.it.register(name, __create_built=done)
-        run.run("record_builds")
-    run.texts += [str(each["error"]) for each in run.fact("berth_plan")["instances"].values() if each["error"]]
-
-
-def delegates_answer(run, host, asked):
-    return answer_of(run.ask(host, "instance", **asked))
+    if run.fact("berth_plan")["claims"] or run.fact("berth_plan")["build"]:
+        done = run.run("create_instances", may_fail=True)
+        run.texts += [each["error"] for each in done.get("outcomes", ()) if each["error"]]
 
 
 def located(run, method, **more):

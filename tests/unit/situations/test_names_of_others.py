@@ -37,18 +37,6 @@ def test_a_delete_is_about_the_selected_instance_whatever_the_inventory_calls_de
     assert asked["uuid"] == good.spec("at-rest-h1")["uuid"] and asked["after"] != [9, 9]
 
 
-def test_a_create_has_its_own_spec_and_token(tmp_path):
-    given = {
-        "create_token": "abc",
-        "create_host": "h3",
-        "create_spec": {},
-        "create_take_over": "x",
-        "create_may_fail": False,
-    }
-    rc, said, acted = done(tmp_path, "create", "--limit", "new-1", **given)
-    assert rc == 0 and "abc" not in json.dumps(acted) and not any("seed" in each for each in acted["h3"]), said
-
-
 def test_a_resize_has_its_own_plan_and_is_not_only_prepared(tmp_path):
     rc, said, _acted = done(
         tmp_path, "resize", "--limit", "at-rest-h1", move_plan={"token": {}}, move_only_prepare=True

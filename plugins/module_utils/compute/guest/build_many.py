@@ -9,15 +9,16 @@ from ...model.errors import BerthError
 from .. import side_by_side
 from ..host import settings
 from ..host.host import Host
-from . import outcome
+from . import outcome, power
 from .instance import Instance
+from .take_over import take_over, would_take_over
 
 LIMIT = 5 * 3600  # s: a hung build ends before the controller gives up the host, so that the others are reported
 ENDED = {"failed": True, "msg": "the process that built it ended before it was done, or took longer than 5 hours"}
 
 
 def build(wanted, dry):
-    """Return [{uuid, reply}] for ``wanted``, each the arguments of module instance. ``dry``: change nothing."""
+    """Return [{uuid, reply}] for ``wanted``, each one of the builds of module build_instances. ``dry``: change nothing."""
     at_once = settings.load().max_concurrent_builds
     replies = side_by_side.run(lambda each: _build(each, dry), wanted, at_once, LIMIT)
     return [{"uuid": each["uuid"], "reply": reply or ENDED} for each, reply in zip(wanted, replies)]
@@ -26,9 +27,15 @@ def build(wanted, dry):
 def _build(wanted, dry):
     try:
         instance = Instance(Host.here(wanted["state"]), wanted["uuid"], timeout=wanted["timeout"])
-        return outcome.of(instance, wanted, dry, lambda: outcome.present(instance, wanted, dry))
+        bring = _taken_over if wanted["state"] == "taken_over" else outcome.present
+        return outcome.of(instance, wanted, dry, lambda: bring(instance, wanted, dry))
     except BerthError as error:
         return {"failed": True, **error.to_result()}
     except Exception as error:  # pylint: disable=broad-exception-caught
         # like a module that crashed: it ends only this build
         return {"failed": True, "msg": "%s: %s" % (type(error).__name__, error)}
+
+
+def _taken_over(instance, wanted, dry):
+    asked = instance, wanted["token"], wanted["disks_of"]
+    return would_take_over(*asked) if dry else take_over(*asked, wanted["power_state"] == power.OFF)

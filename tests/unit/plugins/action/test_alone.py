@@ -16,11 +16,9 @@ from ansible_collections.berth.kvm.plugins.module_utils.model import input_hints
 
 PLUGINS = Path(__file__).resolve().parents[4] / "plugins"
 STEPS = {
-    "build_on_hosts": "berth_plan",
-    "claim_room": "berth_plan",
+    "create_instances": "berth_plan",
     "forget_deleted": "berth_located",
     "make_volumes": "berth_located",
-    "record_builds": "berth_plan",
     "report_failure": "berth_results",
 }
 

@@ -20,11 +20,18 @@ from ansible_collections.berth.kvm.plugins.plugin_utils import acting, delegates
 WEB = instance_uuid("default", "web1")
 HUGE = {**VM, "berth_flavor": "huge"}
 HOSTS = ("h1", "h2")
+BUILT = {"changed": True, "instance": {}}
 
 
 @pytest.fixture(autouse=True)
-def no_host(monkeypatch):
-    monkeypatch.setattr(delegates, "run_on", lambda hosts, *_rest: {host: {"changed": False} for host in hosts})
+def hosts_that_build(monkeypatch):
+    def run_on(hosts, _module, given, *_rest):
+        builds = {
+            host: [{"uuid": each["uuid"], "reply": BUILT} for each in given[host].get("builds", ())] for host in hosts
+        }
+        return {host: {"changed": False, "builds": builds[host]} for host in hosts}
+
+    monkeypatch.setattr(delegates, "run_on", run_on)
 
 
 def files(own_state):
@@ -40,11 +47,12 @@ def create(instances, variables=None):
     plan = placed["ansible_facts"]["berth_plan"]
     for instance in plan["instances"].values():
         if instance["state"] == "claiming":
-            instance["state"] = "active"
+            instance.update(state="building", token="t" * 32)
+    plan.update(claims={}, build=[name for name, each in plan["instances"].items() if each["state"] == "building"])
     it = Controller(
         {"kvm_hosts": HOSTS, "vms": list(instances)}, {"all": variables or {}}, {"localhost": {"berth_plan": plan}}
     )
-    return it.run("record_builds")
+    return it.run("create_instances", {"may_fail": True})
 
 
 def show(described=True, hosts=HOSTS, name="web1"):

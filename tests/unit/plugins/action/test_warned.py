@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ansible.module_utils._internal._messages import Event, WarningSummary
 from controller import Controller
+from placement_case import CATALOG, VM
 
 from ansible_collections.berth.kvm.plugins.plugin_utils import delegates
 
@@ -15,7 +16,7 @@ INSTANCE = {
     "uuid": "u",
     "name": "web-1",
     "project": "p",
-    "spec": {"name": "web-1"},
+    "spec": {"uuid": "u", "name": "web-1", "image": {}, "networks": []},
     "host": "kvm1",
     "alternates": [],
     "attempts": [],
@@ -25,12 +26,13 @@ INSTANCE = {
 def test_a_build(monkeypatch):
     plan = {
         "run": "r", "round": 1, "max_attempts": 3, "told": {}, "withdraw": {}, "build": ["web-1"], "claims": {},
-        "planned": [], "ended": [], "uuids": {"kvm1": "h"},
+        "planned": [], "ended": [], "uuids": {"kvm1": "h"}, "rescan": {}, "reachable": [], "faults": {}, "tell": {},
         "hosts": {"kvm1": {"uuid": "h"}}, "instances": {"web-1": dict(INSTANCE, state="building", token="t", error=None)},
     }  # fmt: skip
-    controller = Controller({"kvm_hosts": ["kvm1"], "instances": ["web-1"]}, facts={"localhost": {"berth_plan": plan}})
-    controller.register("web-1", __create_built={**WARNED, "instance": {}})
-    monkeypatch.setattr(delegates, "run_on", lambda hosts, *given: {host: {"changed": False} for host in hosts})
-    done = controller.run("record_builds")
-    built = done["ansible_facts"]["berth_plan"]["instances"]["web-1"]
-    assert (built["state"], built["changed"]) == ("active", True)
+    groups = {"kvm_hosts": ["kvm1"], "instances": ["web-1"]}
+    given = {"all": CATALOG, "web-1": VM}
+    controller = Controller(groups, given, facts={"localhost": {"berth_plan": plan}})
+    built = {**WARNED, "builds": [{"uuid": "u", "reply": {"changed": True, "instance": {}}}]}
+    monkeypatch.setattr(delegates, "run_on", lambda hosts, *given: {host: built for host in hosts})
+    (done,) = controller.run("create_instances")["outcomes"]
+    assert done["state"] == "active"

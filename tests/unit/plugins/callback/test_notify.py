@@ -34,7 +34,7 @@ def notify(tmp_path):
 
 
 def test_each_transition_is_one_event_with_who_and_run(notify):
-    notify("berth.kvm.build_instance", {"changed": True, "instance": ACTIVE})
+    notify("berth.kvm.instance", {"changed": True, "instance": ACTIVE})
     notify("berth.kvm.instance", {"changed": True, "instance": dict(ACTIVE, vm_state="stopped", state="shutdown")})
     again = notify(
         "berth.kvm.instance", {"changed": True, "instance": dict(ACTIVE, vm_state="stopped", state="shutdown")}
@@ -64,21 +64,25 @@ def test_the_legs_of_a_move_are_told_of_the_host_that_they_ran_on(notify):
     ]  # fmt: skip
 
 
-def planned(state, host, attempts=0):
-    return {"uuid": "u-1", "name": "web1", "state": state, "host": host, "attempts": [{"host": "x"}] * attempts}
-
-
-def test_each_claim_that_stands_is_told_with_its_host_and_attempt(notify):
-    def claimed(**instances):
-        return notify("berth.kvm.claim_room", {"ansible_facts": {"berth_plan": {"instances": instances}}}, name="ctl")
-
-    claimed(web1=planned("building", "kvm1"), db=planned("existing", "kvm9"), app=planned("failed", None))
-    found = claimed(web1=planned("building", "kvm2", attempts=1), db=planned("active", "kvm9"))
-    told = [(event["event"], event["instance"], event["state"], event["host"], event["attempt"]) for event in found]
+def test_what_a_create_says_of_its_claims_and_builds_is_told_with_its_own_time_before_the_end(notify):
+    at = "2026-01-01T12:00:00Z"
+    said = [
+        {"at": at, "instance": "web1", "uuid": "u-1", "host": "kvm1", "state": "building", "attempt": 1},
+        {"at": at, "instance": "web1", "uuid": "u-1", "host": "kvm1", "state": "running"},
+    ]
+    outcomes = [{"instance": "web1", "state": "active"}]
+    found = notify(
+        "berth.kvm.create_instances", {"changed": True, "instance": ACTIVE, "said": said, "outcomes": outcomes}
+    )
+    told = [
+        (event["event"], event["instance"], event["state"], event.get("host"), event.get("attempt")) for event in found
+    ]
     assert told == [
         ("instance.update", "web1", "building", "kvm1", 1),
-        ("instance.update", "web1", "building", "kvm2", 2),
+        ("instance.update", "web1", "running", "kvm1", None),
+        ("instance.end", "web1", "active", None, None),
     ]
+    assert [event["at"] for event in found[:2]] == [at, at]
 
 
 def test_of_two_copies_it_is_told_which_stays_and_where_the_other_is_set_aside_and_removed(notify):

@@ -13,21 +13,21 @@ import itertools
 import os
 import shutil
 
+import procedure_case
+
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import summary
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import state_directory, whereabouts
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import Store
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
     arrived,
-    build_results,
     locate,
-    stale_claims,
     telling,
     what_to_create,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import plan as rounds
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.commit import commit
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.telling import Telling, lacking
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import create
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.telling import lacking
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
 
@@ -141,15 +141,6 @@ def call(host, method, *args):
         return {"reason": str(error)}
 
 
-def ask_for_claims(plan, ask):
-    """The hosts' answers to the claims of a round; ``ask``: (host, method, arguments) -> its answer"""
-    claims = {}
-    for name in sorted(set(plan["claims"]) | set(plan["withdraw"])):
-        claims[name] = ask(name, "claim", plan["claims"].get(name, ()), plan["withdraw"].get(name, ()))
-        yield
-    return claims
-
-
 class Fleet:
     """The hosts, and the inventory: name -> host. A run of create is a generator that stops after each call to a host."""
 
@@ -187,40 +178,28 @@ class Fleet:
             for name, told in lacking(plan["told"], digests).items():
                 call(self.inventory[name], "rescan", (), told)
                 yield
+        rounds.prepare_round(plan, lambda: next(tokens))
         yield from self.carry_out(plan, tokens, digests, lost)
         error = plan["instances"]["web1"]["error"] or {}
         self.error, self.hint = error.get("code"), error.get("hint")
 
     def carry_out(self, plan, tokens, digests, lost):
-        rounds.prepare_round(plan, lambda: next(tokens))
-        for _round in range(rounds.MAX_ROUNDS):
-            if plan["claims"]:
-                claims = yield from ask_for_claims(plan, lambda name, *asked: call(self.inventory[name], *asked))
-                scans = {}
-                told = Telling(plan["rescan"]["told"])
-                for name in plan["reachable"]:
-                    own = told.to(digests[name])
-                    scans[name] = call(self.inventory[name], "rescan", plan["rescan"]["about"], own)
-                    yield
-                commit(plan, claims, scans, lost)
-            built = {}
-            for name in plan["build"]:
-                entry = plan["instances"][name]
-                built[name] = call(self.inventory[entry["host"]], "build", entry.get("token"))
-                yield
-            build_results.settle(plan, built)
-            rounds.prepare_round(plan, lambda: next(tokens))
-        scans = {}
-        for name in stale_claims.hosts(plan):
-            scans[name] = call(self.inventory[name], "rescan")
-            yield
-        stale_claims.withdraw_outdated(plan, scans)
-        for name, entries in plan["withdraw"].items():
-            call(self.inventory[name], "claim", (), entries)
-            yield
-        for name in plan["reachable"] if plan["tell"] else ():
-            call(self.inventory[name], "rescan", (), plan["tell"])
-            yield
+        run = create.Run(
+            new_token=lambda: next(tokens),
+            build_of=lambda _name, entry: {"uuid": WEB, "token": entry.get("token")},
+            digests=digests,
+            lost=lost,
+        )
+        yield from procedure_case.play(create.create(plan, run), self.ask)
+
+    def ask(self, name, module, given):
+        host = self.inventory[name]
+        return procedure_case.ask(
+            module,
+            given,
+            lambda method, *args: call(host, method, *args),
+            lambda build: call(host, "build", build["token"]),
+        )
 
     def run(self, **more):
         """A run of create to its end; its error's code, or None."""

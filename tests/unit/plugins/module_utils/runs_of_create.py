@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import build_results
+import procedure_case
+
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import plan as rounds
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.commit import commit
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import create
 
 HOSTS = ("h1", "h2", "h3")
 
@@ -57,7 +58,7 @@ class Host:
                 results.append({"uuid": uuid, "claimed": True, "token": entry["token"]})
         return {"results": results}
 
-    def rescan(self):
+    def rescan(self, about=(), told=None):
         if not self.up:
             return {"reason": "UNREACHABLE"}
         notes = dict(self.notes)
@@ -93,26 +94,20 @@ def a_plan(*instances, max_attempts=3, hosts=HOSTS, run="r1"):
 
 
 def steps(plan, hosts, tokens, most=rounds.MAX_ROUNDS):
-    """A run of the create playbook as a generator: it yields after each thing done to one host."""
+    """A run of create as a generator: it yields after each thing done to one host."""
+
+    def ask(name, module, given):
+        host = hosts[name]
+        return procedure_case.ask(
+            module,
+            given,
+            lambda method, *args: getattr(host, method)(*args),
+            lambda build: host.build(build["uuid"], build["token"]),
+        )
+
     rounds.prepare_round(plan, lambda: next(tokens))
-    for _round in range(most):
-        if plan["claims"]:
-            claims = {}
-            for name in sorted(set(plan["claims"]) | set(plan["withdraw"])):
-                claims[name] = hosts[name].claim(plan["claims"].get(name, ()), plan["withdraw"].get(name, ()))
-                yield
-            scans = {}
-            for name, host in hosts.items():
-                scans[name] = host.rescan()
-                yield
-            commit(plan, claims, scans)
-        built = {}
-        for name in plan["build"]:
-            entry = plan["instances"][name]
-            built[name] = hosts[entry["host"]].build(entry["uuid"], entry["token"])
-            yield
-        build_results.settle(plan, built)
-        rounds.prepare_round(plan, lambda: next(tokens))
-    for name, entries in plan["withdraw"].items():
-        hosts[name].claim((), entries)
-        yield
+    run = create.Run(
+        new_token=lambda: next(tokens),
+        build_of=lambda _name, entry: {"uuid": entry["uuid"], "token": entry["token"]},
+    )
+    yield from procedure_case.play(create.create(plan, run), ask)

@@ -12,7 +12,7 @@ import os
 import struct
 
 import fake_libvirt
-from fleet_case import ask_for_claims
+import procedure_case
 from volume_case import House
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk
@@ -21,7 +21,6 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.instance i
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim, state_directory, whereabouts
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
-    build_results,
     locate,
     new_volumes,
     quotas,
@@ -31,8 +30,8 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
     what_to_create,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import plan as rounds
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.commit import commit
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import create
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.model.volumes import volume_uuid
@@ -279,29 +278,23 @@ class Fleet(MakesVolumes):
         instance.update(state=rounds.CLAIMING, host=able[0], host_uuid=others[0]["host_uuid"], alternates=others[1:])
 
     def _carry_out(self, plan, seed):
-        for _round in range(rounds.MAX_ROUNDS):
-            if plan["claims"]:
-                claims = yield from ask_for_claims(plan, lambda name, *asked: call(self.sites[name], *asked))
-                scans = {}
-                for name in plan["reachable"]:
-                    scans[name] = call(self.sites[name], "rescan", plan["rescan"]["about"], plan["rescan"]["told"])
-                    yield
-                commit(plan, claims, scans, self.lost, quotas.after_the_claims(self.quotas) if self.quotas else None)
-            built = {}
-            for name in plan["build"]:
-                entry = plan["instances"][name]
-                built[name] = call(self.sites[entry["host"]], "build", entry["uuid"], entry.get("token"), seed)
-                if "error" in built[name]:
-                    built[name].pop("reason")
-                yield
-            build_results.settle(plan, built)
-            rounds.prepare_round(plan, self.new_token)
-        for name, entries in plan["withdraw"].items():
-            call(self.sites[name], "claim", (), entries)
-            yield
-        for name in plan["reachable"] if plan["tell"] else ():
-            call(self.sites[name], "rescan", (), plan["tell"])
-            yield
+        run = create.Run(
+            new_token=self.new_token,
+            build_of=lambda _name, entry: {"uuid": entry["uuid"], "token": entry.get("token")},
+            lost=self.lost,
+            over_quota=quotas.after_the_claims(self.quotas) if self.quotas else None,
+        )
+
+        def ask(name, module, given):
+            site = self.sites[name]
+            return procedure_case.ask(
+                module,
+                given,
+                lambda method, *args: call(site, method, *args),
+                lambda build: call(site, "build", build["uuid"], build["token"], seed),
+            )
+
+        yield from procedure_case.play(create.create(plan, run), ask)
 
     def update(self, name, names):
         seen = yield from self.read()

@@ -13,10 +13,9 @@ from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.module_utils._internal._messages import Event, WarningSummary
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.berth.kvm.plugins.action import build_instance
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import build_results, plan
 from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints
-from ansible_collections.berth.kvm.plugins.plugin_utils import builds, host_reply, known_ansible
+from ansible_collections.berth.kvm.plugins.plugin_utils import host_reply, known_ansible
 
 SYSTEM = {"os_family": "Debian", "service_manager": "systemd"}
 
@@ -118,12 +117,6 @@ def test_a_silent_delegate_fails_the_task_of_its_instance_and_names_itself_why_a
 
 def test_a_task_of_the_silent_host_itself_is_ansibles_to_tell(monkeypatch):
     assert told_of(monkeypatch, host_reply.HostAction, None, SILENT) == SILENT
-
-
-def test_a_build_on_a_host_that_fell_silent_is_tried_nowhere_else(monkeypatch):
-    monkeypatch.setattr(builds, "built_already", lambda *_args: None)
-    told = told_of(monkeypatch, build_instance.ActionModule, "kvm1", SILENT)
-    assert "error" not in told and "no route" in told["reason"]
 
 
 def test_what_ansible_says_of_a_module_that_never_ran_is_told_as_its_error():

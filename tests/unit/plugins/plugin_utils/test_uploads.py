@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-import threading
-import time
 import types
 
 import pytest
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import UploadFailed, UploadUnusable
 from ansible_collections.berth.kvm.plugins.module_utils.model import input_hints
 from ansible_collections.berth.kvm.plugins.plugin_utils import uploads
 
@@ -26,8 +25,7 @@ class Host:
     def __init__(self, monkeypatch):
         self.cache, self.sent, self.removed, self.fails = set(), [], [], []
         self._task = types.SimpleNamespace(check_mode=False)
-        monkeypatch.setattr(uploads, "ask_module", self.ask)
-        monkeypatch.setattr(uploads, "host_of", lambda _action, _vars: "kvm1")
+        monkeypatch.setattr(uploads, "run_module", self.ask)
 
     def ask(self, _action, name, arguments, _task_vars):
         assert name == "cached_image"
@@ -41,7 +39,6 @@ class Host:
     def _transfer_file(self, local, remote):
         for failure in self.fails:
             raise failure
-        time.sleep(0.05)
         self.sent.append((local, remote))
 
     def _remove_tmp_path(self, path, force=False):
@@ -50,8 +47,7 @@ class Host:
 
 
 @pytest.fixture
-def host(monkeypatch, tmp_path):
-    monkeypatch.setattr(uploads.constants, "DEFAULT_LOCAL_TMP", str(tmp_path))
+def host(monkeypatch):
     return Host(monkeypatch)
 
 
@@ -69,31 +65,23 @@ def bring(host, spec):
 
 
 def test_an_image_is_sent_once_to_a_host_and_nothing_stays_behind(host, spec):
-    assert bring(host, spec) == bring(host, spec) == {}
+    assert bring(host, spec)["present"] and bring(host, spec)["present"]
     assert host.sent == [(spec["image"]["upload"], "/tmp/of-ansible/image")]
     assert host.removed == ["/tmp/of-ansible"]
 
 
 def test_check_mode_looks_at_the_file_and_sends_nothing(host, spec):
     host._task.check_mode = True
-    assert bring(host, spec) == {} and not host.sent
+    assert bring(host, spec)["changed"] and not host.sent
     os.unlink(spec["image"]["upload"])
-    assert bring(host, spec)["error"]["code"] == "UploadUnusable"
-
-
-def test_of_several_instances_on_one_host_one_sends(host, spec):
-    builds = [threading.Thread(target=bring, args=(host, spec)) for _build in range(8)]
-    for build in builds:
-        build.start()
-    for build in builds:
-        build.join()
-    assert len(host.sent) == 1
+    with pytest.raises(UploadUnusable):
+        bring(host, spec)
 
 
 def test_a_host_that_has_the_image_needs_no_file(host, spec):
     host.cache.add(spec["image"]["checksum"])
     os.unlink(spec["image"]["upload"])
-    assert bring(host, spec) == {}
+    assert bring(host, spec)["present"]
 
 
 @pytest.mark.follows("right_upload")
@@ -106,22 +94,24 @@ def test_a_file_that_is_not_the_image_is_never_sent(host, spec, spoil):
     elif spoil == "another content":
         with open(path, "wb") as file:
             file.write(b"x")
-    error = bring(host, spec)["error"]
-    assert (error["code"], error["retryable"], host.sent) == ("UploadUnusable", False, [])
+    with pytest.raises(UploadUnusable) as refused:
+        bring(host, spec)
+    error = refused.value.to_dict()
+    assert (error["retryable"], host.sent) == (False, [])
     assert error["hint"] == input_hints.right_upload(path)
     if spoil == "a directory":
         os.rmdir(path)
     with open(path, "wb") as file:
         file.write(CONTENT)
-    assert bring(host, spec) == {}
+    assert bring(host, spec)["present"]
 
 
 @pytest.mark.parametrize(
-    "failure, expected", [(AnsibleConnectionFailure("gone"), "reason"), (AnsibleError("no space left"), "error")]
+    "failure, expected",
+    [(AnsibleConnectionFailure("gone"), AnsibleConnectionFailure), (AnsibleError("no space left"), UploadFailed)],
 )
 def test_a_copy_that_fails_is_told_and_cleaned_up(host, spec, failure, expected):
     host.fails = [failure]
-    answer = bring(host, spec)
-    assert expected in answer and host.removed == ["/tmp/of-ansible"]
-    if expected == "error":
-        assert (answer["error"]["code"], answer["error"]["retryable"]) == ("UploadFailed", True)
+    with pytest.raises(expected):
+        bring(host, spec)
+    assert host.removed == ["/tmp/of-ansible"] and UploadFailed.retryable

@@ -113,8 +113,8 @@ def test_nobody_is_told_of_what_succeeded_elsewhere_or_belongs_to_another_run():
     """A note would say vm_state error of an instance that is well."""
     hosts = {name: Host(name) for name in HOSTS}
     hosts["h1"].capacity = 0
-    plan = a_plan(instance("a"), instance("b"))
-    hosts["h2"].build = lambda uuid, token: {"reason": "UNREACHABLE"} if uuid == "u-b" else {"changed": True}
+    plan = a_plan(instance("a"), instance("b", alternates=("h3",)))
+    hosts["h3"].build = lambda uuid, token: {"reason": "UNREACHABLE"}
     states = {name: host["state"] for name, host in run_all(plan, hosts).items()}
     assert (states, plan["faults"]) == ({"a": "active", "b": "failed"}, {})
 

@@ -1,0 +1,165 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A create, from the plan that placement has made to its end.
+
+Rounds of: claim on the chosen hosts -> read all hosts again, so that of two runs at least one sees the other -> decide which
+claims stand -> build. What lost its claim or failed to build is tried on its alternates. At the end unused claims go, and
+every host hears who owns what.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Callable, Collection, Dict, Iterator, List, Mapping, Optional, Tuple
+
+from ...model import volumes
+from ...model.errors import BerthError
+from ...model.messages import Document
+from .. import stale_claims
+from ..build_results import settle
+from ..commit import commit
+from ..plan import BUILDING, PLANNED, Built, Instance, Plan, host_of, prepare_round
+from ..quotas import OverQuota
+from ..telling import Telling
+from .steps import STATES, Ask, Procedure, Say
+
+NOTHING_SAID: Built = {"changed": False, "reason": "its answer says nothing of this instance"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """What a run knows beside its plan. ``build_of``: (inventory name, instance) -> the arguments of its build, a
+    BerthError if its variables are wrong; ``digests``: host -> the digests of what it remembers of the others."""
+
+    new_token: Callable[[], str]
+    build_of: Callable[[str, Instance], Document]
+    digests: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    lost: Collection[str] = ()
+    over_quota: Optional[OverQuota] = None
+
+
+def create(plan: Plan, run: Run) -> Procedure[Dict[str, Built]]:
+    """Carry out a plan that prepare_round has begun. Return the answer of the last host that built each instance, or was
+    to build it: inventory name -> answer."""
+    done: Dict[str, Built] = {}
+    while True:
+        yield from _claim(plan, run)
+        done.update((yield from _build(plan, run)))
+        prepare_round(plan, run.new_token)
+        if not plan["claims"]:
+            break
+    yield from close(plan)
+    return done
+
+
+def _claim(plan: Plan, run: Run) -> Procedure[None]:
+    """Claim until something can be built, or nothing is left to claim."""
+    while plan["claims"]:
+        asked = [host for host in plan["hosts"] if host in plan["claims"] or host in plan["withdraw"]]
+        claims = yield Ask("claim", {host: _of_host(plan, host, ("claims", "withdraw")) for host in asked})
+        about, telling = plan["rescan"]["about"], Telling(plan["rescan"]["told"])
+        scans = yield Ask(
+            "rescan",
+            {host: {"about": about, "told": telling.to(run.digests.get(host))} for host in plan["reachable"]},
+        )
+        commit(plan, claims, scans, run.lost, run.over_quota)
+        for name in plan["build"]:
+            instance = plan["instances"][name]
+            if instance["state"] == BUILDING:
+                yield _said(instance, {"state": BUILDING}, attempt=len(instance["attempts"]) + 1)
+        if plan["build"]:
+            return
+        prepare_round(plan, run.new_token)
+
+
+def _of_host(plan: Mapping[str, Any], host: str, parts: Tuple[str, ...]) -> Document:
+    """The arguments of module claim for a host: those parts of the plan in which it has a part."""
+    names = {"faults": "failed"}
+    return {names.get(part, part): plan[part][host] for part in parts if host in plan[part]}
+
+
+def _build(plan: Plan, run: Run) -> Procedure[Dict[str, Built]]:
+    built: Dict[str, Built] = {}
+    wanted: Dict[str, Dict[str, Document]] = {}  # host -> inventory name -> arguments
+    for name in plan["build"]:
+        instance = plan["instances"][name]
+        if instance["state"] == PLANNED:  # in check mode: nothing was claimed, so no host knows it yet
+            built[name] = {"changed": True}
+            continue
+        try:
+            wanted.setdefault(host_of(instance), {})[name] = run.build_of(name, instance)
+        except BerthError as error:
+            refused: Any = {"changed": False, "error": error.to_dict()}
+            built[name] = refused
+    built.update((yield from _send_images(plan, wanted)))
+    asked = {host: {"builds": list(builds.values())} for host, builds in wanted.items() if builds}
+    answers = yield Ask("build_instances", asked)
+    for host in asked:
+        built.update({name: _answer_about(answers[host], build["uuid"]) for name, build in wanted[host].items()})
+    for name in built:
+        if built[name].get("changed") and built[name].get("instance"):
+            yield _said(plan["instances"][name], built[name]["instance"])
+    settle(plan, built)
+    return built
+
+
+def _said(instance: Instance, now: Mapping[str, Any], **more: int) -> Say:
+    states = {part: now[part] for part in STATES if part in now}
+    return Say(instance["name"], {"uuid": instance["uuid"], "host": instance["host"], **states, **more})
+
+
+def _answer_about(answer: Mapping[str, Any], uuid: str) -> Any:
+    """What a host says of one build. If it gave no answer, or its module failed, that counts for all of its builds."""
+    if "builds" not in answer:
+        return answer
+    return next((build["reply"] for build in answer["builds"] if build["uuid"] == uuid), NOTHING_SAID)
+
+
+def _send_images(plan: Plan, wanted: Dict[str, Dict[str, Document]]) -> Procedure[Dict[str, Built]]:
+    """Have each host get the images of its new instances that the controller sends, one after the other. An instance
+    whose image does not arrive is taken out of ``wanted``; return why."""
+    failed: Dict[str, Built] = {}
+    waiting = {host: list(_images(plan, list(builds))) for host, builds in wanted.items()}
+    while any(waiting.values()):
+        sent = {host: images.pop(0) for host, images in waiting.items() if images}
+        answers = yield Ask("cached_image", {host: arguments for host, (_names, arguments) in sent.items()})
+        for host, (names, _arguments) in sent.items():
+            if answers[host].keys() & {"error", "reason"}:
+                failed.update({name: answers[host] for name in names if wanted[host].pop(name, None)})
+    return failed
+
+
+def _images(plan: Plan, names: List[str]) -> Iterator[Tuple[List[str], Document]]:
+    """([inventory names], arguments of module cached_image) of each image that a host is sent, once."""
+    found: Dict[Tuple[str, Optional[str], int], Tuple[List[str], Document]] = {}
+    for name in names:
+        instance = plan["instances"][name]
+        if instance["state"] != BUILDING or instance.get("take_over"):
+            continue
+        pool = instance["spec"].get("pool")
+        for image, size_gb in _to_upload(instance["spec"]):
+            arguments = {"image": image, "pool": pool, "root_gb": size_gb}
+            users, _arguments = found.setdefault((image["checksum"], pool, size_gb), ([], arguments))
+            users.append(name)
+    yield from found.values()
+
+
+def _to_upload(spec: Mapping[str, Any]) -> List[Tuple[Document, int]]:
+    """[(image, GiB of the disk made from it)]"""
+    image = spec.get("image") or {}
+    root = [(image, volumes.root_gb(spec))] if image.get("upload") else []
+    made_from = [(entry.get("image") or {}, entry["size_gb"]) for entry in spec.get("volumes") or ()]
+    return root + [(image, size_gb) for image, size_gb in made_from if image.get("upload")]
+
+
+def close(plan: Plan) -> Procedure[None]:
+    """Withdraw unused claims, record build failures, and tell all hosts who owns the instances now."""
+    left = sorted(set(stale_claims.hosts(plan)) & set(plan["reachable"]))
+    scans = yield Ask("rescan", {host: {} for host in left})
+    stale_claims.withdraw_outdated(plan, scans)
+    asked = [host for host in plan["reachable"] if host in plan["withdraw"] or host in plan["faults"]]
+    yield Ask("claim", {host: _of_host(plan, host, ("withdraw", "faults")) for host in asked})
+    if plan["tell"]:
+        # nothing is lost if one does not take it: it was told of the plan before the build, and that counts on
+        yield Ask("rescan", {host: {"told": plan["tell"]} for host in plan["reachable"]})

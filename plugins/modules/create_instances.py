@@ -1,0 +1,74 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: create_instances
+version_added: 0.2.0
+short_description: "Internal: claim, build and start the instances of a plan"
+description:
+  - Part of role C(berth.kvm.create). Claims room on the hosts that placement chose, then reads all hosts again. A claim
+    stands if no other host holds the instance, if no host remembers that a silent host holds it, and if all hosts
+    together keep the policy of the server group and the quota. The other claims are withdrawn or tried on another host.
+  - Has each host build its instances in one run. If another host may succeed, a failed build is tried on its next
+    alternate, until the attempts or the alternates are used up.
+  - At the end withdraws unused claims, records failed builds on the hosts, tells all hosts who owns the instances, and
+    shows the closing table.
+  - The task runs for each instance of the plan. The first one does the work of all, and each reports its own part.
+options:
+  may_fail:
+    description:
+      - Whether the task ends well also if nothing was built. C(error) and C(reason) say why, as with M(berth.kvm.ask_hosts).
+    type: bool
+    default: false
+extends_documentation_fragment:
+  - berth.kvm.controller
+author:
+  - The berth.kvm authors (!UNKNOWN)
+"""
+
+EXAMPLES = r"""
+- name: Create the instances of the plan
+  berth.kvm.create_instances:
+  delegate_to: localhost
+  become: true
+"""
+
+RETURN = r"""
+instance:
+  description: The instance, as M(berth.kvm.instance) returns it.
+  returned: when a host was asked to build it, or to bring it to what is wanted
+  type: dict
+  sample: {uuid: 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a, name: web-1, state: running}
+error:
+  description: Why nothing was built, with C(code), C(message) and C(retryable).
+  returned: when the host refused
+  type: dict
+  sample: {code: ImageUrlDead, message: "the server says 404", retryable: false}
+reason:
+  description: Why the host did not answer; it may have built.
+  returned: when the host fell silent
+  type: str
+  sample: "UNREACHABLE: no route to host"
+outcomes:
+  description: What became of each instance of the plan.
+  returned: by the task of one instance
+  type: list
+  elements: dict
+  sample: [{instance: web-1, state: active, host: kvm1}]
+said:
+  description: The claims that stood and what was built, in their order, with the time of the controller.
+  returned: by the task of one instance
+  type: list
+  elements: dict
+  sample:
+    - at: "2026-01-01T12:00:00Z"
+      instance: web-1
+      uuid: 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a
+      host: kvm1
+      state: building
+      attempt: 1
+"""

@@ -1,0 +1,44 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Carries out a procedure of conductor/procedures/: asks the hosts what it asks, over Ansible's workers."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any, Dict, List, Tuple
+
+from ansible.plugins.action import ActionBase
+
+from ..module_utils.conductor.procedures.steps import Ask, Procedure, Result, Say
+from ..module_utils.model.messages import Document
+from .asking import answers, ask_each
+from .host_reply import answer_of
+from .plain import plain
+
+
+def carry_out(
+    action: ActionBase, task_vars: Dict[str, Any], procedure: Procedure[Result]
+) -> Tuple[Result, List[Document]]:
+    """Return the procedure's result, and what it said: [{at, instance, ...}]."""
+    said: List[Document] = []
+    answer: Any = None
+    while True:
+        try:
+            step = procedure.send(answer)
+        except StopIteration as ended:
+            return ended.value, said
+        answer = None
+        if isinstance(step, Say):
+            at = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+            said.append({"at": at, "instance": step.instance, **step.event})
+        else:
+            answer = _asked(action, task_vars, step)
+
+
+def _asked(action: ActionBase, task_vars: Dict[str, Any], step: Ask) -> Dict[str, Any]:
+    found: Dict[str, Any] = plain(answers(ask_each(action, task_vars, step.module, step.arguments, alone=True)))
+    for answer in found.values():
+        for build in answer.get("builds", ()):
+            build["reply"] = answer_of(build["reply"])
+    return found

@@ -1,0 +1,260 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The builds of a plan: each host is asked once for all of its instances, and each instance's task tells its own part."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import pytest
+from ansible.template import trust_as_template
+from controller import Controller
+from placement_case import CATALOG, VM
+
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import WorkEnded
+from ansible_collections.berth.kvm.plugins.plugin_utils import delegates, together
+
+HOST_OF = {"web-1": "kvm1", "web-2": "kvm1", "db-1": "kvm2"}
+SECRET = "#cloud-config\npassword: wholly-secret\n"
+NIC = {"mac": "02:00:00:00:00:01", "mtu": None, "address": "192.0.2.7/24", "gateway": "192.0.2.1", "nameservers": []}
+
+
+def uuid_of(name):
+    return "uuid-of-" + name
+
+
+def plan(**more):
+    """``more``: instance without its hyphen -> what else the plan has of it."""
+    instances = {
+        name: {
+            "uuid": uuid_of(name), "name": name, "project": "p", "host": host, "alternates": [], "attempts": [],
+            "state": "building", "token": "token-of-" + name, "error": None,
+            "spec": {"uuid": uuid_of(name), "name": name, "image": {"name": "guest"}, "networks": []},
+            **more.get(name.replace("-", ""), {}),
+        }
+        for name, host in HOST_OF.items()
+    }  # fmt: skip
+    hosts = {host: {"uuid": "id-" + host} for host in ("kvm1", "kvm2")}
+    return {
+        "run": "r", "round": 1, "max_attempts": 3, "build": list(instances), "instances": instances, "claims": {},
+        "hosts": hosts, "uuids": {host: of["uuid"] for host, of in hosts.items()}, "told": {}, "withdraw": {},
+        "planned": [], "ended": [], "reachable": list(hosts), "faults": {}, "tell": {}, "rescan": {},
+    }  # fmt: skip
+
+
+class Hosts:
+    """What they were asked, and what each says: of a module, or builds all that it is asked for."""
+
+    def __init__(self, **said):
+        self.asked, self.said = [], said
+
+    def run_on(self, hosts, module, given, _task, _at_once, seconds):
+        name = module.removeprefix("berth.kvm.")
+        self.asked += [(host, name, given[host], seconds[host]) for host in hosts]
+        return {host: self.said.get(host, {}).get(name) or self._plain(name, given[host]) for host in hosts}
+
+    @staticmethod
+    def _plain(name, given):
+        builds = [built(build["uuid"]) for build in given.get("builds", ())]
+        return {"changed": bool(builds), **({"builds": builds} if name == "build_instances" else {})}
+
+    def builds(self, host):
+        return [
+            build
+            for at, name, given, _s in self.asked
+            if (at, name) == (host, "build_instances")
+            for build in given["builds"]
+        ]
+
+
+def built(uuid, **more):
+    return {"uuid": uuid, "reply": {"changed": True, "instance": {"uuid": uuid}, **more}}
+
+
+@pytest.fixture
+def create(monkeypatch, own_state):
+    """create(plan, hosts, ...): instance -> the result of its task, of one run."""
+
+    def run(planned=None, hosts=None, variables=None, check_mode=False, may_fail=True):
+        hosts = hosts or Hosts()
+        monkeypatch.setattr(delegates, "run_on", hosts.run_on)
+        given = {"all": CATALOG, **{name: {**VM, "berth_user_data": SECRET} for name in HOST_OF}, **(variables or {})}
+        groups = {"kvm_hosts": ["kvm1", "kvm2"], "instances": list(HOST_OF)}
+        it = Controller(groups, given, {"localhost": {"berth_plan": planned or plan()}})
+        task_vars = it.task_vars()
+        found = {}
+        for name in HOST_OF:
+            of_it = {**task_vars, "inventory_hostname": name}
+            found[name] = it.run("create_instances", {"may_fail": may_fail}, of_it, check_mode, uuid="one")
+        return found
+
+    return run
+
+
+def test_the_first_task_creates_all_and_each_task_tells_its_own_part(create):
+    hosts = Hosts()
+    done = create(hosts=hosts)
+    assert {name: each["instance"]["uuid"] for name, each in done.items()} == {name: uuid_of(name) for name in HOST_OF}
+    assert ["outcomes" in each for each in done.values()] == [True, False, False]
+    assert [(host, name) for host, name, _given, _s in hosts.asked if name == "build_instances"] == [
+        ("kvm1", "build_instances"),
+        ("kvm2", "build_instances"),
+    ]
+
+
+def test_what_each_host_is_sent_has_the_seed_the_token_and_time_for_a_large_image(create):
+    hosts = Hosts()
+    create(hosts=hosts)
+    assert [build["uuid"] for build in hosts.builds("kvm1")] == ["uuid-of-web-1", "uuid-of-web-2"]
+    assert hosts.builds("kvm2")[0]["token"] == "token-of-db-1"
+    assert hosts.builds("kvm1")[0]["seed"]["user_data"] == SECRET
+    assert min(seconds for _host, name, _given, seconds in hosts.asked if name == "build_instances") > 3600
+
+
+def test_no_secret_is_in_any_result(create):
+    assert "wholly-secret" not in json.dumps(create())
+
+
+@pytest.mark.parametrize("value, sent", [(None, 600), ("20", 20)])
+def test_each_build_waits_as_long_for_another_run_as_its_instance_says(create, value, sent):
+    hosts = Hosts()
+    create(hosts=hosts, variables={"web-1": {**VM, **({"create_timeout": value} if value else {})}})
+    assert [build["timeout"] for build in hosts.builds("kvm1")] == [sent, 600]
+
+
+def test_the_time_that_a_guest_has_to_shut_down_goes_to_its_host(create):
+    hosts = Hosts()
+    create(hosts=hosts, variables={"db-1": {**VM, "berth_shutdown_timeout": 300}})
+    assert [build.get("shutdown_timeout") for host in ("kvm1", "kvm2") for build in hosts.builds(host)] == [
+        None,
+        None,
+        300,
+    ]
+
+
+def test_a_host_that_falls_silent_leaves_each_of_its_builds_unknown_and_no_others(create):
+    done = create(hosts=Hosts(kvm1={"build_instances": {"unreachable": True, "msg": "no route"}}))
+    assert [each.get("reason") for each in done.values()] == ["UNREACHABLE: no route"] * 2 + [None]
+
+
+def test_what_the_host_says_nothing_of_may_have_been_built(create):
+    done = create(hosts=Hosts(kvm1={"build_instances": {"changed": True, "builds": [built("uuid-of-web-2")]}}))
+    assert "reason" in done["web-1"] and "instance" in done["web-2"]
+
+
+ERROR = {"code": "BuildFailed", "message": "x", "retryable": False}
+FAILED = {"uuid": "uuid-of-web-1", "reply": {"failed": True, "changed": False, "msg": "x", "error": ERROR}}
+ONE_FAILS = {"build_instances": {"changed": True, "builds": [FAILED, built("uuid-of-web-2")]}}
+
+
+def test_one_that_failed_says_why_and_the_others_are_built(create):
+    done = create(hosts=Hosts(kvm1=ONE_FAILS))
+    assert done["web-1"]["error"] == ERROR and "instance" in done["web-2"]
+
+
+def test_a_build_that_failed_fails_its_task_unless_the_playbook_tells_it_itself(create):
+    done = create(hosts=Hosts(kvm1=ONE_FAILS), may_fail=False)
+    assert done["web-1"]["failed"] and "BuildFailed: x" in done["web-1"]["msg"]
+    assert not any(done[name].get("failed") for name in ("web-2", "db-1"))
+
+
+UNDEFINED = trust_as_template("{{ nowhere_defined }}")
+
+
+@pytest.mark.parametrize(
+    "field, value",
+    [("berth_mend", "now"), *(("create_timeout", each) for each in ("soon", "", [60], {}, UNDEFINED))],
+    ids=repr,
+)
+def test_what_cannot_be_asked_for_is_refused_by_name_and_the_others_are_built(create, field, value):
+    hosts = Hosts()
+    done = create(hosts=hosts, variables={"web-1": {**VM, field: value}})
+    assert done["web-1"]["error"]["field"] == field
+    assert [build["uuid"] for build in hosts.builds("kvm1")] == ["uuid-of-web-2"]
+
+
+@pytest.mark.parametrize("given", [True, "yes", "true"])
+def test_a_run_that_is_to_mend_says_so_to_the_host(create, given):
+    hosts = Hosts()
+    create(hosts=hosts, variables={"db-1": {**VM, "berth_mend": given}})
+    assert hosts.builds("kvm2")[0]["mend"] is True and "mend" not in hosts.builds("kvm1")[0]
+
+
+@pytest.mark.parametrize("locked, token, kept", [(True, None, False), (True, "t", True), ("no", None, True)])
+def test_a_host_is_not_told_to_follow_the_request_of_an_instance_that_the_inventory_locks(create, locked, token, kept):
+    """What is being created gets its request: nobody has changed it yet."""
+    hosts = Hosts()
+    state = "building" if token else "existing"
+    create(
+        plan(db1={"token": token, "state": state}),
+        hosts,
+        {"db-1": {**VM, "berth_locked": locked, "berth_mend": True}},
+    )
+    (asked,) = hosts.builds("kvm2")
+    assert ("spec" in asked, "mend" in asked) == (kept, kept)
+
+
+def test_the_seed_has_the_address_that_the_plan_chose_with_the_gateway(create):
+    """A03, C06: the inventory itself names none."""
+    lan = {"lan": {"type": "bridge", "source": "br0", "cidr": "192.0.2.0/24", "gateway": "192.0.2.1", "pool": {}}}
+    hosts = Hosts()
+    spec = {"uuid": "uuid-of-db-1", "name": "db-1", "image": {}, "networks": [NIC]}
+    create(plan(db1={"spec": spec}), hosts, {"db-1": {**VM, "berth_networks": ["lan"], "berth_networks_defined": lan}})
+    ethernet = hosts.builds("kvm2")[0]["seed"]["network_config"]["ethernets"]["nic0"]
+    assert ethernet["addresses"] == ["192.0.2.7/24"] and ethernet["routes"][0]["via"] == "192.0.2.1"
+
+
+@pytest.mark.parametrize(
+    "said, power_state",
+    [
+        ({"berth_state": "stopped"}, "shutdown"),
+        ({"berth_state": "active"}, "running"),
+        ({}, None),
+        ({"berth_state": "stopped", "berth_locked": True}, None),
+    ],
+)
+def test_a_take_over_tells_the_host_whose_disks_they_are_and_whether_the_guest_is_to_run(create, said, power_state):
+    hosts = Hosts()
+    create(plan(db1={"take_over": "lost"}), hosts, {"db-1": {**VM, **said}})
+    (asked,) = hosts.builds("kvm2")
+    assert (asked["state"], asked["disks_of"], asked.get("power_state")) == ("taken_over", "lost", power_state)
+
+
+def test_check_mode_asks_no_host_about_what_it_does_not_know(create):
+    hosts = Hosts()
+    done = create(plan(web1={"state": "planned"}, web2={"state": "planned"}), hosts, check_mode=True)
+    assert done["web-1"]["changed"] and not hosts.builds("kvm1") and len(hosts.builds("kvm2")) == 1
+
+
+SENT = {"name": "sent", "upload": "/x", "checksum": "sha256:0", "disk_format": "raw"}
+WITH_ROOT = {"image": SENT, "flavor": {"root_gb": 1}, "networks": []}
+WITH_VOLUME = {"image": {}, "networks": [], "volumes": [{"name": "tools", "size_gb": 2, "image": SENT}]}
+
+
+@pytest.mark.parametrize("spec", [WITH_ROOT, WITH_VOLUME])
+def test_a_host_is_sent_an_image_of_the_controller_once_before_it_builds(create, spec):
+    hosts = Hosts(kvm1={"cached_image": {"changed": True, "present": True}})
+    planned = plan(
+        **{each: {"spec": {**spec, "uuid": "uuid-of-" + name}} for each, name in (("web1", "web-1"), ("web2", "web-2"))}
+    )
+    create(planned, hosts)
+    assert [name for host, name, _given, _s in hosts.asked if host == "kvm1"][:2] == ["cached_image", "build_instances"]
+    assert len([name for _host, name, _given, _s in hosts.asked if name == "cached_image"]) == 1
+
+
+def test_an_image_that_does_not_arrive_fails_its_instances_alone(create):
+    error = {"code": "UploadUnusable", "message": "is no file", "retryable": False}
+    hosts = Hosts(kvm1={"cached_image": {"failed": True, "msg": "no", "error": error}})
+    done = create(plan(web1={"spec": {**WITH_ROOT, "uuid": "uuid-of-web-1"}}), hosts)
+    assert done["web-1"]["error"] == error and "instance" in done["web-2"]
+    assert [build["uuid"] for build in hosts.builds("kvm1")] == ["uuid-of-web-2"]
+
+
+def test_what_ended_halfway_is_done_again_by_no_other_process():
+    action = SimpleNamespace(_task=SimpleNamespace(_uuid="halfway"))
+    with pytest.raises(ZeroDivisionError):
+        together.done_once(action, lambda: 1 // 0)
+    with pytest.raises(WorkEnded):
+        together.done_once(action, lambda: pytest.fail("it was done again"))

@@ -1,0 +1,48 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Drives the procedures that ship over hosts in memory, one call to one host at a time, so that runs can be mixed and killed."""
+
+from __future__ import annotations
+
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Ask
+
+
+def play(procedure, ask):
+    """The procedure's result. ``ask``: (host, module, arguments) -> a generator that stops after each thing that the host
+    does, and returns its answer."""
+    answer = None
+    while True:
+        try:
+            step = procedure.send(answer)
+        except StopIteration as ended:
+            return ended.value
+        answer = None
+        if isinstance(step, Ask):
+            answer = {}
+            for host, arguments in step.arguments.items():
+                answer[host] = yield from ask(host, step.module, arguments)
+
+
+def ask(module, given, call, build):
+    """The answer of one host to a step of a create. ``call``: (method, arguments) -> its answer; ``build``: a build's
+    arguments -> the answer to it."""
+    if module == "claim":
+        answer = call("claim", given.get("claims", ()), given.get("withdraw", ()))
+        yield
+        return answer
+    if module == "rescan":
+        answer = call("rescan", given.get("about", ()), given.get("told"))
+        yield
+        return answer
+    assert module == "build_instances", module
+    builds = []
+    for wanted in given["builds"]:
+        reply = build(wanted)
+        yield
+        if "error" in reply:
+            reply = {part: reply[part] for part in reply if part != "reason"}
+        elif "reason" in reply:
+            return reply  # of a host that falls silent nobody knows what else it built
+        builds.append({"uuid": wanted["uuid"], "reply": reply})
+    return {"builds": builds}
