@@ -18,6 +18,7 @@ from ansible import constants
 from ansible.plugins.action import ActionBase
 
 from ..module_utils.conductor.errors import WorkEnded
+from . import acting
 
 Results = Dict[str, Any]
 
@@ -28,7 +29,7 @@ def done_once(action: ActionBase, work: Callable[[], Results]) -> Tuple[Results,
     Raises what it raised, in that process. In the others WorkEnded: nobody does again what ended halfway.
     """
     # Ansible removes this directory, which only its user can read, at the end of the run.
-    path = os.path.join(constants.DEFAULT_LOCAL_TMP, "berth-%s" % action._task._uuid)
+    path = os.path.join(constants.DEFAULT_LOCAL_TMP, "berth-%s-%s" % (acting.RUN, action._task._uuid))
     with open(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         kept = file.read()
