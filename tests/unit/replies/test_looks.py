@@ -86,7 +86,8 @@ def play(folder, situation, looks):
 
 def own_runs(done):
     asked = [json.loads(line) for lines in done["asked"].values() for line in lines]
-    return [each["arguments"]["spec"]["name"] for each in asked if each["module"] == "instance"]
+    builds = [build for each in asked if each["module"] == "build_instances" for build in each["arguments"]["builds"]]
+    return [build["spec"]["name"] for build in builds]
 
 
 def test_a_create_with_nothing_to_do_asks_each_host_once(runs):

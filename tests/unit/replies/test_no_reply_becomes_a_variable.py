@@ -121,7 +121,7 @@ REACHED = {
     "stop": {"h2": {"instance"}},
     "delete": {"h3": {"instance"}},
     "host_facts": {"h1": {"host_facts"}},
-    "take_over": {"h1": {"host_facts", "rescan", "instance"}},
+    "take_over": {"h1": {"host_facts", "rescan", "build_instances"}},
 }
 
 
@@ -151,7 +151,7 @@ def test_all_names_that_the_collection_reads_are_tried():
     assert len(names) > 150
     assert {
         "move_plan",
-        "create_host",
+        "delete_hosts",
         "kvm_host_ca_directory",
         "__berth_facts",
         "berth_flavor",

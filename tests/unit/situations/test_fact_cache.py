@@ -41,7 +41,7 @@ def role(name, host):
 @pytest.mark.parametrize(
     "first, name, host, said",
     [
-        (("create", "--limit", "new-1"), "create", "new-1", "no host was chosen for new-1"),
+        (("create", "--limit", "new-1"), "create", "new-1", "berth_plan: nothing is given"),
         (("delete", "--limit", "at-rest-h1"), "delete", "at-rest-h1", "nobody looked where at-rest-h1 is"),
         (("resize", "--limit", "at-rest-h1"), "resize", "at-rest-h1", "no move of at-rest-h1 was planned"),
     ],
