@@ -5,49 +5,90 @@
 
 from __future__ import annotations
 
-from ansible.module_utils.parsing.convert_bool import boolean
-
+from ..module_utils.conductor.plan import FAILED
 from ..module_utils.conductor.procedures.create import Run, create
 from ..module_utils.conductor.quotas import after_the_claims
 from ..module_utils.model.catalog import Catalog
+from ..module_utils.model.messages import BESIDE_FACTS
 from ..plugin_utils import end_of_create
 from ..plugin_utils.answers_of_hosts import reason_of, replies
 from ..plugin_utils.builds import build_of
-from ..plugin_utils.controller import ControllerAction, current_plan, new_token, outcomes_reported
+from ..plugin_utils.controller import controller_facts, new_token, outcomes_reported
 from ..plugin_utils.driving import carry_out
 from ..plugin_utils.inventory_variables import SHARED_CATALOG, lost_hosts, variables
-from ..plugin_utils.together import done_once
+from ..plugin_utils.place_instances import PlaceInstances
+from ..plugin_utils.plain import plain
+from ..plugin_utils.reading import read
+from ..plugin_utils.together import done_together
+
+FACTS = "__berth_facts"
+MOST_ASKED_ABOUT = 1000  # instances
+READ = {
+    **dict.fromkeys(BESIDE_FACTS, False),
+    "looks": True,
+    "digests": True,
+    "must_answer": True,
+    "most": MOST_ASKED_ABOUT,
+}
+PLACE = {"options": {}, "seed": 0, "receipt_dir": None, "plan": True, "take_over": False}
+ENDED = ("ansible_facts", "outcomes", "_ansible_verbose_override")
+CARRIED_OUT = {"instances": {}, "build": [], "claims": {}}
+NO_INSTANCE = {"skipped": True, "msg": "has no berth_flavor"}
 
 
-class ActionModule(ControllerAction):
-    """The first process creates all instances of the plan; each then reports what became of its own."""
+class ActionModule(PlaceInstances):
+    """One process creates the instances of all that wait, by the plan that the run has or makes; each reports its own."""
 
-    argument_spec = {"may_fail": {"type": "bool", "default": False}}
+    asks_alone = True
+    argument_spec = {"hosts": {"type": "list", "elements": "str"}, "may_fail": {"type": "bool", "default": False}}
 
     def reported(self, result):
         return outcomes_reported(result)
 
     def act(self, args, task_vars):
-        plan = current_plan(task_vars)
-        done, is_first = done_once(self, lambda: self._create(plan, task_vars))
-        answer = done["answers"].get(task_vars["inventory_hostname"]) or {}
-        return {**self._told(answer), **(done["run"] if is_first else {})}
+        own, done = done_together(self, task_vars, lambda names: self._create(names, args["hosts"], task_vars))
+        return {**_told(own or NO_INSTANCE, args["may_fail"]), **done.get("run", {})}
 
-    def _told(self, answer):
-        """The answer, which fails the task if nothing was built, unless its playbook tells why in a task of its own."""
-        if boolean(self._task.args.get("may_fail", False)) or not answer.keys() & {"error", "reason"}:
-            return answer
-        return {**answer, "failed": True, "msg": reason_of(answer)}
+    def _create(self, names, hosts, task_vars):
+        plan = controller_facts(task_vars).get("berth_plan") or {}
+        if task_vars["inventory_hostname"] not in plan.get("instances", {}):
+            about = {"instances": names, "hosts": hosts}
+            task_vars = {**task_vars, FACTS: read(self, {**READ, **about}, task_vars)}
+            placed = super().act({**PLACE, **about}, task_vars)
+            plan = placed["ansible_facts"]["berth_plan"]
+            if "outcomes" in placed:
+                return _done(plan, {}, {part: placed[part] for part in ENDED})
+        plan = plain(plan)
+        built, said = carry_out(self, task_vars, create(plan, _run(task_vars, plan)))
+        return _done(plan, built, {**end_of_create.end(self, task_vars, plan), "said": said})
 
-    def _create(self, plan, task_vars):
-        # From any instance: placement has checked that they are the same for all.
-        values = variables(task_vars, next(iter(plan["instances"])), ["berth_lost_hosts", *SHARED_CATALOG])
-        run = Run(
-            new_token=new_token,
-            build_of=lambda name, instance: build_of(task_vars, name, instance),
-            digests={host: reply.get("digests") for host, reply in replies(task_vars, "__berth_facts").items()},
-            lost=lost_hosts(values),
-            over_quota=after_the_claims(Catalog.from_variables(values).quotas) if values.get("berth_quotas") else None,
-        )
-        answers, said = carry_out(self, task_vars, create(plan, run))
-        return {"answers": answers, "run": {**end_of_create.end(self, task_vars, plan), "said": said}}
+
+def _run(task_vars, plan):
+    # From any instance: placement has checked that they are the same for all.
+    values = variables(task_vars, next(iter(plan["instances"])), ["berth_lost_hosts", *SHARED_CATALOG])
+    return Run(
+        new_token=new_token,
+        build_of=lambda name, instance: build_of(task_vars, name, instance),
+        digests={host: reply.get("digests") for host, reply in replies(task_vars, FACTS).items()},
+        lost=lost_hosts(values),
+        over_quota=after_the_claims(Catalog.from_variables(values).quotas) if values.get("berth_quotas") else None,
+    )
+
+
+def _done(plan, built, ended):
+    """``ended``: what the task of the first instance returns for the run. No later task carries the plan out again."""
+    facts = {**ended["ansible_facts"], "berth_plan": CARRIED_OUT}
+    parts = {
+        name: {"changed": False, "error": instance["error"]}
+        if instance["state"] == FAILED
+        else built.get(name) or {"changed": False}
+        for name, instance in plan["instances"].items()
+    }
+    return {"parts": parts, "run": {**ended, "ansible_facts": facts}}
+
+
+def _told(answer, may_fail):
+    """The answer, which fails the task if nothing was built, unless its playbook tells why in a task of its own."""
+    if may_fail or "error" not in answer:
+        return answer
+    return {**answer, "failed": True, "msg": reason_of(answer)}

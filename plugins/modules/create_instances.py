@@ -8,20 +8,26 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: create_instances
 version_added: 0.2.0
-short_description: "Internal: claim, build and start the instances of a plan"
+short_description: "Internal: place, claim, build and start instances"
 description:
-  - Part of role C(berth.kvm.create). Claims room on the hosts that placement chose, then reads all hosts again. A claim
+  - Part of role C(berth.kvm.create). Without a plan of this run it reads the KVM hosts and places the instances of the play,
+    as M(berth.kvm.placement) does.
+  - Claims room on the hosts that placement chose, then reads all hosts again. A claim
     stands if no other host holds the instance, if no host remembers that a silent host holds it, and if all hosts
     together keep the policy of the server group and the quota. The other claims are withdrawn or tried on another host.
   - Has each host build its instances in one run. If another host may succeed, a failed build is tried on its next
     alternate, until the attempts or the alternates are used up.
   - At the end withdraws unused claims, records failed builds on the hosts, tells all hosts who owns the instances, and
     shows the closing table.
-  - The task runs for each instance of the plan. The first one does the work of all, and each reports its own part.
+  - The task runs for each instance. The first one does the work of all, and each reports its own part.
 options:
+  hosts:
+    description: The inventory names of the KVM hosts. By default the hosts of group C(kvm_hosts).
+    type: list
+    elements: str
   may_fail:
     description:
-      - Whether the task ends well also if nothing was built. C(error) and C(reason) say why, as with M(berth.kvm.ask_hosts).
+      - Whether the task ends well also if nothing was built. C(error) says why.
     type: bool
     default: false
 extends_documentation_fragment:
@@ -45,14 +51,9 @@ instance:
   sample: {uuid: 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a, name: web-1, state: running}
 error:
   description: Why nothing was built, with C(code), C(message) and C(retryable).
-  returned: when the host refused
+  returned: when it could not be created
   type: dict
   sample: {code: ImageUrlDead, message: "the server says 404", retryable: false}
-reason:
-  description: Why the host did not answer; it may have built.
-  returned: when the host fell silent
-  type: str
-  sample: "UNREACHABLE: no route to host"
 outcomes:
   description: What became of each instance of the plan.
   returned: by the task of one instance

@@ -16,9 +16,10 @@ CELL = "berth_host_cell"
 
 
 def replies(task_vars, variable):
-    """What read_hosts registered for the deciding host: inventory name of the asked host -> its answer."""
-    for decider in (task_vars["inventory_hostname"], "localhost"):
-        registered = raw_vars(task_vars, decider).get(variable)
+    """What read_hosts returned, in this task or for the deciding host: inventory name of the asked host -> its answer."""
+    deciders = (task_vars["inventory_hostname"], "localhost")
+    for known in (task_vars, *(raw_vars(task_vars, decider) for decider in deciders)):
+        registered = known.get(variable)
         if registered:
             return registered.get("answers") or {}
     return {}

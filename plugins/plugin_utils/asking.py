@@ -36,19 +36,18 @@ def ask(
 ) -> Dict[str, Dict[str, Any]]:
     """Host -> the raw result of the module there. ``host_arguments``: argument -> host -> value, where they differ."""
     each = {host: arguments_of(host, arguments, host_arguments or {}) for host in hosts}
-    return ask_each(action, task_vars, module, each, bool(action._task.run_once))
+    return ask_each(action, task_vars, module, each)
 
 
 def ask_each(
-    action: ActionBase, task_vars: Dict[str, Any], module: str, host_args: Dict[str, Dict[str, Any]], alone: bool
+    action: ActionBase, task_vars: Dict[str, Any], module: str, host_args: Dict[str, Dict[str, Any]]
 ) -> Dict[str, Dict[str, Any]]:
-    """Host -> the raw result of the module with the host's own arguments. ``alone``: whether no other process of the task
-    asks hosts at the same time."""
+    """Host -> the raw result of the module with the host's own arguments."""
     names = list(host_args)
     if not names:
         return {}
     code_digest.of_files()  # once for all the processes that ask
-    at_a_time = at_once(task_vars, alone)
+    at_a_time = at_once(task_vars, getattr(action, "asks_alone", bool(action._task.run_once)))
     seconds = {host: task_seconds(task_vars, host, module, host_args[host].get("state")) for host in names}
 
     def run_on(several: List[str]) -> Dict[str, Dict[str, Any]]:
@@ -102,6 +101,7 @@ def arguments_of(host: str, arguments: Dict[str, Any], host_arguments: Dict[str,
 
 
 def at_once(task_vars: Dict[str, Any], alone: bool) -> int:
-    """How many hosts one task asks at a time, so that it and the tasks beside it stay within Ansible's forks."""
+    """How many hosts a process asks at a time, so that it and those of the task's other hosts stay within Ansible's forks.
+    ``alone``: none of those asks at the same time."""
     forks = int(task_vars["ansible_forks"])
     return forks if alone else forks // min(forks, len(task_vars["ansible_play_hosts_all"]))

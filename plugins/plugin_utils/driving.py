@@ -37,7 +37,7 @@ def carry_out(
 
 
 def _asked(action: ActionBase, task_vars: Dict[str, Any], step: Ask) -> Dict[str, Any]:
-    found: Dict[str, Any] = plain(answers(ask_each(action, task_vars, step.module, step.arguments, alone=True)))
+    found: Dict[str, Any] = plain(answers(ask_each(action, task_vars, step.module, step.arguments)))
     for answer in found.values():
         for build in answer.get("builds", ()):
             build["reply"] = answer_of(build["reply"])

@@ -1,10 +1,11 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Work that one task does once for all of its hosts, though each of them reports its own part.
+"""Work that one task does at once for many of its hosts, though each of them reports its own part.
 
-Ansible runs a task in one process for each host, and says what changed and what failed host by host. The first of these
-processes does the work, while the others wait; each then returns what came of its own host.
+Ansible runs a task in one process for each host, as many at a time as it has forks, and says what changed and what failed
+host by host. The first of these processes does the work of all that have come, while they wait; each then returns its own
+part. Who has not come may never come: conditions, rescues and earlier failures decide that, and nobody can ask Ansible.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from typing import Any, Callable, Dict, Tuple
+import time
+from typing import Any, Callable, Dict, List, Tuple
 
 from ansible import constants
 from ansible.plugins.action import ActionBase
@@ -20,28 +22,54 @@ from ansible.plugins.action import ActionBase
 from ..module_utils.conductor.errors import WorkEnded
 from . import acting
 
-Results = Dict[str, Any]
+Results = Dict[str, Any]  # {parts: {host: what it reports}, ...}
+PAUSE, SETTLED = 0.02, 0.25  # seconds between two looks at who has come, and after which nobody else is waited for
+OPEN = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
 
 
-def done_once(action: ActionBase, work: Callable[[], Results]) -> Tuple[Results, bool]:
-    """Return what ``work()`` returned, which is plain data, and whether this process was the one that did it.
+def done_together(
+    action: ActionBase, task_vars: Dict[str, Any], work: Callable[[List[str]], Results]
+) -> Tuple[Any, Results]:
+    """Return this host's part of what ``work(hosts)`` returned, which is plain data, and all of it in the process that did
+    it, else {}.
 
-    Raises what it raised, in that process. In the others WorkEnded: nobody does again what ended halfway.
+    Raises what it raised, in that process; in those that waited WorkEnded: nobody does again what ended halfway.
     """
-    # Ansible removes this directory, which only its user can read, at the end of the run.
+    name = str(task_vars["inventory_hostname"])
+    # Ansible removes the directory, which only its user can read, at the end of the run.
     path = os.path.join(constants.DEFAULT_LOCAL_TMP, "berth-%s-%s" % (acting.RUN, action._task._uuid))
-    with open(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+", encoding="utf-8") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        kept = file.read()
-        if kept:
-            results = json.loads(kept)
-            if results is None:
-                raise WorkEnded("the process that did this task for all instances ended. Its error is shown above")
-            return results, False
-        _write(file, None)
-        results = work()
-        _write(file, results)
-        return results, True
+    with open(os.open(path + ".come", OPEN | os.O_APPEND, 0o600), "a+", encoding="utf-8") as come:
+        come.write(name + "\n")
+        come.flush()
+        with open(os.open(path, OPEN, 0o600), "r+", encoding="utf-8") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            parts = json.loads(file.read() or "{}")
+            if name in parts:
+                if parts[name] is None:
+                    raise WorkEnded(
+                        "the process that did this task for %s, too, ended. Its error is shown above" % name
+                    )
+                return parts[name], {}
+            hosts = _waiting(come, parts, task_vars)
+            _write(file, {**parts, **dict.fromkeys(hosts)})
+            results = work(hosts)
+            _write(file, {**parts, **dict.fromkeys(hosts), **results["parts"]})
+            return results["parts"].get(name), results
+
+
+def _waiting(come: Any, parts: Results, task_vars: Dict[str, Any]) -> List[str]:
+    """The hosts whose processes wait. Those that Ansible starts together come within moments."""
+    most = min(int(task_vars["ansible_forks"]), len(task_vars["ansible_play_batch"]) - len(parts))
+    hosts: List[str] = []
+    changed = time.monotonic()
+    while len(hosts) < most and time.monotonic() < changed + SETTLED:
+        come.seek(0)
+        found = [name for name in dict.fromkeys(come.read().split("\n")) if name and name not in parts]
+        if len(found) > len(hosts):
+            hosts, changed = found, time.monotonic()
+        else:
+            time.sleep(PAUSE)
+    return hosts
 
 
 def _write(file: Any, value: Any) -> None:

@@ -155,7 +155,8 @@ def tasks_in(part, becomes=False):
 def asking():
     """The actions that ask several hosts something."""
     paths = (ROOT / "plugins" / "action").glob("*.py")
-    return {path.stem for path in paths if re.search(r"\b(ask|tell_owners|cleaning\.clean)\(", path.read_text("utf-8"))}
+    asks = re.compile(r"\b(ask|carry_out|tell_owners|cleaning\.clean)\(|reading import read|\bPlaceInstances\b")
+    return {path.stem for path in paths if asks.search(path.read_text("utf-8"))}
 
 
 def test_a_task_that_asks_hosts_asks_as_root():

@@ -17,10 +17,10 @@ import lied_fleet
 from ansible.errors import AnsibleError
 from ansible.utils.display import Display
 
-from ansible_collections.berth.kvm.plugins.action import create_instances, make_volumes, placement, plan_moves
-from ansible_collections.berth.kvm.plugins.plugin_utils import acting, delegates, screen
+from ansible_collections.berth.kvm.plugins.action import create_instances, make_volumes, plan_moves
+from ansible_collections.berth.kvm.plugins.plugin_utils import acting, delegates, place_instances, screen
 
-NONCES = (create_instances, make_volumes, placement, plan_moves)
+NONCES = (create_instances, make_volumes, place_instances, plan_moves)
 SETTINGS = {"confirm_window": 600, "stop_timeout": 60, "timeout": 600, "tls": True}
 MOST_LEGS = 30
 
@@ -46,8 +46,10 @@ class Run:
             "ansible_play_hosts": self.limit,
         }
 
-    def run(self, _name, **arguments):
-        result = self.it.run(_name, arguments, self.values())
+    def run(self, _name, of=None, **arguments):
+        """``of``: the instance whose task it is; others are of the controller."""
+        values = {**self.values(), **({"inventory_hostname": of} if of else {})}
+        result = self.it.run(_name, arguments, values)
         if result.get("failed"):
             self.texts.append(str(result.get("msg")))
             self.texts.append(str((result.get("error") or {}).get("hint") or ""))
@@ -78,7 +80,7 @@ def create(run):
     if run.run("placement", instances=run.limit, hosts=list(good.HOSTS), plan=True).get("failed"):
         return
     if run.fact("berth_plan")["claims"] or run.fact("berth_plan")["build"]:
-        done = run.run("create_instances", may_fail=True)
+        done = run.run("create_instances", may_fail=True, of="new-1")
         run.texts += [each["error"] for each in done.get("outcomes", ()) if each["error"]]
 
 

@@ -41,7 +41,6 @@ def role(name, host):
 @pytest.mark.parametrize(
     "first, name, host, said",
     [
-        (("create", "--limit", "new-1"), "create", "new-1", "berth_plan: nothing is given"),
         (("delete", "--limit", "at-rest-h1"), "delete", "at-rest-h1", "nobody looked where at-rest-h1 is"),
         (("resize", "--limit", "at-rest-h1"), "resize", "at-rest-h1", "no move of at-rest-h1 was planned"),
     ],
@@ -52,6 +51,12 @@ def test_a_role_does_not_act_on_what_an_earlier_run_planned(tmp_path, first, nam
     assert before["rc"] == 0 and "berth_" in (cache / "s1_localhost").read_text()
     assert after["rc"] == 2 and said in after["said"]
     assert not any(after["asked"].values())
+
+
+def test_the_role_create_places_anew_and_follows_no_plan_of_an_earlier_run(tmp_path):
+    (before, _cache), (after, _same) = runs(tmp_path, ("create", "--limit", "new-1"), role("create", "new-1"))
+    assert before["rc"] == after["rc"] == 0
+    assert any(json.loads(line)["module"] == "host_facts" for line in after["asked"]["h1"])
 
 
 def test_a_playbook_that_begins_in_the_middle_does_not_act_on_what_an_earlier_run_found(tmp_path):

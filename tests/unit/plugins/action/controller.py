@@ -47,15 +47,20 @@ class Controller:
 
     def task_vars(self):
         values = self.variable_manager.get_vars(play=self.play, host=self.inventory.get_host("localhost"))
-        play = {"ansible_forks": 5, "ansible_play_hosts_all": ["localhost"], "ansible_play_hosts": ["localhost"]}
-        return {**play, **values, "hostvars": self.hostvars}
+        play = {
+            "ansible_forks": 5,
+            "ansible_play_hosts_all": ["localhost"],
+            "ansible_play_hosts": ["localhost"],
+            "ansible_play_batch": ["localhost"],
+        }
+        return {"ansible_forks": 5, **play, **values, "hostvars": self.hostvars}
 
     def run(self, action, args=None, task_vars=None, check_mode=False, uuid=None):
         """``uuid``: of the task; the runs of one task for several hosts have the same."""
         task_vars = task_vars or self.task_vars()
         task = Task()
         task.check_mode = check_mode or task.check_mode
-        task._uuid = "%s-%d" % (uuid, id(self)) if uuid else task._uuid
+        task._uuid = uuid or task._uuid
         task.action, task.args = "berth.kvm." + action, args or {}
         module = importlib.import_module("ansible_collections.berth.kvm.plugins.action." + action)
         plugin = module.ActionModule(

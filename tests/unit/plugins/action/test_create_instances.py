@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import json
+import secrets
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -84,10 +87,10 @@ def create(monkeypatch, own_state):
         groups = {"kvm_hosts": ["kvm1", "kvm2"], "instances": list(HOST_OF)}
         it = Controller(groups, given, {"localhost": {"berth_plan": planned or plan()}})
         task_vars = it.task_vars()
-        found = {}
+        found, task = {}, secrets.token_hex(8)
         for name in HOST_OF:
             of_it = {**task_vars, "inventory_hostname": name}
-            found[name] = it.run("create_instances", {"may_fail": may_fail}, of_it, check_mode, uuid="one")
+            found[name] = it.run("create_instances", {"may_fail": may_fail}, of_it, check_mode, uuid=task)
         return found
 
     return run
@@ -136,12 +139,13 @@ def test_the_time_that_a_guest_has_to_shut_down_goes_to_its_host(create):
 
 def test_a_host_that_falls_silent_leaves_each_of_its_builds_unknown_and_no_others(create):
     done = create(hosts=Hosts(kvm1={"build_instances": {"unreachable": True, "msg": "no route"}}))
-    assert [each.get("reason") for each in done.values()] == ["UNREACHABLE: no route"] * 2 + [None]
+    assert [each.get("error", {}).get("code") for each in done.values()] == ["HostUnknown"] * 2 + [None]
+    assert "no route" in done["web-1"]["error"]["message"]
 
 
 def test_what_the_host_says_nothing_of_may_have_been_built(create):
     done = create(hosts=Hosts(kvm1={"build_instances": {"changed": True, "builds": [built("uuid-of-web-2")]}}))
-    assert "reason" in done["web-1"] and "instance" in done["web-2"]
+    assert done["web-1"]["error"]["code"] == "HostUnknown" and "instance" in done["web-2"]
 
 
 ERROR = {"code": "BuildFailed", "message": "x", "retryable": False}
@@ -151,7 +155,7 @@ ONE_FAILS = {"build_instances": {"changed": True, "builds": [FAILED, built("uuid
 
 def test_one_that_failed_says_why_and_the_others_are_built(create):
     done = create(hosts=Hosts(kvm1=ONE_FAILS))
-    assert done["web-1"]["error"] == ERROR and "instance" in done["web-2"]
+    assert done["web-1"]["error"]["code"] == "BuildFailed" and "instance" in done["web-2"]
 
 
 def test_a_build_that_failed_fails_its_task_unless_the_playbook_tells_it_itself(create):
@@ -171,7 +175,7 @@ UNDEFINED = trust_as_template("{{ nowhere_defined }}")
 def test_what_cannot_be_asked_for_is_refused_by_name_and_the_others_are_built(create, field, value):
     hosts = Hosts()
     done = create(hosts=hosts, variables={"web-1": {**VM, field: value}})
-    assert done["web-1"]["error"]["field"] == field
+    assert done["web-1"]["error"]["code"] == "InvalidInput" and field in done["web-1"]["error"]["message"]
     assert [build["uuid"] for build in hosts.builds("kvm1")] == ["uuid-of-web-2"]
 
 
@@ -248,13 +252,35 @@ def test_an_image_that_does_not_arrive_fails_its_instances_alone(create):
     error = {"code": "UploadUnusable", "message": "is no file", "retryable": False}
     hosts = Hosts(kvm1={"cached_image": {"failed": True, "msg": "no", "error": error}})
     done = create(plan(web1={"spec": {**WITH_ROOT, "uuid": "uuid-of-web-1"}}), hosts)
-    assert done["web-1"]["error"] == error and "instance" in done["web-2"]
+    assert done["web-1"]["error"]["code"] == "UploadUnusable" and "instance" in done["web-2"]
     assert [build["uuid"] for build in hosts.builds("kvm1")] == ["uuid-of-web-2"]
 
 
+def of_host(name, *, uuid="u", batch=("a", "b"), forks=5):
+    task_vars = {"inventory_hostname": name, "ansible_play_batch": list(batch), "ansible_forks": forks}
+    return SimpleNamespace(_task=SimpleNamespace(_uuid=uuid)), task_vars
+
+
 def test_what_ended_halfway_is_done_again_by_no_other_process():
-    action = SimpleNamespace(_task=SimpleNamespace(_uuid="halfway"))
+    given = {"uuid": "halfway", "batch": ["a"]}
     with pytest.raises(ZeroDivisionError):
-        together.done_once(action, lambda: 1 // 0)
+        together.done_together(*of_host("a", **given), lambda _hosts: 1 // 0)
     with pytest.raises(WorkEnded):
-        together.done_once(action, lambda: pytest.fail("it was done again"))
+        together.done_together(*of_host("a", **given), lambda _hosts: pytest.fail("it was done again"))
+
+
+def test_only_those_who_have_come_are_worked_for_and_each_once():
+    """A host that a condition or a rescue leaves out never comes."""
+    worked = []
+
+    def work(hosts):
+        worked.append(list(hosts))
+        time.sleep(0.05)
+        return {"parts": {name: "part of " + name for name in hosts}}
+
+    def run(name):
+        return together.done_together(*of_host(name, uuid="waves", batch="abcdef"), work)[0]
+
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        assert list(pool.map(run, "abde")) == ["part of " + name for name in "abde"]
+    assert sorted(sum(worked, [])) == list("abde") and len(worked) < 4

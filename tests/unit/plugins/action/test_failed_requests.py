@@ -52,7 +52,9 @@ def create(instances, variables=None):
     it = Controller(
         {"kvm_hosts": HOSTS, "vms": list(instances)}, {"all": variables or {}}, {"localhost": {"berth_plan": plan}}
     )
-    return it.run("create_instances", {"may_fail": True})
+    return it.run(
+        "create_instances", {"may_fail": True}, {**it.task_vars(), "inventory_hostname": next(iter(instances))}
+    )
 
 
 def show(described=True, hosts=HOSTS, name="web1"):

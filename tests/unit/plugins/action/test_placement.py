@@ -14,12 +14,11 @@ from ansible.template import trust_as_template
 from held_case import held
 from placement_case import CATALOG, VM, controller, facts, place
 
-from ansible_collections.berth.kvm.plugins.action import placement
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
 from ansible_collections.berth.kvm.plugins.module_utils.model import host_document, host_hints, input_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.placement import receipt
-from ansible_collections.berth.kvm.plugins.plugin_utils import delegates, whose_variables
+from ansible_collections.berth.kvm.plugins.plugin_utils import delegates, place_instances, whose_variables
 
 
 def test_instance_gets_a_host():
@@ -33,7 +32,7 @@ def test_instance_gets_a_host():
 def test_a_warning_says_that_a_forced_host_skips_the_filters(forced, plan, monkeypatch):
     """S28"""
     warned = []
-    monkeypatch.setattr(placement, "warn", warned.append)
+    monkeypatch.setattr(place_instances, "warn", warned.append)
     result = place({"a": {**VM, **forced}, "b": VM}, args={"plan": plan})
     assert not plan or result["ansible_facts"]["berth_plan"]["instances"]["a"]["host"] == "h2"
     [line] = warned
@@ -43,7 +42,7 @@ def test_a_warning_says_that_a_forced_host_skips_the_filters(forced, plan, monke
 @pytest.mark.follows("enable_filter")
 def test_a_hint_that_no_enabled_filter_reads_is_told_and_after_it_is_enabled_it_counts(monkeypatch):
     warned = []
-    monkeypatch.setattr(placement, "warn", warned.append)
+    monkeypatch.setattr(place_instances, "warn", warned.append)
     first = place({"a": VM})["selections"]["a"]["host"]
     hints = {"berth_hints": {"query": '["=","$hypervisor_hostname","nowhere"]'}}
     assert place({"a": {**VM, **hints}})["selections"]["a"]["host"] == first
@@ -59,7 +58,7 @@ def test_a_hint_that_no_enabled_filter_reads_is_told_and_after_it_is_enabled_it_
 def test_without_room_a_forced_host_is_no_host_and_nothing_is_warned(monkeypatch):
     """S28"""
     warned = []
-    monkeypatch.setattr(placement, "warn", warned.append)
+    monkeypatch.setattr(place_instances, "warn", warned.append)
     assert place({"a": {**VM, "berth_flavor": "huge", "berth_force_hosts": "h2"}})["failed"] and not warned
 
 

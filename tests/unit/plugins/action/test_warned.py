@@ -34,5 +34,7 @@ def test_a_build(monkeypatch):
     controller = Controller(groups, given, facts={"localhost": {"berth_plan": plan}})
     built = {**WARNED, "builds": [{"uuid": "u", "reply": {"changed": True, "instance": {}}}]}
     monkeypatch.setattr(delegates, "run_on", lambda hosts, *given: {host: built for host in hosts})
-    (done,) = controller.run("create_instances")["outcomes"]
+    (done,) = controller.run("create_instances", {}, {**controller.task_vars(), "inventory_hostname": "web-1"})[
+        "outcomes"
+    ]
     assert done["state"] == "active"

@@ -169,7 +169,7 @@ def test_the_claims_are_counted_against_the_quota_of_the_instances(monkeypatch):
     seen = []
     monkeypatch.setattr(create_instances, "after_the_claims", seen.append)
     monkeypatch.setattr(delegates, "run_on", lambda hosts, *given: {host: {"changed": False} for host in hosts})
-    it.run("create_instances", {"may_fail": True})
+    it.run("create_instances", {"may_fail": True}, {**it.task_vars(), "inventory_hostname": "a"})
     assert [{name: limits["cores"] for name, limits in quotas.items()} for quotas in seen] == [{"default": 1}]
 
 

@@ -1,0 +1,69 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The first step of each run: its variables are checked, and all hosts are read."""
+
+from __future__ import annotations
+
+import time
+
+from ansible.utils.vars import load_extra_vars
+
+from ..module_utils.conductor.errors import NoHostAnswered
+from ..module_utils.model.errors import BerthError
+from ..module_utils.model.identity import uuid_of
+from ..module_utils.model.messages import BESIDE_FACTS
+from . import run_report
+from .answers_of_hosts import reason_of
+from .asking import answers, ask, warnings
+from .berth_name import COUNTS, check_counts, check_given, check_group, check_name
+from .inventory_variables import described, instances_among, kvm_hosts, raw_vars, variables
+from .selection import no_kvm_hosts
+from .variables import check_variables
+
+
+def read(action, args, task_vars):
+    """Ask all hosts for their facts, and what they know about the instances. ``args``: as of module read_hosts. Return its
+    result."""
+    hosts = kvm_hosts(task_vars, args["hosts"])
+    check_variables(action, task_vars, hosts)
+    check_name(action.own_variables(task_vars, ["berth_name"]))
+    counts = action.own_variables(task_vars, COUNTS)
+    check_counts(counts)
+    check_group(counts, task_vars["groups"])
+    check_given(task_vars, load_extra_vars(action._loader), "berth_name")
+    run_report.begin(action, task_vars)
+    more = {name: args[name] for name in BESIDE_FACTS}
+    if not hosts:
+        raise no_kvm_hosts(task_vars)
+    began = time.time()
+    results = ask(action, task_vars, hosts, "host_facts", {"about": _uuids(args, task_vars), **more})
+    found = answers(results)
+    if args["must_answer"]:
+        check_answers(found)
+    times = {"asked": [began, time.time()], "changed": any(reply.get("changed") for reply in found.values())}
+    return {**warnings(results), **times, "answers": found, "_ansible_verbose_override": True}
+
+
+def _uuids(args, task_vars):
+    """The instances about which the hosts are asked what they remember."""
+    names = instances_among(task_vars, args["instances"])
+    if args["most"] is not None and len(names) > args["most"]:
+        return []
+    if any(raw_vars(task_vars, name).get("berth_lost_hosts") for name in names):
+        # whether several machines had a lost name shows only in what hosts remember, even if --limit selects few
+        names = dict.fromkeys([*names, *described(task_vars, task_vars["groups"]["all"])])
+    found = []
+    for name in names:
+        try:
+            found.append(uuid_of(name, variables(task_vars, name, ["berth_project"])))
+        except BerthError:
+            continue  # the action that works on the instance reports what is wrong with its name
+    return found
+
+
+def check_answers(found):
+    """Raise NoHostAnswered if nothing is known about any host."""
+    if not any("berth_host" in (reply.get("ansible_facts") or {}) for reply in found.values()):
+        reasons = "; ".join("%s: %s" % (host, reason_of(reply)) for host, reply in found.items())
+        raise NoHostAnswered("no host answered: %s" % reasons)
