@@ -27,7 +27,7 @@ try:
     from cryptography import x509
     from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
     from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.asymmetric import ec, rsa
     from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 except ImportError:
     x509 = None
@@ -35,6 +35,9 @@ except ImportError:
 KINDS = ("libvirt", "qemu")
 AUTHORITY_DAYS = 3650
 MAX_REQUEST = 16384
+CURVES = ("secp256r1", "secp384r1", "secp521r1")
+LEAST_RSA = 2048  # bits
+STRONG = "RSA with at least %d bits, or of %s" % (LEAST_RSA, ", ".join(CURVES))
 NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?\Z", re.ASCII)
 MOST_OF_NAME = 64  # characters of a common name (RFC 5280)
 SKEW = datetime.timedelta(hours=1)  # hosts' clocks may be behind
@@ -200,16 +203,22 @@ class Authority:
 
 
 def _request(text):
-    rule = "a signed certificate request of at most %d characters" % MAX_REQUEST
+    rule = "a signed certificate request of at most %d characters, for a key of %s" % (MAX_REQUEST, STRONG)
     try:
         if len(text) > MAX_REQUEST:
             raise ValueError
         request = x509.load_pem_x509_csr(text.encode())
-        if request.is_signature_valid:
+        if request.is_signature_valid and _is_strong(request.public_key()):
             return request
     except (ValueError, TypeError, UnsupportedAlgorithm):
         pass
     raise InvalidInput("request", text[:40], rule)
+
+
+def _is_strong(key):
+    if isinstance(key, rsa.RSAPublicKey):
+        return key.key_size >= LEAST_RSA
+    return isinstance(key, ec.EllipticCurvePublicKey) and key.curve.name in CURVES
 
 
 def read_certificate(text):
@@ -322,9 +331,12 @@ def _check_private(status, what):
 
 def read(folder, name, private=False):
     try:
-        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     except FileNotFoundError:
         return b""
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise AuthorityUnsafe("%s in the authority's directory is no file" % name)
     with os.fdopen(fd, "rb") as file:
         if private:
             _check_private(os.fstat(fd), name)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import secrets
 
 from ansible.plugins.action import ActionBase
@@ -17,7 +18,7 @@ from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.safe_text import visible_all
 from . import host_ends, known_ansible, run_facts, run_report
 from .inventory_variables import raw_vars
-from .plain import plain
+from .plain import plain, rendered
 
 
 class ControllerAction(ActionBase):
@@ -71,7 +72,8 @@ class ControllerAction(ActionBase):
 
     def own_variables(self, task_vars, names):
         """The rendered variables of the task's own host, as plain data; absent ones are left out."""
-        return plain({name: self._templar.template(task_vars[name]) for name in names if name in task_vars})
+        given = [name for name in names if name in task_vars]
+        return {name: rendered(name, functools.partial(self._templar.template, task_vars[name])) for name in given}
 
 
 def controller_facts(task_vars):

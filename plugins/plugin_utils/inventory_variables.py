@@ -7,6 +7,7 @@ and surveys give as text (lost hosts, locks, yes and no, berth_state)."""
 from __future__ import annotations
 
 import contextlib
+import functools
 
 from ansible.errors import AnsibleValueOmittedError
 from ansible.module_utils.parsing.convert_bool import BOOLEANS_FALSE, boolean
@@ -16,7 +17,7 @@ from ..module_utils.conductor.inventory_names import ERROR
 from ..module_utils.model import berth_state, catalog_schema
 from ..module_utils.model.errors import InvalidInput
 from ..module_utils.model.schema import ListOf, Text
-from .plain import plain
+from .plain import rendered
 
 # The parts of the catalog that an instance may have values of its own for, and those that all instances share.
 OWN_CATALOG = (
@@ -74,8 +75,9 @@ def variables(task_vars, host, names):
     found = {}
     for name in names:
         with contextlib.suppress(AnsibleValueOmittedError):
-            found.update({name: values[name]} if name in values else {})
-    return plain(found)
+            if name in values:
+                found[name] = rendered(name, functools.partial(values.__getitem__, name))
+    return found
 
 
 def with_variable(task_vars, names, variable):

@@ -9,18 +9,46 @@ import datetime
 import json
 import re
 
+from ansible.errors import AnsibleError
+
 from ..module_utils.model.errors import InvalidInput
 
 PLAIN = "text, a number, true, false, null, or a list or mapping of these"
 
 
-def plain(value):
+def plain(value, field="a variable"):
     """A deep copy of ``value`` made of exact dict, list, str, int, float, bool and None; templates are rendered.
 
     The C encoder of json reads any subclass of these types; 1000 host documents take less time than reading their
-    hostvars.
+    hostvars. Raises InvalidInput that names ``field`` for what has no plain form.
     """
-    return json.loads(json.dumps(value, default=_text))
+    try:
+        return json.loads(json.dumps(value, default=_text))
+    except RecursionError:
+        raise too_deep(field) from None
+    except ValueError:  # Python turns no longer number into text
+        raise InvalidInput(field, "a number of more than 4300 digits", PLAIN) from None
+
+
+def rendered(field, render):
+    """What ``render()`` returns, as plain data. Raises InvalidInput that names ``field`` for what is nested so deep that
+    Ansible cannot render it."""
+    try:
+        return plain(render(), field)
+    except AnsibleError as error:
+        if _is_of_depth(error):
+            raise too_deep(field) from None
+        raise
+
+
+def too_deep(field):
+    return InvalidInput(field, "a list or mapping of hundreds of levels", "lists and mappings of fewer levels")
+
+
+def _is_of_depth(error):
+    while error is not None and not isinstance(error, RecursionError):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _text(value):

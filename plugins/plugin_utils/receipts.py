@@ -18,7 +18,7 @@ import time
 from typing import Any, ContextManager, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..module_utils.model.errors import BerthError, InvalidInput
-from ..module_utils.model.schema import Whole
+from ..module_utils.model.schema import Text, Whole
 from ..module_utils.placement import receipt_file
 from ..module_utils.placement.explain import document, documents
 from ..module_utils.placement.receipt_file import ReceiptInvalid, decide_again
@@ -27,7 +27,8 @@ from .documents import write_document
 from .plain import number
 from .screen import warn
 
-VARIABLES = ("berth_receipt_dir", "berth_receipts_days", "berth_receipts_mb")
+DIRECTORY = "berth_receipt_dir"
+VARIABLES = (DIRECTORY, "berth_receipts_days", "berth_receipts_mb")
 FOLDER = "receipts"
 OURS = re.compile(r"[0-9]{8}T[0-9]{6}Z-r-[0-9a-f]{8}-[a-z_]+\.receipt\.gz")
 IN_NAME = "%Y%m%dT%H%M%SZ"
@@ -55,7 +56,10 @@ def settings(action: Any, task_vars: Dict[str, Any], directory: Optional[str] = 
         )
     }
     most = 0 if action._task.check_mode else found["berth_receipts_mb"] << 20
-    return Settings(directory or values.get("berth_receipt_dir") or None, most, found["berth_receipts_days"])
+    wanted = directory or values.get(DIRECTORY) or None
+    if wanted:
+        Text(longest=4096).check(wanted, DIRECTORY)
+    return Settings(wanted, most, found["berth_receipts_days"])
 
 
 def keep(keeping: Settings, operation: str, decision: Any, again: bool = False) -> Optional[str]:
@@ -167,7 +171,7 @@ def _opened(directory: str, make: bool) -> Iterator[int]:
             os.close(fd)
     except OSError as error:
         rule = "a directory that one may write to: %s" % error.strerror
-        raise InvalidInput("berth_receipt_dir", directory, rule) from None
+        raise InvalidInput(DIRECTORY, directory, rule) from None
 
 
 def _bytes(path: str, most: int, whole: bool = True) -> bytes:

@@ -16,7 +16,7 @@ from ..module_utils.model.errors import InvalidInput
 from ..module_utils.model.safe_text import visible_all
 from ..module_utils.model.schema import Text
 from .documents import check_replaceable, write_document
-from .plain import plain
+from .plain import plain, rendered
 
 VARIABLE = "berth_report"
 SCHEMA = 1
@@ -38,7 +38,7 @@ def fail(action: Any, task_vars: Dict[str, Any], error: Dict[str, Any]) -> None:
 
 def given(action: Any, task_vars: Dict[str, Any], name: str) -> Any:
     """The rendered variable of the task's own host, None if there is none."""
-    return plain(action._templar.template(task_vars[name])) if name in task_vars else None
+    return rendered(name, lambda: action._templar.template(task_vars[name])) if name in task_vars else None
 
 
 def _write(action: Any, task_vars: Dict[str, Any], document: Dict[str, Any]) -> None:

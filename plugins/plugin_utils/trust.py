@@ -23,6 +23,7 @@ from .inventory_variables import is_true, variables
 from .revoked import Signed
 
 FILE = "rotation.json"
+MOST_GENERATIONS = 1000  # each is read in each run
 REST, TRUST, SIGN, DROP = PHASES = ("rest", "trust", "sign", "drop")
 AWAITED = {
     TRUST: "trust the new authority",
@@ -156,7 +157,7 @@ def _read(folder):
     try:
         found = json.loads(data)
         new = Rotation(found["generation"], found["phase"], tuple(found["ready"]))
-        good = isinstance(new.generation, int) and new.generation > 0 and new.phase in PHASES
+        good = isinstance(new.generation, int) and 0 < new.generation <= MOST_GENERATIONS and new.phase in PHASES
         if not good or not all(isinstance(host, str) for host in new.ready):
             raise ValueError
     except (ValueError, TypeError, KeyError):

@@ -20,6 +20,8 @@ from .plain import plain
 SHARED = (*SHARED_CATALOG, "berth_lost_hosts", "berth_strict_uniqueness")
 LOCALHOST = "localhost"
 
+MOST_LEVELS = 100  # of lists and mappings in a variable that are looked through for templates
+
 
 class Catalogs:
     """``run``: the rendered shared variables; ``shared``: their catalog; ``of(name)``: the catalog of an instance;
@@ -95,16 +97,18 @@ def value_of(task_vars: Dict[str, Any], name: str, raw: Mapping[str, Any], varia
     """One variable of the host; ``raw`` contains all, not rendered. Ansible collects all variables of a host again to
     render one, so only templates are rendered."""
     value = raw.get(variable)
-    return variables(task_vars, name, [variable]).get(variable) if is_rendered(value) else plain(value)
+    return variables(task_vars, name, [variable]).get(variable) if is_rendered(value) else plain(value, variable)
 
 
-def is_rendered(value: Any) -> bool:
+def is_rendered(value: Any, levels: int = MOST_LEVELS) -> bool:
     """Whether the value contains a template, so that the same text may mean different things for two hosts, or a part that
-    Ansible Vault encrypted."""
+    Ansible Vault encrypted. Whoever renders what has more levels is told so."""
+    if not levels:
+        return True
     if isinstance(value, EncryptedString):
         return True
     if isinstance(value, str):
         return "{{" in value or "{%" in value
     if isinstance(value, dict):
-        return any(is_rendered(part) for pair in value.items() for part in pair)
-    return isinstance(value, (list, tuple)) and any(map(is_rendered, value))
+        return any(is_rendered(part, levels - 1) for pair in value.items() for part in pair)
+    return isinstance(value, (list, tuple)) and any(is_rendered(part, levels - 1) for part in value)

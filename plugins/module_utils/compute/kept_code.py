@@ -22,18 +22,26 @@ def kept_zip(digest, may_keep, sent=None):
     """Return the zip of a module, in base64 as Ansible's wrapper needs it: an empty one if the code is kept here, from where
     Python then imports it. If it is neither kept here nor sent, report that and end the run before anything of the module has run."""
     _forget_the_folder()
-    code = _read(_name_of(digest), may_keep)
-    if not code and sent is None:
+    importer = _importer(_read(_name_of(digest), may_keep))
+    if not importer and sent is None:
         import json
 
         sys.stdout.write(json.dumps({"missing_code": digest}) + "\n")
         raise SystemExit(0)
-    if not code and may_keep:
-        code = _keep(_name_of(digest), sent)
-    if not code:
+    if not importer and may_keep:
+        importer = _importer(_keep(_name_of(digest), sent))
+    if not importer:
         return sent
-    sys.meta_path.insert(0, Importer(code))
+    sys.meta_path.insert(0, importer)
     return NO_FILES
+
+
+def _importer(code):
+    """What imports the kept code; None if there is none, or it is no code, such as after a fault of the disk."""
+    try:
+        return Importer(code) if code else None
+    except Exception:  # pylint: disable=broad-exception-caught  # marshal raises anything for what it did not write
+        return None
 
 
 class Importer:
@@ -45,6 +53,9 @@ class Importer:
 
         self._load, self._spec = marshal.loads, ModuleSpec
         self._modules = marshal.loads(kept)
+        for name, (file, is_package, code) in self._modules.items():
+            if not (name and file and code and is_package in (True, False)):
+                raise ValueError(name)
 
     def find_spec(self, name, _path=None, _target=None):
         if name not in self._modules:

@@ -73,11 +73,18 @@ class BerthError(Exception):
 LOGIN = re.compile(r"//[^/@\s]+@")  # the user and password in a URL
 
 
+def _represented(value: Any) -> str:
+    try:
+        return repr(value)
+    except (RecursionError, ValueError):  # levels without end, or a number that Python turns into no text
+        return "a %s that is too large to be shown" % type(value).__name__
+
+
 class InvalidInput(BerthError):
     """A value breaks a rule. The error names the field, the value and the rule. Nothing was changed."""
 
     def __init__(self, field: str, value: Any, rule: Optional[str], hint: Optional[str] = None, **details: Any) -> None:
-        shown = LOGIN.sub("//...@", repr(value))
+        shown = LOGIN.sub("//...@", _represented(value))
         if len(shown) > 120:
             shown = shown[:117] + "..."
         fault = "nothing is given" if value is None else "%s is not valid" % shown

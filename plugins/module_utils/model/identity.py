@@ -13,6 +13,7 @@ from . import input_hints
 from .errors import InvalidInput
 
 DEFAULT_PROJECT = "default"
+PROJECT = r"[A-Za-z0-9][A-Za-z0-9._-]*\Z"
 NAMESPACE = uuid.UUID("7d1d3a6e-4c86-5d0e-9e4f-6a4b1c2f9b10")
 UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _LABEL = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
@@ -45,8 +46,11 @@ def is_uuid(value: Any) -> bool:
 
 
 def project_of(variables: Mapping[str, Any]) -> str:
-    """Return the project of an instance in the inventory, from its variables."""
-    return variables.get("berth_project") or DEFAULT_PROJECT
+    """Return the project of an instance in the inventory, from its variables; InvalidInput for what is no project."""
+    project = variables.get("berth_project") or DEFAULT_PROJECT
+    if not isinstance(project, str) or not re.match(PROJECT, project, re.ASCII):
+        raise InvalidInput("berth_project", project, "a project name of a-z, A-Z, 0-9, '.', '_' and '-'")
+    return project
 
 
 def uuid_of(name: str, variables: Mapping[str, Any]) -> str:

@@ -12,11 +12,10 @@ from __future__ import annotations
 import re
 
 from . import data_disks
-from .identity import MOST_OF_A_NAME, NAME, RESERVED, instance_uuid
+from .identity import MOST_OF_A_NAME, NAME, PROJECT, RESERVED, instance_uuid
 from .messages import Document
 from .volumes import volume_uuid
 
-PROJECT = r"[A-Za-z0-9][A-Za-z0-9._-]*\Z"
 NO_PROJECT = "?"  # for what cannot be the name of a project
 
 

@@ -157,7 +157,7 @@ class MapOf:
     """A mapping of names to values that pass ``value``."""
 
     def __init__(self, value: Check, key: Optional[Check] = None) -> None:
-        self.key, self.value = key or Text(), value
+        self.key, self.value = key or Text(r"[^\t\n]*\Z"), value
 
     def check(self, value: Any, field: str) -> Document:
         if not isinstance(value, dict):

@@ -10,6 +10,9 @@ from typing import Any, NamedTuple
 
 from ..model.aggregate import lowest
 
+# What a plugin of somebody else may raise without ending the run: all but what a person does.
+RAISED = (Exception, SystemExit)
+
 
 class Verdict(NamedTuple):
     """A filter's judgement of a host: whether it passes, why as text, and the numbers behind it (plain JSON values)."""

@@ -8,7 +8,9 @@ Source: HostManager.get_filtered_hosts and BaseFilterHandler.get_filtered_object
 
 from __future__ import annotations
 
-from .base import PASS, Verdict
+import copy
+
+from .base import PASS, RAISED, Verdict
 
 # The fields of a request that name hosts: (field, whether the named hosts are kept, why hosts are refused).
 NAMED_HOSTS = (
@@ -88,14 +90,25 @@ def _passing(filter_, spec, hosts, number, record):
 def judge(filter_, host_state, spec):
     """Return the verdict of a filter on a host, also if the filter raises."""
     try:
-        verdict = filter_.check(host_state, spec)
+        verdict = filter_.check(host_state, spec if _is_ours(filter_) else _own_copy(filter_, spec))
         if isinstance(verdict, Verdict):
             return verdict
         if isinstance(verdict, bool):
             return PASS if verdict else Verdict(False, "does not pass")
         raise TypeError("check() gave %s, not a Verdict" % type(verdict).__name__)
-    except Exception as error:
+    except RAISED as error:
         return raised(filter_, host_state, error)
+
+
+def _is_ours(filter_):
+    return type(filter_).__module__.startswith(__package__ + ".")
+
+
+def _own_copy(filter_, spec):
+    """The request for a plugin of somebody else: whatever it changes there, no other plugin and no host sees."""
+    if getattr(filter_, "_copied", None) is None or filter_._copied[0] is not spec:
+        filter_._copied = (spec, copy.deepcopy(spec))
+    return filter_._copied[1]
 
 
 def raised(plugin, host_state, error):

@@ -19,7 +19,7 @@ import os
 
 from ..model.errors import BerthError
 from ..model.suggest import did_you_mean
-from .base import Filter, Weigher
+from .base import RAISED, Filter, Weigher
 from .errors import FilterRemoved, PluginFailed, SchedulerHostFilterNotFound, SchedulerWeigherNotFound
 
 FIELDS = {"filters": "enabled_filters", "weighers": "weight_classes"}
@@ -91,7 +91,7 @@ def _load(name, kind):
         if not error.name or path == error.name or path.startswith(error.name + "."):
             return None
         raise _failed(kind, name, error)
-    except Exception as error:
+    except RAISED as error:
         raise _failed(kind, name, error)
     classes_found = _classes(module, base)
     if len(classes_found) != 1:
@@ -127,7 +127,7 @@ def make(kind, class_, options):
             plugin.configured()
     except BerthError:
         raise
-    except Exception as error:
+    except RAISED as error:
         raise _failed(kind, class_.__name__, error)
     return plugin
 

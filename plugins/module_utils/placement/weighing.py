@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 
-from .base import PASS, Weigher, normalize
+from .base import PASS, RAISED, Weigher, normalize
 from .filtering import raised
 
 
@@ -45,7 +45,7 @@ def _columns(weighers, spec, hosts, record):
     """(hosts that every weigher can weigh, [(weigher, their raw weights, their multipliers)])."""
     try:
         return hosts, [_column(weigher, hosts, spec) for weigher in weighers]
-    except Exception:
+    except RAISED:
         columns = []
         for weigher in weighers:
             verdicts = _cannot_weigh(weigher, hosts, spec)
@@ -64,12 +64,12 @@ def _cannot_weigh(weigher, hosts, spec):
     for host_state in hosts:
         try:
             _column(weigher, [host_state], spec)
-        except Exception as error:
+        except RAISED as error:
             verdicts[id(host_state)] = raised(weigher, host_state, error)
     good = [host_state for host_state in hosts if id(host_state) not in verdicts]
     try:
         _column(weigher, good, spec)
-    except Exception as error:
+    except RAISED as error:
         verdicts.update((id(host_state), raised(weigher, host_state, error)) for host_state in good)
     return verdicts
 
@@ -81,8 +81,8 @@ def _column(weigher, hosts, spec):
     for what, numbers in (("weights", raw), ("multipliers", multipliers)):
         if len(numbers) != len(hosts):
             raise ValueError("gave %d %s for %d hosts" % (len(numbers), what, len(hosts)))
-        # One sum finds text, None, infinities and NaN.
-        if not -math.inf < sum(numbers) < math.inf:
+        # One sum finds text, None, infinities, NaN, and whole numbers that are no float.
+        if not -math.inf < math.fsum(numbers) < math.inf:
             raise ValueError("gave %s that are not finite: %s" % (what, numbers[:3]))
     return weigher, raw, multipliers
 

@@ -12,10 +12,11 @@ import os
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import dsa, ec, rsa
 
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
 from ansible_collections.berth.kvm.plugins.plugin_utils import authority as ca
+from ansible_collections.berth.kvm.plugins.plugin_utils import trust
 
 NAMES = ("kvm-1", "192.0.2.11", "2001:db8::1")
 KEY = ec.generate_private_key(ec.SECP256R1())
@@ -185,3 +186,36 @@ def test_what_is_no_request_is_not_signed(libvirt, text):
     with pytest.raises(InvalidInput) as raised:
         libvirt.sign(text, NAMES, 30)
     assert raised.value.field == "request"
+
+
+WEAK = {
+    "RSA 1024": rsa.generate_private_key(65537, 1024),
+    "DSA": dsa.generate_private_key(2048),
+    "secp192r1": ec.generate_private_key(ec.SECP192R1()),
+}
+
+
+@pytest.mark.parametrize("kind", WEAK)
+def test_no_weak_key_is_signed(libvirt, kind):
+    with pytest.raises(InvalidInput, match="RSA with at least 2048 bits, or of secp256r1"):
+        libvirt.sign(request(WEAK[kind]), NAMES, 730)
+
+
+@pytest.mark.parametrize("key", [rsa.generate_private_key(65537, 2048), ec.generate_private_key(ec.SECP384R1())])
+def test_a_strong_key_of_another_kind_is_signed(libvirt, key):
+    assert "BEGIN CERTIFICATE" in libvirt.sign(request(key), NAMES, 730)
+
+
+def test_a_fifo_in_the_directory_of_the_authority_is_refused_and_not_waited_for(directory, libvirt):
+    os.unlink(directory + "/libvirt-ca.pem")
+    os.mkfifo(directory + "/libvirt-ca.pem")
+    with pytest.raises(ca.AuthorityUnsafe, match="no file"):
+        ca.Authority(directory, "libvirt")
+
+
+def test_a_generation_that_no_fleet_reaches_is_a_damaged_file(directory, libvirt):
+    path = os.path.join(directory, trust.FILE)
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as file:
+        file.write('{"generation": 1000000000, "phase": "rest", "ready": []}')
+    with pytest.raises(ca.AuthorityUnsafe, match="not as it was written"):
+        trust.load(directory)

@@ -272,3 +272,13 @@ def test_nothing_is_imported_from_the_folder_of_who_logs_in(tmp_path):
         check=True,
     )
     assert json.loads(done.stdout) == {"missing_code": DIGEST}
+
+
+@pytest.mark.parametrize("content", [b"", b"no code", b"i\x00\x00\x00\x00", b"[\x00\x00\x00\x00", b"\xff" * 99])
+def test_a_kept_file_that_is_no_code_is_made_anew(directory, capsys, content):
+    """Its digest may be right: whoever wrote it, or a fault of the disk before that, made it of no code."""
+    keep()
+    (file,) = directory.iterdir()
+    file.write_bytes(kept_code._digest(file.name, content) + content)
+    assert is_missing(capsys)
+    assert keep() == kept_code.NO_FILES and not is_missing(capsys)

@@ -46,8 +46,10 @@ def refused(answer, name):
         (lambda: "1", "TypeError"),
         (lambda: float("nan"), "not finite"),
         (lambda: float("inf"), "not finite"),
+        (lambda: 10**400, "OverflowError"),
+        (sys.exit, "raised SystemExit"),
     ],
-    ids=["raises", "None", "text", "NaN", "infinite"],
+    ids=["raises", "None", "text", "NaN", "infinite", "no float", "ends the program"],
 )
 def test_a_weigher_that_fails_on_one_host_leaves_the_others(bad, told):
     answer = place(weigher(lambda self, host, spec: bad() if host.host == "a" else 1.0))
@@ -129,3 +131,19 @@ def test_a_module_that_is_not_there_says_where_it_was_looked_for():
     assert "ansible_collections/other/coll/plugins/module_utils/placement/filters/typo.py" in str(
         caught.value.to_dict()
     )
+
+
+def test_a_filter_that_ends_the_program_refuses_with_that():
+    answer = place(type("BadFilter", (Filter,), {"check": lambda self, host, spec: sys.exit(3)}))
+    assert answer.hosts == [] and "raised SystemExit" in refused(answer, "BadFilter")["a"]
+
+
+def test_what_a_plugin_changes_in_the_request_no_other_plugin_sees():
+    def check(self, host, spec):
+        spec.flavor.extra_specs["aggregate_instance_extra_specs:ssd"] = "true"
+        return True
+
+    plugin = type("BadFilter", (Filter,), {"check": check})
+    names = ["BadFilter", "AggregateInstanceExtraSpecsFilter"]
+    answer = select_destinations(HOSTS, [REQUEST], {"enabled_filters": names}, plugins=[plugin])
+    assert answer.requests[0].hosts and "extra_specs" not in REQUEST["flavor"]
