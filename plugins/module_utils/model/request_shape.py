@@ -152,6 +152,7 @@ _HARDWARE = object_of(
 _KNOWN: Dict[str, Check] = {
     "schema": whole(1, 1),
     "uuid": uuid,
+    "instance_id": uuid,
     "name": text(),
     "project_id": text(),
     "flavor": flavor,

@@ -97,7 +97,7 @@ def _bring_seed(instance, record, given_seed, dry):
     startable.check_owner(instance.host, record)
     if not dry:
         startable.own_disks(instance.host, record)
-        seed.build(pool_path, record.uuid, given_seed, [planned.name for planned in disk.plan(record.spec)])
+        seed.build(pool_path, record, given_seed, [planned.name for planned in disk.plan(record.spec)])
     return [[seed.FILE, "there", ""]]
 
 
