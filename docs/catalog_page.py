@@ -55,6 +55,8 @@ INSTANCE_NOTES = {
     "berth_flavor": "the name of a flavor; required. An inventory host with this variable is an instance",
     "berth_image": "the name of an image; required",
     "berth_networks": "NICs: names of networks, or {network, address, mac, security_groups, ...}, see [networks](networks.md)",
+    "berth_network_config": "cloud-init's network-config as a mapping, instead of what berth makes of berth_networks, see "
+    "[networks](networks.md#what-the-guest-is-told)",
     "berth_security_groups": "the security groups of all its NICs, except those with their own list",
     "berth_server_group": "the name of a server group",
     "berth_project": "the project that it belongs to (`default`)",

@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 from ..module_utils.model.catalog import Catalog
+from ..module_utils.model.network_config import network_config
 from ..module_utils.placement.request import build_request
-from ..module_utils.placement.request_nics import network_config
 from .answers_of_hosts import replies
 from .inventory_variables import CATALOG, INSTANCE, is_true, power_state, variables, who_locked
 
@@ -21,7 +21,8 @@ def arguments(task_vars, name, spec, token, timeout=TIMEOUT):
     values = variables(task_vars, name, (*CATALOG, *INSTANCE, "berth_locked", "berth_mend", "berth_shutdown_timeout"))
     _spec, seed = build_request({**values, "inventory_hostname": name}, Catalog.from_variables(values))
     mends, stays = is_true(values, "berth_mend"), bool(who_locked(values)) and not token
-    seed["network_config"] = network_config(spec["networks"])  # with the addresses from pools
+    if not values.get("berth_network_config"):
+        seed["network_config"] = network_config(spec["networks"])  # with the addresses from pools
     wanted = {"state": "present", "uuid": spec["uuid"], "seed": seed, "timeout": timeout}
     if not stays:  # nobody changes an existing instance that the inventory locks
         wanted["spec"] = spec

@@ -16,6 +16,7 @@ from .guest_address import guest_address
 from .image_properties import ImageProperties
 from .injected_files import FILES
 from .messages import Document
+from .network_config import NetworkConfig
 from .network_schema import Network, Nic
 from .schema import Check, Fields, Flag, ListOf, MapOf, Named, OneOf, Secret, Text, Whole, Word
 from .security_group import SECURITY_GROUP
@@ -358,6 +359,7 @@ INSTANCE = {
     "berth_flavor": Text(rule="a name in berth_flavors"),
     "berth_image": Text(rule="a name in berth_images"),
     "berth_networks": ListOf(Nic(), single=True, longest=64),
+    "berth_network_config": Secret(NetworkConfig()),
     "berth_security_groups": ListOf(Text(), single=True, longest=64),
     "berth_server_group": Text(rule="a name in berth_server_groups"),
     "berth_project": PROJECT,

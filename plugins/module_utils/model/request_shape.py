@@ -84,6 +84,8 @@ _NIC = {
     "nameservers": or_null(list_of(text(), 100)),
     "security": or_null(mapping(anything)),
     "port_security": flag,
+    "dhcp": _LINE,
+    "default_route": flag,
 }
 _OF_NIC = object_of(_NIC, set(_NIC))
 

@@ -22,6 +22,7 @@ from ..model.guest_config import cloud_config
 from ..model.guest_settings import GuestSettings
 from ..model.identity import DEFAULT_PROJECT, NAMESPACE, check_name, instance_uuid, short_name
 from ..model.move_guards import check_same_firmware
+from ..model.network_config import network_config
 from ..model.nics import is_of_nic
 from ..model.request_spec import SCHEMA, RequestSpec
 from ..model.unknown_names import AvailabilityZoneNotFound, ServerGroupNotFound
@@ -72,7 +73,7 @@ def build_request(hostvars, catalog):
         **({"is_bfv": True} if boots else {}),
     }
     _derive(spec, catalog)
-    return spec, {**seed, "network_config": request_nics.network_config(nics)}
+    return spec, {**seed, "network_config": values.get("berth_network_config") or network_config(nics)}
 
 
 def _image(name, project, catalog):

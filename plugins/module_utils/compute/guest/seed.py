@@ -51,8 +51,9 @@ def instance_id(record):
 def documents(own_id, seed, disks=()):
     """Return the files of the seed: {name: bytes}. They are JSON, which is YAML and needs no library on the host.
 
-    ``own_id`` is cloud-init's instance-id. ``disks``: the names of the guest's disks. The vendor-data mounts them, and has what else the request asks of
-    cloud-init (``cloud_config``). cloud-init keeps it apart from the user data, which overrides it.
+    ``own_id`` is cloud-init's instance-id. ``disks``: the names of the guest's disks. The vendor-data mounts them, and has
+    what else the request asks of cloud-init (``cloud_config``). cloud-init keeps it apart from the user data, which
+    overrides it.
     """
     unknown = sorted(set(seed) - set(ARGUMENTS))
     if unknown:

@@ -27,9 +27,20 @@ def test_the_seed_has_the_address_that_the_plan_chose_with_the_gateway(monkeypat
         "nameservers": [],
     }
     it.run("build_instance", {"spec": {"uuid": "u", "image": {}, "networks": [nic]}, "token": "t"}, task_vars)
-    ethernet = asked["seed"]["network_config"]["ethernets"]["nic0"]
+    static = asked["seed"]["network_config"]["config"][0]["subnets"][0]
     assert "mend" not in asked
-    assert ethernet["addresses"] == ["192.0.2.7/24"] and ethernet["routes"][0]["via"] == "192.0.2.1"
+    assert (static["address"], static["gateway"]) == ("192.0.2.7/24", "192.0.2.1")
+
+
+def test_a_network_config_of_the_users_own_is_seeded_as_it_is(monkeypatch):
+    asked, own = {}, {"version": 2, "ethernets": {"any": {"match": {"name": "e*"}, "dhcp4": True}}}
+    monkeypatch.setattr(build_instance, "ask_module", lambda _action, _name, args, _vars: asked.update(args) or {})
+    it = controller(
+        {"a": {**VM, "berth_networks": ["lan"], "berth_network_config": own}}, {"berth_networks_defined": LAN}
+    )
+    task_vars = {**it.task_vars(), "inventory_hostname": "a"}
+    it.run("build_instance", {"spec": {"uuid": "u", "image": {}, "networks": []}, "token": "t"}, task_vars)
+    assert asked["seed"]["network_config"] == own
 
 
 @pytest.mark.parametrize("given", [True, "yes", "true"])
