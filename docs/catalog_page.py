@@ -19,7 +19,14 @@ CATALOG = {
     "berth_images": (
         "Images, by name, each with either `url` or `upload`. `properties` have Nova's names. If an image has `projects`, only these may "
         "use it. An uploaded file is sent to a host once, when the first instance there needs it, through Ansible's directory for "
-        "temporary files on the host (`remote_tmp`), which needs room for it. Moves need it on no other host.",
+        "temporary files on the host (`remote_tmp`), which needs room for it. Moves need it on no other host.\n\n"
+        "`checksum` is that of the file as its publisher offers it. If that file is compressed with xz, gzip or bzip2, or with zstd and "
+        "the host has Python 3.14, it is unpacked while it is downloaded, up to the size of the flavor's root disk; `disk_format` is "
+        "that of the disk in it. Archives (zip, tar, OVA, 7z) and CDs (ISO 9660) are refused (`ImageInvalid`), with the command that "
+        "unpacks them. If `checksum` is the address of a list such as `https://.../SHA512SUMS`, each host reads there the SHA-256 or "
+        "SHA-512 of the file at `url` when it downloads it. It keeps what it has: for a newer image under the same name, "
+        "[remove unused images](storage.md) or give the checksum itself. A list proves no more than its server does. Downloads go "
+        "through the host's `berth_host_image_proxy`, with the agent `berth.kvm/VERSION`. Zeros of a raw image take no room in the cache.",
         schema.Image.fields,
     ),
     "berth_networks_defined": ("Networks that NICs can be on, by name.", schema.Network.fields),

@@ -11,6 +11,7 @@ import re
 from typing import Any, Dict, List, Optional
 
 from . import data_disks, input_hints, own_names, volumes
+from .checksum import LIST, RULE, Checksum, ImageChecksum, of_file
 from .errors import InvalidInput
 from .guest_address import guest_address
 from .image_properties import ImageProperties
@@ -84,10 +85,7 @@ def _check_plain(path: str, field: str) -> None:
         raise InvalidInput(field, path, "a path without .., . and //")
 
 
-_SOURCE: Dict[str, Check] = {
-    "url": Url(),
-    "checksum": Text(r"sha256:[0-9a-f]{64}\Z", "sha256: and 64 hexadecimal digits in lower case", longest=71),
-}
+_SOURCE: Dict[str, Check] = {"url": Url(), "checksum": Checksum()}
 
 
 _DISK_FORMAT = OneOf("raw", "qcow2")
@@ -99,7 +97,8 @@ class Image:
 
     fields = Fields(
         {
-            **_SOURCE,
+            "url": Url(),
+            "checksum": ImageChecksum(),
             "upload": Upload(),
             "disk_format": _DISK_FORMAT,
             "min_disk": Whole(0, MOST_DISK_GB, "GiB"),
@@ -129,6 +128,9 @@ class Image:
             given = "both" if image["url"] else None
             hint = None if given else input_hints.add_field(field + ".url")
             raise InvalidInput(field + ".url", given, "either url or upload", hint=hint)
+        if image["upload"] and LIST.match(image["checksum"]):
+            raise InvalidInput(field + ".checksum", image["checksum"], RULE + ", of a file on the controller")
+        image["checksum"] = of_file(image["checksum"], image["url"])
         if image["visibility"] is None:
             image["visibility"] = "private" if image["projects"] else "public"
         return image

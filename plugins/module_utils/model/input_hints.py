@@ -228,6 +228,14 @@ def right_upload(path: str) -> str:
     return "Put the right file at %s, or correct upload and checksum (sha256sum FILE)" % path
 
 
+def server_refuses() -> str:
+    """A web server answers 401 or 403 for an image."""
+    return (
+        "The server may refuse programs, this address, or who has not logged in. If a browser gets the file, download it with that "
+        "and give it with upload instead of url, or name another mirror"
+    )
+
+
 def image_directory() -> str:
     """An image's path is not below a directory that the host allows for images."""
     return (
