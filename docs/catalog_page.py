@@ -85,7 +85,8 @@ INSTANCE_NOTES = {
     "berth_access_ip_v4": "an address at which the guest is reached, for example one that a router translates",
     "berth_access_ip_v6": "the same for IPv6",
     "berth_state": "the power state that [create](create-and-delete.md#power-and-locks) sets, `active` or `stopped`; default: as it is",
-    "berth_user_data": "cloud-init's user data: text that begins with a header of cloud-init, or base64; at most 65535 bytes in base64",
+    "berth_user_data": "[user data](guest-features.md#user-data) for cloud-init, Ignition, Talos or cloudbase-init: text, base64 or "
+    "base64 of gzip; at most 65535 bytes in base64",
 }
 DATA_DISKS = """### Data disks
 

@@ -21,7 +21,7 @@ MOST = {
     "build_instances": 324,
     "cached_image": 135,
     "claim": 313,
-    "group_members": 124,
+    "group_members": 126,
     "host_certificates": 115,
     "host_clean": 180,
     "host_facts": 294,
@@ -33,7 +33,7 @@ MOST = {
     "migration": 508,
     "rescan": 115,
     "volume": 367,
-    "volume_info": 93,
+    "volume_info": 95,
 }
 CLAIMING = {"claim", "instance", "migration", "volume"}
 DEFINING = {"build_instances", "instance", "instance_copy", "migration"}

@@ -18,6 +18,7 @@ from .record.store import check_uuid
 
 POOL_PATH = "/var/lib/libvirt/berth"
 SEED = "seed.iso"  # beside the disks of an instance
+IGNITION = "ignition"  # the same for Ignition, to which QEMU shows it
 CONSOLE_DIRECTORY = "/var/log/libvirt/qemu"
 # QEMU runs as another user: it may pass through the directories, but not list them
 PASS_MODE = 0o711

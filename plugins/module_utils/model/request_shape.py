@@ -178,6 +178,7 @@ _KNOWN: Dict[str, Check] = {
     "numa_topology": or_null(host_document.instance_topology),
     "pci_requests": or_null(list_of(object_of(_PCI_REQUEST, ("alias_name", "request_id", "numa_policy")), 100)),
     "is_bfv": flag,
+    "ignition": flag,
     "network_metadata": or_null(mapping(anything)),
     "metadata": or_null(map_of(text(), block(1 << 16), 1000)),
     "ssh_keys_digest": _LINE,

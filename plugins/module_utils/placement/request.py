@@ -26,7 +26,7 @@ from ..model.network_config import network_config
 from ..model.nics import is_of_nic
 from ..model.request_spec import SCHEMA, RequestSpec
 from ..model.unknown_names import AvailabilityZoneNotFound, ServerGroupNotFound
-from ..model.user_data import decode_user_data
+from ..model.user_data import IGNITION, decode_user_data, kind
 from . import features, numa, pci, request_nics
 
 DEFAULT_POOL = "berth"
@@ -71,6 +71,7 @@ def build_request(hostvars, catalog):
         "ssh_keys_digest": request_digest.of(sorted(seed["ssh_keys"])),
         "batch_id": None,
         **({"is_bfv": True} if boots else {}),
+        **({"ignition": True} if kind(seed["user_data"]) == IGNITION else {}),
     }
     _derive(spec, catalog)
     return spec, {**seed, "network_config": values.get("berth_network_config") or network_config(nics)}

@@ -15,6 +15,8 @@ from .. import paths
 from . import iso9660
 
 FILE = paths.SEED
+IGNITION = paths.IGNITION
+SECTOR = 512  # disks are copied in whole ones
 LABEL = "cidata"
 # The argument spec of a seed, for the modules that build.
 ARGUMENTS = {
@@ -86,12 +88,20 @@ def yaml_text(value, indent=None):
 
 
 def build(pool_path, record, seed, disks=()):
-    """Write the seed's ISO image, readable by its owner only; ``disks`` as for documents()."""
+    """Write the seed's ISO image, readable by its owner only; ``disks`` as for documents(). Ignition reads no such disk,
+    but a file that QEMU shows to it."""
     path = paths.instance(pool_path, record.uuid, FILE)
+    _write(path, iso9660.image(LABEL, documents(instance_id(record), seed, disks)))
+    if record.spec.get("ignition"):
+        text = (seed.get("user_data") or "").encode("utf-8")
+        _write(paths.instance(pool_path, record.uuid, IGNITION), text + b"\n" * (-len(text) % SECTOR))
+    return path
+
+
+def _write(path, data):
     temporary = path + ".tmp"
     paths.remove(temporary)
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     with os.fdopen(fd, "wb") as target:
-        target.write(iso9660.image(LABEL, documents(instance_id(record), seed, disks)))
+        target.write(data)
     paths.publish(temporary, path)
-    return path

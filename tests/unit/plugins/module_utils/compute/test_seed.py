@@ -11,11 +11,13 @@ import re
 import shutil
 import stat
 from types import SimpleNamespace
+from xml.etree import ElementTree
 
 import pytest
 from instance_case import Case, Killed
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk, disk_chain
+from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import build, mend, seed
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import record_copy, state_directory
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
@@ -157,3 +159,41 @@ def test_a_guest_of_an_older_version_keeps_its_uuid_as_its_instance_id(prepared,
     case.make()
     case.root.with_name(seed.FILE).unlink()
     assert mend.mend(case.instance(), case.seed) and id_in_seed(case) == case.uuid
+
+
+IGNITION = '{"ignition": {"version": "3.3.0"}, "passwd": {"users": [{"name": "CANARY"}]}}'
+
+
+def test_ignition_reads_its_config_from_a_file_that_qemu_shows_and_nobody_else_may_read(prepared, wanted):
+    case = Case(prepared, wanted("web1"))
+    case.spec["ignition"], case.seed["user_data"] = True, IGNITION
+    case.make()
+    path = case.root.with_name("ignition")
+    assert json.loads(path.read_text()) == json.loads(IGNITION)
+    assert path.stat().st_size % 512 == 0 and stat.S_IMODE(path.stat().st_mode) == 0o600
+    entries = {entry.get("name"): entry.get("file") for entry in ElementTree.fromstring(case.domain.xml).iter("entry")}
+    assert entries == dict.fromkeys(("opt/com.coreos/config", "opt/org.flatcar-linux/config"), str(path))
+    assert "CANARY" not in case.domain.xml and "CANARY" not in json.dumps(case.record.to_dict())
+    assert IGNITION.encode() in case.root.with_name(seed.FILE).read_bytes(), "some read it there"
+    assert [part.file for part in disk.planned(case.spec)][-3:-1] == [seed.FILE, "ignition"], "a move takes it along"
+
+
+def test_the_file_of_ignition_is_made_again_as_the_seed_is(prepared, wanted):
+    case = Case(prepared, wanted("web1"))
+    case.spec["ignition"], case.seed["user_data"] = True, IGNITION
+    case.make()
+    path = case.root.with_name("ignition")
+    was = path.read_bytes()
+    path.unlink()
+    with pytest.raises(DiskChainChanged, match="ignition is missing"):
+        disk_chain.check(case.host, case.record)
+    assert mend.mend(case.instance(), case.seed) and path.read_bytes() == was
+    disk_chain.check(case.host, case.record)
+    case.instance().absent()
+    assert not path.exists()
+
+
+def test_a_guest_without_ignition_is_shown_nothing(prepared, wanted):
+    case = Case(prepared, wanted("web1"))
+    case.make()
+    assert "fwcfg" not in case.domain.xml and not case.root.with_name("ignition").exists()
