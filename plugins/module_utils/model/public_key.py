@@ -34,7 +34,8 @@ def fault(line: str) -> Optional[str]:
 
 def _parts(blob: bytes, whole: bool) -> List[bytes]:
     """Return the parts of a key, each with its length before it; of a certificate, which has others too, the first two."""
-    parts, at = [], 0
+    parts: List[bytes] = []
+    at = 0
     while at < len(blob) and (whole or len(parts) < 2):
         size = int.from_bytes(blob[at : at + 4], "big")
         at += 4 + size
