@@ -38,7 +38,7 @@ has, even if a key pair is no longer defined. At most 64 files, 1 MiB together.
 | user data | recognised by | how the guest gets it |
 | --- | --- | --- |
 | cloud-init: cloud-config, scripts, MIME, `## template: jinja` | its first line | the seed |
-| Ignition (Fedora CoreOS, Flatcar) | JSON with `ignition.version` | QEMU's `fw_cfg` as CoreOS and Flatcar read it, from a file `ignition` beside the disks; the seed |
+| Ignition (CoreOS, Flatcar) | JSON with `ignition.version` | QEMU's `fw_cfg`, from a file `ignition` beside the disks; the seed |
 | Talos | `version: v1alpha1`, with `machine` or `cluster` | the seed: use the nocloud image |
 | cloudbase-init (Windows) | `#ps1`, `rem cmd`, `<powershell>` | the seed |
 | Butane | `variant` and `version` | refused: compile it with `butane --strict FILE` |
