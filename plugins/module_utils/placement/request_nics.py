@@ -45,7 +45,7 @@ def nic(own_uuid, at, wanted, catalog, card, groups=()):
 
 def _dhcp_and_route(wanted, network, field):
     """Return {dhcp, default_route}, as far as they are not what a NIC does by itself."""
-    said, static = wanted["default_route"], wanted["address"] or network["pool"] is not None
+    said, static = wanted.get("default_route"), wanted["address"] or network["pool"] is not None
     if said and static and not network["gateway"]:
         raise InvalidInput(field + ".default_route", said, "a gateway in network %s" % network["name"])
     version = ip_version(network["cidr"] or "")

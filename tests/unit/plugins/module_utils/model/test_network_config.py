@@ -43,7 +43,7 @@ def test_each_nic_has_a_name_beside_its_mac_address(parts):
     if document["version"] == 1:
         named = {device["name"]: device["mac_address"] for device in document["config"]}
     else:
-        named = {each["set-name"]: each["match"]["macaddress"] for each in document["ethernets"].values()}
+        named = {each.get("set-name"): each["match"]["macaddress"] for each in document["ethernets"].values()}
         assert list(named) == list(document["ethernets"])
     assert named == {"eth0": "02:00:00:00:00:00", "eth1": "02:00:00:00:00:01"}
 
