@@ -22,8 +22,8 @@ class Case:
         self.uuid = self.spec["uuid"]
         self.steps = []
 
-    def claim(self, token="t1"):
-        claim._write(self.host.store, self.spec, token, {"vcpus": 1, "memory_mb": 64, "disk_gb": 1})
+    def claim(self):
+        claim._write(self.host.store, self.spec, "t1", {"vcpus": 1, "memory_mb": 64, "disk_gb": 1})
 
     def instance(self, killed_at=None):
         def observe(step):
@@ -33,9 +33,9 @@ class Case:
 
         return Instance(self.host, self.uuid, timeout=1, observe=observe)
 
-    def make(self, killed_at=None, token="t1"):
-        self.claim(token)
-        return self.instance(killed_at).started(token, self.seed)
+    def make(self, killed_at=None):
+        self.claim()
+        return self.instance(killed_at).started("t1", self.seed)
 
     @property
     def record(self):
