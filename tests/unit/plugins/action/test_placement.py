@@ -58,12 +58,16 @@ def test_a_hint_that_no_enabled_filter_reads_is_told_and_after_it_is_enabled_it_
     assert len(warned) == 1
 
 
+@pytest.mark.follows("give_way_in")
+@pytest.mark.follows("give_network")
 @pytest.mark.parametrize("plan", [True, False])
 def test_instances_that_nobody_can_enter_or_reach_are_named_once_before_they_are_made(monkeypatch, plan):
     warned = []
     monkeypatch.setattr(placement, "warn", warned.append)
     entered = {**VM, "berth_user_data": "#!/bin/sh", "berth_networks": ["lan"]}
     bad_key = {**entered, "berth_ssh_keys": ["ssh-rsa A"]}
+    place({"d": entered}, args={"plan": plan})
+    assert warned == [], "what the hints say was done"
     place({"a": VM, "b": VM, "c": bad_key, "d": entered}, args={"plan": plan})
     assert [line.partition(". ")[0] for line in warned] == [
         "a, b: nobody can log in, unless the image has an account",

@@ -12,6 +12,7 @@ import http.server
 import lzma
 import os
 import random
+import subprocess
 import threading
 import zlib
 
@@ -142,6 +143,18 @@ def test_what_is_no_disk_is_refused_with_what_makes_one_of_it(take, kind, packed
     assert caught.value.hint and (kind == "ISO 9660" or " FILE" in caught.value.hint)
 
 
+@pytest.mark.follows("unpack_image")
+def test_the_command_for_an_archive_gives_the_disk_in_it(take, tmp_path):
+    (tmp_path / "disk.raw").write_bytes(DISK)
+    subprocess.run(["tar", "-cf", "image.tar", "disk.raw"], cwd=tmp_path, check=True)
+    with pytest.raises(ImageInvalid) as caught:
+        take((tmp_path / "image.tar").read_bytes())
+    (tmp_path / "disk.raw").unlink()
+    command = caught.value.hint.partition("with ")[2].partition(",")[0]
+    subprocess.run(command.replace("FILE", "image.tar").split(), cwd=tmp_path, check=True)
+    assert cached(take((tmp_path / "disk.raw").read_bytes())) == DISK
+
+
 def test_a_cd_that_is_a_disk_too_is_one(take):
     content = bytes(510) + b"\x55\xaa" + ARCHIVES["ISO 9660"][512:]
     assert cached(take(content)) == content
@@ -239,7 +252,8 @@ def test_an_image_has_the_checksum_that_the_publishers_list_has_for_it(web, take
 # ---- servers
 
 
-def test_a_server_is_asked_under_a_name_of_our_own_and_one_that_refuses_is_explained(web, take):
+@pytest.mark.follows("server_refuses")
+def test_a_server_is_asked_under_a_name_of_our_own_and_one_that_refuses_is_explained(web, take, pool, tmp_path):
     url, server = web
     server.files["guest.img"] = DISK
     take(b"", url=url + "guest.img", checksum="sha256:" + HEX["sha256"])
@@ -247,6 +261,11 @@ def test_a_server_is_asked_under_a_name_of_our_own_and_one_that_refuses_is_expla
     with pytest.raises(ImageUrlDead, match="says 403") as caught:
         take(b"", url=url + "none.img")
     assert "refuse programs" in caught.value.hint
+    (tmp_path / "by-browser").write_bytes(b"\1" * 512)
+    wanted = {"name": "guest", "url": None, "disk_format": "raw"}
+    wanted["checksum"] = "sha256:" + hashlib.sha256(b"\1" * 512).hexdigest()
+    image.take_in(pool, wanted, str(tmp_path / "by-browser"), 0, HostSettings())
+    assert image.is_cached(pool, wanted)
 
 
 def test_a_download_goes_through_the_proxy_of_the_hosts_settings(web, pool, monkeypatch):

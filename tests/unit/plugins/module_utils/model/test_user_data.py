@@ -86,11 +86,14 @@ def test_no_more_is_unpacked_than_is_sent_to_a_host():
 BUTANE = "variant: fcos\nversion: 1.5.0\npasswd: {users: [{name: core}]}\n"
 
 
+@pytest.mark.follows("compile_butane")
 @pytest.mark.parametrize("text", [BUTANE, "# mine\n" + BUTANE, base64.b64encode(BUTANE.encode()).decode()])
 def test_butane_is_refused_with_how_it_is_compiled(text):
     with pytest.raises(InstanceUserDataMalformed, match="Butane") as caught:
         decode_user_data(text)
     assert "butane --strict" in caught.value.hint and "cloud-config" not in caught.value.hint
+    printed = '{"ignition":{"version":"3.4.0"},"passwd":{"users":[{"name":"core"}]}}\n'
+    assert decode_user_data(printed) == printed
 
 
 @pytest.mark.parametrize("text", ["# mine\n#cloud-config\na: 1\n", "#cloud_config\n#cloud-config\na: 1\n"])
@@ -108,7 +111,10 @@ def test_json_of_no_platform_is_refused_without_a_hint_that_would_break_it(text)
     assert caught.value.hint is None
 
 
+@pytest.mark.follows("user_data_is_text")
 def test_a_mapping_is_refused_with_how_it_becomes_text():
+    given = {"ignition": {"version": "3.3.0", "x": "CANARY"}}
     with pytest.raises(InstanceUserDataMalformed) as caught:
-        decode_user_data({"ignition": {"version": "3.3.0", "x": "CANARY"}})
+        decode_user_data(given)
+    assert kind(decode_user_data(json.dumps(given))) == IGNITION
     assert "to_json" in caught.value.hint and "CANARY" not in str(caught.value.to_result())
