@@ -10,7 +10,7 @@ export PATH := $(BERTH_VENV)/bin:$(PATH)
 LAB ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint unit coverage protocol histories lies soak nova-tests integration realguest mutants matrix molecule runner execution-environment bench fleet faults docs changelog package lab lab-down clean
+.PHONY: help setup lint unit coverage protocol histories lies soak nova-tests integration realguest renderers mutants matrix molecule runner execution-environment bench fleet faults docs changelog package lab lab-down clean
 
 help:  ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 32
@@ -44,6 +44,9 @@ integration:  ## tests on two labs of real libvirt hosts, with the slow ones
 
 realguest:  ## a Debian 12 cloud image, made here, taken through create, moves, firmwares and buses (about an hour)
 	pytest -v tests/realguest
+
+renderers:  ## the network-config in Debian's cloud-init, and in each release below .cache/cloud-init/releases
+	pytest tests/renderers
 
 mutants:  ## break the code in known ways: the tests must notice each
 	python tests/mutants/mutants.py

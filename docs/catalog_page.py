@@ -19,7 +19,14 @@ CATALOG = {
     "berth_images": (
         "Images, by name, each with either `url` or `upload`. `properties` have Nova's names. If an image has `projects`, only these may "
         "use it. An uploaded file is sent to a host once, when the first instance there needs it, through Ansible's directory for "
-        "temporary files on the host (`remote_tmp`), which needs room for it. Moves need it on no other host.",
+        "temporary files on the host (`remote_tmp`), which needs room for it. Moves need it on no other host.\n\n"
+        "`checksum` is that of the file as its publisher offers it. If that file is compressed with xz, gzip or bzip2, or with zstd and "
+        "the host has Python 3.14, it is unpacked while it is downloaded, up to the size of the flavor's root disk; `disk_format` is "
+        "that of the disk in it. Archives (zip, tar, OVA, 7z) and CDs (ISO 9660) are refused (`ImageInvalid`), with the command that "
+        "unpacks them. If `checksum` is the address of a list such as `https://.../SHA512SUMS`, each host reads there the SHA-256 or "
+        "SHA-512 of the file at `url` when it downloads it. It keeps what it has: for a newer image under the same name, "
+        "[remove unused images](storage.md) or give the checksum itself. A list proves no more than its server does. Downloads go "
+        "through the host's `berth_host_image_proxy`, with the agent `berth.kvm/VERSION`. Zeros of a raw image take no room in the cache.",
         schema.Image.fields,
     ),
     "berth_networks_defined": ("Networks that NICs can be on, by name.", schema.Network.fields),
@@ -55,6 +62,8 @@ INSTANCE_NOTES = {
     "berth_flavor": "the name of a flavor; required. An inventory host with this variable is an instance",
     "berth_image": "the name of an image; required",
     "berth_networks": "NICs: names of networks, or {network, address, mac, security_groups, ...}, see [networks](networks.md)",
+    "berth_network_config": "cloud-init's network-config as a mapping, instead of what berth makes of berth_networks, see "
+    "[networks](networks.md#what-the-guest-is-told)",
     "berth_security_groups": "the security groups of all its NICs, except those with their own list",
     "berth_server_group": "the name of a server group",
     "berth_project": "the project that it belongs to (`default`)",
@@ -76,7 +85,8 @@ INSTANCE_NOTES = {
     "berth_access_ip_v4": "an address at which the guest is reached, for example one that a router translates",
     "berth_access_ip_v6": "the same for IPv6",
     "berth_state": "the power state that [create](create-and-delete.md#power-and-locks) sets, `active` or `stopped`; default: as it is",
-    "berth_user_data": "cloud-init's user data: text that begins with a header of cloud-init, or base64; at most 65535 bytes in base64",
+    "berth_user_data": "[user data](guest-features.md#user-data) for cloud-init, Ignition, Talos or cloudbase-init: text, base64 or "
+    "base64 of gzip; at most 65535 bytes in base64",
 }
 DATA_DISKS = """### Data disks
 

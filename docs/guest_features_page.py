@@ -31,6 +31,28 @@ of this. Files and hash are only in the seed: not in the record, a receipt, a lo
 instance is created, and so are `berth_ssh_keys` and the key pairs in `berth_key_names`: an existing guest keeps what it
 has, even if a key pair is no longer defined. At most 64 files, 1 MiB together.
 
+### User data
+
+`berth_user_data` is text, its base64, or base64 of gzip, which is unpacked. Each platform gets what it reads, unchanged:
+
+| user data | recognised by | how the guest gets it |
+| --- | --- | --- |
+| cloud-init: cloud-config, scripts, MIME, `## template: jinja` | its first line | the seed |
+| Ignition (CoreOS, Flatcar) | JSON with `ignition.version` | QEMU's `fw_cfg`, from a file `ignition` beside the disks; the seed |
+| Talos | `version: v1alpha1`, with `machine` or `cluster` | the seed: use the nocloud image |
+| cloudbase-init (Windows) | `#ps1`, `rem cmd`, `<powershell>` | the seed |
+| Butane | `variant` and `version` | refused: compile it with `butane --strict FILE` |
+
+Ansible templates variables, so write text with `{{ }}` for cloud-init's jinja with the tag `!unsafe`. Ignition and Talos
+do not read vendor-data: `berth_files`, `berth_admin_password_hash` and `berth_disk_config` beside them are refused.
+Ignition on QEMU does not read `berth_ssh_keys` either: name the keys in its JSON. Guests with Ignition were tested up to the
+definition and its file, and not with such an image; `fw_cfg` needs libvirt 6.5, and x86 or ARM.
+
+`create` and `place` warn once of new instances that nobody could log in to (no whole key, password hash, user data or
+guest agent, and no volume to boot from), of keys that sshd takes from nobody, and of instances without a NIC.
+
+### Addresses at which it is reached
+
 `berth_access_ip_v4` and `berth_access_ip_v6` are Nova's access_ip: the address at which the guest is reached, for
 example one that a router translates. The guest does not learn them. The record keeps them as they were when the
 instance was created, `show` prints them, and the inventory plugin sets `ansible_host` from them.

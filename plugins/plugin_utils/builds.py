@@ -14,8 +14,8 @@ from ..module_utils.conductor.plan import Instance
 from ..module_utils.model.catalog import Catalog
 from ..module_utils.model.errors import InvalidInput
 from ..module_utils.model.messages import Document
+from ..module_utils.model.network_config import network_config
 from ..module_utils.placement.request import build_request
-from ..module_utils.placement.request_nics import network_config
 from .inventory_variables import CATALOG, INSTANCE, is_true, power_state, variables, who_locked
 from .plain import plain
 
@@ -59,7 +59,8 @@ def _built(task_vars: Dict[str, Any], name: str, instance: Instance) -> Document
     values = variables(task_vars, name, (*CATALOG, *INSTANCE, "berth_locked", "berth_mend", "berth_shutdown_timeout"))
     _spec, seed = build_request({**values, "inventory_hostname": name}, Catalog.from_variables(values))
     spec = instance["spec"]
-    seed["network_config"] = network_config(spec["networks"])  # with the addresses from pools
+    if not values.get("berth_network_config"):
+        seed["network_config"] = network_config(spec["networks"])  # with the addresses from pools
     wanted = {"state": "present", "seed": seed, **_power(power_state(values))}
     mends = is_true(values, "berth_mend")
     if instance.get("token") or not who_locked(values):  # nobody changes an existing instance that the inventory locks

@@ -26,7 +26,7 @@ from ..module_utils.conductor.fleet import Fleet
 from ..module_utils.conductor.plan import CLAIMING, FAILED, MAX_ROUNDS, PLANNED, new_plan, prepare_round
 from ..module_utils.conductor.procedures.create import close
 from ..module_utils.conductor.unchanged import pass_over_unchanged
-from ..module_utils.model import address_clash, catalog_schema, nics
+from ..module_utils.model import address_clash, catalog_schema, nics, ways_in
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.errors_of_instances import of_several
 from ..module_utils.model.identity import project_of, uuid_of
@@ -71,23 +71,25 @@ class _Run(NamedTuple):
 
 
 class _Request(NamedTuple):
-    """``after_the_build``: what the plan says beside the request, {berth_state, mend}, each only if it is asked for."""
+    """``after_the_build``: what the plan says beside the request, {berth_state, mend}, each only if it is asked for.
+    ``lacks``: ways_in.lacks()."""
 
     spec: Dict[str, Any]
     locked_by: Any  # berth_locked: true, or a name
     after_the_build: Dict[str, Any]
+    lacks: List[str]
 
 
 def _request(run, name, values, catalog, hosts):
     check_own_name(name, run.task_vars)
-    spec, _seed = build_request({**values, "inventory_hostname": name}, catalog)
+    spec, seed = build_request({**values, "inventory_hostname": name}, catalog)
     check_hosts(spec, str(values.get("berth_availability_zone") or ""), hosts)
     # checked before anything is claimed: hosts use it only later
     after_the_build = {"mend": True} if is_true(values, "berth_mend") else {}
     if "berth_state" in values:
         after_the_build["berth_state"] = values["berth_state"]
     spec["batch_id"] = acting.RUN if run.variables.get("berth_count") else None
-    return _Request(spec, who_locked(values), after_the_build)
+    return _Request(spec, who_locked(values), after_the_build, ways_in.lacks(spec, seed))
 
 
 def _is_wanted(task_vars, name):
@@ -160,7 +162,8 @@ class PlaceInstances(ControllerAction):
         fleet, lost = read_reports(task_vars, hosts, oldest_facts(options)), lost_hosts(run_variables)
         warn_of_lost(lost, known_hosts(task_vars, hosts), fleet)
         run = _Run(task_vars, run_variables, catalogs, fleet, lost, args["take_over"], args["plan"], {})
-        instances = self._to_place(run, self._requests(run, names, known_hosts(task_vars, hosts)))
+        requests = self._requests(run, names, known_hosts(task_vars, hosts))
+        instances = self._to_place(run, requests)
         decision = placing.place(
             instances,
             fleet,
@@ -169,7 +172,8 @@ class PlaceInstances(ControllerAction):
             args["seed"],
             explained=bool(keeping.most_bytes or verbosity() or not args["plan"]),
         )
-        for line in (*decision.forced(instances), *decision.unread(instances)):
+        lacking = {name: requests[name].lacks for name, each in instances.items() if each["state"] == CLAIMING}
+        for line in (*decision.forced(instances), *decision.unread(instances), *ways_in.warnings(lacking)):
             warn(line)
         approved = run_variables.get("berth_approved")
         if approved is not None:

@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import posixpath
 
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 
 from ..module_utils.conductor.errors import UploadFailed, UploadUnusable
-from ..module_utils.model import input_hints
+from ..module_utils.model import checksum, input_hints
 from ..module_utils.model.safe_text import clean
 from .host_reply import run_module
 
@@ -33,7 +32,7 @@ def bring(action, image, pool, size_gb, task_vars):
 
 def check(image):
     """Raise UploadUnusable unless the file is what the image says."""
-    path, digest = image["upload"], hashlib.sha256()
+    path, digest = image["upload"], checksum.hasher(image["checksum"])
     try:
         if not os.path.isfile(path):
             raise _unusable(image, "is no file")
@@ -42,8 +41,9 @@ def check(image):
                 digest.update(part)
     except OSError as error:
         raise _unusable(image, "could not be read: %s" % error.strerror)
-    if "sha256:" + digest.hexdigest() != image["checksum"]:
-        raise _unusable(image, "has the checksum sha256:%s" % digest.hexdigest())
+    found = "%s:%s" % (digest.name, digest.hexdigest())
+    if found != image["checksum"]:
+        raise _unusable(image, "has the checksum %s" % found)
 
 
 def _unusable(image, why):

@@ -80,6 +80,7 @@ HOST = (
     "berth_host_domain_type",
     "berth_host_enabled_mdev_types",
     "berth_host_image_directories",
+    "berth_host_image_proxy",
     "berth_host_max_concurrent_builds",
     "berth_host_metrics_directory",
     "berth_host_migration_address",

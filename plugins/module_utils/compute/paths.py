@@ -7,28 +7,30 @@ of disks are made, checked (whose they are, whether the storage is mounted), rem
 from __future__ import annotations
 
 import glob
+import hashlib
 import os
-import re
 import stat
 
 from ..model import state_hints
+from ..model.checksum import CHECKSUM, IN_LIST
 from .errors import DirectoryInside, StateUnsafe, StorageNotMounted
 from .record.store import check_uuid
 
 POOL_PATH = "/var/lib/libvirt/berth"
 SEED = "seed.iso"  # beside the disks of an instance
+IGNITION = "ignition"  # the same for Ignition, to which QEMU shows it
 CONSOLE_DIRECTORY = "/var/log/libvirt/qemu"
 # QEMU runs as another user: it may pass through the directories, but not list them
 PASS_MODE = 0o711
-CHECKSUM = re.compile(r"sha256:([0-9a-f]{64})\Z", re.ASCII)
 
 
 def digest(checksum):
-    """The hexadecimal part of "sha256:<64 hex>"."""
-    match = CHECKSUM.match(checksum) if isinstance(checksum, str) else None
-    if not match:
-        raise StateUnsafe("%r is not sha256: and 64 hexadecimal digits" % (checksum,))
-    return match.group(1)
+    """The 64 hexadecimal digits that name the cached file of an image: those of its sha256, or for another kind of checksum
+    those of its text."""
+    if not isinstance(checksum, str) or not (CHECKSUM.match(checksum) or IN_LIST.match(checksum)):
+        raise StateUnsafe("%r is no checksum of an image" % (checksum,))
+    kind, _colon, digits = checksum.partition(":")
+    return digits if kind == "sha256" else hashlib.sha256(checksum.encode()).hexdigest()
 
 
 def image(pool_path, checksum):

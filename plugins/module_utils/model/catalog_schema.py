@@ -11,11 +11,13 @@ import re
 from typing import Any, Dict, List, Optional
 
 from . import data_disks, input_hints, own_names, volumes
+from .checksum import LIST, RULE, Checksum, ImageChecksum, of_file
 from .errors import InvalidInput
 from .guest_address import guest_address
 from .image_properties import ImageProperties
 from .injected_files import FILES
 from .messages import Document
+from .network_config import NetworkConfig
 from .network_schema import Network, Nic
 from .schema import Check, Fields, Flag, ListOf, MapOf, Named, OneOf, Secret, Text, Whole, Word
 from .security_group import SECURITY_GROUP
@@ -83,10 +85,7 @@ def _check_plain(path: str, field: str) -> None:
         raise InvalidInput(field, path, "a path without .., . and //")
 
 
-_SOURCE: Dict[str, Check] = {
-    "url": Url(),
-    "checksum": Text(r"sha256:[0-9a-f]{64}\Z", "sha256: and 64 hexadecimal digits in lower case", longest=71),
-}
+_SOURCE: Dict[str, Check] = {"url": Url(), "checksum": Checksum()}
 
 
 _DISK_FORMAT = OneOf("raw", "qcow2")
@@ -98,7 +97,8 @@ class Image:
 
     fields = Fields(
         {
-            **_SOURCE,
+            "url": Url(),
+            "checksum": ImageChecksum(),
             "upload": Upload(),
             "disk_format": _DISK_FORMAT,
             "min_disk": Whole(0, MOST_DISK_GB, "GiB"),
@@ -128,6 +128,9 @@ class Image:
             given = "both" if image["url"] else None
             hint = None if given else input_hints.add_field(field + ".url")
             raise InvalidInput(field + ".url", given, "either url or upload", hint=hint)
+        if image["upload"] and LIST.match(image["checksum"]):
+            raise InvalidInput(field + ".checksum", image["checksum"], RULE + ", of a file on the controller")
+        image["checksum"] = of_file(image["checksum"], image["url"])
         if image["visibility"] is None:
             image["visibility"] = "private" if image["projects"] else "public"
         return image
@@ -358,6 +361,7 @@ INSTANCE = {
     "berth_flavor": Text(rule="a name in berth_flavors"),
     "berth_image": Text(rule="a name in berth_images"),
     "berth_networks": ListOf(Nic(), single=True, longest=64),
+    "berth_network_config": Secret(NetworkConfig()),
     "berth_security_groups": ListOf(Text(), single=True, longest=64),
     "berth_server_group": Text(rule="a name in berth_server_groups"),
     "berth_project": PROJECT,

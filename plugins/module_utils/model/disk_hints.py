@@ -18,6 +18,25 @@ def bring_image_back(host: str, name: str, path: str) -> str:
     )
 
 
+def unpack_image(kind: str) -> str:
+    """The file of an image is an archive, a CD, or compressed in a way that is not unpacked here."""
+    if kind == "ISO 9660":
+        return "A CD installs a system and is no disk. Use the publisher's cloud image, or install into a disk and give that"
+    commands = {
+        "zip": "unzip",
+        "tar": "tar -xf",
+        "7z": "7z x",
+        "zstd": "zstd -d",
+        "lz4": "lz4 -d",
+        "xz": "xz -d",
+        "gzip": "gunzip",
+    }
+    return (
+        "Unpack it with %s FILE, and give the disk image that comes out, as qcow2 (qemu-img convert -O qcow2 DISK NEW.qcow2), "
+        "with its own checksum" % commands.get(kind, "bunzip2")
+    )
+
+
 def convert_back(host: str, path: str) -> str:
     """The file of a disk has another format than its record and its definition say."""
     here, away = shlex.quote(path), shlex.quote(path + ".before")

@@ -17,7 +17,7 @@ from .errors import BerthError, InvalidInput
 from .image import TRUE_WORDS
 from .injected_files import write_files
 from .messages import Document
-from .user_data import cloud_configs
+from .user_data import IGNITION, TALOS, cloud_configs, kind
 
 AUTO, MANUAL = "auto", "manual"
 
@@ -40,6 +40,9 @@ def cloud_config(values: Mapping[str, Any], image: Document, user_data: Optional
         parts["berth_disk_config"] = {"growpart": mode, "resize_rootfs": grow == AUTO}
     for variable, config in parts.items():
         _refuse_twice(variable, config, user_data)
+        if values.get(variable) and kind(user_data) in (IGNITION, TALOS):
+            rule = "left out: cloud-init does this, and the user data is for %s" % kind(user_data)
+            raise InvalidInput(variable, "with such user data", rule)
     return {key: value for config in parts.values() for key, value in config.items()}
 
 

@@ -82,6 +82,16 @@ def public_key() -> str:
     return "Give the .pub file's content, such as {{ lookup('file', '~/.ssh/id_ed25519.pub') }}"
 
 
+def give_way_in() -> str:
+    """An instance has neither a key nor a password nor user data."""
+    return "Set berth_ssh_keys, berth_key_names, berth_admin_password_hash or berth_user_data before it is created"
+
+
+def give_network() -> str:
+    """An instance has no NIC."""
+    return "If that is not meant, set berth_networks before it is created"
+
+
 def plain_name() -> str:
     """A name that cannot be the host name of a guest."""
     return "Use a host name of small letters, digits and -, such as web-1 or web-1.example.org"
@@ -144,6 +154,18 @@ def no_structure_in_text() -> str:
 def cloud_config_first() -> str:
     """User data is neither cloud-init text nor base64."""
     return "Put #cloud-config in the first line"
+
+
+def user_data_is_text() -> str:
+    """User data is a mapping: Ansible makes that of YAML or JSON."""
+    return (
+        "Write it as text after |, or {{ NAME | to_json }}; #cloud-config belongs in the first line of a cloud-config"
+    )
+
+
+def compile_butane() -> str:
+    """User data is Butane's YAML."""
+    return "Compile it, and give what butane --strict FILE prints"
 
 
 def include_url() -> str:
@@ -226,6 +248,14 @@ def give_host() -> str:
 def right_upload(path: str) -> str:
     """The file that an image is uploaded from does not match the checksum in the catalog."""
     return "Put the right file at %s, or correct upload and checksum (sha256sum FILE)" % path
+
+
+def server_refuses() -> str:
+    """A web server answers 401 or 403 for an image."""
+    return (
+        "The server may refuse programs, this address, or who has not logged in. If a browser gets the file, download it with that "
+        "and give it with upload instead of url, or name another mirror"
+    )
 
 
 def image_directory() -> str:

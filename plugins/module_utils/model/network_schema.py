@@ -53,6 +53,7 @@ class Network:
             "gateway": Address(),
             "nameservers": ListOf(Address(), longest=16),
             "pool": POOL,
+            "dhcp": OneOf("ipv4", "ipv6", "both"),
             "port_security": Flag(),
         },
         defaults={
@@ -67,6 +68,7 @@ class Network:
             "gateway": None,
             "nameservers": [],
             "pool": None,
+            "dhcp": None,
             "port_security": None,
         },
     )
@@ -112,6 +114,8 @@ def _check_gateway(network: Document, field: str) -> None:
     if not network["cidr"]:
         raise InvalidInput(field + ".cidr", None, "needed where there is a gateway")
     cidr, gateway = ipaddress.ip_network(network["cidr"]), ipaddress.ip_address(network["gateway"])
+    if gateway.version == cidr.version and (gateway.is_link_local or cidr.num_addresses == 1):
+        return  # reached without being in the same network, as a router's fe80::1, or that of a single address
     if gateway not in cidr or cidr.version == 4 and gateway in address_pool.unusable(cidr):
         raise InvalidInput(field + ".gateway", network["gateway"], "an address in %s that a machine can have" % cidr)
 
@@ -123,9 +127,12 @@ NIC = Fields(
         "mac": MAC,
         "security_groups": ListOf(Text(), single=True, longest=64),
         "port_security": Flag(),
+        "default_route": Flag(),
         "allowed_addresses": ListOf(AllowedAddress(), single=True, longest=64),
     },
-    defaults=dict.fromkeys(("address", "mac", "security_groups", "port_security", "allowed_addresses")),
+    defaults=dict.fromkeys(
+        ("address", "mac", "security_groups", "port_security", "default_route", "allowed_addresses")
+    ),
 )
 
 

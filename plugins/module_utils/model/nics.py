@@ -63,6 +63,17 @@ def _plain(text: str) -> str:
         return text.lower()
 
 
+def ip_version(text: str) -> int:
+    return 6 if ":" in text else 4
+
+
+def dhcp_versions(nic: Nic) -> List[int]:
+    """Return the IP versions for which the NIC asks DHCP: none that it has an address of, 4 where nothing else is said."""
+    asked = nic.get("dhcp") or (None if nic.get("address") else "ipv4")
+    own = ip_version(nic["address"]) if nic.get("address") else None
+    return [version for version in (4, 6) if asked in ("both", "ipv%d" % version) and version != own]
+
+
 def nic_request(at: int) -> str:
     """Return the id of the PCI request of a NIC that is a network card's function; no flavor's alias has a colon."""
     return "nic:%d" % at

@@ -84,6 +84,8 @@ _NIC = {
     "nameservers": or_null(list_of(text(), 100)),
     "security": or_null(mapping(anything)),
     "port_security": flag,
+    "dhcp": _LINE,
+    "default_route": flag,
 }
 _OF_NIC = object_of(_NIC, set(_NIC))
 
@@ -152,6 +154,7 @@ _HARDWARE = object_of(
 _KNOWN: Dict[str, Check] = {
     "schema": whole(1, 1),
     "uuid": uuid,
+    "instance_id": uuid,
     "name": text(),
     "project_id": text(),
     "flavor": flavor,
@@ -175,6 +178,7 @@ _KNOWN: Dict[str, Check] = {
     "numa_topology": or_null(host_document.instance_topology),
     "pci_requests": or_null(list_of(object_of(_PCI_REQUEST, ("alias_name", "request_id", "numa_policy")), 100)),
     "is_bfv": flag,
+    "ignition": flag,
     "network_metadata": or_null(mapping(anything)),
     "metadata": or_null(map_of(text(), block(1 << 16), 1000)),
     "ssh_keys_digest": _LINE,

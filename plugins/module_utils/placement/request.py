@@ -22,10 +22,11 @@ from ..model.guest_config import cloud_config
 from ..model.guest_settings import GuestSettings
 from ..model.identity import DEFAULT_PROJECT, NAMESPACE, check_name, instance_uuid, short_name
 from ..model.move_guards import check_same_firmware
+from ..model.network_config import network_config
 from ..model.nics import is_of_nic
 from ..model.request_spec import SCHEMA, RequestSpec
 from ..model.unknown_names import AvailabilityZoneNotFound, ServerGroupNotFound
-from ..model.user_data import decode_user_data
+from ..model.user_data import IGNITION, decode_user_data, kind
 from . import features, numa, pci, request_nics
 
 DEFAULT_POOL = "berth"
@@ -70,9 +71,10 @@ def build_request(hostvars, catalog):
         "ssh_keys_digest": request_digest.of(sorted(seed["ssh_keys"])),
         "batch_id": None,
         **({"is_bfv": True} if boots else {}),
+        **({"ignition": True} if kind(seed["user_data"]) == IGNITION else {}),
     }
     _derive(spec, catalog)
-    return spec, {**seed, "network_config": request_nics.network_config(nics)}
+    return spec, {**seed, "network_config": values.get("berth_network_config") or network_config(nics)}
 
 
 def _image(name, project, catalog):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The NICs of a request, from the instance's variables and the catalog's networks: MAC addresses, the addresses that an
-instance asks for, security groups, and cloud-init's network-config.
+instance asks for, and security groups.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import uuid
 from ..model import address_pool, security_group
 from ..model.errors import InvalidInput, together
 from ..model.network_schema import UNFILTERED, is_filtered
+from ..model.nics import ip_version
 from ..model.unknown_names import NetworkNotFound, SecurityGroupNotFound
 
 
@@ -34,11 +35,22 @@ def nic(own_uuid, at, wanted, catalog, card, groups=()):
     }
     if document["security"] and _asked(wanted, network):
         document["port_security"] = True
+    document.update(_dhcp_and_route(wanted, network, field))
     if network["type"] == "direct":
         document.update(source=network["pci_alias"], model=None)
     if network["pool"] is not None and wanted["address"] is None:
         document.update(prefixlen=ipaddress.ip_network(network["cidr"]).prefixlen, pool=address_pool.ranges(network))
     return document
+
+
+def _dhcp_and_route(wanted, network, field):
+    """Return {dhcp, default_route}, as far as they are not what a NIC does by itself."""
+    said, static = wanted.get("default_route"), wanted["address"] or network["pool"] is not None
+    if said and static and not network["gateway"]:
+        raise InvalidInput(field + ".default_route", said, "a gateway in network %s" % network["name"])
+    version = ip_version(network["cidr"] or "")
+    dhcp = network["dhcp"] or ("ipv6" if version == 6 and not static else None)
+    return {**({"dhcp": dhcp} if dhcp else {}), **({} if said is None else {"default_route": said})}
 
 
 def check_network(at, wanted, networks):
@@ -109,25 +121,3 @@ def _address(text, network, field):
     if "/" not in text:
         raise InvalidInput(field, text, "an address with prefix length, as network %s has no cidr" % network["name"])
     return text
-
-
-def network_config(nics):
-    """Return cloud-init's network-config version 2: static if a NIC has an address, else DHCP; None without NICs."""
-    if not nics:
-        return None
-    return {"version": 2, "ethernets": {"nic%d" % at: _ethernet(nic) for at, nic in enumerate(nics)}}
-
-
-def _ethernet(nic):
-    ethernet = {"match": {"macaddress": nic["mac"]}}
-    if nic["mtu"]:
-        ethernet["mtu"] = nic["mtu"]
-    if nic["address"] is None:
-        return dict(ethernet, dhcp4=True)
-    ethernet["addresses"] = [nic["address"]]
-    if nic["gateway"]:
-        everywhere = "::/0" if ":" in nic["gateway"] else "0.0.0.0/0"
-        ethernet["routes"] = [{"to": everywhere, "via": nic["gateway"]}]
-    if nic["nameservers"]:
-        ethernet["nameservers"] = {"addresses": nic["nameservers"]}
-    return ethernet

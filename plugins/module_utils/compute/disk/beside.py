@@ -27,7 +27,16 @@ ENDS = re.compile(
 STARTS = (".", "moving-")  # what is being written, or removed by NFS; and the marks of moves
 DISKS = {"root.qcow2", "root.raw", "ephemeral0", "swap"}  # a resize may change the kind of the root disk
 COPIED = ("record.json", "domain.xml")  # what set_aside.py writes
-KNOWN = {owner.FILE, paths.VOLUME_FILE, paths.SEED, nvram.FILE, *DISKS, *COPIED, *direct_boot.PROPERTIES}
+KNOWN = {
+    owner.FILE,
+    paths.VOLUME_FILE,
+    paths.SEED,
+    paths.IGNITION,
+    nvram.FILE,
+    *DISKS,
+    *COPIED,
+    *direct_boot.PROPERTIES,
+}
 
 
 def found(pool_path, record, specs, going=None) -> List[Difference]:

@@ -36,7 +36,9 @@ Disk = collections.namedtuple("Disk", "name file format size kind bus serial", d
 SEED = Disk("seed", seed.FILE, "raw", None, "seed")
 NVRAM = Disk("nvram", nvram.FILE, "raw", None, "nvram")
 BOOT_FILES = tuple(Disk(part, part, "raw", None, part) for part in boot_files.PARTS)
-READ_ONLY = (SEED, *BOOT_FILES)  # a guest never writes to them
+IGNITION = Disk("ignition", seed.IGNITION, "raw", None, "ignition")
+OF_SEED = (SEED, IGNITION)  # what is made from the inventory
+READ_ONLY = (*OF_SEED, *BOOT_FILES)  # a guest never writes to them
 NO_DISKS = (*READ_ONLY, NVRAM)  # files that may be in an instance's directory but not among its devices
 
 
@@ -87,7 +89,12 @@ def check_none(pool_path, uuid, name, host_uuid):
 
 def planned(spec):
     """Return all files of an instance: its disks, the seed, kernel and initrd if it has them, the UEFI variables."""
-    return plan(spec) + [SEED] + [disk for disk in BOOT_FILES if disk.name in boot_files.named(spec)] + [NVRAM]
+    boots = [disk for disk in BOOT_FILES if disk.name in boot_files.named(spec)]
+    return plan(spec) + of_seed(spec) + boots + [NVRAM]
+
+
+def of_seed(spec):
+    return list(OF_SEED) if spec.get("ignition") else [SEED]
 
 
 def let_pass(pool_path, uuid):

@@ -366,7 +366,7 @@ def _missing(record, pool_path):
     files.update(volume_files.planned(pool_path, record.spec))
     return [
         Difference(
-            SEEDLESS if disk == disks.SEED else MISSING,
+            SEEDLESS if disk in disks.OF_SEED else MISSING,
             GONE % path,
             None,
             (path,),

@@ -3,6 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The cached images of a host: each is downloaded once, verified by checksum and header, then only read. An image
 larger than the root disk of the flavor is refused.
+
+The checksum is that of the file that the publisher offers. If that is compressed, the cache has what was in it, and beside
+it the SHA-256 of that, in a file .sha256.
 """
 
 from __future__ import annotations
@@ -13,11 +16,12 @@ import dataclasses
 import hashlib
 import os
 
+from ...model import checksum as checksums
 from ...model import disk_hints
-from .. import lock, paths
+from .. import durable, lock, paths
 from ..connection import Deadline, LibvirtTimeout
 from ..errors import FlavorTooSmall, ImageInvalid, ImageUnavailable, InstanceBusy
-from . import image_check, image_source
+from . import image_check, image_source, image_unpack
 
 CHUNK = 1 << 20
 GIB = 1 << 30
@@ -26,8 +30,10 @@ WAIT = 3600  # s for another build's download of the same image
 # When a verified image was last changed, by its file (s since 1970): whoever writes to it changes that.
 VERIFIED = 1000000000
 
-# The most bytes that may be copied, and the error for more.
-Limit = collections.namedtuple("Limit", "size error")
+BLOCK = 1 << 16  # of zeros, which become a hole
+
+# The most bytes that may be copied, and the error for more. ``of_disk``: holes count, too.
+Limit = collections.namedtuple("Limit", "size error of_disk")
 
 
 def ensure(pool_path, image, root_gb, settings):
@@ -89,19 +95,12 @@ def _fetch(image, path, root_gb, settings):
     limits = [_by_flavor(image, root_gb), _by_pool(image, os.path.dirname(path), settings)]
     try:
         digest = Deadline(DOWNLOAD_TIME).call(
-            _download, image["url"], settings.image_directories, temporary, [limit for limit in limits if limit]
+            _download, image, settings, temporary, [limit for limit in limits if limit]
         )
-        if digest != paths.digest(image["checksum"]):
-            # The message does not say what the file is: its path may be a guess at somebody else's file.
-            raise ImageInvalid(
-                "image %s: what %s gives has another checksum than the catalog says"
-                % (image.get("name"), image_source.shown(image["url"])),
-                field="checksum",
-                value=image["checksum"],
-                rule="the one that its publisher states; a replaced file has a new one",
-            )
         _inspect(temporary, image, root_gb)
         _mark_verified(temporary)
+        if digest != os.path.basename(path):
+            durable.write_at(path + ".sha256", digest.encode(), 0o600)
         paths.publish(temporary, path)
     except LibvirtTimeout:
         raise ImageUnavailable("the download of image %s took longer than %d s" % (image.get("name"), DOWNLOAD_TIME))
@@ -114,11 +113,13 @@ def _fetch(image, path, root_gb, settings):
 def _verify(image, path):
     """Read a cached image that somebody may have written to since it was verified, or that an older version fetched.
     Raise ImageUnavailable if it has changed."""
-    digest = hashlib.sha256()
+    digest, expected = hashlib.sha256(), os.path.basename(path)
+    with contextlib.suppress(FileNotFoundError), open(path + ".sha256", encoding="ascii", errors="replace") as file:
+        expected = file.read(len(expected))
     with open(path, "rb") as file:
         for part in iter(lambda: file.read(CHUNK), b""):
             digest.update(part)
-    if digest.hexdigest() != paths.digest(image["checksum"]):
+    if digest.hexdigest() != expected:
         raise ImageUnavailable(
             "somebody has changed the cached file of image %s, %s: it has another checksum" % (image.get("name"), path),
             hint=disk_hints.put_changed_image_away(path),
@@ -135,7 +136,8 @@ def _by_flavor(image, root_gb):
     """Limit the file to the root disk, plus a qcow2 file's own tables, or to ``most_bytes`` if it is no disk."""
     most = image.get("most_bytes")
     if most:
-        return Limit(most, ImageInvalid("%s is larger than %d bytes" % (image.get("name"), most), field="checksum"))
+        error = ImageInvalid("%s is larger than %d bytes" % (image.get("name"), most), field="checksum")
+        return Limit(most, error, True)
     if not root_gb:
         return None
     size = root_gb * GIB
@@ -149,6 +151,7 @@ def _by_flavor(image, root_gb):
             value=root_gb,
             rule="at least the image's size",
         ),
+        True,
     )
 
 
@@ -156,29 +159,96 @@ def _by_pool(image, directory, settings):
     """Limit the file to what the pool has free beyond the host's reserve."""
     room = os.statvfs(directory)
     free = max(0, room.f_bavail * room.f_frsize - settings.reserved_host_disk_gb * GIB)
-    return Limit(
-        free, ImageUnavailable("image %s does not fit into the pool: %d bytes are free" % (image.get("name"), free))
-    )
+    error = ImageUnavailable("image %s does not fit into the pool: %d bytes are free" % (image.get("name"), free))
+    return Limit(free, error, False)
 
 
-def _download(url, directories, temporary, limits):
-    """Copy the source to a new file. Return the SHA-256 of what was copied."""
-    digest, size = hashlib.sha256(), 0
+class _Target:
+    """The file in the cache: blocks of zeros are holes. ``size`` is that of the disk, ``written`` without the holes."""
+
+    def __init__(self, file, limits):
+        self.file, self.limits = file, limits
+        self.size = self.written = 0
+        self.digest = hashlib.sha256()
+
+    def write(self, data):
+        self.size += len(data)
+        self.digest.update(data)
+        for at in range(0, len(data), BLOCK):
+            block = data[at : at + BLOCK]
+            if block.count(0) == len(block):
+                self.file.seek(len(block), os.SEEK_CUR)
+            else:
+                self.written += len(block)
+                self.within(self.written)
+                self.file.write(block)
+        self.within(self.written)
+
+    def within(self, written):
+        for limit in self.limits:
+            if (self.size if limit.of_disk else written) > limit.size:
+                raise limit.error
+
+
+def _download(image, settings, temporary, limits):
+    """Copy the source to a new file, unpacked, and prove it by its checksum. Return the SHA-256 of the new file."""
+    url, expected = image["url"], _stated(image, settings)
     out = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    with os.fdopen(out, "wb") as target, image_source.open_source(url, directories) as source:
-        announced = _announced(source)
+    published, unpacker, size = checksums.hasher(expected), None, 0
+    with os.fdopen(out, "wb") as file, image_source.open_source(url, settings) as source:
+        target, announced = _Target(file, limits), _announced(source)
         _within(announced or 0, limits)
-        while True:
-            part = _read(source, url)
-            if not part:
-                break
+        for part in iter(lambda: _read(source, url), b""):
+            if not size and not image.get("most_bytes"):
+                kind = image_unpack.packed_as(part)
+                unpacker = image_unpack.Unpacker(kind, CHUNK) if kind else None
             size += len(part)
             _within(size, limits)
-            digest.update(part)
-            target.write(part)
+            published.update(part)
+            for piece in unpacker.feed(part) if unpacker else (part,):
+                target.write(piece)
+        file.truncate(target.size)
     if announced is not None and size < announced:
         raise ImageUnavailable("%s broke off after %d of %d bytes" % (image_source.shown(url), size, announced))
-    return digest.hexdigest()
+    _prove(image, "%s:%s" % (published.name, published.hexdigest()), expected, unpacker)
+    return target.digest.hexdigest()
+
+
+def _prove(image, found, expected, unpacker):
+    if found != expected:
+        # The message does not say what the file is: its path may be a guess at somebody else's file.
+        raise ImageInvalid(
+            "image %s: what %s gives has another checksum than the catalog says"
+            % (image.get("name"), image_source.shown(image["url"])),
+            field="checksum",
+            value=image["checksum"],
+            rule="the one that its publisher states; a replaced file has a new one",
+        )
+    if unpacker:
+        unpacker.end()
+        if unpacker.fault:
+            raise ImageInvalid(
+                "image %s: its %s file %s" % (image.get("name"), unpacker.kind, unpacker.fault), field="url"
+            )
+
+
+def _stated(image, settings):
+    """Return the checksum; of a publisher's list, of which a chunk is read, the one that it has for the file."""
+    listed = checksums.IN_LIST.match(image["checksum"])
+    if not listed:
+        return image["checksum"]
+    address, name = listed.groups()
+    with image_source.open_source(address, settings) as source:
+        text = _read(source, address).decode("utf-8", "replace")
+    found = checksums.find(text, name)
+    if found is None:
+        raise ImageInvalid(
+            "image %s: %s has no checksum of %s" % (image.get("name"), image_source.shown(address), name),
+            field="checksum",
+            value=address,
+            rule="a list of SHA-256 or SHA-512 checksums that names the file at url",
+        )
+    return found
 
 
 def _announced(source):
@@ -191,6 +261,7 @@ def _announced(source):
 
 
 def _within(size, limits):
+    """Neither an announced nor a packed file may be larger than what it becomes."""
     for limit in limits:
         if size > limit.size:
             raise limit.error
@@ -206,7 +277,7 @@ def _read(source, url):
 def _inspect(path, image, root_gb):
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        found = image_check.inspect(fd, image["disk_format"])
+        found = image_check.inspect(fd, image["disk_format"], is_disk=not image.get("most_bytes"))
     finally:
         os.close(fd)
     if root_gb and found["virtual_size"] > root_gb * GIB:

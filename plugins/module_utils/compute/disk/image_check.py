@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import struct
 
+from ...model import disk_hints
 from ..errors import ImageInvalid
 
 HEAD = 64 * 1024
@@ -44,24 +45,53 @@ MAGICS = {
     "cloop": (0, b"#!/bin/sh\n#V2.0 Format"),
     "dmg": (-512, b"koly"),
 }
+# The same of what is no disk at all, but has one inside or makes one.
+PACKED = {
+    "xz": (0, b"\xfd7zXZ\0"),
+    "gzip": (0, b"\x1f\x8b\x08"),
+    "bzip2": (0, b"BZh"),
+    "zstd": (0, b"\x28\xb5\x2f\xfd"),
+    "lz4": (0, b"\x04\x22\x4d\x18"),
+    "7z": (0, b"7z\xbc\xaf\x27\x1c"),
+    "zip": (0, b"PK\x03\x04"),
+    "tar": (257, b"ustar"),
+    "ISO 9660": (0x8001, b"CD001"),
+}
+BOOT_SIGNATURE = b"\x55\xaa"  # at the end of the first sector of a disk
 
 
-def detect(head, tail):
+def detect(head, tail, magics=MAGICS):
     """Return the formats whose magic bytes are in a file's first 64 KiB and last 512 bytes; none means raw."""
     found = []
-    for name, (offset, magic) in MAGICS.items():
+    for name, (offset, magic) in magics.items():
         part = head[offset : offset + len(magic)] if offset >= 0 else tail[offset:][: len(magic)]
         if part == magic:
             found.append(name)
     return found
 
 
-def inspect(fd, declared):
-    """Return {format, virtual_size (bytes)} of an open file, or raise ImageInvalid. ``declared`` is raw or qcow2."""
+def _check_disk(head):
+    """Raise ImageInvalid for an archive, or for a CD that is not also a disk to boot from."""
+    for kind in detect(head, b"", PACKED):
+        if kind != "ISO 9660" or head[SECTOR - 2 : SECTOR] != BOOT_SIGNATURE:
+            raise ImageInvalid(
+                "the image is no disk: its content is %s" % kind,
+                field="disk_format",
+                value=kind,
+                rule="a disk as raw or qcow2; xz, gzip and bzip2 are unpacked, and zstd where the host's Python can",
+                hint=disk_hints.unpack_image(kind),
+            )
+
+
+def inspect(fd, declared, is_disk=True):
+    """Return {format, virtual_size (bytes)} of an open file, or raise ImageInvalid. ``declared`` is raw or qcow2. What is
+    no disk, such as an initrd, may be compressed."""
     size = os.fstat(fd).st_size
     head = os.pread(fd, HEAD, 0)
     tail = os.pread(fd, TAIL, max(0, size - TAIL))
     found = detect(head, tail)
+    if is_disk:
+        _check_disk(head)
     detected = "qcow2" if found == ["qcow"] else " and ".join(found) or "raw"
     if detected != declared:
         raise ImageInvalid(

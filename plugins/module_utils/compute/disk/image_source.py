@@ -15,10 +15,12 @@ import socket
 import stat
 import urllib.error
 import urllib.request
-from typing import BinaryIO, Sequence
+from typing import BinaryIO, Optional, Sequence
 
 from ...model import input_hints
+from ...model.collection_version import COLLECTION_VERSION
 from ..errors import ImageInvalid, ImagePathRefused, ImageUnavailable, ImageUrlDead
+from ..host.settings import HostSettings
 
 NETWORK_TIMEOUT = 30  # s without a byte
 # Request timeout, too early, too many requests.
@@ -31,22 +33,23 @@ def shown(url: str) -> str:
     return url.partition("?")[0]
 
 
-def open_source(url: str, directories: Sequence[str]) -> BinaryIO:
+def open_source(url: str, settings: HostSettings) -> BinaryIO:
     if url.startswith("/"):
-        return _open_file(url, directories)
+        return _open_file(url, settings.image_directories)
     if not url.startswith(("http://", "https://")):
         raise ImageInvalid(
             "the image's url is not used", field="url", value=shown(url), rule="http://, https:// or an absolute path"
         )
     try:
-        answer = _opener().open(url, timeout=NETWORK_TIMEOUT)
+        answer = _opener(settings.image_proxy).open(url, timeout=NETWORK_TIMEOUT)
         if answer.status in (204, 206):  # nothing, or a part
             raise urllib.error.HTTPError(url, answer.status, "", None, answer)
         return answer
     except urllib.error.HTTPError as error:
         kind = ImageUrlDead if 400 <= error.code < 500 and error.code not in _FOR_NOW else ImageUnavailable
         said = "%s: the server says %d" if error.code // 100 != 3 else "%s: redirection %d leads nowhere"
-        raise kind(said % (shown(url), error.code), field="url", value=shown(url))
+        hint = input_hints.server_refuses() if error.code in (401, 403) else None
+        raise kind(said % (shown(url), error.code), field="url", value=shown(url), hint=hint)
     except Exception as error:  # http.client and ssl have their own
         reason = getattr(error, "reason", error)
         unknown = isinstance(reason, socket.gaierror) and reason.errno in _NO_SUCH_NAME
@@ -54,11 +57,13 @@ def open_source(url: str, directories: Sequence[str]) -> BinaryIO:
         raise kind("%s could not be downloaded: %s" % (shown(url), reason), field="url", value=shown(url))
 
 
-def _opener() -> urllib.request.OpenerDirector:
-    """Allow HTTP and HTTPS alone, after a redirect too: the usual opener takes ftp:// too."""
+def _opener(proxy: Optional[str]) -> urllib.request.OpenerDirector:
+    """Allow HTTP and HTTPS alone, after a redirect too: the usual opener takes ftp:// too. Without ``proxy`` those of the
+    environment count. Some servers refuse the name of Python's library."""
     opener = urllib.request.OpenerDirector()
+    opener.addheaders = [("User-Agent", "berth.kvm/" + COLLECTION_VERSION)]
+    opener.add_handler(urllib.request.ProxyHandler({"http": proxy, "https": proxy} if proxy else None))
     for handler in (
-        urllib.request.ProxyHandler,
         urllib.request.UnknownHandler,
         urllib.request.HTTPHandler,
         urllib.request.HTTPSHandler,

@@ -59,6 +59,7 @@ def _own(instance, record):
     return instance.swap(
         event.replace(
             role=OWN,
+            spec={**record.spec, "instance_id": seed.new_instance_id(record)},
             generation=[record.generation[0] + 1, 0],
             phase=BUILDING,
             vm_state="building",
@@ -80,7 +81,7 @@ def _make(instance, record, given_seed, left_off):
     instance.observe("build volumes")
     volume_files.make(instance.host, record)
     instance.observe("build seed")
-    seed.build(host.pool_path, instance.uuid, given_seed, [planned.name for planned in disk.plan(spec)])
+    seed.build(host.pool_path, record, given_seed, [planned.name for planned in disk.plan(spec)])
     record = instance.swap(record.replace(task_state=SPAWNING))
     instance.observe("build define")
     record = definition.define(instance.host.connection, record, host)

@@ -40,6 +40,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 FIRST_DATA = 4
 DISKS_ON_SCSI = 7  # libvirt puts so many on each controller, by letter; one that it adds itself has another model
 MAX_QUEUES = 16
+IGNITION_NAMES = ("opt/com.coreos/config", "opt/org.flatcar-linux/config")  # Fedora and RHEL CoreOS; Flatcar
 
 ElementTree.register_namespace("berth", NAMESPACE)
 
@@ -63,6 +64,7 @@ def render(record, host: Host):
     tuning.pinning(root, cells, realtime)
     _firmware(root, host, machine(record, host), settings, record.uuid, bool(boot_files.named(spec)))
     _direct_boot(root.find("os"), record, host)
+    _ignition(root, record, host)
     _features(root, host, settings, realtime)
     _cpu(root, host, flavor, settings, cells)
     _clock(root, host)
@@ -127,6 +129,14 @@ def _direct_boot(element, record, host):
     options = (record.spec["image"].get("properties") or {}).get("os_command_line")
     if options and boot_files.named(record.spec):
         _child(element, "cmdline", options)
+
+
+def _ignition(root, record, host):
+    """Show Ignition its config, of which the definition does not repeat the secrets."""
+    if record.spec.get("ignition"):
+        element = _child(root, "sysinfo", type="fwcfg")
+        for name in IGNITION_NAMES:
+            _child(element, "entry", name=name, file=paths.instance(host.pool_path, record.uuid, seed.IGNITION))
 
 
 def _features(root, host, settings, realtime):

@@ -11,6 +11,7 @@ last.
 from __future__ import annotations
 
 import contextlib
+import os
 
 from ...model.errors import InstanceExists
 from ...model.lifecycle import ACTIVE, OWN
@@ -91,13 +92,14 @@ def _with_filters(instance, record, wanted, dry):
 def _bring_seed(instance, record, given_seed, dry):
     """Return [the difference] if the seed was missing."""
     pool_path = instance.host.pool_of(record)
-    if given_seed is None or paths.has_seed(pool_path, record.uuid):
+    files = [paths.instance(pool_path, record.uuid, part.file) for part in disk.of_seed(record.spec)]
+    if given_seed is None or all(map(os.path.lexists, files)):
         return []
     disk_chain.check_mend(instance.host, record)  # where the other files are gone too, their storage is not mounted
     startable.check_owner(instance.host, record)
     if not dry:
         startable.own_disks(instance.host, record)
-        seed.build(pool_path, record.uuid, given_seed, [planned.name for planned in disk.plan(record.spec)])
+        seed.build(pool_path, record, given_seed, [planned.name for planned in disk.plan(record.spec)])
     return [[seed.FILE, "there", ""]]
 
 

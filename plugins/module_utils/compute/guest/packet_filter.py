@@ -17,7 +17,7 @@ import uuid as uuids
 from xml.etree import ElementTree
 
 from ...model import admitted_members, hints
-from ...model.nics import asking_filters, unfiltered
+from ...model.nics import asking_filters, dhcp_versions, unfiltered
 from ..connection import Deadline, LibvirtUnavailable, has_no_driver, require_libvirt
 from ..errors import BuildFailed, PacketFilterForeign, PacketFilterInUse
 from ..record import journal
@@ -25,6 +25,7 @@ from ..record import journal
 CALL_TIMEOUT = 120  # s: a running guest's rules are installed one by one
 NAME = re.compile(r"berth-[0-9a-f-]{36}-[0-9]{1,3}\Z")
 BRIDGED = "/proc/sys/net/bridge/bridge-nf-call-%s"
+EVERYTHING = {4: ipaddress.ip_network("0.0.0.0/0"), 6: ipaddress.ip_network("::/0")}
 ADDRESSES, PORTS = "addresses", "ports"
 # Priorities: after those of the network's own filter, which comes first.
 ACCEPT, DROP = 900, 950
@@ -98,16 +99,17 @@ def _rule(root, action, direction, kind, stateful=True, **fields):
 
 
 def _addresses(root, nic):
-    """Allow the guest its own MAC address with its fixed address, or with any if it asks DHCP for one."""
+    """Allow the guest its own MAC address with its fixed address, and with any of an IP version that it asks DHCP for."""
     allowed = [
         (entry.get("mac") or nic["mac"], ipaddress.ip_network(entry["address"])) for entry in nic["security"]["allowed"]
     ]
     if nic.get("address"):
         allowed.append((nic["mac"], ipaddress.ip_network(nic["address"].partition("/")[0])))
+        allowed += [(nic["mac"], EVERYTHING[version]) for version in dhcp_versions(nic)]
         for mac in sorted({mac for mac, _block in allowed}):
             _before_it_has_one(root, mac)
     else:
-        allowed += [(nic["mac"], ipaddress.ip_network(everything)) for everything in ("0.0.0.0/0", "::/0")]
+        allowed += [(nic["mac"], everything) for everything in EVERYTHING.values()]
     for mac, block in dict.fromkeys(allowed):
         source = {} if not block.prefixlen else {"srcipaddr": block[0], "srcipmask": block.prefixlen}
         _rule(root, "accept", "out", "ip" if block.version == 4 else "ipv6", srcmacaddr=mac, **source)

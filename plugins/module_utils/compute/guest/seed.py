@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import json
 import os
+import uuid as uuids
 
 from ...model.errors import InvalidInput
 from .. import paths
 from . import iso9660
 
 FILE = paths.SEED
+IGNITION = paths.IGNITION
+SECTOR = 512  # disks are copied in whole ones
 LABEL = "cidata"
 # The argument spec of a seed, for the modules that build.
 ARGUMENTS = {
@@ -35,16 +38,29 @@ MOUNTS = {
 }
 
 
-def documents(uuid, seed, disks=()):
+def new_instance_id(record):
+    """Return the id by which cloud-init sees that an instance was made anew: another for each claim that becomes one. So a
+    volume that it boots from gets the new keys and addresses, and a build that goes on does not look new."""
+    return str(uuids.uuid5(uuids.UUID(record.uuid), record.token))
+
+
+def instance_id(record):
+    """Return the id that the record has had since it was built, whatever moved or mended it: another one would run all of
+    cloud-init again. Guests of older versions have their uuid."""
+    return record.spec.get("instance_id") or record.uuid
+
+
+def documents(own_id, seed, disks=()):
     """Return the files of the seed: {name: bytes}. They are JSON, which is YAML and needs no library on the host.
 
-    ``disks``: the names of the guest's disks. The vendor-data mounts them, and has what else the request asks of
-    cloud-init (``cloud_config``). cloud-init keeps it apart from the user data, which overrides it.
+    ``own_id`` is cloud-init's instance-id. ``disks``: the names of the guest's disks. The vendor-data mounts them, and has
+    what else the request asks of cloud-init (``cloud_config``). cloud-init keeps it apart from the user data, which
+    overrides it.
     """
     unknown = sorted(set(seed) - set(ARGUMENTS))
     if unknown:
         raise InvalidInput("seed.%s" % unknown[0], "...", "one of " + ", ".join(ARGUMENTS))
-    meta_data = ["instance-id: %s" % uuid, "local-hostname: %s" % seed["hostname"]]
+    meta_data = ["instance-id: %s" % own_id, "local-hostname: %s" % seed["hostname"]]
     if seed.get("ssh_keys"):
         meta_data.append("public-keys: %s" % yaml_text(list(seed["ssh_keys"])))
     if seed.get("metadata"):
@@ -71,13 +87,21 @@ def yaml_text(value, indent=None):
     )
 
 
-def build(pool_path, uuid, seed, disks=()):
-    """Write the seed's ISO image, readable by its owner only; ``disks`` as for documents()."""
-    path = paths.instance(pool_path, uuid, FILE)
+def build(pool_path, record, seed, disks=()):
+    """Write the seed's ISO image, readable by its owner only; ``disks`` as for documents(). Ignition reads no such disk,
+    but a file that QEMU shows to it."""
+    path = paths.instance(pool_path, record.uuid, FILE)
+    _write(path, iso9660.image(LABEL, documents(instance_id(record), seed, disks)))
+    if record.spec.get("ignition"):
+        text = (seed.get("user_data") or "").encode("utf-8")
+        _write(paths.instance(pool_path, record.uuid, IGNITION), text + b"\n" * (-len(text) % SECTOR))
+    return path
+
+
+def _write(path, data):
     temporary = path + ".tmp"
     paths.remove(temporary)
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     with os.fdopen(fd, "wb") as target:
-        target.write(iso9660.image(LABEL, documents(uuid, seed, disks)))
+        target.write(data)
     paths.publish(temporary, path)
-    return path

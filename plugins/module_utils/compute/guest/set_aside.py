@@ -74,7 +74,7 @@ def _check_whole(instance, record, pool_path):
 def missing(record, directory):
     """Return the names of its files that are not in the directory and that nothing makes again: not those of the firmware, and
     ``mend`` makes a seed. A data disk that update_disks has not finished is there, and the next one does."""
-    files = [planned.file for planned in disk.planned(record.spec) if planned not in (disk.SEED, disk.NVRAM)]
+    files = [planned.file for planned in disk.planned(record.spec) if planned not in (*disk.OF_SEED, disk.NVRAM)]
     there = set(paths.entries(directory))
     return [name for name in files if there.isdisjoint((name, name + ".tmp"))]
 

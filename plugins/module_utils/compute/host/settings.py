@@ -57,7 +57,7 @@ class HostSettings:
 
     ``reserved_host_memory_mb`` is in MiB, ``reserved_host_disk_gb`` in GiB, the CPU sets are in Nova's notation
     ("0-3,8,^2"). ``uuid`` is libvirt's host uuid at preparation. ``prepared`` is false if no file exists. Image files
-    are only read below ``image_directories``; ``metrics_directory`` has your own numbers for placement.
+    are only read below ``image_directories`` and downloaded by ``image_proxy``; ``metrics_directory`` has your own numbers for placement.
     ``enabled_mdev_types`` are the types of vGPUs that GPUs offer, one for each GPU.
     """
 
@@ -82,6 +82,7 @@ class HostSettings:
     migration_address_only: bool = False
     security_driver_none_ok: bool = False
     image_directories: Tuple[str, ...] = ()
+    image_proxy: Optional[str] = None
     metrics_directory: Optional[str] = None
     enabled_mdev_types: Tuple[Dict[str, Any], ...] = ()
     prepared: bool = False
@@ -114,7 +115,7 @@ class HostSettings:
         data = dataclasses.asdict(self)
         del data["prepared"]
         data["enabled_mdev_types"] = list(data["enabled_mdev_types"])
-        for name in ("metrics_directory", "enabled_mdev_types", "migration_address_only"):
+        for name in ("image_proxy", "metrics_directory", "enabled_mdev_types", "migration_address_only"):
             if not data[name]:
                 del data[name]
         return dict(
@@ -212,6 +213,9 @@ _CHECKS: Dict[str, Check] = {
     "migration_address_only": Flag(),
     "security_driver_none_ok": Flag(),
     "image_directories": ListOf(Directory("images"), longest=100),
+    "image_proxy": OrNull(
+        Text(r"https?://[A-Za-z0-9._:\[\]-]+/?\Z", "http://HOST:PORT, without user and password", longest=300)
+    ),
     "metrics_directory": OrNull(Directory("metrics")),
     "enabled_mdev_types": ListOf(MdevType(), longest=100),
 }

@@ -206,8 +206,14 @@ def test_the_seed_has_the_address_that_the_plan_chose_with_the_gateway(create):
     hosts = Hosts()
     spec = {"uuid": "uuid-of-db-1", "name": "db-1", "image": {}, "networks": [NIC]}
     create(plan(db1={"spec": spec}), hosts, {"db-1": {**VM, "berth_networks": ["lan"], "berth_networks_defined": lan}})
-    ethernet = hosts.builds("kvm2")[0]["seed"]["network_config"]["ethernets"]["nic0"]
-    assert ethernet["addresses"] == ["192.0.2.7/24"] and ethernet["routes"][0]["via"] == "192.0.2.1"
+    static = hosts.builds("kvm2")[0]["seed"]["network_config"]["config"][0]["subnets"][0]
+    assert (static["address"], static["gateway"]) == ("192.0.2.7/24", "192.0.2.1")
+
+
+def test_a_network_config_of_the_users_own_is_seeded_as_it_is(create):
+    hosts, own = Hosts(), {"version": 2, "ethernets": {"any": {"match": {"name": "e*"}, "dhcp4": True}}}
+    create(hosts=hosts, variables={"db-1": {**VM, "berth_network_config": own}})
+    assert hosts.builds("kvm2")[0]["seed"]["network_config"] == own
 
 
 @pytest.mark.parametrize(

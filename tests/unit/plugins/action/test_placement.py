@@ -32,6 +32,7 @@ def test_instance_gets_a_host():
 def test_a_warning_says_that_a_forced_host_skips_the_filters(forced, plan, monkeypatch):
     """S28"""
     warned = []
+    monkeypatch.setattr(place_instances.ways_in, "lacks", lambda *_: [])
     monkeypatch.setattr(place_instances, "warn", warned.append)
     result = place({"a": {**VM, **forced}, "b": VM}, args={"plan": plan})
     assert not plan or result["ansible_facts"]["berth_plan"]["instances"]["a"]["host"] == "h2"
@@ -42,6 +43,7 @@ def test_a_warning_says_that_a_forced_host_skips_the_filters(forced, plan, monke
 @pytest.mark.follows("enable_filter")
 def test_a_hint_that_no_enabled_filter_reads_is_told_and_after_it_is_enabled_it_counts(monkeypatch):
     warned = []
+    monkeypatch.setattr(place_instances.ways_in, "lacks", lambda *_: [])
     monkeypatch.setattr(place_instances, "warn", warned.append)
     first = place({"a": VM})["selections"]["a"]["host"]
     hints = {"berth_hints": {"query": '["=","$hypervisor_hostname","nowhere"]'}}
@@ -53,6 +55,24 @@ def test_a_hint_that_no_enabled_filter_reads_is_told_and_after_it_is_enabled_it_
     enabled = {"berth_placement": {"enabled_filters": ["ComputeFilter", "JsonFilter"]}}
     assert place({"a": {**VM, **hints}}, enabled)["failures"]["a"]["code"] == "NoValidHost"
     assert len(warned) == 1
+
+
+@pytest.mark.follows("give_way_in")
+@pytest.mark.follows("give_network")
+@pytest.mark.parametrize("plan", [True, False])
+def test_instances_that_nobody_can_enter_or_reach_are_named_once_before_they_are_made(monkeypatch, plan):
+    warned = []
+    monkeypatch.setattr(place_instances, "warn", warned.append)
+    entered = {**VM, "berth_user_data": "#!/bin/sh", "berth_networks": ["lan"]}
+    bad_key = {**entered, "berth_ssh_keys": ["ssh-rsa A"]}
+    place({"d": entered}, args={"plan": plan})
+    assert warned == [], "what the hints say was done"
+    place({"a": VM, "b": VM, "c": bad_key, "d": entered}, args={"plan": plan})
+    assert [line.partition(". ")[0] for line in warned] == [
+        "a, b: nobody can log in, unless the image has an account",
+        "a, b: no network interface",
+        "c: nobody can log in with the key ssh-rsa A...: it is not a whole key: what follows ssh-rsa is cut off or damaged",
+    ]
 
 
 def test_without_room_a_forced_host_is_no_host_and_nothing_is_warned(monkeypatch):

@@ -29,6 +29,12 @@ def test_a_guest_that_asks_dhcp_may_have_any_address_and_no_other_mac_address():
     assert rules_of(nic())[-1] == ("drop", "out", "mac", "")
 
 
+def test_a_guest_with_an_address_may_have_any_of_the_ip_version_that_it_asks_dhcp_for():
+    one = nic(address="192.0.2.7/24", dhcp="ipv6")
+    assert ("ipv6", "srcmacaddr=" + MAC) in accepted(one, "out", "ipv6")
+    assert ("ip", "srcmacaddr=" + MAC) not in accepted(one, "out", "ip")
+
+
 def test_addresses_that_are_allowed_beside_its_own():
     allowed = [{"address": "192.0.2.9/32", "mac": VIP_MAC}, {"address": "2001:db8::/64", "mac": None}]
     one = nic({**OPEN, "allowed": allowed}, address="192.0.2.7/24")

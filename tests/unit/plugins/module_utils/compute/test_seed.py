@@ -7,13 +7,19 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import stat
+from types import SimpleNamespace
+from xml.etree import ElementTree
 
 import pytest
-from instance_case import Case
+from instance_case import Case, Killed
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import seed
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk, disk_chain
+from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import build, mend, seed
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim, record_copy, state_directory
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
 
 UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
@@ -66,7 +72,7 @@ def test_the_seed_is_for_its_owner_only(tmp_path):
     os.makedirs(str(tmp_path / "instances" / UUID))
     before = os.umask(0)
     try:
-        path = seed.build(str(tmp_path), UUID, {"hostname": "web-1"})
+        path = seed.build(str(tmp_path), SimpleNamespace(uuid=UUID, spec={}), {"hostname": "web-1"})
     finally:
         os.umask(before)
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
@@ -116,3 +122,83 @@ def test_a_build_writes_the_mounts_of_its_disks(prepared, wanted):
 def test_the_file_system_of_an_ephemeral_disk_grows_with_the_disk_and_swap_is_none():
     assert "x-systemd.growfs" in seed.MOUNTS["ephemeral0"][3].split(",")
     assert "x-systemd.growfs" not in seed.MOUNTS["swap"][3].split(",")
+
+
+WAS = seed.new_instance_id
+
+
+def id_in_seed(case):
+    return re.search(rb"instance-id: ([0-9a-f-]{36})\n", case.root.with_name(seed.FILE).read_bytes()).group(1).decode()
+
+
+def test_an_instance_that_is_made_anew_has_another_instance_id_for_what_boots_from_its_volume(prepared, wanted):
+    """cloud-init applies addresses and keys to a new instance-id only, and the root file system may be that of before."""
+    case, ids = Case(prepared, wanted("web1")), []
+    for token in ("t1", "t2"):
+        claim._write(prepared.store, case.spec, token, {"vcpus": 1, "memory_mb": 64, "disk_gb": 1})
+        case.instance().started(token, case.seed)
+        ids.append(id_in_seed(case))
+        case.instance().absent()
+    assert len({*ids, case.uuid}) == 3
+
+
+def test_the_instance_id_stays_when_a_build_goes_on_and_when_record_or_seed_is_made_again(prepared, wanted):
+    state_directory.establish(prepared.store)
+    case = Case(prepared, wanted("web1"))
+    with pytest.raises(Killed):
+        case.make(killed_at="build define")
+    begun = id_in_seed(case)
+    case.instance().started("t1", case.seed)
+    assert id_in_seed(case) == begun
+    shutil.rmtree("%s/instances/%s" % (prepared.store.state_dir, case.uuid))
+    assert record_copy.take_back(case.instance(), [7, 3])
+    case.root.with_name(seed.FILE).unlink()
+    assert mend.mend(case.instance(), case.seed) and id_in_seed(case) == begun
+
+
+def test_a_guest_of_an_older_version_keeps_its_uuid_as_its_instance_id(prepared, wanted, monkeypatch):
+    """Another one would run all of cloud-init in it again."""
+    monkeypatch.setattr(build.seed, "new_instance_id", lambda _record: "")
+    case = Case(prepared, wanted("web1"))
+    case.make()
+    monkeypatch.setattr(build.seed, "new_instance_id", WAS)
+    case.root.with_name(seed.FILE).unlink()
+    assert mend.mend(case.instance(), case.seed) and id_in_seed(case) == case.uuid
+
+
+IGNITION = '{"ignition": {"version": "3.3.0"}, "passwd": {"users": [{"name": "CANARY"}]}}'
+
+
+def test_ignition_reads_its_config_from_a_file_that_qemu_shows_and_nobody_else_may_read(prepared, wanted):
+    case = Case(prepared, wanted("web1"))
+    case.spec["ignition"], case.seed["user_data"] = True, IGNITION
+    case.make()
+    path = case.root.with_name("ignition")
+    assert json.loads(path.read_text()) == json.loads(IGNITION)
+    assert path.stat().st_size % 512 == 0 and stat.S_IMODE(path.stat().st_mode) == 0o600
+    entries = {entry.get("name"): entry.get("file") for entry in ElementTree.fromstring(case.domain.xml).iter("entry")}
+    assert entries == dict.fromkeys(("opt/com.coreos/config", "opt/org.flatcar-linux/config"), str(path))
+    assert "CANARY" not in case.domain.xml and "CANARY" not in json.dumps(case.record.to_dict())
+    assert IGNITION.encode() in case.root.with_name(seed.FILE).read_bytes(), "some read it there"
+    assert [part.file for part in disk.planned(case.spec)][-3:-1] == [seed.FILE, "ignition"], "a move takes it along"
+
+
+def test_the_file_of_ignition_is_made_again_as_the_seed_is(prepared, wanted):
+    case = Case(prepared, wanted("web1"))
+    case.spec["ignition"], case.seed["user_data"] = True, IGNITION
+    case.make()
+    path = case.root.with_name("ignition")
+    was = path.read_bytes()
+    path.unlink()
+    with pytest.raises(DiskChainChanged, match="ignition is missing"):
+        disk_chain.check(case.host, case.record)
+    assert mend.mend(case.instance(), case.seed) and path.read_bytes() == was
+    disk_chain.check(case.host, case.record)
+    case.instance().absent()
+    assert not path.exists()
+
+
+def test_a_guest_without_ignition_is_shown_nothing(prepared, wanted):
+    case = Case(prepared, wanted("web1"))
+    case.make()
+    assert "fwcfg" not in case.domain.xml and not case.root.with_name("ignition").exists()

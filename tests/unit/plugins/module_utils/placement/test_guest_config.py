@@ -172,6 +172,17 @@ def test_user_data_stays_as_it_was_given_beside_files(text):
     assert seeds.documents(spec["uuid"], seed)["user-data"] == text.encode()
 
 
+@pytest.mark.parametrize("text", ['{"ignition": {"version": "3.3.0"}}', "version: v1alpha1\nmachine: {type: worker}\n"])
+@pytest.mark.parametrize("variable, value", [each[:2] for each in TWICE], ids=str)
+def test_what_only_cloud_init_does_is_refused_beside_user_data_of_another_platform(variable, value, text):
+    assert refusal(**{variable: value, "berth_user_data": text}).field == variable
+
+
+def test_only_a_guest_with_ignition_is_shown_its_config_by_qemu():
+    assert build(berth_user_data='{"ignition": {"version": "3.3.0"}}')[0]["ignition"] is True
+    assert "ignition" not in build(berth_user_data="#cloud-config\n{}")[0]
+
+
 # ---- the root disk
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import base64
 import copy
+import ipaddress
 
 import pytest
 from sample_catalog import variables
 
 from ansible_collections.berth.kvm.plugins.module_utils.model import catalog as catalog_module
+from ansible_collections.berth.kvm.plugins.module_utils.model import request_shape
 from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError, InvalidInput
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
@@ -215,12 +217,47 @@ def test_a_nic_carries_what_its_network_defines_and_a_mac_that_stays(catalog):
     plain, lan = first[0]["networks"]
     assert plain["source"] == "default" and lan["address"] == "192.0.2.7/24"
     assert plain["mac"] != lan["mac"] and plain["mac"].startswith("02:")
-    assert first[1]["network_config"]["ethernets"]["nic1"] == {
-        "match": {"macaddress": lan["mac"]},
+    assert first[1]["network_config"]["config"][1] == {
+        "type": "physical",
+        "name": "eth1",
+        "mac_address": lan["mac"],
         "mtu": 9000,
-        "addresses": ["192.0.2.7/24"],
-        "routes": [{"to": "0.0.0.0/0", "via": "192.0.2.1"}],
+        "subnets": [{"type": "static", "address": "192.0.2.7/24", "gateway": "192.0.2.1"}],
     }
+
+
+def on_network(parts, nic=None):
+    """The NIC of a request, and the network-config that its guest gets."""
+    network = {"type": "bridge", "source": "br0", **parts}
+    catalog = Catalog.from_variables({**variables(), "berth_networks_defined": {"net": network}})
+    spec, seed = build_request(instance(berth_networks=[{"network": "net", **(nic or {})}]), catalog)
+    return spec["networks"][0], seed["network_config"]
+
+
+@pytest.mark.parametrize(
+    "parts, address",
+    [
+        ({"cidr": "2001:db8::/64", "gateway": "fe80::1"}, "2001:db8::20"),
+        ({"cidr": "192.0.2.20/32", "gateway": "198.51.100.1"}, "192.0.2.20"),
+        ({"cidr": "192.0.2.0/24", "gateway": "192.0.2.1"}, "192.0.2.20/32"),
+    ],
+    ids=str,
+)
+def test_a_gateway_may_be_outside_of_the_prefix_of_its_guest(parts, address):
+    static = on_network(parts, {"address": address})[1]["config"][0]["subnets"][0]
+    assert static["gateway"] == parts["gateway"] and ipaddress.ip_interface(static["address"]).network.prefixlen >= 32
+
+
+def test_on_an_ipv6_network_a_nic_without_an_address_asks_dhcp_for_ipv6():
+    nic, config = on_network({"cidr": "2001:db8::/64"})
+    assert config["ethernets"]["eth0"] == {"match": {"macaddress": nic["mac"]}, "set-name": "eth0", "dhcp6": True}
+    assert request_shape.nic(nic) == nic
+
+
+def test_a_nic_that_is_to_have_the_default_route_needs_a_gateway():
+    with pytest.raises(InvalidInput) as caught:
+        on_network({"cidr": "192.0.2.0/24"}, {"address": "192.0.2.20", "default_route": True})
+    assert caught.value.field == "berth_networks[0].default_route"
 
 
 def test_two_instances_share_no_part_of_their_requests(catalog):
