@@ -96,18 +96,20 @@ def test_a_running_live_migration_is_given_up_by_revert_and_taken_up_when_its_co
 
 
 def test_force_complete_stops_a_guest_that_takes_too_long_until_it_has_arrived(mover):  # noqa: F811
-    """R30: at the time limit it is stopped on the source, long before all is copied, and goes on over there."""
+    """R30: the time limit counts from the end of the disks' copy. At its end the guest is stopped, which is told, and the
+    rest is copied without the limit on the bandwidth."""
     case, source = mover
     before, target = facts(case, source), other_host(case, source)
     given = {"live_migrate_timeout": 3, "live_migrate_timeout_action": "force_complete"}
-    process = begun(case, source, target, bandwidth=50, **given)
-    until = time.monotonic() + 60
+    process = begun(case, source, target, bandwidth=4, **given)
+    until = time.monotonic() + 120
     while "paused" not in case.lab.sh(source, "virsh -q list", check=False).stdout and time.monotonic() < until:
         time.sleep(0.2)
-    said = json.loads(case.lab.sh(source, "cat /run/berth/moves/*/progress.json").stdout)
+    stopped = time.monotonic()
     output = process.communicate(timeout=180)[0]
-    assert said["percent"] < 90, "the guest was stopped for its last part only: %s" % said
     assert process.returncode == 0, output
+    assert "the time limit is over, the guest is stopped until it has arrived: copying" in output
+    assert time.monotonic() - stopped < 20, "the limit on the bandwidth was kept"
     assert records(case.lab) == [(target, cases.NAME, "OWN")] and case.look(source)["files"] == []
     check_nobody_waits(case)
     after = facts(case, target, lambda said: said["ack"] > before["ack"])

@@ -19,6 +19,7 @@ from ..model import (
     fleet_hints,
     hints,
     host_hints,
+    pool_room,
     saved_hints,
     state_hints,
     volume_hints,
@@ -125,6 +126,7 @@ def examine(case: Case) -> List[Finding]:
         *_duplicate_volumes(case),
         *_free_volumes(case),
         *_full_pools(case),
+        *_overpromised_pools(case),
         *_failed_builds(case),
     ]
     return sorted(
@@ -256,6 +258,13 @@ def _full_pools(case: Case) -> Iterator[Finding]:
                     pool["promised_gb"],
                 )
                 yield Finding("PoolFull", WARNING, host, text, host_hints.make_room_in_pool(pool["path"] or name))
+
+
+def _overpromised_pools(case: Case) -> Iterator[Finding]:
+    for host, document in case.fleet.documents.items():
+        for name, text in pool_room.overpromised(document):
+            path = document["pools"][name]["path"] or name
+            yield Finding("PoolOverpromised", WARNING, host, text, host_hints.make_room_in_pool(path))
 
 
 def _failed_builds(case: Case) -> Iterator[Finding]:

@@ -218,6 +218,7 @@ _OF_MIGRATION: Dict[str, Check] = {
     "source": _SIDE,
     "destination": _SIDE,
     "attempt": _COUNT,
+    "arriving": _BYTES,
     "frozen": or_null(_COUNT),
     "verified": or_null(_COUNT),
     "shared": flag,
@@ -258,7 +259,7 @@ _VIEW: Dict[str, Check] = {
     "has_left": flag,
     "halted": flag,
 }
-_DISK = object_of({"name": token, "format": token, "size": _BYTES})
+_DISK = object_of({"name": token, "format": token, "size": _BYTES, "used": _BYTES}, optional=("used",))
 _GUEST = object_of(
     {
         "cpu": _XML,
