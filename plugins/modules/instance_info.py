@@ -41,6 +41,8 @@ instances:
   description:
     - The instances. C(state) is that of the guest in libvirt, C(saved) if it is off because somebody saved its memory to a file of their
       own (C(virsh save)), or C(absent).
+    - C(disks_missing) are the files of its disks and volumes that are gone, and C(disks_differ) are sentences that say why no move
+      would take it, such as a snapshot's layer. An instance about which there is nothing to say has neither.
     - An instance whose creation failed here last is in C(vm_state) error, with C(faults) of C(code), C(message), C(host) and C(at),
       until it is created or deleted. It holds nothing.
     - An instance that was deleted from this host is in C(vm_state) deleted, with its history, for 30 days. It is returned only if its uuid
@@ -71,13 +73,28 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute import paths
 from ..module_utils.compute.errors import failing
-from ..module_utils.compute.guest import console, domain, domains
+from ..module_utils.compute.disk import disk_chain, missing
+from ..module_utils.compute.guest import console, domain, domains, live_differences
 from ..module_utils.compute.guest.summary import describe
 from ..module_utils.compute.host.host import Host
 from ..module_utils.compute.move import transfer
 from ..module_utils.compute.record import deleted, failed_instances
 from ..module_utils.compute.record.store import check_uuid
+from ..module_utils.model.errors import BerthError
+from ..module_utils.model.lifecycle import ACTIVE, OWN
+from ..module_utils.model.safe_text import clean
 from ..module_utils.model.schema import Whole
+
+
+def against_a_move(host, record):
+    """Return {disks_differ: [sentence]} of an instance that no move would take as it is, else {}."""
+    if (record.role, record.phase) != (OWN, ACTIVE):
+        return {}
+    try:
+        found = disk_chain.against_a_move(host, record)
+    except (BerthError, *live_differences.DAMAGED):
+        return {}  # its pool, or a damaged record, which is told elsewhere
+    return {"disks_differ": [clean(each.text) for each in found]} if found else {}
 
 
 def read(host, uuids, console_lines=0):
@@ -90,6 +107,7 @@ def read(host, uuids, console_lines=0):
             state = found[record.uuid][1] if record.uuid in found else None
             state = domain.shown_state(host.connection, record.uuid, state)
             shown = dict(describe(record, state), token=record.token, console_log=paths.console_log(record.uuid))
+            shown.update(missing.reported(host, record), **against_a_move(host, record))
             if console_lines:
                 shown["console"] = console.look(host.connection, record.uuid, console_lines)
             if shown["migration"]:

@@ -101,14 +101,14 @@ def test_force_complete_stops_a_guest_that_takes_too_long_until_it_has_arrived(m
     case, source = mover
     before, target = facts(case, source), other_host(case, source)
     given = {"live_migrate_timeout": 3, "live_migrate_timeout_action": "force_complete"}
-    process = begun(case, source, target, bandwidth=4, **given)
-    until = time.monotonic() + 120
+    process = begun(case, source, target, bandwidth=16, **given)
+    until = time.monotonic() + 200
     while "paused" not in case.lab.sh(source, "virsh -q list", check=False).stdout and time.monotonic() < until:
         time.sleep(0.2)
     stopped = time.monotonic()
     output = process.communicate(timeout=180)[0]
     assert process.returncode == 0, output
-    assert "the time limit is over, the guest is stopped until it has arrived: copying" in output
+    assert "the time limit is over, the guest is stopped until it has arrived: copying" in output, output
     assert time.monotonic() - stopped < 20, "the limit on the bandwidth was kept"
     assert records(case.lab) == [(target, cases.NAME, "OWN")] and case.look(source)["files"] == []
     check_nobody_waits(case)

@@ -97,7 +97,8 @@ TODO: Dict[str, Callable[[str, str, str], str]] = {
     "DisksOfAnotherHost": lambda host, name, said: state_hints.own_restored(
         said.partition(" the disks of ")[0][len("by ") :], said.rpartition(" ")[2], host
     ),
-    "DisksMissing": lambda host, name, said: host_hints.mount_storage(host),
+    "DisksMissing": lambda host, name, said: disk_hints.bring_back(host, name),
+    "DisksDiffer": lambda host, name, said: disk_hints.undo_before_a_move(name),
     "SeedMissing": lambda host, name, said: state_hints.make_seed_anew(name),
     "VolumeFileMissing": lambda host, name, said: volume_hints.mount_or_restore_volume(host),
     "VolumeWithoutRecord": lambda host, name, said: volume_hints.restore_volume_record(name),

@@ -12,7 +12,7 @@ from ..model.lifecycle import ACTIVE, OWN
 from ..model.messages import Document
 from ..placement.text import table
 from . import unconfirmed
-from .report import Outcome, left_off
+from .report import Outcome, disks_gone, left_off
 
 Held = Sequence[Tuple[str, Document]]  # (host, what its module instance_info reports about the instance)
 DELETED = "deleted"  # the vm_state of an instance that no longer exists
@@ -27,8 +27,13 @@ def outcome(name: str, held: Held) -> Outcome:
     state = str(instance.get("vm_state") or instance.get("phase") or "unknown")
     why = [instance["task_state"]] if instance.get("task_state") else []
     at_rest = (instance.get("role"), instance.get("phase"), instance.get("vm_state")) == (OWN, ACTIVE, "active")
-    if at_rest and instance.get("state") != "running":
+    gone = disks_gone(host, name, instance)
+    if gone:
+        why += [gone]
+    elif at_rest and instance.get("state") != "running":
         why += [left_off(name, instance.get("state"))]
+    if instance.get("disks_differ"):
+        why += ["a move would be refused: %s" % "; ".join(instance["disks_differ"])]
     why += ["locked"] if instance.get("locked") else []
     why += (
         [unconfirmed.waits(instance.get("phase"))]

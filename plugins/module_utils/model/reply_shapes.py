@@ -191,6 +191,8 @@ _OF_INSTANCE: Dict[str, Check] = {
     ),
     "migration": or_null(_MOVE_SHOWN),
     "console_log": text(),
+    "disks_missing": list_of(cleaned(), 1000),
+    "disks_differ": list_of(cleaned(), 1000),
     "mended": or_null(cleaned(1000)),
     "domain_differs": host_document.domain_differs,
     "faults": _PEOPLE,
