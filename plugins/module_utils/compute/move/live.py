@@ -125,7 +125,7 @@ def migrate(effects, record, targets, options, there=None):
     remote = open_remote(targets, options)
     downtime = Downtime(connection.unbounded, remote, record.uuid)
     try:
-        start(guest, record, effects.pool_path(record), targets, options, there, remote)
+        downtime.forced = start(guest, record, effects.pool_path(record), targets, options, there, remote)
     except MigrationError as error:
         # Another run's migration may have ended right before this one was to begin.
         if has_gone_over(connection, record.uuid, targets, options):
@@ -239,7 +239,8 @@ def allocated(xml):
 
 
 def start(guest, record, pool_path, targets, options, there=None, remote=None):
-    """Run the migration and watch it: progress, time limit, a destination (``remote``) that is gone. Between the check
+    """Run the migration and watch it: progress, time limit, a destination (``remote``) that is gone. Return whether the time
+    limit stopped the guest. Between the check
     of the guest and libvirt's job somebody may detach or attach a disk: libvirt copies only the disks named here, and
     refuses if one is gone."""
     library = require_libvirt()
@@ -259,6 +260,7 @@ def start(guest, record, pool_path, targets, options, there=None, remote=None):
         _go_on_if_it_can(guest)
         hint = host_hints.compare_mtu(copying.address) if copying.stuck else None
         raise MigrationError("; ".join(filter(None, (limit.ended, copying.why(), "libvirt: %s" % failed))), hint=hint)
+    return limit.stopped
 
 
 def _run(guest, uuid, asked, limit, copying):

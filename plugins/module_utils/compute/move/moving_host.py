@@ -390,6 +390,10 @@ class Effects(Guests, VolumeEffects):
             return None
         return handover.MessageChannel(self.remote, uuid, op, outgoing=handover.SOURCE, incoming=handover.DESTINATION)
 
+    def was_forced(self):
+        """Whether the time limit stopped the guest that this run migrated."""
+        return bool(self.downtime and self.downtime.forced)
+
     def downtime_ms(self):
         """Return the downtime of the guest that this run migrated, or None if it is not known."""
         return self.downtime and self.downtime.end()

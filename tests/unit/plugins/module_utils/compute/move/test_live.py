@@ -187,6 +187,24 @@ def test_libvirt_is_given_the_limit_on_the_bandwidth(monkeypatch, options, told)
     assert sent(monkeypatch, DISKS, False, options=options).get("bandwidth") == told
 
 
+def test_whoever_asked_for_the_migration_learns_that_the_time_limit_stopped_the_guest(monkeypatch):
+    now = {"copied": 0}
+    guest = SimpleNamespace(jobStats=lambda _flags: {"memory_total": 9, "memory_remaining": 1, "memory_processed": now["copied"]})
+    guest.XMLDesc, guest.name, guest.suspend = lambda _flags: PINNED, lambda: "u", lambda: now.update(stopped=True)
+
+    def migrate(*_asked):
+        while not now.get("stopped"):
+            now["copied"] += 1
+
+    guest.unbounded = SimpleNamespace(migrateToURI3=migrate)
+    monkeypatch.setattr(connection, "libvirt", LIBRARY)
+    monkeypatch.setattr(live, "POLL", 0.01)
+    monkeypatch.setattr(live, "note", lambda *_: None)
+    monkeypatch.setattr(live, "disk_problems", lambda *_: ())
+    record, options = SimpleNamespace(uuid="u", spec=SPEC, resources={}), {"timeout": 0.01, "timeout_action": "force_complete"}
+    assert live.start(guest, record, "/pool", {"address": "192.0.2.2", "shared": True}, options) is True
+
+
 # the job of a guest whose disks are copied
 COPIES_MEMORY = {"memory_total": 9 << 20, "memory_remaining": 1 << 20, "memory_processed": 8 << 20}
 
