@@ -10,6 +10,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..model.lifecycle import ACTIVE, OWN
 from ..model.messages import Document
+from ..model.travelled_history import ON
 from ..placement.text import table
 from . import unconfirmed
 from .report import Outcome, disks_gone, left_off
@@ -18,7 +19,7 @@ Held = Sequence[Tuple[str, Document]]  # (host, what its module instance_info re
 DELETED = "deleted"  # the vm_state of an instance that no longer exists
 HEADS = ("AT", "EVENT", "HOST", "BY", "RUN", "RESULT")
 # The parts of an event that have a column of their own, or are the state that was reached.
-WITH_COLUMNS = ("event", "at", "who", "run", "vm_state", "task_state", "migration_status")
+WITH_COLUMNS = ("event", "at", ON, "who", "run", "vm_state", "task_state", "migration_status")
 
 
 def outcome(name: str, held: Held) -> Outcome:
@@ -99,10 +100,10 @@ def history(held: Held) -> List[Tuple[str, ...]]:
     rows = []
     for host, instance in held:
         for event in instance.get("history") or ():
-            rows.append(_row(event, host, str(event.get("event")), _result(event)))
+            rows.append(_row(event, str(event.get(ON) or host), str(event.get("event")), _result(event)))
         for fault in instance.get("faults") or ():
             rows.append(_row(fault, host, "failed", "%s: %s" % (fault.get("code"), fault.get("message"))))
-    return sorted(rows, key=lambda row: row[0])
+    return sorted(dict.fromkeys(rows), key=lambda row: row[0])  # two hosts tell the same of one that moves
 
 
 def _row(entry: Mapping[str, Any], host: str, event: str, result: str) -> Tuple[str, ...]:

@@ -14,7 +14,7 @@ KINDS = (RESIZE, COLD, LIVE)
 # The steps that take up a move. They issue the fencing token {op, attempt} that the later steps carry.
 TAKING = ("begin", "confirm", "revert", "abort", "reclaim", "restore_here", "erase")
 # What a step returns besides the record. The other side may need it in any later step.
-SAID = ("disks", "volumes", "guest", "seen", "targets", "transfer", "sent", "health")
+SAID = ("disks", "volumes", "guest", "seen", "targets", "transfer", "sent", "health", "history")
 
 
 def new_migration(

@@ -300,6 +300,7 @@ def _targets(value: Any) -> Any:
 _TARGETS = list_of(_TARGET, 100)
 _HEALTH = object_of({"state": choice("crashed", "answers", "no panic seen", "off", "not looked at"), "seen": cleaned()})
 _SAID: Dict[str, Check] = {
+    "history": _PEOPLE,
     "disks": list_of(_DISK, 100),
     "volumes": list_of(
         object_of({"uuid": uuid, "generation": generation, "image": text()}, optional=("image",)), volumes.MOST
