@@ -208,6 +208,7 @@ _LOOK = object_of(
         "instance": _SHOWN,
     }
 )
+_HISTORY = object_of({"uuid": uuid, "name": cleaned(255), "history": _PEOPLE, "faults": _PEOPLE})
 _FOREIGN = object_of({"uuid": uuid, "name": cleaned(255), "state": word("[a-z]+", 32)})
 
 # ---- moves -----------------------------------------------------------------------------------------------------------
@@ -391,7 +392,9 @@ REPLIES = {
     "host_system": preparation_shapes.SYSTEM,
     "instance": object_of({"instance": _SHOWN, "diff": preparation_shapes.DIFF}, optional=("diff",)),
     "instance_copy": object_of({"instance_copy": _COPY}),
-    "instance_info": object_of({"instances": many(_SHOWN), "foreign": many(_FOREIGN)}),
+    "instance_info": object_of(
+        {"instances": many(_SHOWN), "foreign": many(_FOREIGN), "histories": many(_HISTORY)}, optional=("histories",)
+    ),
     "migration": _MIGRATE,
     "rescan": _RESCAN,
     "volume": object_of({"uuid": uuid}),
