@@ -173,7 +173,7 @@ _OF_INSTANCE: Dict[str, Check] = {
     "task_state": state,
     "power_state": _POWER,
     "locked": or_null(text(1024)),
-    **dict.fromkeys(("flavor", "image", "group", "availability_zone"), or_null(text())),
+    **dict.fromkeys(("flavor", "image", "group", "availability_zone", "batch_id"), or_null(text())),
     "access_ips": list_of(text(), 2),
     **dict.fromkeys(("vcpus", "memory_mb", "root_gb"), or_null(_COUNT)),
     "disks": map_of(text(), _COUNT, data_disks.MOST),

@@ -16,7 +16,7 @@ import stat
 import time
 
 from ...model.identity import is_uuid
-from .. import durable, paths
+from .. import durable
 from . import journal, state_file
 
 FOLDER = "deleted"
@@ -50,7 +50,9 @@ def read(store, uuid):
 
 def all_of(store):
     """Return {uuid: what is kept} of all instances and volumes that this host removed."""
-    uuids = [name[: -len(".json")] for name in paths.entries(_path(store)) if name.endswith(".json")]
+    folder = _path(store)
+    names = os.listdir(folder) if os.path.isdir(folder) else ()
+    uuids = [name[: -len(".json")] for name in names if name.endswith(".json")]
     found = {uuid: read(store, uuid) for uuid in uuids if is_uuid(uuid)}
     return {uuid: kept for uuid, kept in found.items() if kept}
 
