@@ -66,8 +66,8 @@ options:
   default_groups:
     description:
       - Whether to make the groups C(berth_state_X), C(berth_flavor_X), C(berth_zone_X), C(berth_host_X), C(berth_project_X),
-        C(berth_batch_X) (the instances of one C(berth_count)) and C(berth_server_group_X) of what instances are now. The zone is that of C(berth_aggregates) in
-        O(kvm_inventory), else the one that the instance's record keeps.
+        C(berth_batch_X) and C(berth_server_group_X) of what instances are now. A batch is what one C(berth_count) made. The zone
+        is that of C(berth_aggregates) in O(kvm_inventory), else the one that the instance's record keeps.
     type: bool
     default: true
     version_added: 0.2.0

@@ -85,8 +85,8 @@ foreign:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute import paths
-from ..module_utils.compute.errors import failing
 from ..module_utils.compute.disk import disk_chain, missing
+from ..module_utils.compute.errors import failing
 from ..module_utils.compute.guest import console, domain, domains, live_differences
 from ..module_utils.compute.guest.summary import describe
 from ..module_utils.compute.host.host import Host

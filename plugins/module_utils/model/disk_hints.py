@@ -22,7 +22,8 @@ def bring_back(host: str, name: str) -> str:
     """Files of an instance's disks are gone. A guest that still runs has the only copy of what it writes."""
     return (
         "On %s, mount the storage of these files again, or restore them from a backup. If the guest of %s still runs, do not "
-        "end it by hand: berth.kvm.stop --limit %s is refused with the command that saves its disks" % (host, name, name)
+        "end it by hand: berth.kvm.stop --limit %s is refused with the command that saves its disks"
+        % (host, name, name)
     )
 
 

@@ -14,7 +14,6 @@ from ..model import nic_needs, pool_room
 from ..model.disk_class import DIRECTORIES, DISK, disk_class
 from ..model.request_spec import RequestSpec
 
-
 FREE_BYTES = "free_bytes"  # of no host that passes this is said
 
 

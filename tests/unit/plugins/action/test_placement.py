@@ -28,7 +28,9 @@ def test_instance_gets_a_host():
     assert not result["changed"]
 
 
-@pytest.mark.parametrize("given, least", [({"berth_count": 3}, 3), ({"berth_count": 3, "berth_min_count": "2"}, 2), ({}, 0)])
+@pytest.mark.parametrize(
+    "given, least", [({"berth_count": 3}, 3), ({"berth_count": 3, "berth_min_count": "2"}, 2), ({}, 0)]
+)
 def test_instances_of_one_count_are_a_batch_of_which_at_least_so_many_are_made(given, least, capsys):
     """A01, A02: the reservation is told."""
     more = {"berth_name": "a"} if given else {}

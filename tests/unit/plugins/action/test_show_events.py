@@ -45,7 +45,8 @@ def show(monkeypatch, capsys):
         def ask(_action, _task_vars, hosts, module, arguments):
             asked.update({host: (module, arguments) for host in hosts})
             return {
-                host: {"unreachable": True, "msg": "gone"} if host in silent else {"histories": TOLD[host]} for host in hosts
+                host: {"unreachable": True, "msg": "gone"} if host in silent else {"histories": TOLD[host]}
+                for host in hosts
             }
 
         monkeypatch.setattr(show_events, "ask", ask)
@@ -67,7 +68,9 @@ def test_all_that_was_done_is_shown_in_the_order_of_time_with_who_did_it_where(s
         "2026-11-27T09:00:00Z old delete h1 bob@ctl r-1 done",
         "2026-11-27T10:00:00Z web1 stop h2 ann@ctl r-1 done",
     ]
-    assert [(one["instance"], one["event"]) for one in result["events"]][2] == ("old", "delete") and not result["changed"]
+    assert [(one["instance"], one["event"]) for one in result["events"]][2] == ("old", "delete") and not result[
+        "changed"
+    ]
 
 
 def test_a_limit_selects_instances(show):
@@ -93,7 +96,23 @@ def test_a_time_is_said_in_words_that_people_use(since, seconds):
 
 
 @pytest.mark.parametrize(
-    "since", ["", "2", "h", "-2h", "2w", "last week", "2026-11-29", "2026-13-01", "1700-01-01", "9999999h", "٢h", None, 7, ["2h"]]
+    "since",
+    [
+        "",
+        "2",
+        "h",
+        "-2h",
+        "2w",
+        "last week",
+        "2026-11-29",
+        "2026-13-01",
+        "1700-01-01",
+        "9999999h",
+        "٢h",
+        None,
+        7,
+        ["2h"],
+    ],
 )
 def test_what_is_no_time_is_refused_with_what_can_be_said(since):
     with pytest.raises(InvalidInput, match="berth_since"):

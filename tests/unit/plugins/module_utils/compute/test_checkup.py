@@ -22,7 +22,11 @@ from records import plant
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import paths
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk_chain, missing, owner, undo
-from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged, GuestHung, HostNotPrepared
+from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
+    DiskChainChanged,
+    GuestHung,
+    HostNotPrepared,
+)
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import answers, gate
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.recovery import recover
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import certificates, checkup

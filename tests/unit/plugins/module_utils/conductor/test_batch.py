@@ -47,7 +47,10 @@ def test_where_one_claim_cannot_be_had_none_is_built_and_all_claims_are_withdraw
     codes = sorted(each["error"]["code"] for each in plan["instances"].values())
     assert codes == ["BatchWithdrawn", "BatchWithdrawn", "MaxRetriesExceeded"]
     told = plan["instances"]["a"]["error"]
-    assert "a is one of 3 that were asked for together, of which at least 3 have to be made. c could not be had" in told["message"]
+    assert (
+        "a is one of 3 that were asked for together, of which at least 3 have to be made. c could not be had"
+        in told["message"]
+    )
     assert told["hint"] == input_hints.accept_fewer()
     assert ended(batch(2), hosts) == {"a": "active", "b": "active", "c": "failed"}
 

@@ -364,7 +364,13 @@ def test_an_instance_whose_disks_are_gone_is_not_told_to_start(state):
 
 
 def test_an_instance_that_no_move_would_take_says_so_where_it_is_shown():
-    place = {"role": "OWN", "phase": "active", "vm_state": "active", "state": "running", "disks_differ": ["vda is a layer"]}
+    place = {
+        "role": "OWN",
+        "phase": "active",
+        "vm_state": "active",
+        "state": "running",
+        "disks_differ": ["vda is a layer"],
+    }
     assert report_instance.outcome("web1", [("kvm1", place)]).why == "a move would be refused: vda is a layer"
 
 

@@ -101,7 +101,9 @@ def sent(monkeypatch, text, shared, there=None, problems=(), remote=None, option
         live, "disk_problems", lambda *given: problems if given == (text, record, "/pool", shared) else 1 / 0
     )
     try:
-        live.start(guest, record, "/pool", {"address": "192.0.2.2", "shared": shared, **targets}, options or {}, there, remote)
+        live.start(
+            guest, record, "/pool", {"address": "192.0.2.2", "shared": shared, **targets}, options or {}, there, remote
+        )
     except MigrationError as error:
         return given, str(error)
     return given[0]
@@ -189,7 +191,9 @@ def test_libvirt_is_given_the_limit_on_the_bandwidth(monkeypatch, options, told)
 
 def test_whoever_asked_for_the_migration_learns_that_the_time_limit_stopped_the_guest(monkeypatch):
     now = {"copied": 0}
-    guest = SimpleNamespace(jobStats=lambda _flags: {"memory_total": 9, "memory_remaining": 1, "memory_processed": now["copied"]})
+    guest = SimpleNamespace(
+        jobStats=lambda _flags: {"memory_total": 9, "memory_remaining": 1, "memory_processed": now["copied"]}
+    )
     guest.XMLDesc, guest.name, guest.suspend = lambda _flags: PINNED, lambda: "u", lambda: now.update(stopped=True)
 
     def migrate(*_asked):
@@ -201,7 +205,10 @@ def test_whoever_asked_for_the_migration_learns_that_the_time_limit_stopped_the_
     monkeypatch.setattr(live, "POLL", 0.01)
     monkeypatch.setattr(live, "note", lambda *_: None)
     monkeypatch.setattr(live, "disk_problems", lambda *_: ())
-    record, options = SimpleNamespace(uuid="u", spec=SPEC, resources={}), {"timeout": 0.01, "timeout_action": "force_complete"}
+    record, options = (
+        SimpleNamespace(uuid="u", spec=SPEC, resources={}),
+        {"timeout": 0.01, "timeout_action": "force_complete"},
+    )
     assert live.start(guest, record, "/pool", {"address": "192.0.2.2", "shared": True}, options) is True
 
 

@@ -20,7 +20,9 @@ ROOT = {"name": "root", "format": "qcow2", "size": 1 << 33}
 
 
 def record(uuid=WEB, kind="resize", **migration):
-    return SimpleNamespace(uuid=uuid, spec=SPECS["new"], role="IN", migration={"type": kind, "shared": False, **migration})
+    return SimpleNamespace(
+        uuid=uuid, spec=SPECS["new"], role="IN", migration={"type": kind, "shared": False, **migration}
+    )
 
 
 @pytest.fixture
@@ -42,7 +44,9 @@ def check(monkeypatch, tmp_path):
 
 
 def test_disks_that_do_not_fit_are_refused_with_the_numbers_and_what_to_do(check):
-    with pytest.raises(MigrationPreCheckError, match="kvm2 has 99 MiB free for it below .*, its disks take 100 MiB") as told:
+    with pytest.raises(
+        MigrationPreCheckError, match="kvm2 has 99 MiB free for it below .*, its disks take 100 MiB"
+    ) as told:
         check(99, [{**ROOT, "used": 100 * MIB}])
     assert told.value.retryable and told.value.hint == host_hints.make_room_in_pool(str(check.pool))
 

@@ -32,7 +32,9 @@ class Migrating:
     def answer(self, _guest, text):
         asked = json.loads(text)
         if asked["execute"] == "query-block-jobs":
-            return json.dumps({"return": [{"type": "mirror", "device": "disk0"}, {"type": "backup", "device": "other"}]})
+            return json.dumps(
+                {"return": [{"type": "mirror", "device": "disk0"}, {"type": "backup", "device": "other"}]}
+            )
         self.did.append((asked["execute"], asked["arguments"]["device"], asked["arguments"]["speed"]))
         return json.dumps({"return": {}})
 
