@@ -34,15 +34,15 @@ def reported(records, found, undefined, state_dir, save=True):
     return differing
 
 
-FILE = re.compile(r"<source file='([^']*)'")  # as libvirt writes it; to parse each text would take much longer
+FILE = re.compile(r"""<source file=(['"])(.*?)\1""")  # to parse each text would take much longer
 ESCAPED = {"&apos;": "'", "&quot;": '"'}
 
 
 def _missing(record, definitions):
     """Return {disks_missing: [path]} of an instance at rest whose definitions name files that are gone, else {}."""
-    if definitions is None or (record.role, record.phase) != (OWN, ACTIVE):
+    if definitions is None:
         return {}
-    named = {unescape(path, ESCAPED) for text in definitions if text for path in FILE.findall(text)}
+    named = {unescape(path, ESCAPED) for text in definitions if text for _quote, path in FILE.findall(text)}
     gone = sorted(clean(path) for path in named if not os.path.lexists(path))
     return {"disks_missing": gone} if gone else {}
 
@@ -51,15 +51,13 @@ def _definitions(record, found, undefined):
     """Return libvirt's texts (of the running guest, of its next start), each None if missing; None if there is nothing to compare."""
     domain, power_state = found.get(record.uuid, (None, None))
     library = require_libvirt()
-    if domain is None:
+    if domain is None or (record.role, record.phase, record.op) != (OWN, ACTIVE, None):
         return None
     try:
-        if not live_differences.is_looked_at(record):
-            return None
         live = None if power_state in domains.INACTIVE else domain.XMLDesc(0)
         lasting = None if record.uuid in undefined else domain.XMLDesc(library.VIR_DOMAIN_XML_INACTIVE)
-    except (library.libvirtError, *live_differences.DAMAGED):
-        return None  # removed since it was listed, or a damaged record, which is reported elsewhere
+    except library.libvirtError:
+        return None  # removed since it was listed
     return live, lasting
 
 
@@ -68,6 +66,8 @@ def _compared(record, definitions, before, now):
     if definitions is None:
         return {}
     try:
+        if not live_differences.is_looked_at(record):
+            return {}
         wanted = live_differences.expected(record)
         digest = agreed.digest(live_differences.RULES, wanted, definitions)
         differing = {} if digest in before else live_differences.differences(wanted, *definitions)

@@ -11,7 +11,6 @@ import os
 from ...model import host_hints
 from ...model.lifecycle import IN
 from ...model.move_errors import MigrationPreCheckError
-from .. import paths
 from ..disk.storage_pools import allocated_below
 from . import disks
 
@@ -28,8 +27,7 @@ def check(host, pool_of, record, manifest):
     for disk, path in disks.files(pool_of(record), record.uuid, record.spec):
         pool = _pool(path)
         needed.setdefault(os.stat(pool).st_dev, [pool, 0])[1] += used.get(disk.name, 0)
-    own = [os.path.dirname(path) for _disk, path in disks.files(pool_of(record), record.uuid, record.spec)]
-    for directory in dict.fromkeys(own):  # what an earlier attempt has copied makes room
+    for directory in _directories(pool_of(record), record):  # what an earlier attempt has copied makes room
         _subtract(needed, directory)
     others = _of_others(host, pool_of, record)
     problems = []
@@ -43,6 +41,10 @@ def check(host, pool_of, record, manifest):
         raise MigrationPreCheckError(
             record.uuid, [text for _pool, text in problems], hint=host_hints.make_room_in_pool(problems[0][0])
         )
+
+
+def _directories(pool_path, record):
+    return {os.path.dirname(path) for _disk, path in disks.files(pool_path, record.uuid, record.spec)}
 
 
 def _pool(path):
@@ -62,6 +64,7 @@ def _of_others(host, pool_of, record):
     for other in host.store.records():
         if other.role == IN and other.uuid != record.uuid and other.migration.get("arriving"):
             pool = pool_of(other)
-            left = other.migration["arriving"] - allocated_below(paths.instance(pool, other.uuid))
+            arrived = sum(map(allocated_below, _directories(pool, other)))
+            left = other.migration["arriving"] - arrived
             found[os.stat(pool).st_dev] = found.get(os.stat(pool).st_dev, 0) + max(0, left)
     return found
