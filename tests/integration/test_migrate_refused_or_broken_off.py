@@ -116,6 +116,38 @@ def test_force_complete_stops_a_guest_that_takes_too_long_until_it_has_arrived(m
     assert (after["boots"], after["nonce"]) == (before["boots"], before["nonce"])
 
 
+def fill(case, host, free_mb):
+    """Let a file of somebody else leave so many MiB where the guests' disks are."""
+    case.lab.sh(host, "rm -f /var/lib/libvirt/others; sync")
+    avail = "$(df --output=avail -B1 /var/lib/libvirt | tail -1)"
+    case.lab.sh(host, "fallocate -l $((%s - (%d << 20))) /var/lib/libvirt/others" % (avail, free_mb))
+
+
+def test_a_cold_migration_to_a_host_without_free_bytes_is_refused_before_the_guest_stops(mover):  # noqa: F811
+    """Placement leaves out a pool that is full; what does not fit is refused by the host's claim."""
+    case, source = mover
+    before, target = facts(case, source), other_host(case, source)
+    try:
+        fill(case, target, 1)
+        full = case.play("cold_migrate", {"berth_target_host": target}, check=False)
+        fill(case, target, 17)
+        refused = case.play("cold_migrate", {"berth_target_host": target}, check=False)
+    finally:
+        case.lab.sh(target, "rm -f /var/lib/libvirt/others")
+    assert full.rc and "free in its storage pool berth, an instance needs 16 at once" in full.output, full.output
+    assert refused.rc and "MiB free for it below" in refused.output, refused.output
+    assert records(case.lab) == [(source, cases.NAME, "OWN")] and case.look(target)["files"] == []
+    after = facts(case, source, lambda said: said["ack"] > before["ack"])
+    assert (after["boots"], after["nonce"]) == (before["boots"], before["nonce"])
+    case.play("cold_migrate", {"berth_target_host": target})
+    case.play("confirm_resize")
+    shown = case.play("events", {"berth_since": "2h"}).output
+    rows = [line.split() for line in shown.splitlines() if " %s " % cases.NAME in line]
+    assert ["build", source] in [row[2:4] for row in rows] and ["confirmed", target] in [row[2:4] for row in rows], (
+        shown
+    )
+
+
 @pytest.mark.slow
 def test_a_destination_that_loses_its_power_while_disks_are_copied_is_not_waited_for_as_long_as_tcp_does(mover):  # noqa: F811
     case, source = mover

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import time
 
-from ..connection import LibvirtTimeout, require_libvirt
+from ...model.errors import BerthError
 from ..guest import qemu_nodes
 
 MAX_PAUSE = 60  # seconds
@@ -26,6 +26,7 @@ class Limit:
         self.options, self.size = options, size
         self.seconds, self.longest = options.get("timeout") or 0, options.get("max_pause", MAX_PAUSE)
         self.force = options.get("timeout_action") == "force_complete"
+        self.is_limited = bool(options.get("bandwidth"))
         self.began = self.paused = self.ended = None  # the first two: (time, bytes left, bytes copied)
 
     @property
@@ -45,20 +46,29 @@ class Limit:
             self._abort(guest, "")
         elif self.stopped:
             self._watch_pause(guest, *left_and_copied(guest, stats))
+            self._lift_for_memory(guest, stats)
         else:
             self._stop(guest, *left_and_copied(guest, stats))
+            self._lift_for_memory(guest, stats)
 
     def _stop(self, guest, left, copied):
         """Stop the guest, unless what is left would take too long at the rate so far. A limit on it says nothing of that."""
         then, _left, before = self.began
         needed = forecast(left, copied - before, time.monotonic() - then)
-        if needed > self.longest and not self.options.get("bandwidth"):
+        if needed > self.longest and not self.is_limited:
             self._abort(guest, _too_long(left, needed, self.longest))
             return
         guest.suspend()
         self.paused = time.monotonic(), left, copied
-        if self.options.get("bandwidth"):
-            lift_bandwidth(guest)
+        if self.is_limited:
+            with contextlib.suppress(BerthError):
+                qemu_nodes.unlimit_copies(guest)
+
+    def _lift_for_memory(self, guest, stats):
+        """Lift the limit on the bandwidth for a guest that stands still. libvirt sets it when the copy of memory begins."""
+        if self.stopped and self.is_limited and stats.get("memory_total"):
+            guest.migrateSetMaxSpeed(guest.migrateGetMaxSpeed(0))
+            self.is_limited = False
 
     def _watch_pause(self, guest, left, _copied):
         then, before, _before = self.paused
@@ -93,17 +103,10 @@ def first_copy_has_ended(stats, size):
 def left_and_copied(guest, stats):
     """Return (bytes left, bytes copied) of disks and memory. Of memory, all is left until its copy begins."""
     disks = stats.get("disk_total", 0) - stats.get("disk_processed", 0)
-    memory = stats["memory_remaining"] if stats.get("memory_total") else guest.maxMemory() << 10
+    memory = stats.get("memory_remaining", 0) if stats.get("memory_total") else guest.maxMemory() << 10
     return disks + memory, stats.get("disk_processed", 0) + stats.get("memory_processed", 0)
 
 
 def forecast(left, copied, seconds):
     """Return in how many seconds ``left`` bytes are copied if ``copied`` took ``seconds``."""
     return left * seconds / copied if copied > 0 else float("inf")
-
-
-def lift_bandwidth(guest):
-    """Let disks and memory be copied as fast as they can be. The guest stands still meanwhile."""
-    qemu_nodes.unlimit_copies(guest)
-    with contextlib.suppress(require_libvirt().libvirtError, LibvirtTimeout):
-        guest.migrateSetMaxSpeed(guest.migrateGetMaxSpeed(0))

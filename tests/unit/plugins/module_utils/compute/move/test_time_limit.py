@@ -99,6 +99,15 @@ def test_the_limit_on_the_bandwidth_is_lifted_for_a_guest_that_stands_still(monk
     assert did == ["suspend", ("block-job-set-speed", "disk0", 0), ("memory", 8796093022207)] and guest.limit.stopped
 
 
+def test_the_limit_on_memory_is_lifted_once_its_copy_has_begun(monkeypatch):
+    """libvirt sets it when that begins, which may be after the guest was stopped."""
+    guest = Migrating(monkeypatch, bandwidth=4)
+    guest.at(0, disk=(DISK, MIB))
+    assert guest.at(11, disk=(DISK, MIB)) == ["suspend", ("block-job-set-speed", "disk0", 0)]
+    assert guest.at(12, disk=(DISK, 0), memory=(1, MIB))[2:] == [("memory", 8796093022207)]
+    assert len(guest.at(13, disk=(DISK, 0), memory=(2, MIB))) == 3
+
+
 def test_what_is_left_would_take_too_long_so_the_guest_is_not_stopped_at_all(monkeypatch):
     guest = Migrating(monkeypatch)
     guest.at(0, memory=(0, 700 * MIB))
