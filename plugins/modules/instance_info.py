@@ -104,7 +104,7 @@ def against_a_move(host, record):
     if (record.role, record.phase) != (OWN, ACTIVE):
         return {}
     try:
-        found = disk_chain.against_a_move(host, record)
+        found = disk_chain.against_a_move(host, record, disk_chain.found_on(host, record))
     except (BerthError, *live_differences.DAMAGED):
         return {}  # its pool, or a damaged record, which is told elsewhere
     return {"disks_differ": [clean(each.text) for each in found]} if found else {}

@@ -184,9 +184,10 @@ def _refuse(host, record, differing, more=None):
     )
 
 
-def against_a_move(host, record) -> List[Difference]:
-    """Return what would refuse a move of the instance, beside files that are gone: also snapshots that libvirt has noted."""
-    found = [each for each in found_on(host, record) if each.kind not in (*AT_ONCE, SEEDLESS)]
+def against_a_move(host, record, differing) -> List[Difference]:
+    """Return what of ``differing`` (see found_on) would refuse a move, beside files that are gone; or else snapshots that
+    libvirt has noted."""
+    found = [each for each in differing if each.kind not in (*AT_ONCE, SEEDLESS)]
     guest = domain.find(host.connection, record.uuid)
     noted = guest.snapshotListNames(0) if guest is not None else []
     if noted and not found:

@@ -188,7 +188,7 @@ def _differing_disks(host: Host, records: Sequence[Record]) -> Iterator[Finding]
             if not os.path.isdir(paths.instance(pool_path, record.uuid)):
                 continue  # told by _disks
             differing = disk_chain.found_on(host, record)
-            against = disk_chain.against_a_move(host, record)
+            against = disk_chain.against_a_move(host, record, differing)
         except (BerthError, *live_differences.DAMAGED):
             continue  # its pool, or a damaged record, which is reported elsewhere
         volumes = set(volume_files.planned(pool_path, record.spec))

@@ -41,6 +41,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.model import (
     volume_hints,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
+from ansible_collections.berth.kvm.plugins.modules import instance_info
 
 STRANGER = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
 
@@ -189,8 +190,9 @@ def test_what_a_move_would_be_refused_for_is_told_before_it_is_needed(well, monk
     (one,) = look()
     assert codes([one]) == [("DisksDiffer", "warning", uuid, False)] and "before-upgrade" in one["said"]
     assert told(one).todo == disk_hints.undo_before_a_move(uuid)
+    assert "before-upgrade" in instance_info.against_a_move(host, record)["disks_differ"][0], "show says it too"
     guest.snapshots = []
-    assert look() == []
+    assert look() == [] and instance_info.against_a_move(host, record) == {}
     layer = disk_chain.Difference(disk_chain.OVERLAY, "vda is a snapshot's layer", None, ())
     monkeypatch.setattr(disk_chain, "found_on", lambda *_: [layer])
     (one,) = look()
