@@ -25,7 +25,7 @@ def own(history: List[Event]) -> List[Event]:
 
 
 def told(record: Record, events: Any, host: str) -> Record:
-    """Return the record with the events that the host ``host``, where the instance was before, tells of it, before its own
+    """Return the record with the events that the host ``host``, where the instance was before, tells of it, after its own
     and without those that are known here. Only flat events with a name and a time are taken."""
     known = [_content(event) for event in record.history]
     found = []
@@ -33,7 +33,7 @@ def told(record: Record, events: Any, host: str) -> Record:
         checked = _checked(event)
         if checked and _content(checked) not in known:
             found.append({**checked, ON: checked.get(ON, clean(host))})
-    return record.replace(history=bounded([*found, *record.history]))
+    return record.replace(history=bounded([*record.history, *found]))
 
 
 def _content(event: Event) -> Event:

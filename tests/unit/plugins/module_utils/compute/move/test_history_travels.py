@@ -51,11 +51,11 @@ def record(*history):
 
 
 def test_over_several_moves_each_event_says_where_it_was():
-    second = travelled_history.told(record({"event": "start", "at": "2"}), [MADE], "kvm1")
+    second = travelled_history.told(record(), [MADE], "kvm1").noted("start", "2")
     third = travelled_history.told(record(), second.history, "kvm2")
     assert events(third) == [("kvm1", "build"), ("kvm2", "start")]
     back = travelled_history.told(record(MADE), third.history, "kvm3")
-    assert events(back) == [("kvm2", "start"), (None, "build")], "its own event it knows already"
+    assert events(back) == [(None, "build"), ("kvm2", "start")], "its own event it knows already"
 
 
 @pytest.mark.parametrize(
