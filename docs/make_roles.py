@@ -36,13 +36,29 @@ OPTIONS = {
         "bool", "true", "Copy the disks while the guest still runs, and the rest when it is stopped."
     ),
     "stop_timeout": Option("int", "60", "Seconds that the guest has to shut down before it is powered off."),
-    "timeout": Option("int", "0", "Seconds after which the timeout action is taken. 0 is never."),
+    "timeout": Option(
+        "int",
+        "0",
+        "Seconds after which the timeout action is taken, from the end of the first copy of the disks. 0 is never.",
+    ),
     "timeout_action": Option(
         "str",
         "abort",
         "What is done then, as Nova's live_migration_timeout_action. V(abort) leaves the guest running where it is; "
-        "V(force_complete) stops it until it has arrived.",
+        "V(force_complete) stops it until it has arrived, and lifts the limit on the bandwidth.",
         "[abort, force_complete]",
+    ),
+    "max_pause": Option(
+        "int",
+        "60",
+        "Seconds for which V(force_complete) may stop the guest. If what is left takes longer, the migration is aborted "
+        "and the guest goes on where it is.",
+    ),
+    "permit_auto_converge": Option(
+        "bool",
+        "true",
+        "Slow the guest down step by step if it writes memory faster than is copied, as Nova's "
+        "live_migration_permit_auto_converge.",
     ),
     "tls": Option(
         "bool", "true", "Encrypt the migration. Without it the memory of the guest can be read on the network."
@@ -66,7 +82,7 @@ ROLES = {
     "live_migrate": (
         "Move a running instance to another host without stopping it",
         "The guest arrives paused and goes on when the source has let go of it.",
-        ["bandwidth", "timeout", "timeout_action", "tls"],
+        ["bandwidth", "max_pause", "permit_auto_converge", "timeout", "timeout_action", "tls"],
     ),
     "prep_resize": (
         "Choose a host for an instance with a new flavor and claim the room there",

@@ -23,7 +23,7 @@ description:
   - A host chooses no names. An instance is left out, with a warning that names the host, if its name is none that berth
     gives, if its uuid is not that of its project and name, if the name is C(localhost) or that of a group, of a KVM host
     or of another host of the inventory that has no C(berth_flavor), and if two hosts say that they own it.
-  - No variable of a request is set. The actual state is in C(berth_present_flavor), C(berth_present_project),
+  - No variable of a request is set. The actual state is in C(berth_present_flavor), C(berth_present_project), C(berth_present_batch),
     C(berth_present_server_group), C(berth_present_zone) and C(berth_present_address), with C(berth_kvm_host), C(berth_power_state),
     C(berth_phase) and C(berth_uuid); what is not known is an empty text. Playbooks that move, start, stop or delete take an
     instance that has only these as well; C(create) leaves it alone, and a resize needs C(-e berth_flavor).
@@ -65,9 +65,9 @@ options:
     default: true
   default_groups:
     description:
-      - Whether to make the groups C(berth_state_X), C(berth_flavor_X), C(berth_zone_X), C(berth_host_X), C(berth_project_X) and
-        C(berth_server_group_X) of what instances are now. The zone is that of C(berth_aggregates) in
-        O(kvm_inventory), else the one that the instance's record keeps.
+      - Whether to make the groups C(berth_state_X), C(berth_flavor_X), C(berth_zone_X), C(berth_host_X), C(berth_project_X),
+        C(berth_batch_X) and C(berth_server_group_X) of what instances are now. A batch is what one C(berth_count) made. The zone
+        is that of C(berth_aggregates) in O(kvm_inventory), else the one that the instance's record keeps.
     type: bool
     default: true
     version_added: 0.2.0
@@ -113,6 +113,7 @@ DEFAULT_GROUPS = {
     "flavor": "berth_present_flavor",
     "zone": "berth_present_zone",
     "host": "berth_kvm_host",
+    "batch": "berth_present_batch",
     "project": "berth_present_project",
     "server_group": "berth_present_server_group",
 }

@@ -431,13 +431,16 @@ ansible_facts:
           sample: berth
         pools:
           description:
-            - The active storage pools. C(promised_gb) is the sum of the virtual sizes of all disks on the pool's file system.
+            - The active storage pools. C(promised_gb) is the sum of the virtual sizes of all disks on the pool's file system,
+              C(owed_gb) what they may still grow by.
             - Pools with one C(storage) lie on one file system and share its space.
           type: dict
           sample:
             berth:
               capacity_gb: 18
               free_gb: 9
+              free_mb: 9216
+              owed_gb: 2
               path: /var/lib/libvirt/berth
               promised_gb: 2
               storage: berth

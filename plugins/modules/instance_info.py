@@ -24,6 +24,11 @@ options:
     type: int
     default: 0
     version_added: 0.2.0
+  events_seconds:
+    description:
+      - Return only what happened in the last so many seconds by the host's clock, in RV(histories), also of deleted instances.
+    type: int
+    version_added: 0.2.0
 extends_documentation_fragment:
   - berth.kvm.host
 author:
@@ -41,6 +46,8 @@ instances:
   description:
     - The instances. C(state) is that of the guest in libvirt, C(saved) if it is off because somebody saved its memory to a file of their
       own (C(virsh save)), or C(absent).
+    - C(disks_missing) are the files of its disks and volumes that are gone, and C(disks_differ) are sentences that say why no move
+      would take it, such as a snapshot's layer. An instance about which there is nothing to say has neither.
     - An instance whose creation failed here last is in C(vm_state) error, with C(faults) of C(code), C(message), C(host) and C(at),
       until it is created or deleted. It holds nothing.
     - An instance that was deleted from this host is in C(vm_state) deleted, with its history, for 30 days. It is returned only if its uuid
@@ -59,6 +66,14 @@ instances:
             "migration": {"type": "resize", "status": "migrating", "source": "kvm1", "destination": "kvm2", "confirm_by": null,
                           "progress": {"state": "copying", "bytes": 1288490189, "total": 10737418240, "percent": 12.0,
                                        "rate": 123731968}}}]
+histories:
+  description: With O(events_seconds) and instead of all else, what happened since, of the instances that are here or were deleted
+    from here in the last 30 days.
+  returned: with O(events_seconds)
+  type: list
+  elements: dict
+  sample: [{"uuid": "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a", "name": "web-1", "faults": [],
+            "history": [{"event": "stop", "at": "2026-11-22T00:00:00Z", "who": "ann@ctl", "run": "r-1"}]}]
 foreign:
   description: The domains that berth does not manage.
   returned: success
@@ -70,14 +85,44 @@ foreign:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute import paths
+from ..module_utils.compute.disk import disk_chain, missing
 from ..module_utils.compute.errors import failing
-from ..module_utils.compute.guest import console, domain, domains
+from ..module_utils.compute.guest import console, domain, domains, live_differences
 from ..module_utils.compute.guest.summary import describe
 from ..module_utils.compute.host.host import Host
 from ..module_utils.compute.move import transfer
-from ..module_utils.compute.record import deleted, failed_instances
+from ..module_utils.compute.record import deleted, failed_instances, journal
 from ..module_utils.compute.record.store import check_uuid
+from ..module_utils.model.errors import BerthError
+from ..module_utils.model.lifecycle import ACTIVE, OWN
+from ..module_utils.model.safe_text import clean
 from ..module_utils.model.schema import Whole
+
+
+def against_a_move(host, record):
+    """Return {disks_differ: [sentence]} of an instance that no move would take as it is, else {}."""
+    if (record.role, record.phase) != (OWN, ACTIVE):
+        return {}
+    try:
+        found = disk_chain.against_a_move(host, record, disk_chain.found_on(host, record))
+    except (BerthError, *live_differences.DAMAGED):
+        return {}  # its pool, or a damaged record, which is told elsewhere
+    return {"disks_differ": [clean(each.text) for each in found]} if found else {}
+
+
+def histories(host, uuids, seconds):
+    """Return [{uuid, name, history, faults}] with what happened in the last ``seconds`` by this host's clock, of instances that
+    are here or were deleted from here. An event that came along with an instance has the time of the host where it was."""
+    since = journal.now(seconds)
+    found = [(record.uuid, record.name, record.history, record.faults) for record in host.store.records()]
+    for uuid, kept in sorted(deleted.all_of(host.store).items()):
+        found.append((uuid, kept.get("name") or uuid, kept["history"], kept["faults"]))
+    told = []
+    for uuid, name, *lists in found:
+        history, faults = ([each for each in events if str(each.get("at")) >= since] for events in lists)
+        if (history or faults) and (not uuids or uuid in uuids):
+            told.append({"uuid": uuid, "name": name, "history": history, "faults": faults})
+    return told
 
 
 def read(host, uuids, console_lines=0):
@@ -90,6 +135,7 @@ def read(host, uuids, console_lines=0):
             state = found[record.uuid][1] if record.uuid in found else None
             state = domain.shown_state(host.connection, record.uuid, state)
             shown = dict(describe(record, state), token=record.token, console_log=paths.console_log(record.uuid))
+            shown.update(missing.reported(host, record), **against_a_move(host, record))
             if console_lines:
                 shown["console"] = console.look(host.connection, record.uuid, console_lines)
             if shown["migration"]:
@@ -115,12 +161,16 @@ def main():
         argument_spec={
             "uuids": {"type": "list", "elements": "str", "default": []},
             "console_lines": {"type": "int", "default": 0},
+            "events_seconds": {"type": "int"},
         },
         supports_check_mode=True,
     )
     with failing(module):
         lines = Whole(0, console.MOST_LINES).check(module.params["console_lines"], "console_lines")
-        instances, foreign = read(Host.here("instance_info"), module.params["uuids"], lines)
+        host, uuids, seconds = Host.here("instance_info"), module.params["uuids"], module.params["events_seconds"]
+        if seconds is not None:
+            module.exit_json(changed=False, instances=[], foreign=[], histories=histories(host, uuids, seconds))
+        instances, foreign = read(host, uuids, lines)
     module.exit_json(changed=False, instances=instances, foreign=foreign)
 
 

@@ -122,16 +122,29 @@ options:
     type: int
     default: 60
   timeout:
-    description: Seconds that a live migration may take before O(timeout_action). 0 is no limit.
+    description: Seconds that a live migration may take before O(timeout_action), from the end of the first copy of the
+      disks. 0 is no limit.
     type: int
     default: 0
   timeout_action:
     description:
       - What is done then. V(abort) leaves the guest running where it is.
-      - V(force_complete) stops the guest until it has arrived, so that it cannot write faster than is copied.
+      - V(force_complete) stops the guest until it has arrived, so that it cannot write faster than is copied, and lifts the
+        limit on the bandwidth.
     type: str
     choices: [abort, force_complete]
     default: abort
+    version_added: 0.2.0
+  max_pause:
+    description: Seconds for which V(force_complete) may stop the guest. If what is left takes longer, the migration is
+      aborted and the guest goes on where it is.
+    type: int
+    default: 60
+    version_added: 0.2.0
+  permit_auto_converge:
+    description: Whether libvirt may slow the guest down if it writes memory faster than is copied.
+    type: bool
+    default: true
     version_added: 0.2.0
   tls:
     description: Whether a live migration is encrypted. Without it the guest's memory can be read on the network.
@@ -216,6 +229,8 @@ SPEC = {
     "stop_timeout": {"type": "int", "default": 60},
     "timeout": {"type": "int", "default": 0},
     "timeout_action": {"type": "str", "default": "abort", "choices": ["abort", "force_complete"]},
+    "max_pause": {"type": "int", "default": 60},
+    "permit_auto_converge": {"type": "bool", "default": True},
     "tls": {"type": "bool", "default": True},
     "by": {"type": "dict"},
 }
@@ -229,7 +244,9 @@ ARGUMENTS = (
     "kind", "spec", "limits", "source", "lost", "when_due", "changed_disks", "revert_volumes", "crashed",
     "destination", "confirm_window", "key", "stop_timeout",
 )  # fmt: skip
-OPTIONS = ("bandwidth", "copy_while_running", "timeout", "timeout_action", "tls")
+OPTIONS = (
+    "bandwidth", "copy_while_running", "max_pause", "permit_auto_converge", "timeout", "timeout_action", "tls",
+)  # fmt: skip
 
 
 def attempt(host, uuid, step, token, peer, **options):
@@ -262,6 +279,8 @@ def act(module):
         did, now = attempt(
             host, uuid, step, token, parameters["peer"], sent=move.get("sent"), **arguments_of_step(parameters)
         )
+        if step == "migrate_live" and host.effects.was_forced():
+            module.warn("the time limit was over: the guest of %s was stopped until it had arrived" % uuid)
         changed, took[step] = changed or did, round(time.monotonic() - began, 3)
         if step in OPENING and now.get("targets"):
             listening.go(listener.to_guard(uuid, now["targets"], parameters["stop_timeout"]))

@@ -41,6 +41,8 @@ SETTINGS = {
     "bandwidth": Option(Whole(0, 1 << 20, "MiB/s")),
     "confirm_window": Option(Whole(0, 366 * DAY, "seconds")),
     "copy_while_running": Switch(),
+    "max_pause": Option(Whole(0, DAY, "seconds")),
+    "permit_auto_converge": Switch(),
     "stop_timeout": Option(Whole(0, DAY, "seconds")),
     "timeout": Option(Whole(0, 7 * DAY, "seconds")),
     "timeout_action": Option(OneOf("abort", "force_complete")),
@@ -49,7 +51,7 @@ SETTINGS = {
 _COLD = ("bandwidth", "confirm_window", "copy_while_running", "stop_timeout")
 OF_ROLES = {
     "cold_migrate": _COLD,
-    "live_migrate": ("bandwidth", "timeout", "timeout_action", "tls"),
+    "live_migrate": ("bandwidth", "max_pause", "permit_auto_converge", "timeout", "timeout_action", "tls"),
     "prep_resize": ("confirm_window",),
     "resize": _COLD,
     "revert_resize": ("stop_timeout",),

@@ -69,6 +69,11 @@ class _Run(NamedTuple):
     is_plan: bool
     kept_addresses: Dict[str, Dict[str, str]]
 
+    def least(self) -> int:
+        """How many instances of a batch (berth_count) are created at least, or none; 0 where it is no batch."""
+        count = self.variables.get("berth_count")
+        return int(self.variables.get("berth_min_count") or count) if count else 0
+
 
 class _Request(NamedTuple):
     """``after_the_build``: what the plan says beside the request, {berth_state, mend}, each only if it is asked for.
@@ -186,6 +191,8 @@ class PlaceInstances(ControllerAction):
             result["explanation"] = decision.explanation()
         self._say(result, shown=not is_plan)
         result.update(_kept(keeping, "create" if is_plan else "place", decision))
+        if run.least() and is_plan and result["selections"]:
+            say("Requested together: %d, reservation %s" % (len(result["selections"]), acting.RUN))
         if is_plan:
             return {**result, **self._plan(run, instances, decision.max_attempts)}
         result.update(_to_approve(instances))
@@ -200,8 +207,8 @@ class PlaceInstances(ControllerAction):
         volumes.settle(instances, run.fleet, run.lost)
         quotas.before_placement(instances, run.fleet, run.catalogs.shared.quotas)
         self._give_addresses(run, instances)
-        if run.variables.get("berth_count"):
-            _hold_to_count(instances, int(run.variables.get("berth_min_count") or run.variables["berth_count"]))
+        if run.least():
+            _hold_to_count(instances, run.least())
         return instances
 
     @staticmethod
@@ -293,6 +300,7 @@ class PlaceInstances(ControllerAction):
         hosts.update({name: {"reason": reason} for name, reason in run.fleet.verdicts.items()})
         plan = new_plan(acting.RUN, instances, hosts, max_attempts, telling.whereabouts(run.fleet))
         plan["unprepared"], plan["kept_addresses"] = run.fleet.unprepared(), run.kept_addresses
+        plan["least"] = run.least()
         prepare_round(plan, new_token)
         answers = replies(run.task_vars, "__berth_facts")
         looks = {host: plain(reply.get("looks", ())) for host, reply in answers.items()}

@@ -64,6 +64,7 @@ RUN = (
     "berth_revert_volumes",
     "berth_set_aside_on",
     "berth_shutdown_timeout",
+    "berth_since",
     "berth_strict_uniqueness",
     "berth_volume",
 )

@@ -38,6 +38,7 @@ class Network:
             check_writable=lambda uuid: gate.check_writable(uuid, world.now.host.run_dir),
         ))  # fmt: skip
         monkeypatch.setattr(moving_host, "transfer", types.SimpleNamespace(
+            allocated=lambda _disk: 0,
             close=self.close, closed_on_failure=self.closed_on_failure, open_targets=self.open_targets, send=self.send,
             check_address=lambda *_: None, bytes_per_second=lambda _options: None,
         ))  # fmt: skip

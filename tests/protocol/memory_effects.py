@@ -26,6 +26,9 @@ class Effects(VolumeEffects):
     def running(self, uuid):
         return self.world.guest[self.name] != OFF
 
+    def check_room(self, record, disks):
+        pass
+
     def check_destination(self, record, disks):
         if self.world.shared:
             return True

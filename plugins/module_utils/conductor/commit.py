@@ -17,7 +17,7 @@ from ..model import address_clash, hints
 from ..model.errors import BerthError, InstanceExists
 from ..model.lifecycle import CLAIM, OWN
 from ..model.messages import ClaimResult, Note, ScannedRecord, ScannedVolume
-from . import addressing, groups, volumes
+from . import addressing, batch, groups, volumes
 from .addressing import addresses
 from .errors import ClaimConflict, InstanceMoving
 from .found_nowhere import check_absent
@@ -119,7 +119,8 @@ def commit(
     if over_quota:
         _check_quota(plan, after, over_quota)
     plan["claims"] = {}
-    plan["build"] = [name for name, instance in plan["instances"].items() if instance["state"] in (BUILDING, EXISTING)]
+    ready = (EXISTING,) if batch.settle(plan) else (BUILDING, EXISTING)
+    plan["build"] = [name for name, instance in plan["instances"].items() if instance["state"] in ready]
 
 
 def _why(reply: Scan, silent: str) -> str:

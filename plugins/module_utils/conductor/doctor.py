@@ -19,6 +19,7 @@ from ..model import (
     fleet_hints,
     hints,
     host_hints,
+    pool_room,
     saved_hints,
     state_hints,
     volume_hints,
@@ -96,7 +97,8 @@ TODO: Dict[str, Callable[[str, str, str], str]] = {
     "DisksOfAnotherHost": lambda host, name, said: state_hints.own_restored(
         said.partition(" the disks of ")[0][len("by ") :], said.rpartition(" ")[2], host
     ),
-    "DisksMissing": lambda host, name, said: host_hints.mount_storage(host),
+    "DisksMissing": lambda host, name, said: disk_hints.bring_back(host, name),
+    "DisksDiffer": lambda host, name, said: disk_hints.undo_before_a_move(name),
     "SeedMissing": lambda host, name, said: state_hints.make_seed_anew(name),
     "VolumeFileMissing": lambda host, name, said: volume_hints.mount_or_restore_volume(host),
     "VolumeWithoutRecord": lambda host, name, said: volume_hints.restore_volume_record(name),
@@ -125,6 +127,7 @@ def examine(case: Case) -> List[Finding]:
         *_duplicate_volumes(case),
         *_free_volumes(case),
         *_full_pools(case),
+        *_overpromised_pools(case),
         *_failed_builds(case),
     ]
     return sorted(
@@ -256,6 +259,13 @@ def _full_pools(case: Case) -> Iterator[Finding]:
                     pool["promised_gb"],
                 )
                 yield Finding("PoolFull", WARNING, host, text, host_hints.make_room_in_pool(pool["path"] or name))
+
+
+def _overpromised_pools(case: Case) -> Iterator[Finding]:
+    for host, document in case.fleet.documents.items():
+        for name, text in pool_room.overpromised(document):
+            path = document["pools"][name]["path"] or name
+            yield Finding("PoolOverpromised", WARNING, host, text, host_hints.make_room_in_pool(path))
 
 
 def _failed_builds(case: Case) -> Iterator[Finding]:

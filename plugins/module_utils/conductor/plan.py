@@ -108,6 +108,7 @@ class Plan(TypedDict, total=False):
     run: str
     round: int
     max_attempts: int
+    least: int  # how many instances of a batch are built, or none, see batch.py
     hosts: Dict[str, HostAnswer]
     uuids: Dict[str, str]
     told: Document

@@ -11,18 +11,20 @@ from typing import Any, Optional
 
 UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
 LIMIT = 1 << 63
+STOPPED = "the time limit is over, the guest is stopped until it has arrived: "
 
 
 def line(name: str, text: str) -> Optional[str]:
-    """``text`` is the host's progress.json: {state, bytes, total, rate (bytes/s)}. Return None if it has nothing
-    useful.
+    """``text`` is the host's progress.json: {state, bytes, total, rate (bytes/s), slowed (percent, or missing)}. Return
+    None if it has nothing useful.
 
     Only its numbers are shown, because it comes from a host.
     """
     try:
         progress = json.loads(text)
         done, total, rate = (_amount(progress[key]) for key in ("bytes", "total", "rate"))
-        state = "comparing" if progress.get("state") == "comparing" else "copying"
+        slowed = min(_amount(progress.get("slowed") or 0), 99)
+        state = progress.get("state")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
     if not total:
@@ -33,7 +35,9 @@ def line(name: str, text: str) -> Optional[str]:
     parts = ["%s of %s" % (size(done), size(total)), "%d %%" % (100 * done // total)]
     if rate:
         parts += [size(rate) + "/s", duration((total - done) / rate) + " left"]
-    return "%s: copying %s" % (name, ", ".join(parts))
+    if slowed:
+        parts += ["auto-converge slows the guest by %d %%" % slowed]
+    return "%s: %scopying %s" % (name, STOPPED if state == "stopped" else "", ", ".join(parts))
 
 
 def amount_in(line: str) -> str:

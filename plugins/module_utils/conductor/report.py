@@ -11,7 +11,8 @@ import re
 import textwrap
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence
 
-from ..model import hints, saved_hints
+from ..model import disk_hints, hints, saved_hints
+from ..model.errors import shortened
 from ..model.lifecycle import SAVED
 from ..model.line import CHANGED, FAILED, LEFT_OUT, UNCHANGED, marked
 from ..model.nova_states import PAUSED
@@ -63,6 +64,14 @@ def not_running(state: Optional[str]) -> str:
     if state == SAVED:
         return "off: its memory was saved to a file with virsh save"
     return str(state) if state in PAUSED else "off, though nobody stopped it with berth.kvm.stop"
+
+
+def disks_gone(host: str, name: str, instance: Mapping[str, Any]) -> Optional[str]:
+    """What is wrong with the files of an instance's disks, and what to do before anything else is done with it; or None."""
+    lost = instance.get("disks_missing") or ()
+    if not lost:
+        return None
+    return "%s: %s. %s" % ("gone" if len(lost) == 1 else "gone are", shortened(lost), disk_hints.bring_back(host, name))
 
 
 def left_off(name: str, state: Optional[str]) -> str:

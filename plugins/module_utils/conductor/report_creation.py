@@ -11,7 +11,7 @@ from ..model import data_disks, hints
 from ..model.nova_states import PAUSED
 from . import drift, filter_drift, volume_drift
 from .plan import ACTIVE, EXISTING, FAILED, PLANNED, UNCONFIRMED
-from .report import Outcome, address_of, closing, left_off, named, not_running, tried
+from .report import Outcome, address_of, closing, disks_gone, left_off, named, not_running, tried
 
 Plan = Dict[str, Any]
 
@@ -97,6 +97,9 @@ def differs(instance: Dict[str, Any]) -> Optional[str]:
 def left_as_found(instance: Dict[str, Any]) -> Optional[str]:
     """Why an existing instance does not run, and what starts it; None if it runs."""
     result = instance.get("result") or {}
+    gone = disks_gone(instance.get("host") or "its host", instance.get("name", ""), result)
+    if gone:
+        return gone
     locked, wanted = instance.get("locked"), instance.get("berth_state")
     if result.get("state") == "running":
         return "running; locked" if locked and wanted == "stopped" else None

@@ -10,15 +10,16 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..model.lifecycle import ACTIVE, OWN
 from ..model.messages import Document
+from ..model.travelled_history import ON
 from ..placement.text import table
 from . import unconfirmed
-from .report import Outcome, left_off
+from .report import Outcome, disks_gone, left_off
 
 Held = Sequence[Tuple[str, Document]]  # (host, what its module instance_info reports about the instance)
 DELETED = "deleted"  # the vm_state of an instance that no longer exists
 HEADS = ("AT", "EVENT", "HOST", "BY", "RUN", "RESULT")
 # The parts of an event that have a column of their own, or are the state that was reached.
-WITH_COLUMNS = ("event", "at", "who", "run", "vm_state", "task_state", "migration_status")
+WITH_COLUMNS = ("event", "at", ON, "who", "run", "vm_state", "task_state", "migration_status")
 
 
 def outcome(name: str, held: Held) -> Outcome:
@@ -27,8 +28,13 @@ def outcome(name: str, held: Held) -> Outcome:
     state = str(instance.get("vm_state") or instance.get("phase") or "unknown")
     why = [instance["task_state"]] if instance.get("task_state") else []
     at_rest = (instance.get("role"), instance.get("phase"), instance.get("vm_state")) == (OWN, ACTIVE, "active")
-    if at_rest and instance.get("state") != "running":
+    gone = disks_gone(host, name, instance)
+    if gone:
+        why += [gone]
+    elif at_rest and instance.get("state") != "running":
         why += [left_off(name, instance.get("state"))]
+    if instance.get("disks_differ"):
+        why += ["a move would be refused: %s" % "; ".join(instance["disks_differ"])]
     why += ["locked"] if instance.get("locked") else []
     why += (
         [unconfirmed.waits(instance.get("phase"))]
@@ -55,6 +61,7 @@ def lines(name: str, held: Held, problem: Optional[str], most: int) -> List[str]
         "zone": instance.get("availability_zone"),
         "access": ", ".join(instance.get("access_ips") or ()),
         "group": instance.get("group"),
+        "reservation": instance.get("batch_id"),
         "console": instance.get("console_log"),
         "locked": instance.get("locked") and "by %s" % instance["locked"],
         "move": _move(instance.get("migration")),
@@ -94,10 +101,10 @@ def history(held: Held) -> List[Tuple[str, ...]]:
     rows = []
     for host, instance in held:
         for event in instance.get("history") or ():
-            rows.append(_row(event, host, str(event.get("event")), _result(event)))
+            rows.append(_row(event, str(event.get(ON) or host), str(event.get("event")), _result(event)))
         for fault in instance.get("faults") or ():
             rows.append(_row(fault, host, "failed", "%s: %s" % (fault.get("code"), fault.get("message"))))
-    return sorted(rows, key=lambda row: row[0])
+    return sorted(dict.fromkeys(rows), key=lambda row: row[0])  # two hosts tell the same of one that moves
 
 
 def _row(entry: Mapping[str, Any], host: str, event: str, result: str) -> Tuple[str, ...]:

@@ -160,7 +160,7 @@ SEQUENCES: Dict[str, Sequence] = {
                 SOURCE,
                 ("check_live", "follow_live", "send_seed"),
                 "Check all that the live migration needs, then send the seed",
-                ("key", "timeout", "timeout_action", "tls"),
+                ("key", "permit_auto_converge", "max_pause", "timeout", "timeout_action", "tls"),
                 other_candidate=True,
             ),
             # The process that waits there and the source's next leg together do what the later legs would do. If that
@@ -174,7 +174,7 @@ SEQUENCES: Dict[str, Sequence] = {
                 SOURCE,
                 ("migrate_live", "release", "tell"),
                 "Hand the running guest over and give it up on the source",
-                ("bandwidth", "timeout", "timeout_action", "tls"),
+                ("bandwidth", "permit_auto_converge", "max_pause", "timeout", "timeout_action", "tls"),
                 may_be_last=True,
             ),
             *GO_ON_LIVE,

@@ -37,6 +37,23 @@ def unpack_image(kind: str) -> str:
     )
 
 
+def bring_back(host: str, name: str) -> str:
+    """Files of an instance's disks are gone. A guest that still runs has the only copy of what it writes."""
+    return (
+        "On %s, mount the storage of these files again, or restore them from a backup. If the guest of %s still runs, do not "
+        "end it by hand: berth.kvm.stop --limit %s is refused with the command that saves its disks"
+        % (host, name, name)
+    )
+
+
+def undo_before_a_move(name: str) -> str:
+    """Somebody changed an instance's disks, for example by a snapshot, so no move takes it as it is."""
+    return (
+        "Before it is moved, undo that: berth.kvm.cold_migrate or live_migrate --limit %s, whichever you would use, is refused "
+        "before anything stops, with the commands" % name
+    )
+
+
 def convert_back(host: str, path: str) -> str:
     """The file of a disk has another format than its record and its definition say."""
     here, away = shlex.quote(path), shlex.quote(path + ".before")

@@ -123,11 +123,6 @@ def check_again(host: str) -> str:
     )
 
 
-def mount_storage(host: str) -> str:
-    """A host has the record of an instance, and its disks are in no pool there."""
-    return "Mount the storage of %s again, then run berth.kvm.doctor again. Nothing was removed" % host
-
-
 def compare_mtu(address: str) -> str:
     """A host takes connections of the source at this address, and nothing that is sent over them comes through."""
     return (

@@ -232,6 +232,11 @@ def give_inventory() -> str:
     )
 
 
+def accept_fewer() -> str:
+    """Of instances that are asked for together, some cannot be had."""
+    return "If fewer are welcome: -e berth_min_count=NUMBER"
+
+
 def give_volume() -> str:
     """No volume was named."""
     return "Name it with -e berth_volume=NAME"

@@ -43,6 +43,7 @@ class Migration(TypedDict, total=False):
     source: Side
     destination: Side
     attempt: int
+    arriving: int
     frozen: Optional[int]
     verified: Optional[int]
     shared: bool

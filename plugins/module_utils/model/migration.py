@@ -14,7 +14,7 @@ KINDS = (RESIZE, COLD, LIVE)
 # The steps that take up a move. They issue the fencing token {op, attempt} that the later steps carry.
 TAKING = ("begin", "confirm", "revert", "abort", "reclaim", "restore_here", "erase")
 # What a step returns besides the record. The other side may need it in any later step.
-SAID = ("disks", "volumes", "guest", "seen", "targets", "transfer", "sent", "health")
+SAID = ("disks", "volumes", "guest", "seen", "targets", "transfer", "sent", "health", "history")
 
 
 def new_migration(
@@ -33,7 +33,7 @@ def new_migration(
     often the move was taken up and only grows; ``frozen`` is the attempt for which the guest was stopped, ``verified``
     the one in which a live guest arrived; ``shared`` is whether both hosts share the storage, as the destination finds
     out; ``confirm_window`` is in seconds, 0 = never confirmed automatically; ``waits_since`` is the destination's time
-    since its boot when it took over, see confirm_window.py.
+    since its boot when it took over, see confirm_window.py. The destination adds ``arriving``: the bytes to copy.
     """
     return {
         "id": op,

@@ -23,6 +23,11 @@ class RecordInvalid(BerthError):
     """The record does not have the documented format, or a newer version of the collection wrote it."""
 
 
+def bounded(history: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
+    """Keep the first event, which says who made the instance, and the last ones."""
+    return history if len(history) <= HISTORY_LIMIT else history[:1] + history[1 - HISTORY_LIMIT :]
+
+
 @dataclasses.dataclass(frozen=True)
 class Record:
     """One instance on one host.
@@ -75,7 +80,7 @@ class Record:
     def noted(self, event: str, at: str, **details: Any) -> Record:
         """Return a copy with one more line in its bounded history; ``at`` is for people, no decision reads it."""
         history = list(self.history) + [{"event": event, "at": at, **details}]
-        return self.replace(history=history[-HISTORY_LIMIT:])
+        return self.replace(history=bounded(history))
 
     def locked_by(self) -> Optional[str]:
         """Who locked it since when, and why, in a line for people; None where it is not locked."""

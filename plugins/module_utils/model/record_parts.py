@@ -67,6 +67,7 @@ TYPES: Dict[Path, str] = {
     **{("migration", name): COUNT for name in ("attempt", "confirm_window")},
     **{("migration", name): MAYBE_COUNT for name in ("frozen", "verified")},
     **{("migration", name): FLAG for name in ("shared", "started")},
+    ("migration", "arriving"): COUNT,
     ("migration", "status"): MAYBE_TEXT,
     ("migration", "waits_since"): MAYBE_UPTIME,
     **{("migration", side): OBJECT for side in ("source", "destination")},
@@ -75,7 +76,7 @@ TYPES: Dict[Path, str] = {
 # Parts of a move that the first version wrote without, and what that meant: it moved nothing on shared storage.
 LATER = {"shared": False}
 # What older versions wrote without, or what only some moves have.
-OPTIONAL = frozenset(("migration", name) for name in ("new_resources", "waits_since"))
+OPTIONAL = frozenset(("migration", name) for name in ("arriving", "new_resources", "waits_since"))
 REQUIRED = frozenset(
     path
     for path in TYPES

@@ -173,7 +173,7 @@ _OF_INSTANCE: Dict[str, Check] = {
     "task_state": state,
     "power_state": _POWER,
     "locked": or_null(text(1024)),
-    **dict.fromkeys(("flavor", "image", "group", "availability_zone"), or_null(text())),
+    **dict.fromkeys(("flavor", "image", "group", "availability_zone", "batch_id"), or_null(text())),
     "access_ips": list_of(text(), 2),
     **dict.fromkeys(("vcpus", "memory_mb", "root_gb"), or_null(_COUNT)),
     "disks": map_of(text(), _COUNT, data_disks.MOST),
@@ -191,6 +191,8 @@ _OF_INSTANCE: Dict[str, Check] = {
     ),
     "migration": or_null(_MOVE_SHOWN),
     "console_log": text(),
+    "disks_missing": list_of(cleaned(), 1000),
+    "disks_differ": list_of(cleaned(), 1000),
     "mended": or_null(cleaned(1000)),
     "domain_differs": host_document.domain_differs,
     "faults": _PEOPLE,
@@ -206,6 +208,7 @@ _LOOK = object_of(
         "instance": _SHOWN,
     }
 )
+_HISTORY = object_of({"uuid": uuid, "name": cleaned(255), "history": _PEOPLE, "faults": _PEOPLE})
 _FOREIGN = object_of({"uuid": uuid, "name": cleaned(255), "state": word("[a-z]+", 32)})
 
 # ---- moves -----------------------------------------------------------------------------------------------------------
@@ -218,6 +221,7 @@ _OF_MIGRATION: Dict[str, Check] = {
     "source": _SIDE,
     "destination": _SIDE,
     "attempt": _COUNT,
+    "arriving": _BYTES,
     "frozen": or_null(_COUNT),
     "verified": or_null(_COUNT),
     "shared": flag,
@@ -258,7 +262,7 @@ _VIEW: Dict[str, Check] = {
     "has_left": flag,
     "halted": flag,
 }
-_DISK = object_of({"name": token, "format": token, "size": _BYTES})
+_DISK = object_of({"name": token, "format": token, "size": _BYTES, "used": _BYTES}, optional=("used",))
 _GUEST = object_of(
     {
         "cpu": _XML,
@@ -297,6 +301,7 @@ def _targets(value: Any) -> Any:
 _TARGETS = list_of(_TARGET, 100)
 _HEALTH = object_of({"state": choice("crashed", "answers", "no panic seen", "off", "not looked at"), "seen": cleaned()})
 _SAID: Dict[str, Check] = {
+    "history": _PEOPLE,
     "disks": list_of(_DISK, 100),
     "volumes": list_of(
         object_of({"uuid": uuid, "generation": generation, "image": text()}, optional=("image",)), volumes.MOST
@@ -387,7 +392,9 @@ REPLIES = {
     "host_system": preparation_shapes.SYSTEM,
     "instance": object_of({"instance": _SHOWN, "diff": preparation_shapes.DIFF}, optional=("diff",)),
     "instance_copy": object_of({"instance_copy": _COPY}),
-    "instance_info": object_of({"instances": many(_SHOWN), "foreign": many(_FOREIGN)}),
+    "instance_info": object_of(
+        {"instances": many(_SHOWN), "foreign": many(_FOREIGN), "histories": many(_HISTORY)}, optional=("histories",)
+    ),
     "migration": _MIGRATE,
     "rescan": _RESCAN,
     "volume": object_of({"uuid": uuid}),

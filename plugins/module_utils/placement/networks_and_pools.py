@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether a host has the networks and the storage pool that an instance names.
+"""Whether a host has the networks and the storage pool that an instance names, and any free bytes in the pool.
 
 Reads the host's document. A host that does not report what it has passes; its claim or build will decide.
 """
@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..model import nic_needs
+from ..model import nic_needs, pool_room
 from ..model.disk_class import DIRECTORIES, DISK, disk_class
 from ..model.request_spec import RequestSpec
+
+FREE_BYTES = "free_bytes"  # of no host that passes this is said
 
 
 class NetworksAndPool:
@@ -44,6 +46,9 @@ class NetworksAndPool:
             reason = _lacks_pool(document["pools"], self.pool)
             if reason:
                 found["pool"] = reason
+        full = pool_room.lacks_bytes(document, self.pool)
+        if full:
+            found[FREE_BYTES] = full
         return found
 
 

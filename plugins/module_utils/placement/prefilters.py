@@ -147,6 +147,8 @@ class Query:
         lacking = self.networks_and_pool.lacks(host_state.document)
         for rule, numbers in self.networks_and_pool.rules():
             say(rule, rule not in lacking, lacking.get(rule, ""), **numbers)
+        if networks_and_pools.FREE_BYTES in lacking:
+            say(networks_and_pools.FREE_BYTES, False, lacking[networks_and_pools.FREE_BYTES])
         for trait, rule in self.root_required:
             say(rule, trait in traits, "lacks trait %s" % trait, required=[trait])
         found += self._amounts_verdicts(host_state)

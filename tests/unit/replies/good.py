@@ -242,7 +242,9 @@ def instance_info(host):
         "vnc": None, "addresses": [address],
     }  # fmt: skip
     foreign = [{"uuid": "8c7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2b", "name": "legacy", "state": "running"}]
-    return {"uuids": []}, {"changed": False, "instances": [held], "foreign": foreign}
+    history = [{"event": "stop", "at": "2026-11-22T00:00:00Z", "who": "ann@ctl", "run": "r-1"}]
+    histories = [{"uuid": held["uuid"], "name": held["name"], "history": history, "faults": []}]
+    return {"uuids": []}, {"changed": False, "instances": [held], "foreign": foreign, "histories": histories}
 
 
 def volume_info(host):

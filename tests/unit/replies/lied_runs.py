@@ -211,6 +211,11 @@ def show_volume(run):
         run.run("show_volume", name="db-h2", hosts=list(good.HOSTS))
 
 
+def events(run):
+    if run.read():
+        run.run("show_events", hosts=list(good.HOSTS))
+
+
 def delete_volume(run):
     if run.read():
         run.run("delete_volume", name="spare-h2", hosts=list(good.HOSTS))
@@ -245,6 +250,7 @@ RUNS = {
     "report": (report, {}),
     "show": (show, {}),
     "show_volume": (show_volume, {}),
+    "events": (events, {}),
     "delete_volume": (delete_volume, {}),
     "remove_host": (remove_host, {}),
 }  # fmt: skip

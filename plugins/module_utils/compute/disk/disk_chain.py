@@ -17,13 +17,14 @@ from typing import List
 from xml.etree import ElementTree
 
 from ...model import data_disks, disk_hints, hints, saved_hints, state_hints, volumes
+from ...model.errors import shortened
 from ...model.guest_settings import GuestSettings
 from ...model.lifecycle import ACTIVE, FROZEN, OWN, RESIZING
 from ...model.nova_states import STARTING
 from .. import paths
 from ..errors import BuildFailed, DiskChainChanged, GuestSaved, HostNotPrepared
 from ..guest import domain, nvram
-from . import beside, move_files, qcow2_header, shared_disks, under_guest, undo, volume_files
+from . import beside, missing, move_files, qcow2_header, shared_disks, under_guest, undo, volume_files
 from . import disk as disks
 from .difference import BESIDE, GONE, MISSING, RESTORED, Difference, Used
 from .layers import chain, layers_beside, merge, pull
@@ -36,6 +37,7 @@ FROM_HERE = (ACTIVE, RESIZING, FROZEN)  # memory that is saved in these phases i
 # The guest can start with these; a move would lose them.
 ONLY_MOVES = (SNAPSHOT, EXTRA, UNNAMED)
 UNDER_GUEST = (MISSING, RESTORED)  # what the running guest has open is the only copy of a disk
+AT_ONCE = (MISSING, RESTORED, IMAGELESS)  # the data are at stake, or the guest does not start again
 ITS_OWN_FILE = (SNAPSHOT, FORMAT)  # which a delete removes anyway
 
 
@@ -182,6 +184,18 @@ def _refuse(host, record, differing, more=None):
     )
 
 
+def against_a_move(host, record, differing) -> List[Difference]:
+    """Return what of ``differing`` (see found_on) would refuse a move, beside files that are gone; or else snapshots that
+    libvirt has noted."""
+    found = [each for each in differing if each.kind not in (*AT_ONCE, SEEDLESS)]
+    guest = domain.find(host.connection, record.uuid)
+    noted = guest.snapshotListNames(0) if guest is not None else []
+    if noted and not found:
+        text = "libvirt has noted snapshots of it, with which it migrates no running guest: %s" % shortened(noted)
+        found.append(Difference(SNAPSHOT, text, None))
+    return found
+
+
 def found_on(host, record) -> List[Difference]:
     return differences(host.connection, record, host.pool_of(record))
 
@@ -196,11 +210,10 @@ def differences(connection, record, pool_path) -> List[Difference]:
     planned.update(volume_files.planned(pool_path, record.spec))
     below = allowed_below(record, pool_path)
     guest = domain.find(connection, record.uuid)
-    missing = _missing(record, pool_path) + _left_out(record, pool_path, planned)
+    differing = _missing(record, pool_path) + _left_out(record, pool_path, planned)
     if guest is None:
-        return missing + _unknown_overlays(record, planned)
+        return differing + _unknown_overlays(record, planned)
     live, at_rest = (text and ElementTree.fromstring(text) for text in domain.definitions(guest))
-    differing = missing
     if live is not None:
         differing += under_guest.found(record.uuid, guest.name(), _all_used(live, True), planned)
     for root, is_live in ((live, True), (at_rest, False)):
@@ -249,13 +262,13 @@ def _specs(record):
 
 def _compared(uuid, root, planned, below, live, runs):
     used = _all_used(root, live)
-    missing = set(planned) - {disk.path for disk in used}
+    unnamed = set(planned) - {disk.path for disk in used}
     differing = []
     for disk in used:
         if disk.path in planned:
             differing += _own(uuid, disk, planned[disk.path], below, runs)
         else:
-            differing.append(_foreign(uuid, disk, planned, missing, runs))
+            differing.append(_foreign(uuid, disk, planned, unnamed, runs))
     variables = root.findtext("os/nvram")
     if variables and os.path.basename(variables) != nvram.FILE or variables and variables not in planned:
         text = "its UEFI variables are %s, not those beside its disks" % variables
@@ -312,8 +325,8 @@ def _real(files):
     return {os.path.realpath(path) for path in files}
 
 
-def _foreign(uuid, disk, planned, missing, runs):
-    """Return the difference for a disk whose file is not the record's."""
+def _foreign(uuid, disk, planned, unnamed, runs):
+    """Return the difference for a disk whose file is not the record's. ``unnamed``: those of its files that no disk has."""
     layers = [disk.path, *chain(disk.path, disk.format)]
     under = next((path for path in layers if path in planned), None)
     if under:
@@ -325,7 +338,7 @@ def _foreign(uuid, disk, planned, missing, runs):
         )
         command = undo.commit_running(uuid, disk.target, under) if runs else undo.commit_stopped(uuid, above, under)
         return Difference(OVERLAY, text, command, tuple(above))
-    unused = sorted(path for path in missing if planned[path] not in disks.NO_DISKS)
+    unused = sorted(path for path in unnamed if planned[path] not in disks.NO_DISKS)
     if unused:
         return _replaced(uuid, disk, planned, unused, runs)
     if _is_data_disk(disk, planned):
@@ -359,20 +372,9 @@ def _is_data_disk(disk, planned):
 
 def _missing(record, pool_path):
     """Return the record's disks whose files are missing."""
-    if record.role != OWN or record.op:
-        return []
-    own = [disk for disk in disks.planned(record.spec) if disk != disks.NVRAM]  # which the firmware makes again
-    files = {paths.instance(pool_path, record.uuid, disk.file): disk for disk in own}
-    files.update(volume_files.planned(pool_path, record.spec))
     return [
-        Difference(
-            SEEDLESS if disk in disks.OF_SEED else MISSING,
-            GONE % path,
-            None,
-            (path,),
-        )
-        for path, disk in files.items()
-        if not os.path.lexists(path)
+        Difference(SEEDLESS if disk in disks.OF_SEED else MISSING, GONE % path, None, (path,))
+        for path, disk in missing.of(record, pool_path).items()
     ]
 
 

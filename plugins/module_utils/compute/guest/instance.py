@@ -17,7 +17,7 @@ from ...model.move_errors import InstanceInvalidState, InstanceNotFound
 from ...model.nova_states import POWERING_OFF
 from ...model.safe_text import clean
 from .. import paths
-from ..disk import disk, disk_chain
+from ..disk import disk, disk_chain, missing
 from ..errors import ClaimRevoked, DeletionFinished
 from ..host import mdev
 from ..record import build_slots, failed_instances, journal, whereabouts
@@ -58,7 +58,8 @@ class Instance:
         if record is None:
             return {"uuid": self.uuid, "state": "absent"}
         connection = self.host.connection
-        return summary.describe(record, domain.shown_state(connection, self.uuid, domain.state(connection, self.uuid)))
+        state = domain.shown_state(connection, self.uuid, domain.state(connection, self.uuid))
+        return {**summary.describe(record, state), **missing.reported(self.host, record)}
 
     # made
 

@@ -14,14 +14,14 @@ from . import converged, domain, live_differences, packet_filter, summary
 
 def look(host, facts, uuids=()):
     """Return [{uuid, converged, compared, filters, instance}] of those of ``uuids``, or of all, that were made, are in
-    no move and have the definition and the packet filters of their records. ``facts``: the instances of the host's
+    no move and have the files, the definition and the packet filters of their records. ``facts``: the instances of the host's
     facts.
 
     ``converged``: whether the guest is on or off as the record says; ``compared``: whether its definition could be
     compared and its seed exists. Change nothing and wait for nothing: leave out what cannot be determined.
     """
-    changed, asked = {each["uuid"] for each in facts if each.get("domain_differs")}, set(uuids)
-    found = []
+    changed = {each["uuid"] for each in facts if each.get("domain_differs") or each.get("disks_missing")}
+    found, asked = [], set(uuids)
     for record in host.store.records():
         if record.uuid in changed or asked and record.uuid not in asked:
             continue

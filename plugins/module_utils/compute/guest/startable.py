@@ -6,7 +6,7 @@ whether a new guest may be made."""
 
 from __future__ import annotations
 
-from ...model import host_hints, state_hints, take_over_hints
+from ...model import host_hints, state_hints, take_over_hints, travelled_history
 from ...model.lifecycle import CLAIM
 from ...model.nova_states import SPAWNING
 from .. import paths
@@ -88,4 +88,4 @@ def _taken_from(record):
     """Return the former owners of an instance that has never been started here."""
     if record.task_state != SPAWNING:
         return []
-    return [event["source"] for event in record.history if event["event"] == TAKE_OVER]
+    return [event["source"] for event in travelled_history.own(record.history) if event["event"] == TAKE_OVER]

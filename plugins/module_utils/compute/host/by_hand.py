@@ -1,41 +1,63 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What somebody changed by hand in the guests of this host: libvirt's definitions of all instances, compared with their records."""
+"""What somebody changed by hand in the guests of this host: libvirt's definitions of all instances, compared with their records,
+and the files of their disks, of which it only looks whether they are there."""
 
 from __future__ import annotations
 
+import os
+import re
+from xml.sax.saxutils import unescape
+
+from ...model.lifecycle import ACTIVE, OWN
+from ...model.safe_text import clean
 from ..connection import each, require_libvirt
 from ..guest import domains, live_differences
 from ..record import agreed
 
 
 def reported(records, found, undefined, state_dir, save=True):
-    """Return {uuid: {domain_differs}}, {} for an instance in which nothing differs or about which that is not known.
+    """Return {uuid: {domain_differs, disks_missing}}, {} for an instance in which nothing differs or about which that is not
+    known.
 
     libvirt is asked for all definitions before the first is compared: alternating takes half as long again.
     """
     texts = each(lambda record: _definitions(record, found, undefined), records)
     before, now = agreed.read(state_dir), set()
-    differing = {record.uuid: _compared(record, text, before, now) for record, text in zip(records, texts)}
+    differing = {
+        record.uuid: {**_compared(record, text, before, now), **_missing(record, text)}
+        for record, text in zip(records, texts)
+    }
     if save and now != before:
         agreed.keep(state_dir, now)
     return differing
+
+
+FILE = re.compile(r"""<source file=(['"])(.*?)\1""")  # to parse each text would take much longer
+ESCAPED = {"&apos;": "'", "&quot;": '"'}
+
+
+def _missing(record, definitions):
+    """Return {disks_missing: [path]} of an instance at rest whose definitions name files that are gone, else {}."""
+    if definitions is None:
+        return {}
+    named = {unescape(path, ESCAPED) for text in definitions if text for _quote, path in FILE.findall(text)}
+    gone = sorted(clean(path) for path in named if not os.path.lexists(path))
+    return {"disks_missing": gone} if gone else {}
 
 
 def _definitions(record, found, undefined):
     """Return libvirt's texts (of the running guest, of its next start), each None if missing; None if there is nothing to compare."""
     domain, power_state = found.get(record.uuid, (None, None))
     library = require_libvirt()
-    if domain is None:
+    if domain is None or (record.role, record.phase, record.op) != (OWN, ACTIVE, None):
         return None
     try:
-        if not live_differences.is_looked_at(record):
-            return None
         live = None if power_state in domains.INACTIVE else domain.XMLDesc(0)
         lasting = None if record.uuid in undefined else domain.XMLDesc(library.VIR_DOMAIN_XML_INACTIVE)
-    except (library.libvirtError, *live_differences.DAMAGED):
-        return None  # removed since it was listed, or a damaged record, which is reported elsewhere
+    except library.libvirtError:
+        return None  # removed since it was listed
     return live, lasting
 
 
@@ -44,6 +66,8 @@ def _compared(record, definitions, before, now):
     if definitions is None:
         return {}
     try:
+        if not live_differences.is_looked_at(record):
+            return {}
         wanted = live_differences.expected(record)
         digest = agreed.digest(live_differences.RULES, wanted, definitions)
         differing = {} if digest in before else live_differences.differences(wanted, *definitions)

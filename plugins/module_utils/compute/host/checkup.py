@@ -21,9 +21,9 @@ from ...model.record import Record
 from ...model.safe_text import clean
 from .. import paths
 from ..connection import require_libvirt
-from ..disk import beside, owner, undo
+from ..disk import beside, disk_chain, owner, undo, volume_files
 from ..errors import BootGateMissing, GuestHung, StateUnsafe
-from ..guest import answers, disk_users, domain, domains, gate
+from ..guest import answers, disk_users, domain, domains, gate, live_differences
 from ..record import whereabouts
 from ..record.volume_store import VolumeStore
 from ..run import run
@@ -55,6 +55,7 @@ def look(host: Host, fix: bool = False, pki: str = certificates.PKI, port: int =
         lambda: _port(host, pki, port),
         lambda: _permits(host, records, fix),
         lambda: _disks(host, records),
+        lambda: _differing_disks(host, records),
         lambda: _used_disks(host, records),
         lambda: _replaced_disks(host, records),
         lambda: _files_beside(host, records),
@@ -177,6 +178,29 @@ def _disks(host: Host, records: Sequence[Record]) -> Iterator[Finding]:
             yield finding("DisksOfAnotherHost", ERROR, text, record.uuid)
         elif _is_at_rest(record) and not paths.has_seed(here[record.uuid], record.uuid):
             yield finding("SeedMissing", ERROR, "the seed of %s is gone, so it cannot start" % record.name, record.uuid)
+
+
+def _differing_disks(host: Host, records: Sequence[Record]) -> Iterator[Finding]:
+    """Files that are gone or were replaced under their guest, and what a move would be refused for."""
+    for record in filter(_is_at_rest, records):
+        try:
+            pool_path = host.pool_of(record)
+            if not os.path.isdir(paths.instance(pool_path, record.uuid)):
+                continue  # told by _disks
+            differing = disk_chain.found_on(host, record)
+            against = disk_chain.against_a_move(host, record, differing)
+        except (BerthError, *live_differences.DAMAGED):
+            continue  # its pool, or a damaged record, which is reported elsewhere
+        volumes = set(volume_files.planned(pool_path, record.spec))
+        lost = [each for each in differing if each.kind in disk_chain.AT_ONCE and not volumes.issuperset(each.files)]
+        if lost:
+            yield finding("DisksMissing", ERROR, _of(record, lost), record.uuid)
+        if against:
+            yield finding("DisksDiffer", WARNING, "a move would be refused: " + _of(record, against), record.uuid)
+
+
+def _of(record: Record, differing: Sequence[disk_chain.Difference]) -> str:
+    return "of %s: %s" % (record.name, "; ".join(dict.fromkeys(clean(each.text) for each in differing)))
 
 
 def _used_disks(host: Host, records: Sequence[Record]) -> Iterator[Finding]:

@@ -12,7 +12,7 @@ import hashlib
 import json
 from xml.etree import ElementTree
 
-from ...model import admitted_members, data_disks, nics, request_digest
+from ...model import admitted_members, data_disks, nics, pool_room, request_digest
 from ...model.collection_version import COLLECTION_VERSION
 from ...model.lifecycle import BUSY
 from ...model.nova_states import SPAWNING
@@ -115,6 +115,7 @@ def _collect(connection, settings, records, state_dir, deadline, save_generation
     document.update(_usage(connection, settings, document["instances"], pools.get(settings.pool), cpus))
     document["numa_topology"] = numa.to_document(_with_usage(topology, records, foreign, warnings), distances)
     document["generation"] = state_generation.of(_fingerprint(document, settings, records), save_generation, state_dir)
+    warnings += [text for _pool, text in pool_room.overpromised(document)]
     document["warnings"] = [clean(warning, WARNING_LENGTH) for warning in warnings[:WARNINGS_LIMIT]]
     return document
 
@@ -258,7 +259,9 @@ def _pools(connection, settings, records, disk_uses, deadline, warnings):
                 "storage": clean(storages[name]),
                 "capacity_gb": pool["capacity"] // GIB,
                 "free_gb": pool["free"] // GIB,
+                "free_mb": pool["free"] >> 20,
                 "promised_gb": _gb_up(uses[storages[name]]["promised"]),
+                "owed_gb": _gb_up(uses[storages[name]]["owed"]),
             },
         }
         for name, pool in pools.items()
@@ -291,11 +294,13 @@ def _own(record, domain_states):
     cells = {"numa_topology": resources["numa_topology"]} if resources.get("numa_topology") else {}
     lock = {"locked": clean(record.locked_by())} if record.lock else {}
     unfiltered = {"unfiltered": clean_all(nics.unfiltered(spec.get("networks")))}
+    batch = {"batch_id": clean(spec["batch_id"])} if spec.get("batch_id") else {}
     access = {"access_ips": clean_all(summary.access_ips(spec))} if summary.access_ips(spec) else {}
     return {
         **cells,
         **lock,
         **access,
+        **batch,
         **summary.moved_to(record),
         **(unfiltered if unfiltered["unfiltered"] else {}),
         "uuid": record.uuid,

@@ -21,10 +21,11 @@ CALL_SECONDS = 5.0  # for one call to libvirt
 
 
 class Downtime:
-    """Listens to both hosts from its creation until ``end``. ``source`` and ``destination`` are libvirt connections."""
+    """Listens to both hosts from its creation until ``end``. ``source`` and ``destination`` are libvirt connections.
+    ``forced``: whether the time limit stopped the guest."""
 
     def __init__(self, source, destination, uuid):
-        self.uuid, self.since, self.until = uuid, None, None
+        self.uuid, self.since, self.until, self.forced = uuid, None, None, False
         self._heard = []  # (connection, number of the registration)
         self._listen(source, self._on_source)
         self._listen(destination, self._on_destination)

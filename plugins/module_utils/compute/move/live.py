@@ -25,7 +25,7 @@ from ..connection import Bounded, LibvirtTimeout, connect, require_libvirt
 from ..guest import domain as guests
 from ..guest import qemu_nodes
 from ..host.address import why_not
-from . import cells, disks, jobs, stalled, storage, transfer
+from . import cells, disks, jobs, stalled, storage, time_limit, transfer
 from .downtime import CALL_SECONDS, Downtime
 from .guest_state import has_left, is_halted, is_migrating, job_of
 from .live_checks import OPEN_TIMEOUT, bracketed, disk_problems, remote_uri
@@ -76,6 +76,11 @@ def go_on(guest):
         guest.resume()
 
 
+def _go_on_if_it_can(guest):
+    with contextlib.suppress(require_libvirt().libvirtError, LibvirtTimeout):
+        go_on(guest)
+
+
 def prepare(effects, record, manifest, arrived):
     """On the destination: make its own definition, and empty disks of the right size. libvirt fills what a guest writes
     to, and QEMU the UEFI variables, which it holds in memory. Return {arrived, address, binds (whether this host itself
@@ -120,7 +125,7 @@ def migrate(effects, record, targets, options, there=None):
     remote = open_remote(targets, options)
     downtime = Downtime(connection.unbounded, remote, record.uuid)
     try:
-        start(guest, record, effects.pool_path(record), targets, options, there, remote)
+        downtime.forced = start(guest, record, effects.pool_path(record), targets, options, there, remote)
     except MigrationError as error:
         # Another run's migration may have ended right before this one was to begin.
         if has_gone_over(connection, record.uuid, targets, options):
@@ -174,18 +179,19 @@ def open_remote(targets, options):
 def follow(connection, uuid, options):
     """Wait for the end of a migration that another run began. Return whether there was one and the guest has left.
 
-    The time limit begins with this run. Raise MigrationError if it ended the migration: then none begins instead.
+    The time limit counts anew. Raise MigrationError if it ended the migration: then none begins instead.
     """
     guest = guests.find(connection, uuid)
     if guest is None or not guest.isActive() or not _goes_on(guest):
         return False
-    limit, copying = Limit(options), stalled.Stalled(guest)
+    limit, copying = limit_of(guest, options), stalled.Stalled(guest)
     while _goes_on(guest):
         _look_after(guest, uuid, limit, copying)
         time.sleep(POLL)
     left = has_left_at_last(connection, uuid)
     if limit.ended and not left:
-        raise MigrationError("the live migration was ended after %d s, its time limit" % options["timeout"])
+        _go_on_if_it_can(guest)
+        raise MigrationError("the live migration was %s" % limit.ended)
     return left
 
 
@@ -196,15 +202,22 @@ def _goes_on(guest):
         return False  # the job ended with the guest
 
 
-def note(guest, uuid):
-    """Write the progress to where another run may read it: disks and memory; ``downtime`` in ms is QEMU's estimate."""
+def limit_of(guest, options):
+    """Return the time limit of a migration of this guest."""
+    return time_limit.Limit(options, lambda: sum(guest.blockInfo(name)[0] for name in to_copy(guest.XMLDesc(0))))
+
+
+def note(guest, uuid, stopped=False):
+    """Write the progress to where another run may read it: disks and memory; ``downtime`` in ms is QEMU's estimate,
+    ``slowed`` by how many percent auto-converge slows the guest. ``stopped``: the time limit stopped it."""
     stats = guest.jobStats(0)
     done, total = copied(stats, allocated(guest.XMLDesc(0)) if stats.get("disk_total") else 0)
     if not total:
         return  # it has not begun to copy
     rate = done * 1000 / (stats.get("time_elapsed") or 1)
     transfer.make_directories(uuid)
-    transfer.write_progress(uuid, "migrating", done, total, rate, downtime=stats.get("downtime"))
+    state, slowed = "stopped" if stopped else "migrating", stats.get("auto_converge_throttle", 0)
+    transfer.write_progress(uuid, state, done, total, rate, downtime=stats.get("downtime"), slowed=slowed)
 
 
 def copied(stats, on_disk):
@@ -226,7 +239,8 @@ def allocated(xml):
 
 
 def start(guest, record, pool_path, targets, options, there=None, remote=None):
-    """Run the migration and watch it: progress, time limit, a destination (``remote``) that is gone. Between the check
+    """Run the migration and watch it: progress, time limit, a destination (``remote``) that is gone. Return whether the time
+    limit stopped the guest. Between the check
     of the guest and libvirt's job somebody may detach or attach a disk: libvirt copies only the disks named here, and
     refuses if one is gone."""
     library = require_libvirt()
@@ -237,19 +251,19 @@ def start(guest, record, pool_path, targets, options, there=None, remote=None):
     uri = remote_uri(targets["address"], options.get("tls", True))
     flags, parameters = _flags(targets, options), _parameters(described, record, targets, options, there)
     parameters.update(_renamed(guest, record.uuid, remote))
-    copying = stalled.Stalled(guest, remote, targets["address"])
-    run = functools.partial(_run, guest, record.uuid, (uri, parameters, flags), options, copying)
+    copying, limit = stalled.Stalled(guest, remote, targets["address"]), limit_of(guest, options)
+    run = functools.partial(_run, guest, record.uuid, (uri, parameters, flags), limit, copying)
     failed = run()
     if failed is not None and _closed_leftovers(guest):
         failed = run()
     if failed is not None:
-        with contextlib.suppress(library.libvirtError, LibvirtTimeout):
-            go_on(guest)
+        _go_on_if_it_can(guest)
         hint = host_hints.compare_mtu(copying.address) if copying.stuck else None
-        raise MigrationError("; ".join(filter(None, (copying.why(), "libvirt: %s" % failed))), hint=hint)
+        raise MigrationError("; ".join(filter(None, (limit.ended, copying.why(), "libvirt: %s" % failed))), hint=hint)
+    return limit.stopped
 
 
-def _run(guest, uuid, asked, options, copying):
+def _run(guest, uuid, asked, limit, copying):
     """Ask libvirt for the migration, and watch it to its end. Return why it failed, or None."""
     outcome = []
 
@@ -262,7 +276,7 @@ def _run(guest, uuid, asked, options, copying):
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    watch(guest, uuid, thread, options, copying)
+    watch(guest, uuid, thread, limit, copying)
     return outcome[0]
 
 
@@ -278,7 +292,8 @@ def _closed_leftovers(guest):
 def _flags(targets, options):
     library = require_libvirt()
     flags = library.VIR_MIGRATE_LIVE | library.VIR_MIGRATE_PEER2PEER | library.VIR_MIGRATE_PAUSED
-    flags |= library.VIR_MIGRATE_AUTO_CONVERGE
+    if options.get("permit_auto_converge", True):
+        flags |= library.VIR_MIGRATE_AUTO_CONVERGE
     if options.get("tls", True):
         flags |= library.VIR_MIGRATE_TLS
     return flags if targets.get("shared") else flags | library.VIR_MIGRATE_NON_SHARED_DISK
@@ -336,8 +351,7 @@ def without_backing_images(xml):
     return ElementTree.tostring(root, encoding="unicode")
 
 
-def watch(guest, uuid, thread, options, copying):
-    limit = Limit(options)
+def watch(guest, uuid, thread, limit, copying):
     while thread.is_alive():
         thread.join(POLL)
         if thread.is_alive():
@@ -347,22 +361,11 @@ def watch(guest, uuid, thread, options, copying):
 def _look_after(guest, uuid, limit, copying):
     """Write the progress, hold the time limit, and break off what stalls. What libvirt refuses, as between two phases, is
     tried again."""
-    for work in (lambda: note(guest, uuid), lambda: limit.enforce(guest), lambda: copying.check(limit.ended)):
+    look = (
+        lambda: note(guest, uuid, limit.stopped),
+        lambda: limit.enforce(guest),
+        lambda: copying.check(limit.ended),
+    )
+    for work in look:
         with contextlib.suppress(require_libvirt().libvirtError):
             work()
-
-
-class Limit:
-    """The time limit of a migration (Nova: live_migration_timeout_action). ``ended``: the migration was aborted for it."""
-
-    def __init__(self, options):
-        timeout = options.get("timeout") or 0
-        self.until = time.monotonic() + timeout if timeout else None
-        self.force = options.get("timeout_action") == "force_complete"
-        self.ended = False
-
-    def enforce(self, guest):
-        """After the time limit, abort the migration once, or suspend the guest so that it can end."""
-        if self.until and time.monotonic() > self.until:
-            (guest.suspend if self.force else guest.abortJob)()
-            self.until, self.ended = None, not self.force

@@ -29,6 +29,7 @@ from . import (
     live_checks,
     merge,
     others_jobs,
+    room,
     storage,
     transfer,
 )
@@ -202,13 +203,23 @@ class Effects(Guests, VolumeEffects):
     def disks(self, record):
         if record.op and not same_host(record.migration):
             storage.mark(self.pool_path(record), record, self.host.identity["uuid"])
-        return disks.manifest(self.pool_path(record), record)
+        found = disks.manifest(self.pool_path(record), record, with_path=True)
+        return [
+            {"name": disk["name"], "format": disk["format"], "size": disk["size"], "used": transfer.allocated(disk)}
+            for disk in found
+        ]
+
+    def check_room(self, record, manifest):
+        """Raise MigrationPreCheckError if what the source has to copy does not fit into what is free here."""
+        if record.migration["type"] != LIVE and not storage.is_shared(record):  # of a live one its own checks tell
+            room.check(self.host, self.pool_path, record, manifest)
 
     def _check_volumes_offered(self, record, manifest):
         if not storage.is_shared(record):
             disks.check_volumes_offered(self.pool_path(record), record, manifest)
 
     def receive(self, record, manifest, key):
+        self.check_room(record, manifest)
         self._check_volumes_offered(record, manifest)
         targets = self.open_targets(record, manifest, key)
         if targets:
@@ -378,6 +389,10 @@ class Effects(Guests, VolumeEffects):
         if self.remote is None:
             return None
         return handover.MessageChannel(self.remote, uuid, op, outgoing=handover.SOURCE, incoming=handover.DESTINATION)
+
+    def was_forced(self):
+        """Whether the time limit stopped the guest that this run migrated."""
+        return bool(self.downtime and self.downtime.forced)
 
     def downtime_ms(self):
         """Return the downtime of the guest that this run migrated, or None if it is not known."""

@@ -15,6 +15,7 @@ import os
 import stat
 import time
 
+from ...model.identity import is_uuid
 from .. import durable
 from . import journal, state_file
 
@@ -45,6 +46,15 @@ def read(store, uuid):
         return state_file.read(_path(store), _file(uuid), _parse, None)
     except state_file.StateDamaged as error:
         return {"history": [], "faults": [{"code": error.code, "message": str(error), "at": None}]}
+
+
+def all_of(store):
+    """Return {uuid: what is kept} of all instances and volumes that this host removed."""
+    folder = _path(store)
+    names = os.listdir(folder) if os.path.isdir(folder) else ()
+    uuids = [name[: -len(".json")] for name in names if name.endswith(".json")]
+    found = {uuid: read(store, uuid) for uuid in uuids if is_uuid(uuid)}
+    return {uuid: kept for uuid, kept in found.items() if kept}
 
 
 def describe(store, uuid):

@@ -23,9 +23,10 @@ def who():
     return _acting.get("who") or "nobody knows who"
 
 
-def now():
-    """The time, in UTC, for people; no decision uses it."""
-    return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+def now(ago=0):
+    """The time, ``ago`` seconds before, in UTC, for people; no decision uses it."""
+    then = datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(seconds=ago)
+    return then.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def noted(record, event, **details):

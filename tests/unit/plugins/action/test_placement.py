@@ -18,13 +18,34 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import r
 from ansible_collections.berth.kvm.plugins.module_utils.model import host_document, host_hints, input_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.placement import receipt
-from ansible_collections.berth.kvm.plugins.plugin_utils import delegates, place_instances, whose_variables
+from ansible_collections.berth.kvm.plugins.plugin_utils import acting, delegates, place_instances, whose_variables
 
 
 def test_instance_gets_a_host():
     result = place({"a": VM})
     assert result["selections"]["a"]["host"] in ("h1", "h2")
     assert not result["changed"]
+
+
+@pytest.mark.parametrize(
+    "given, least", [({"berth_count": 3}, 3), ({"berth_count": 3, "berth_min_count": "2"}, 2), ({}, 0)]
+)
+def test_instances_of_one_count_are_a_batch_of_which_at_least_so_many_are_made(given, least, capsys):
+    """A01, A02: the reservation is told."""
+    more = {"berth_name": "a"} if given else {}
+    result = place({"a-1": VM, "a-2": VM, "a-3": VM}, {**given, **more}, {"plan": True})
+    plan, said = result["ansible_facts"]["berth_plan"], capsys.readouterr().out
+    batches = {instance["spec"]["batch_id"] for instance in plan["instances"].values()}
+    assert plan["least"] == least and batches == ({acting.RUN} if given else {None})
+    assert ("Requested together: 3, reservation %s" % acting.RUN in said) is bool(given)
+
+
+@pytest.mark.parametrize("least, made", [(None, 0), (3, 0), (2, 2)])
+def test_of_a_batch_over_the_quota_as_many_as_it_allows_are_made_if_fewer_are_welcome(least, made):
+    given = {"berth_name": "a", "berth_count": 3, "berth_quotas": {"default": {"instances": 2}}}
+    given.update({"berth_min_count": least} if least else {})
+    result = place({"a-1": VM, "a-2": VM, "a-3": VM}, given)
+    assert len(result["selections"]) == made and len(result["failures"]) == (3 if not made else 0)
 
 
 @pytest.mark.parametrize("forced", [{"berth_force_hosts": "h2"}, {"berth_availability_zone": "nova:h2"}])

@@ -29,10 +29,10 @@ def test_only_what_a_host_owns_is_listed(change, names):
 
 
 def test_an_instance_carries_its_host_by_inventory_name_and_what_it_is_now():
-    variables = listed({"kvm1": [one("web-1", group="pair", zone="z1")]}, lambda name: None)[0]["web-1"]
+    variables = listed({"kvm1": [one("web-1", group="pair", zone="z1", batch_id="r-1")]}, lambda name: None)[0]["web-1"]
     assert {name: variables[name] for name in variables if name.startswith(("berth_present", "berth_kvm"))} == {
         "berth_kvm_host": "kvm1", "berth_present_flavor": "small", "berth_present_project": "default",
-        "berth_present_server_group": "pair", "berth_present_zone": "z1", "berth_present_address": "",
+        "berth_present_batch": "r-1", "berth_present_server_group": "pair", "berth_present_zone": "z1", "berth_present_address": "",
         "berth_present_address_source": "",
     }  # fmt: skip
 

@@ -52,6 +52,9 @@ class Effects(moving_host.Effects):
     def check_destination(self, record, manifest):
         return False
 
+    def check_room(self, record, manifest):
+        pass
+
 
 class Side:
     def __init__(self, path, name):

@@ -23,11 +23,15 @@ class FakeDomain:
         self.undefined_with = None
         self.saved, self.persistent = False, True
         self.disk_fails = False
+        self.snapshots = []  # that libvirt has noted
         self.takes_no_more, self.holds_on, self.resized = False, False, {}
         self.nodes = {}  # of QEMU, that libvirt does not know: name -> (file, name of the one that uses it)
 
     def name(self):
         return ElementTree.fromstring(self.xml).findtext("name")
+
+    def snapshotListNames(self, _flags=0):  # noqa: N802
+        return self.snapshots
 
     def UUIDString(self):  # noqa: N802 -- libvirt's own name
         return self.uuid

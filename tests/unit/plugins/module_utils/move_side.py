@@ -47,7 +47,7 @@ class Effects:
     has_left = halted = check_asked = check_disks = check_beside = check_networks = check_side = check_movable = (
         check_deletable
     ) = looks
-    check_kept = check_restorable = check_destination = arrived = looks
+    check_kept = check_restorable = check_destination = check_room = arrived = looks
 
     def power_state(self, _uuid):
         return "running" if self.on else "shutdown"

@@ -9,13 +9,15 @@ from the source only what nobody else knows, and none of that decides what it bu
 - ``generation`` and ``lost_moves``: the chain of owners. The destination takes over only from the source that counted
   on from it; a source that lies about it lies about its own instance alone. One that no instance reaches is
   refused, see common.check_counts.
+- its history, for people.
+- how much there is to copy: one that lies has its own move fail, or be refused.
 - ``power_state`` and whether the guest was on: one of two values, and with both the destination may run the guest.
 - the old flavor and its amounts: which disks arrive, in the decided format and no larger than decided.
 """
 
 from __future__ import annotations
 
-from ....model import hints, volumes
+from ....model import hints, travelled_history, volumes
 from ....model import migration as names
 from ....model import move_guards as guards
 from ....model.errors import InvalidInput
@@ -23,6 +25,7 @@ from ....model.lifecycle import CLAIM, CLAIMED, IN, INCOMING, OWN, RESIZED
 from ....model.move_errors import MigrationConflict, MigrationEnded, MigrationFenced, MigrationNotReady, SourceDiffers
 from ....model.record import Record
 from ...record import claim as claims
+from .. import room
 from .common import attempt_of, has_released, is_past, moved, put
 
 # The parts of a request that define the guest; the others concern the choice of a host.
@@ -91,11 +94,14 @@ def claim_room(host, uuid, token, peer, spec, kind=names.RESIZE, source=None, de
     before = _record_on_source(host, token, peer, spec)
     migration = names.new_migration(token["op"], kind, source, destination, before, spec, host.now(), confirm_window)
     incoming = before.replace(spec=spec, resources={}, migration=dict(migration, attempt=token["attempt"]))
-    incoming = moved(incoming, shared=host.effects.check_destination(incoming, peer.get("disks")))
+    incoming = travelled_history.told(incoming, peer.get("history"), source["name"])
+    shared = host.effects.check_destination(incoming, peer.get("disks"))
+    incoming = moved(incoming, shared=shared, arriving=0 if shared else room.arriving(peer.get("disks")))
     arriving = spec if incoming.migration["shared"] else volumes.arriving(spec)
     with host.store.host_lock():
         if left_over is not None:
             host.store.compare_and_swap(left_over, None)
+        host.effects.check_room(incoming, peer.get("disks"))
         resources = claims.without_volumes(host.effects.allocate(arriving, limits), arriving)
         claimed = put(host, None, incoming.replace(resources=resources), "%s is claimed" % kind)
         host.effects.expect_volumes(claimed, peer.get("volumes") or ())

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import itertools
 
-from ....model import confirm_window, hints, lifecycle
+from ....model import confirm_window, hints, lifecycle, travelled_history
 from ....model import migration as names
 from ....model.counting import are_plausible, miscounted
 from ....model.lifecycle import CONFIRMING, KEEP, OUT, OWN, RESIZED
@@ -117,7 +117,8 @@ def confirm_in(host, record):
 
 def last_move(record):
     """Return how the last move of this instance ended: confirmed, reverted, given up, or None."""
-    ends = [entry["event"] for entry in record.history if entry.get("event") in (CONFIRMED, REVERTED_EVENT, GIVEN_UP)]
+    own = travelled_history.own(record.history)
+    ends = [entry["event"] for entry in own if entry.get("event") in (CONFIRMED, REVERTED_EVENT, GIVEN_UP)]
     return ends[-1] if ends else None
 
 

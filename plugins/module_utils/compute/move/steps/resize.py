@@ -67,7 +67,11 @@ def begin(
     else:
         raise InstanceInvalidState(uuid, "task_state", record.task_state or record.phase, kind, op=record.op)
     record = host.store.read(uuid)
-    described = {"disks": host.effects.disks(record), "volumes": host.effects.tell_volumes(record)}
+    described = {
+        "disks": host.effects.disks(record),
+        "volumes": host.effects.tell_volumes(record),
+        "history": record.history,
+    }
     return dict(described, guest=host.effects.describe_live(record)) if kind == names.LIVE else described
 
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ....model import hints, host_hints, state_hints, volume_hints, volumes
+from ....model import hints, host_hints, state_hints, travelled_history, volume_hints, volumes
 from ....model.lifecycle import KEEP, OUT, OWN, RESIZED, RESTORING, REVERTED, REVERTING
 from ....model.migration import RESIZE
 from ....model.move_errors import InstanceNotResized, MigrationConflict, MigrationNotReady
@@ -75,7 +75,7 @@ def give_back(host, uuid, token, peer=None, **_ignored):
     host.effects.hide(record)
     host.effects.let_go_of_volumes(record)
     put(host, record, record.replace(role=OUT, phase=REVERTED, generation=next_epoch(record)), "given back")
-    return True
+    return {"history": host.store.read(uuid).history}
 
 
 def take_back(host, uuid, token, peer=None, **_ignored):
@@ -92,6 +92,7 @@ def take_back(host, uuid, token, peer=None, **_ignored):
     ):
         raise MigrationNotReady("the destination has not given %s back" % uuid)
     old = moved(record, attempt=peer["attempt"], frozen=None)
+    old = travelled_history.told(old, peer.get("history"), record.migration["destination"]["name"])
     host.effects.check_disks(record)
     host.effects.take_back(record)
     host.effects.define(old)

@@ -21,8 +21,12 @@ from instance_case import Case
 from records import plant
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import paths
-from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import owner, undo
-from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import GuestHung, HostNotPrepared
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk_chain, missing, owner, undo
+from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
+    DiskChainChanged,
+    GuestHung,
+    HostNotPrepared,
+)
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import answers, gate
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.recovery import recover
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import certificates, checkup
@@ -37,6 +41,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.model import (
     volume_hints,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
+from ansible_collections.berth.kvm.plugins.modules import instance_info
 
 STRANGER = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
 
@@ -150,14 +155,50 @@ def test_disks_without_a_record_are_found_and_stay_those_of_another_host_are_its
     assert look() == []
 
 
-@pytest.mark.follows("mount_storage")
+@pytest.mark.follows("bring_back")
 def test_an_instance_without_its_disks_is_found_until_they_are_there_again(well):
     host, uuid, look = well
     shutil.move(host.pool / "instances" / uuid, host.pool / "away")
     assert codes(look()) == [("DisksMissing", "error", uuid, False)]
-    assert "Mount the storage of kvm1 again" in host_hints.mount_storage("kvm1")
+    (one,) = look()
+    assert told(one).todo == disk_hints.bring_back("kvm1", uuid)
+    assert "On kvm1, mount the storage of these files again" in told(one).todo
     shutil.move(host.pool / "away", host.pool / "instances" / uuid)
     assert look() == []
+
+
+@pytest.mark.parametrize("now", [fake_libvirt.RUNNING, fake_libvirt.SHUTOFF])
+def test_a_file_of_a_disk_that_is_gone_is_found_whether_the_guest_runs_or_not(well, now):
+    host, uuid, look = well
+    host.connection.domains[uuid].now = now
+    root = host.pool / "instances" / uuid / "root.qcow2"
+    root.rename(host.pool / "away")
+    (one,) = [one for one in look() if one["code"] != "GuestOff"]
+    assert codes([one]) == [("DisksMissing", "error", uuid, False)] and str(root) in one["said"]
+    record = host.store.read(uuid)
+    assert missing.reported(host, record) == {"disks_missing": [str(root)]}
+    assert missing.reported(host, record.replace(op="a move")) == {}, "whose steps make and remove files"
+    (host.pool / "away").rename(root)
+    assert missing.reported(host, record) == {}
+
+
+@pytest.mark.follows("undo_before_a_move")
+def test_what_a_move_would_be_refused_for_is_told_before_it_is_needed(well, monkeypatch):
+    host, uuid, look = well
+    guest, record = host.connection.domains[uuid], host.store.read(uuid)
+    guest.snapshots = ["before-upgrade"]
+    (one,) = look()
+    assert codes([one]) == [("DisksDiffer", "warning", uuid, False)] and "before-upgrade" in one["said"]
+    assert told(one).todo == disk_hints.undo_before_a_move(uuid)
+    assert "before-upgrade" in instance_info.against_a_move(host, record)["disks_differ"][0], "show says it too"
+    guest.snapshots = []
+    assert look() == [] and instance_info.against_a_move(host, record) == {}
+    layer = disk_chain.Difference(disk_chain.OVERLAY, "vda is a snapshot's layer", None, ())
+    monkeypatch.setattr(disk_chain, "found_on", lambda *_: [layer])
+    (one,) = look()
+    assert codes([one]) == [("DisksDiffer", "warning", uuid, False)] and "a snapshot's layer" in one["said"]
+    with pytest.raises(DiskChainChanged, match="a snapshot's layer"):
+        disk_chain.check(host, record)
 
 
 @pytest.mark.parametrize("now, severity", [(fake_libvirt.RUNNING, "error"), (fake_libvirt.SHUTOFF, "warning")])

@@ -14,7 +14,7 @@ from instance_case import Case, Killed
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domains
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import deleted, journal
-from ansible_collections.berth.kvm.plugins.modules.instance_info import read
+from ansible_collections.berth.kvm.plugins.modules.instance_info import histories, read
 
 
 @pytest.fixture
@@ -42,6 +42,22 @@ def test_what_was_deleted_tells_its_history_with_who_deleted_it_and_is_in_no_lis
     assert read(case.host, [])[0] == []
     case.make()
     assert [instance["vm_state"] for instance in shown(case)] == ["active"]
+
+
+def test_what_happened_since_a_time_is_told_also_of_what_was_deleted_and_by_the_hosts_own_clock(case):
+    case.make()
+    before = case.record.history[0]["at"]
+    case.instance().absent()
+    case.make()
+    told = histories(case.host, [], 3600)
+    assert [each["name"] for each in told] == ["web1", "web1"]
+    events = [event["event"] for each in told for event in each["history"]]
+    assert "delete" in events and events.count("build") == 2
+    assert histories(case.host, [case.uuid[:-1] + "0"], 3600) == [] and histories(case.host, [case.uuid], 3600) == told
+    case.host.store.compare_and_swap(
+        case.record, case.record.next(history=[{"event": "old", "at": "2001" + before[4:]}], token="another")
+    )
+    assert "old" not in [event["event"] for each in histories(case.host, [], 3600) for event in each["history"]]
 
 
 def test_a_delete_killed_before_the_record_went_shows_the_record(case):

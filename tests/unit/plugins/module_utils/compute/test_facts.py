@@ -156,6 +156,18 @@ def test_only_the_pool_for_instances_counts_as_local_disk():
     assert {name: pool["promised_gb"] for name, pool in document["pools"].items()} == {"berth": 3, "slow": 5}
 
 
+def test_a_pool_that_others_fill_is_told_with_what_was_promised_there_and_what_is_free():
+    """S14: 18 GiB, 9 free: 1 of the other 9 is an instance's."""
+    document = collect(records=[record(0, disk_gb=1)])
+    told = document["pools"]["berth"]
+    assert (told["free_mb"], told["owed_gb"]) == (9 << 10, 1)
+    assert any(
+        "of the 18 GiB of storage pool berth 9 are free, and disks that were promised there may still take 1: 9 GiB are taken"
+        in text
+        for text in document["warnings"]
+    )
+
+
 def test_a_pool_whose_file_system_is_not_mounted_is_left_out_while_instances_have_their_disks_in_it(tmp_path):
     """What is built in the empty directory below the mount would be hidden once it is mounted."""
     pools, records = (Directory("berth", tmp_path), Directory("fast", tmp_path / "fast")), [record(0)]

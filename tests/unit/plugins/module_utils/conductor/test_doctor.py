@@ -380,3 +380,24 @@ def test_a_pool_that_others_have_filled_is_found_and_is_not_once_there_is_room()
     assert [one.code for one in pools(0)] == ["PoolFull"] and pools(1, promised_gb=9) == []
     assert pools(0, name="iso") == [], "a pool that no instance uses"
     assert [one.code for one in pools(0, promised_gb=1, name="fast")] == ["PoolFull"]
+
+
+@pytest.mark.parametrize(
+    "numbers, reserved, said",
+    [
+        ((9, 3, 8, 8), 0, "of the 9 GiB of storage pool berth 3 are free, and disks that were promised there may still take 8: "
+         "6 GiB are taken by what was promised to no instance (0 are reserved). "),
+        ((9, 3, 0, 0), 0, "6 GiB are taken by what was promised to no instance"),
+        ((9, 3, 8, 8), 6, None),
+        ((9, 3, 6, 0), 0, None),
+        ((100, 90, 0, 0), 0, None),
+        ((9, 9, 30, 30), 0, None),
+    ],
+    ids=["full of others", "nothing promised yet", "reserved for them", "of instances", "a few images", "overcommitted"],
+)  # fmt: skip
+def test_a_pool_that_placement_gives_away_though_others_fill_it_is_told_with_its_numbers(numbers, reserved, said):
+    capacity, free, promised, owed = numbers
+    pool = {"path": "/srv", "capacity_gb": capacity, "free_gb": free, "promised_gb": promised, "owed_gb": owed}
+    found = examine(fleet(WELL, kvm2={"pool": "berth", "reserved_host_disk_gb": reserved, "pools": {"berth": pool}}))
+    assert [(one.code, one.where) for one in found] == ([("PoolOverpromised", "kvm2")] if said else [])
+    assert not said or said in found[0].said and found[0].todo == host_hints.make_room_in_pool("/srv")

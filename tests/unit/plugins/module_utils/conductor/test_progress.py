@@ -27,6 +27,15 @@ def line(state="copying", **numbers):
         ({"bytes": 11 * GIB, "rate": 7}, "web-1: copying 10.0 GiB of 10.0 GiB, 100 %, 7 B/s, 0s left"),
         ({"state": "migrating", "bytes": 5 * GIB}, "web-1: copying 5.0 GiB of 10.0 GiB, 50 %"),
         ({"state": "comparing"}, "web-1: comparing 10.0 GiB with the copy"),
+        (
+            {"state": "stopped", "bytes": 5 * GIB, "rate": GIB},
+            "web-1: the time limit is over, the guest is stopped until it has arrived: copying 5.0 GiB of 10.0 GiB, 50 %, "
+            "1.0 GiB/s, 5s left",
+        ),
+        (
+            {"state": "migrating", "bytes": 5 * GIB, "slowed": 30},
+            "web-1: copying 5.0 GiB of 10.0 GiB, 50 %, auto-converge slows the guest by 30 %",
+        ),
     ],
 )
 def test_a_line_has_amount_share_rate_and_what_is_left(said, expected):

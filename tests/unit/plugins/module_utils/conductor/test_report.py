@@ -11,11 +11,12 @@ from report_case import located
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
     report,
     report_creation,
+    report_instance,
     report_moves,
     report_power,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.report import Outcome
-from ansible_collections.berth.kvm.plugins.module_utils.model import hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import disk_hints, hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.line import CHANGED, FAILED, LEFT_OUT, UNCHANGED
 
 HEAD = "INSTANCE  STATE"
@@ -347,6 +348,30 @@ def test_an_instance_that_is_off_tells_that_and_what_differs():
     }  # fmt: skip
     (said,) = report_creation.outcomes({"instances": {"web1": instance}})
     assert said.why == "stopped; run berth.kvm.start; inventory says other SSH keys"
+
+
+@pytest.mark.parametrize("state", ["shutdown", "running"])
+def test_an_instance_whose_disks_are_gone_is_not_told_to_start(state):
+    lost = {"disks_missing": ["/pool/instances/u/root.qcow2"], "state": state, "power_state": "shutdown"}
+    instance = {
+        "name": "web1", "state": "active", "host": "kvm1", "attempts": [], "error": None, "existing": True, "why": "is there",
+        "spec": {"flavor": {"name": "small"}}, "result": {"flavor": "small", **lost},
+    }  # fmt: skip
+    said = "gone: /pool/instances/u/root.qcow2. " + disk_hints.bring_back("kvm1", "web1")
+    assert [one.why for one in report_creation.outcomes({"instances": {"web1": instance}})] == [said]
+    place = {"role": "OWN", "phase": "active", "vm_state": "active", **lost}
+    assert report_instance.outcome("web1", [("kvm1", place)]).why == said
+
+
+def test_an_instance_that_no_move_would_take_says_so_where_it_is_shown():
+    place = {
+        "role": "OWN",
+        "phase": "active",
+        "vm_state": "active",
+        "state": "running",
+        "disks_differ": ["vda is a layer"],
+    }
+    assert report_instance.outcome("web1", [("kvm1", place)]).why == "a move would be refused: vda is a layer"
 
 
 def test_the_hosts_that_were_tried_are_told_with_the_name_of_the_instance_and_not_its_uuid():

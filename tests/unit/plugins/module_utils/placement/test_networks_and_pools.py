@@ -63,6 +63,16 @@ LACKING = [
         {"pool": "vg"},
         "its storage pool vg is no directory but of type logical",
     ),
+    (
+        {"pools": {"berth": dict(pool("berth", 100), free_mb=15)}, "disk_allocation_ratio": 16.0},
+        {},
+        "has 15 MiB free in its storage pool berth, an instance needs 16 at once",
+    ),
+    (
+        {"pools": {"berth": pool("berth", 9), "nvme": dict(pool("nvme", 100), free_mb=0)}},
+        {"pool": "nvme"},
+        "has 0 MiB free in its storage pool nvme, an instance needs 16 at once",
+    ),
 ]
 
 

@@ -73,6 +73,7 @@ def apart(make_fleet, tmp_path, monkeypatch):
     monkeypatch.setattr(moving_host.disks, "disks", plans)
     monkeypatch.setattr(moving_host.disks, "manifest", MANIFEST)
     monkeypatch.setattr(moving_host.disks, "virtual_size", lambda _path, _form: 2 << 30)
+    monkeypatch.setattr(moving_host.transfer, "allocated", lambda _disk: 0)
     monkeypatch.setattr(moving_host.transfer, "open_targets", open_targets)
     monkeypatch.setattr(moving_host.transfer, "send", send)
     monkeypatch.setattr(room, "allocate", lambda *_: {})

@@ -79,23 +79,31 @@ LIBRARY = SimpleNamespace(
     libvirtError=OSError, VIR_DOMAIN_XML_MIGRATABLE=1, VIR_DOMAIN_XML_SECURE=2, VIR_MIGRATE_PARAM_URI="uri",
     VIR_MIGRATE_PARAM_DEST_XML="xml", VIR_MIGRATE_PARAM_MIGRATE_DISKS="disks",
     VIR_MIGRATE_PARAM_LISTEN_ADDRESS="listen", VIR_MIGRATE_PARAM_DEST_NAME="name", VIR_ERR_NO_DOMAIN=42,
+    VIR_MIGRATE_PARAM_BANDWIDTH="bandwidth",
     **{"VIR_MIGRATE_" + name: 1 << at for at, name in enumerate(NAMES)},
 )  # fmt: skip
 
 
-def sent(monkeypatch, text, shared, there=None, problems=(), remote=None, **targets):
-    """What libvirt is given: {xml: the definition for the destination, where it is another, disks: the names of those to copy}"""
+def sent(monkeypatch, text, shared, there=None, problems=(), remote=None, options=None, **targets):
+    """What libvirt is given: {xml: the definition for the destination, where it is another, disks: the names of those to
+    copy, flags: a set of names}"""
     monkeypatch.setattr(connection, "libvirt", LIBRARY)
     given = []
-    unbounded = SimpleNamespace(migrateToURI3=lambda uri, parameters, flags: given.append(parameters))
+
+    def migrate(uri, parameters, flags):
+        given.append({**parameters, "flags": {name for at, name in enumerate(NAMES) if flags & 1 << at}})
+
+    unbounded = SimpleNamespace(migrateToURI3=migrate)
     guest = SimpleNamespace(XMLDesc=lambda flags: text, name=lambda: "u", unbounded=unbounded)
-    monkeypatch.setattr(live, "watch", lambda found, uuid, thread, options, copying: thread.join())
+    monkeypatch.setattr(live, "watch", lambda found, uuid, thread, limit, copying: thread.join())
     record = SimpleNamespace(uuid="u", spec=SPEC, resources={})
     monkeypatch.setattr(
         live, "disk_problems", lambda *given: problems if given == (text, record, "/pool", shared) else 1 / 0
     )
     try:
-        live.start(guest, record, "/pool", {"address": "192.0.2.2", "shared": shared, **targets}, {}, there, remote)
+        live.start(
+            guest, record, "/pool", {"address": "192.0.2.2", "shared": shared, **targets}, options or {}, there, remote
+        )
     except MigrationError as error:
         return given, str(error)
     return given[0]
@@ -159,13 +167,62 @@ def test_on_one_storage_no_disk_is_copied(monkeypatch):
     assert "disks" not in sent(monkeypatch, DISKS, True)
 
 
+ALWAYS = {"LIVE", "PEER2PEER", "PAUSED"}
+
+
+@pytest.mark.parametrize(
+    "options, shared, flags",
+    [
+        ({}, True, {"TLS", "AUTO_CONVERGE"}),
+        ({}, False, {"TLS", "AUTO_CONVERGE", "NON_SHARED_DISK"}),
+        ({"tls": True, "permit_auto_converge": True}, True, {"TLS", "AUTO_CONVERGE"}),
+        ({"tls": False}, True, {"AUTO_CONVERGE"}),
+        ({"permit_auto_converge": False}, True, {"TLS"}),
+    ],
+)
+def test_a_guest_arrives_paused_encrypted_and_slowed_down_where_it_may_be(monkeypatch, options, shared, flags):
+    assert sent(monkeypatch, DISKS, shared, options=options)["flags"] == ALWAYS | flags
+
+
+@pytest.mark.parametrize("options, told", [({}, None), ({"bandwidth": 0}, None), ({"bandwidth": 7}, 7)])
+def test_libvirt_is_given_the_limit_on_the_bandwidth(monkeypatch, options, told):
+    assert sent(monkeypatch, DISKS, False, options=options).get("bandwidth") == told
+
+
+def test_whoever_asked_for_the_migration_learns_that_the_time_limit_stopped_the_guest(monkeypatch):
+    now = {"copied": 0}
+    guest = SimpleNamespace(
+        jobStats=lambda _flags: {"memory_total": 9, "memory_remaining": 1, "memory_processed": now["copied"]}
+    )
+    guest.XMLDesc, guest.name, guest.suspend = lambda _flags: PINNED, lambda: "u", lambda: now.update(stopped=True)
+
+    def migrate(*_asked):
+        while not now.get("stopped"):
+            now["copied"] += 1
+
+    guest.unbounded = SimpleNamespace(migrateToURI3=migrate)
+    monkeypatch.setattr(connection, "libvirt", LIBRARY)
+    monkeypatch.setattr(live, "POLL", 0.01)
+    monkeypatch.setattr(live, "note", lambda *_: None)
+    monkeypatch.setattr(live, "disk_problems", lambda *_: ())
+    record, options = (
+        SimpleNamespace(uuid="u", spec=SPEC, resources={}),
+        {"timeout": 0.01, "timeout_action": "force_complete"},
+    )
+    assert live.start(guest, record, "/pool", {"address": "192.0.2.2", "shared": True}, options) is True
+
+
+# the job of a guest whose disks are copied
+COPIES_MEMORY = {"memory_total": 9 << 20, "memory_remaining": 1 << 20, "memory_processed": 8 << 20}
+
+
 @pytest.mark.parametrize("action, call", [("abort", "abortJob"), ("force_complete", "suspend")])
 def test_at_the_time_limit_it_is_tried_until_libvirt_has_a_job_to_end(monkeypatch, action, call):
     library = fake_libvirt.library()
     monkeypatch.setattr(connection, "libvirt", library)
     monkeypatch.setattr(live, "POLL", 0.01)
     monkeypatch.setattr(live, "note", lambda *_: None)
-    calls, ended = [], threading.Event()
+    calls, ended, processed = [], threading.Event(), iter(range(1 << 30))
 
     def end():
         calls.append(call)
@@ -175,9 +232,10 @@ def test_at_the_time_limit_it_is_tried_until_libvirt_has_a_job_to_end(monkeypatc
 
     thread = threading.Thread(target=ended.wait, args=(5,))
     thread.start()
-    limits = {"timeout": 0.01, "timeout_action": action}
-    guest = SimpleNamespace(jobStats=lambda _flags: {}, **{call: end})
-    live.watch(guest, "uuid", thread, limits, live.stalled.Stalled(guest))
+    stats = lambda _flags: {**COPIES_MEMORY, "memory_remaining": 1, "memory_processed": next(processed)}  # noqa: E731
+    guest = SimpleNamespace(jobStats=stats, **{call: end})
+    limit = live.limit_of(guest, {"timeout": 0.01, "timeout_action": action})
+    live.watch(guest, "uuid", thread, limit, live.stalled.Stalled(guest))
     assert calls == [call] * 3
 
 
@@ -197,8 +255,15 @@ class Followed:
     def isActive(self):
         return True
 
+    def state(self):
+        return [fake_libvirt.library().VIR_DOMAIN_PAUSED, 0]
+
+    def resume(self):
+        self.went_on = True
+
     def jobStats(self, _flags):  # noqa: N802
-        return {}
+        self.copied = getattr(self, "copied", 0) + 1
+        return {"memory_total": 9, "memory_remaining": 0, "memory_processed": self.copied}
 
 
 @pytest.mark.parametrize("left", [True, False])
@@ -216,9 +281,11 @@ def test_where_no_migration_runs_there_is_none_to_follow(monkeypatch):
 def test_a_followed_migration_that_is_ended_at_the_time_limit_is_an_error(monkeypatch):
     """Else this run would begin it anew, against what the time limit is for."""
     calls = []
-    Followed(monkeypatch, lambda: bool(calls)).abortJob = lambda: calls.append("abortJob")
+    guest = Followed(monkeypatch, lambda: bool(calls))
+    guest.abortJob = lambda: calls.append("abortJob")
     with pytest.raises(MigrationError, match="its time limit"):
         live.follow("source", "uuid", {"timeout": 0.01, "timeout_action": "abort"})
+    assert guest.went_on
 
 
 def test_a_followed_migration_that_ends_by_suspending_the_guest_at_the_time_limit_is_none(monkeypatch):

@@ -110,7 +110,7 @@ def test_whoever_watches_a_migration_has_the_connection_to_its_destination_and_t
     )
     record = SimpleNamespace(uuid="u", spec=SPECS["new"], resources={})
     monkeypatch.setattr(live, "connect", lambda **_: "destination")
-    monkeypatch.setattr(live, "Downtime", lambda *_: None)
+    monkeypatch.setattr(live, "Downtime", lambda *_: SimpleNamespace())
     monkeypatch.setattr(live, "has_left", lambda *_: False)
     guest.isActive = lambda: True
     monkeypatch.setattr(live.guests, "find", lambda *_: guest)
