@@ -18,6 +18,9 @@ later runs ask. There are six kinds of notes, and none overwrites another:
   The next owner begins after it: if the host that removed it comes back as a whole from a backup, its record is the older.
 - gone: this host itself removed the instance it owned, at this generation.
 - left: a move took the instance away from this host, at this generation: who says that it was here before is outdated.
+
+Of ended and gone the last ones are kept. Of those before, only the highest epoch is, as a floor: it may be that of any
+instance whose end and owner this host does not know, so that one begins after it.
 """
 
 from __future__ import annotations
@@ -50,9 +53,10 @@ class WhereaboutsFull(BerthError):
 class Notes:
     """The content of the file, to work on. ``known``: {uuid: (host uuid, epoch, n)}; ``planned``: {uuid: {(host uuid,
     run)}}; ``after``: {uuid: epoch}; ``ended``: the same, and ``gone`` and ``left``: {uuid: (epoch, n)}, in the order in
-    which they went; ``names``: {host uuid: its inventory name}; ``written``: how often the file was written."""
+    which they went; ``floor``: the highest epoch of what is no longer in ``ended`` and ``gone``; ``names``: {host uuid:
+    its inventory name}; ``written``: how often the file was written."""
 
-    written = 0
+    written, floor = 0, 0
 
     def __init__(self):
         self.names, self.known, self.planned, self.after = {}, {}, {}, {}
@@ -91,7 +95,14 @@ class Notes:
 
     def next_after(self, uuid) -> int:
         """The epoch after which the next owner begins, of what this host does not know an owner of, or 0."""
+        if not any(uuid in noted for noted in (self.known, self.planned, self.after, self.ended, self.gone)):
+            return self.floor
         return max(self.after.get(uuid, 0), self.ended.get(uuid, 0))
+
+    def lowest_next(self) -> int:
+        """The floor, once what does not fit any more is left out."""
+        removed = (epoch for epoch, _n in _too_many(self.gone))
+        return max([self.floor, *_too_many(self.ended), *removed])
 
     def take_in(self, told: Dict[str, Any]) -> None:
         """Take in what a run tells, see ``remember``."""
@@ -133,6 +144,7 @@ class Notes:
                 for uuid, plans in sorted(self.planned.items())
             },
             "after": dict(sorted(self.after.items())),
+            "floor": self.lowest_next(),
             "ended": _last(self.ended),
             "gone": _last(self.gone),
             "left": _last(self.left),
@@ -145,7 +157,7 @@ class Notes:
             return notes._read_first(data)
         if data["schema"] not in (2, SCHEMA):
             raise ValueError("schema %r" % (data["schema"],))
-        notes.written = whole(data.get("written", 0))
+        notes.written, notes.floor = whole(data.get("written", 0)), whole(data.get("floor", 0))
         hosts = [text(host_uuid) for host_uuid, _name in data["hosts"]]
         notes.names = {host_uuid: text(name) for host_uuid, name in data["hosts"]}
         notes.known = {
@@ -170,6 +182,10 @@ class Notes:
 
 def _last(noted):
     return dict(list(noted.items())[-GONE_LIMIT:])
+
+
+def _too_many(noted):
+    return list(noted.values())[:-GONE_LIMIT]
 
 
 def recall(store, uuids: Iterable[str]) -> Dict[str, Dict[str, Any]]:
