@@ -22,18 +22,18 @@ MOST = {
     "cached_image": 126,
     "claim": 309,
     "group_members": 124,
-    "host_certificates": 113,
+    "host_certificates": 114,
     "host_clean": 177,
-    "host_facts": 290,
+    "host_facts": 291,
     "host_prepare": 198,
     "host_system": 3,
     "instance": 420,
     "instance_copy": 315,
     "instance_info": 174,
-    "migration": 499,
-    "rescan": 114,
+    "migration": 500,
+    "rescan": 115,
     "volume": 359,
-    "volume_info": 93,
+    "volume_info": 94,
 }
 CLAIMING = {"claim", "instance", "migration", "volume"}
 DEFINING = {"build_instances", "instance", "instance_copy", "migration"}

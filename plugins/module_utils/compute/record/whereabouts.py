@@ -18,9 +18,6 @@ later runs ask. There are six kinds of notes, and none overwrites another:
   The next owner begins after it: if the host that removed it comes back as a whole from a backup, its record is the older.
 - gone: this host itself removed the instance it owned, at this generation.
 - left: a move took the instance away from this host, at this generation: who says that it was here before is outdated.
-
-Of ended and gone the last ones are kept. Of those before, only the highest epoch is, as a floor: it may be that of any
-instance whose end and owner this host does not know, so that one begins after it.
 """
 
 from __future__ import annotations
@@ -53,8 +50,8 @@ class WhereaboutsFull(BerthError):
 class Notes:
     """The content of the file, to work on. ``known``: {uuid: (host uuid, epoch, n)}; ``planned``: {uuid: {(host uuid,
     run)}}; ``after``: {uuid: epoch}; ``ended``: the same, and ``gone`` and ``left``: {uuid: (epoch, n)}, in the order in
-    which they went; ``floor``: the highest epoch of what is no longer in ``ended`` and ``gone``; ``names``: {host uuid:
-    its inventory name}; ``written``: how often the file was written."""
+    which they went; ``floor``: the highest epoch of those no longer kept in ``ended`` and ``gone``, so maybe that of any
+    instance; ``names``: {host uuid: its inventory name}; ``written``: how often the file was written."""
 
     written, floor = 0, 0
 
@@ -99,8 +96,7 @@ class Notes:
             return self.floor
         return max(self.after.get(uuid, 0), self.ended.get(uuid, 0))
 
-    def lowest_next(self) -> int:
-        """The floor, once what does not fit any more is left out."""
+    def new_floor(self) -> int:
         removed = (epoch for epoch, _n in _too_many(self.gone))
         return max([self.floor, *_too_many(self.ended), *removed])
 
@@ -144,7 +140,7 @@ class Notes:
                 for uuid, plans in sorted(self.planned.items())
             },
             "after": dict(sorted(self.after.items())),
-            "floor": self.lowest_next(),
+            "floor": self.new_floor(),
             "ended": _last(self.ended),
             "gone": _last(self.gone),
             "left": _last(self.left),
