@@ -6,10 +6,12 @@ each lock, read and write of the host's code: there, others go on. Locks are the
 
 from __future__ import annotations
 
+import contextlib
 import threading
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import durable, lock
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import Store
+from ansible_collections.berth.kvm.plugins.modules import rescan
 
 FILES = ("read", "read_in", "write", "write_in", "remove")
 TURNS = 500  # of a run that waits for a lock until it gives up: others had as much time
@@ -25,7 +27,7 @@ class Fiber:
     current = None  # who goes on now
 
     def __init__(self, steps):
-        self.steps, self.error, self.is_over = steps, None, False
+        self.steps, self.values, self.error, self.is_over = steps, {}, None, False
         self._go, self._stopped = threading.Semaphore(0), threading.Semaphore(0)
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -70,17 +72,35 @@ def stop():
         Fiber.current.stop()
 
 
+class Alone:
+    """A run with no other one beside it. It stops after each call to a host."""
+
+    def __init__(self, steps):
+        self.steps = steps
+
+    def advance(self):
+        return next(self.steps, self) is not self
+
+    def end(self):
+        self.steps.close()
+
+
 class OfEach:
     """An attribute that each run has a value of its own of, as processes have."""
 
-    def __init__(self, make):
-        self.make, self.values = make, {}
+    def __init__(self, name, make):
+        self.name, self.make = name, make
 
     def __get__(self, owner, _kind=None):
-        return self.values.setdefault((id(owner), Fiber.current), self.make())
+        values, key = self._place(owner)
+        return values.setdefault(key, self.make())
 
     def __set__(self, owner, value):
-        self.values[id(owner), Fiber.current] = value
+        values, key = self._place(owner)
+        values[key] = value
+
+    def _place(self, owner):
+        return (Fiber.current.values, (id(owner), self.name)) if Fiber.current else (owner.__dict__, self.name)
 
 
 def let_stop(monkeypatch):
@@ -88,7 +108,26 @@ def let_stop(monkeypatch):
     for name in FILES:
         monkeypatch.setattr(durable, name, _after_a_stop(getattr(durable, name)))
     monkeypatch.setattr(lock, "acquire", _waiting(lock.acquire))
-    monkeypatch.setattr(Store, "_held", OfEach(dict), raising=False)
+    monkeypatch.setattr(Store, "_held", OfEach("_held", dict), raising=False)
+
+
+class Unlocked:
+    """A host's store with no lock around anything."""
+
+    def __init__(self, store):
+        self._store = store
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+    def host_lock(self):
+        return contextlib.nullcontext()
+
+
+def exchange_unlocked(monkeypatch):
+    """Break the rule that a host reads and notes under one lock."""
+    plain = rescan.exchange
+    monkeypatch.setattr(rescan, "exchange", lambda store, *args, **more: plain(Unlocked(store), *args, **more))
 
 
 def _after_a_stop(plain):
