@@ -70,12 +70,14 @@ class Host:
 
     def claim(self, claims, withdraw=()):
         state_directory.check(self.store)
-        for entry in withdraw:
-            record = self.record()
-            self.store.bury(entry["token"])
-            if record and record.role == "CLAIM" and record.token == entry["token"]:
-                self.store.compare_and_swap(record, None)
-        return {"results": [self.claim_one(claim) for claim in claims]}
+        with self.store.host_lock():
+            for entry in withdraw:
+                record = self.record()
+                self.store.bury(entry["token"])
+                if record and record.role == "CLAIM" and record.token == entry["token"]:
+                    self.store.compare_and_swap(record, None)
+        with self.store.host_lock():
+            return {"results": [self.claim_one(claim) for claim in claims]}
 
     def claim_one(self, claim):
         record = self.record()
