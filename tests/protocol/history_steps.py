@@ -172,8 +172,8 @@ class Player:
         cut = {each: {self.machine(each.cut).name} for each in asked if each.cut is not None and len(asked) > 1}
         cut = {each: names for each, names in cut.items() if self.is_dispensable(self.machine(each.cut))}
         missed = set().union(*cut.values())
-        others = [each for name, each in self.world.machines.items() if name not in missed and each.up and each.on]
-        return cut if any(each.records_count() for each in others) else {}
+        others = [self.world.machines[name] for name in self.world.inventory if name not in missed]
+        return cut if any(each.up and each.on and each.records_count() for each in others) else {}
 
     def begun(self, asked, cut_off):
         inventory, cut = list(self.world.inventory), cut_off.get(asked, set())
