@@ -14,6 +14,8 @@ description:
     commit, so that of two runs that want the same name, group or quota at least one sees the other.
   - Tells the host where the other hosts' instances are, and returns what it remembered before. A later run needs that to
     refuse a second copy of an instance whose host does not answer.
+  - The host holds its lock from the first that it reads to the last that it writes, so that of two runs one comes first,
+    and the other one reads what that one told. A host whose lock is not free within a minute has failed.
   - Clears the C(vm_state) error of instances that were placed again.
 options:
   about:
@@ -89,6 +91,7 @@ notes:
       gone: null
 """
 
+import contextlib
 import os
 
 from ansible.module_utils.basic import AnsibleModule
@@ -123,6 +126,25 @@ def placed(told):
     return owned + [instance["uuid"] for instance in told.get("planned") or ()]
 
 
+def exchange(store, host_uuid, about, told, dry=False):
+    """Return what this host holds and remembers, then remember what the run tells. Nobody else does so in between: of two
+    runs that each reach a host that the other one does not, at least one reads here what the other one plans."""
+    with contextlib.nullcontext() if dry else store.host_lock():
+        notes = whereabouts.recall(store, about)
+        records = store.records()
+        volumes = VolumeStore.beside(store).records()
+        if not dry:
+            whereabouts.remember(store, told)
+            failed_instances.forget(store, placed(told))
+    lets_in = admitted_members.reported((record.uuid, record.spec) for record in records)
+    return {
+        "host_uuid": host_uuid,
+        "instances": [{**summary(record), **lets_in[record.uuid]} for record in records],
+        "notes": notes,
+        "volumes": [{"uuid": each.uuid, "project_id": each.project_id, "size_gb": size_gb(each)} for each in volumes],
+    }
+
+
 def main():
     module = AnsibleModule(
         argument_spec={
@@ -138,21 +160,10 @@ def main():
             raise no_member(os.uname().nodename)
         for uuid in module.params["about"]:
             check_uuid(uuid)
-        notes = whereabouts.recall(store, module.params["about"])
-        records = store.records()
-        lets_in = admitted_members.reported((record.uuid, record.spec) for record in records)
-        instances = [{**summary(record), **lets_in[record.uuid]} for record in records]
-        volumes = [
-            {"uuid": record.uuid, "project_id": record.project_id, "size_gb": size_gb(record)}
-            for record in VolumeStore.beside(store).records()
-        ]
-        if not module.check_mode:
-            told = module.params["told"]
-            whereabouts.remember(store, told)
-            failed_instances.forget(store, placed(told))
+        about, told = module.params["about"], module.params["told"]
+        reply = exchange(store, settings.uuid, about, told, dry=module.check_mode)
         # What a host remembers of others is not a change of the host. Do not return what it was told, as a module's
         # arguments otherwise are.
-        reply = {"host_uuid": settings.uuid, "instances": instances, "notes": notes, "volumes": volumes}
         module.exit_json(changed=False, invocation={"module_args": {}}, **reply)
 
 

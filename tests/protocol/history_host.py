@@ -157,14 +157,11 @@ class Machine(volume_fleet_case.Site):
         volumes = [facts._volume(each, "berth", records, states) for each in self.store.records()]
         document = {"uuid": host.uuid, "instances": instances, "volumes": volumes, "state": state, "host": self.name}
         document["failed_instances"] = sorted(failed_instances.read(host.store.state_dir))
-        failed = failed_instances.read(host.store.state_dir)
-        more = {"heard_of": whereabouts.heard_of(host.store)} if heard_of else {}
-        return {
-            "document": document,
-            "notes": whereabouts.recall(host.store, self.about if about is None else about),
-            "digests": whereabouts.digests(host.store, failed),
-            **more,
-        }
+        said = {"document": document, "notes": whereabouts.recall(host.store, self.about if about is None else about)}
+        if heard_of:
+            said["heard_of"] = whereabouts.heard_of(host.store)
+        said["digests"] = whereabouts.digests(host.store, failed_instances.read(host.store.state_dir))
+        return said
 
     def moves(self, about):
         """The facts of this host, with what its records say of moves."""

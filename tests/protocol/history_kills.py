@@ -9,6 +9,7 @@ import os
 
 import fake_domain
 import fake_libvirt
+from fibers import OfEach
 from instance_case import Killed
 
 FILES = ("mkdir", "rename", "replace", "rmdir", "unlink", "remove")
@@ -20,10 +21,12 @@ CALLS = (
 
 
 class Fuse:
-    """``left``: changes until the process is killed; None: nobody kills it. What is dead changes nothing any more."""
+    """``left``: changes until the process is killed; None: nobody kills it. What is dead changes nothing any more.
+    Of two runs at once each has its own."""
+
+    left = OfEach("left", lambda: None)
 
     def __init__(self, monkeypatch):
-        self.left = None
         for name in FILES:
             self._guard(monkeypatch, os, name)
         for owner, names in CALLS:

@@ -41,13 +41,14 @@ def sent(what):
 
 
 class Run:
-    """``world`` gives the machines; ``inventory``: the names of the hosts that this run knows; ``lost``: berth_lost_hosts."""
+    """``world`` gives the machines; ``inventory``: the names of the hosts that this run knows; ``cut``: of those that it does
+    not reach, though others may; ``lost``: berth_lost_hosts."""
 
     numbers = itertools.count(1)
 
-    def __init__(self, world, inventory, names, dice, lost=(), **options):
+    def __init__(self, world, inventory, names, dice, lost=(), cut=(), **options):
         self.world, self.inventory, self.names, self.dice = world, list(inventory), list(names), dice
-        self.lost, self.options = list(lost), options
+        self.lost, self.cut, self.options = list(lost), set(cut), options
         self.run_id = "r%d" % next(self.numbers)
         self.tokens = itertools.count()
         self.errors, self.changed, self.unconfirmed = {}, False, []
@@ -60,7 +61,7 @@ class Run:
 
     def ask(self, host, method, *args, **more):
         machine: Machine = self.world.machines[host]
-        if not machine.up or not machine.on:
+        if not machine.up or not machine.on or host in self.cut:
             yield
             return dict(SILENT)
         with self.world.on(machine, method):

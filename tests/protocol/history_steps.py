@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import re
@@ -13,6 +14,7 @@ from typing import NamedTuple, Optional, Tuple
 
 import history_hints
 import history_volumes
+from fibers import Alone, Fiber
 from history_hints import is_dead
 from instance_case import Killed
 from memory_names import Violation
@@ -22,6 +24,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.model.errors import Bert
 
 HOSTS, INSTANCES, STEPS = (3, 5), (3, 6), (20, 60)
 BRING_BACK, NO_ROOM = re.compile(r"Bring (kvm\d) back and run the same again without"), "MEMORY_MB: needs"
+STOPS = (1, 3, 10, 30)  # for which one of two runs goes on while the other one waits
 ALL = 0.5  # of the runs of create, and how many of the others name one instance
 # playbook -> how often
 PLAYBOOKS = {
@@ -38,7 +41,8 @@ EVENTS = {
 
 class Asked(NamedTuple):
     """A run of a playbook. ``host``: number of the one that an option names; ``lost``: whom it gives up, see ``lost_of``;
-    ``lacks``: number of the host that its inventory lacks; ``killed``: (calls to hosts, changes within the last one);
+    ``lacks``: number of the host that its inventory lacks; ``cut``: number of the host that answers only the run beside it;
+    ``killed``: (calls to hosts, changes within the last one);
     ``same_host``: a resize may stay where it is; ``volumes``: those that are wanted; ``grown``: those that get larger."""
 
     playbook: str
@@ -53,6 +57,7 @@ class Asked(NamedTuple):
     same_host: bool = False
     volumes: Tuple[str, ...] = ()
     grown: Tuple[str, ...] = ()
+    cut: Optional[int] = None
 
 
 class Step(NamedTuple):
@@ -76,10 +81,12 @@ def history(seed):
     hosts = dice.randint(*HOSTS)
     steps = [Step("run", (Asked("create", tuple(names), dice.getrandbits(32)),))]
     for _step in range(dice.randint(*STEPS)):
-        kind = drawn(dice, {"run": 60, "both": 8, "event": 45})
+        kind = drawn(dice, {"run": 60, "both": 8, "rivals": 10, "event": 45})
         if kind == "event":
             event = drawn(dice, EVENTS)
             steps.append(Step(event, (), dice.randrange(hosts), dice.getrandbits(16), dice.choice(names)))
+        elif kind == "rivals":
+            steps += rivals(dice, dice.choice(names), hosts)
         else:
             runs = tuple(asked(dice, names, hosts) for _run in range(1 + (kind == "both")))
             steps.append(Step("run", runs, number=dice.getrandbits(32)))
@@ -102,7 +109,16 @@ def asked(dice, names, hosts):
         dice.random() < 0.4,
         tuple(name for name in history_volumes.NAMES if dice.random() < 0.5),
         tuple(name for name in history_volumes.NAMES if dice.random() < 0.2),
+        dice.randrange(hosts) if dice.random() < 0.4 else None,
     )
+
+
+def rivals(dice, name, hosts):
+    """Two creates at once of an instance that is gone; mostly, each misses another host."""
+    missed = dice.sample(range(hosts), 2) if dice.random() < 0.8 else (None, None)
+    runs = tuple(Asked("create", (name,), dice.getrandbits(32), cut=host) for host in missed)
+    gone = Asked("delete", (name,), dice.getrandbits(32))
+    return [Step("run", (gone,)), Step("run", runs, number=dice.getrandbits(32))]
 
 
 class Player:
@@ -130,27 +146,52 @@ class Player:
     # runs
 
     def run(self, step):
-        runs = [self.begun(asked) for asked in step.asked]
-        dice = random.Random(step.number)
-        going = [(run, self.steps_of(run), asked, [0]) for run, asked in zip(runs, step.asked)]
+        runs = [self.begun(asked, self.cut_off(step.asked)) for asked in step.asked]
+        begin = Alone if len(runs) == 1 else Fiber
+        going = [(run, begin(self.steps_of(run, asked))) for run, asked in zip(runs, step.asked)]
+        try:
+            self.mix(going, random.Random(step.number))
+        finally:
+            for _run, fiber in going:
+                fiber.end()
+
+    def mix(self, going, dice):
+        """One goes on for some stops, then another."""
         while going:
             one = dice.choice(going)
-            if not self.advance(*one):
-                going.remove(one)
-                self.note(one[0])
-            self.world.check_running()
+            for _stop in range(dice.choice(STOPS)):
+                goes_on = self.advance(*one)
+                self.world.check_running()
+                if not goes_on:
+                    going.remove(one)
+                    self.note(one[0])
+                    break
 
-    def begun(self, asked):
-        inventory = list(self.world.inventory)
+    def cut_off(self, asked):
+        """Of runs at once: who misses a host, as long as one is left that all reach and whose records count."""
+        cut = {each: {self.machine(each.cut).name} for each in asked if each.cut is not None and len(asked) > 1}
+        cut = {each: names for each, names in cut.items() if self.is_dispensable(self.machine(each.cut))}
+        missed = set().union(*cut.values())
+        others = [self.world.machines[name] for name in self.world.inventory if name not in missed]
+        return cut if any(each.up and each.on and each.records_count() for each in others) else {}
+
+    def begun(self, asked, cut_off):
+        inventory, cut = list(self.world.inventory), cut_off.get(asked, set())
         if asked.lacks is not None and len(inventory) > 1:
             lacking = inventory[asked.lacks % len(inventory)]
-            if self.is_dispensable(self.world.machines[lacking]):
+            if self.is_dispensable(self.world.machines[lacking]) and not cut_off:
                 inventory.remove(lacking)
         options = {"berth_state": asked.state, "host": self.machine(asked.host).name}
         options.update(berth_keep_on=options["host"], berth_keep_on_confirmed=asked.confirmed)
         options.update(berth_allow_resize_to_same_host=asked.same_host, berth_volumes=asked.volumes, grown=asked.grown)
         run = history_volumes.Runs(
-            self.world, inventory, asked.names, random.Random(asked.dice), self.lost_of(asked, inventory), **options
+            self.world,
+            inventory,
+            asked.names,
+            random.Random(asked.dice),
+            self.lost_of(asked, set(inventory) - cut),
+            cut,
+            **options,
         )
         run.playbook = asked.playbook
         return run
@@ -180,28 +221,33 @@ class Player:
         )
         return known and all(any(other.up for other in heard if other is not machine) for heard in self.lies)
 
-    @staticmethod
-    def steps_of(run):
-        return getattr(run, run.playbook)()
+    def steps_of(self, run, asked):
+        """Each call to a host, up to the one in which it is killed."""
+        steps = getattr(run, run.playbook)()
+        for count in itertools.count(1):
+            killed = asked.killed and count == asked.killed[0]
+            self.world.fuse.left = asked.killed[1] if killed else None
+            try:
+                next(steps)
+            except StopIteration:
+                return
+            finally:
+                self.world.fuse.left = None
+            if killed:
+                return
+            yield
 
-    def advance(self, run, steps, asked, count):
-        """One call to a host; whether the run goes on."""
-        count[0] += 1
-        killed = asked.killed and count[0] == asked.killed[0]
-        self.world.fuse.left = asked.killed[1] if killed else None
+    @staticmethod
+    def advance(run, fiber):
+        """To the next stop; whether the run goes on."""
         try:
-            next(steps)
-        except StopIteration:
-            return False
+            return fiber.advance()
         except Killed:
             return False
         except BerthError as error:
             for name in run.names:
                 run.refused(name, error)
             return False
-        finally:
-            self.world.fuse.left = None
-        return not killed
 
     def note(self, run):
         for name in run.names:

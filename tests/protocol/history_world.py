@@ -13,9 +13,11 @@ import contextlib
 import os
 import time
 
+import fibers
 import history_host
 import prepared_host
 import volume_fleet_case
+from fibers import OfEach
 from history_host import Machine, read_disk, write_disk
 from history_kills import Fuse
 from history_moves import Network
@@ -31,8 +33,13 @@ LARGER = {"name": "small", "memory_mb": 128, "root_gb": 2}
 
 
 class World:
+    """``now``: the machine on which a run does something."""
+
+    now = OfEach("now", lambda: None)
+
     def __init__(self, top, monkeypatch, hosts, names):
-        self.names, self.now, self.disks_made = list(names), None, 0
+        self.names, self.disks_made = list(names), 0
+        fibers.let_stop(monkeypatch)
         self.by_uuid = {self.uuid(name): name for name in names}
         monkeypatch.setattr(boot_time, "boot_id", lambda: self.now.boot if self.now else "none")
         monkeypatch.setattr(connection.Deadline, "call", lambda _self, function, *args, what="": function(*args))

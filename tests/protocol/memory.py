@@ -183,6 +183,10 @@ class Host:
 
 
 class Store:
+    """``locked``: a step is one piece here only because it holds the lock of its instance; ``fenced``: one that does not."""
+
+    locked = fenced = False
+
     def __init__(self, world, name):
         self.world, self.name = world, name
 
@@ -192,13 +196,17 @@ class Store:
 
     @contextlib.contextmanager
     def instance_lock(self, uuid):
+        before, self.locked = self.locked, True
         yield
+        self.locked = before
 
     @contextlib.contextmanager
     def host_lock(self):
         yield
 
     def compare_and_swap(self, expected, new):
+        if not self.locked and not self.fenced:
+            raise Violation("I1 a record is read and written on %s without the lock of its instance" % self.name)
         found = self.read(UUID)
         if (found and found.version()) != (expected and expected.version()):
             raise StaleRecord("changed")

@@ -184,8 +184,10 @@ class Controller:
         name, step = turn.host, self.steps[0]
         self.steps = self.steps[1:]
         options = {key: arguments[key] for key in arguments if key not in ("uuid", "steps", "token", "peer")}
+        host = world.host(name)
+        host.store.fenced = step in table.UNLOCKED
         changed, said = table.run(
-            world.host(name), UUID, step, self.token, arguments["peer"], sent=self.said.get("sent"), **options
+            host, UUID, step, self.token, arguments["peer"], sent=self.said.get("sent"), **options
         )
         if step in ("give_back", "reclaim") and changed:
             give_up_writes(world)
@@ -223,6 +225,11 @@ def decided(world):
 def destroy(world, name):
     """Deleting the owner's side: guest, disks, record (module ``instance`` with state absent)."""
     host = world.host(name)
+    with host.store.instance_lock(UUID):
+        _destroy(world, name, host)
+
+
+def _destroy(world, name, host):
     record = host.store.read(UUID)
     if record is None:
         return

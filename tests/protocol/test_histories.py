@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import random
 import sys
 from pathlib import Path
 
@@ -14,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import histories  # noqa: E402
 import history_steps  # noqa: E402
+from fibers import exchange_unlocked  # noqa: E402
 from history_steps import Asked, Step  # noqa: E402
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import notes  # noqa: E402
@@ -65,6 +67,23 @@ def test_a_destination_that_lost_its_record_of_a_resize_gets_one_without_a_backu
     monkeypatch.setattr(history_steps, "is_beyond_help", lambda *_error: False)
     before = [run("create"), *(Step("keep_state", host=each) for each in range(HOSTS)), run("resize")]
     assert histories.play(HOSTS, NAMES, [*before, Step(lost, host=host, name="web1")]) is None
+
+
+def rivals(seed):
+    """Creates of one instance, two at once, of which each misses another host."""
+    dice = random.Random(seed)
+    return [step for _time in range(5) for step in history_steps.rivals(dice, *NAMES, HOSTS)]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_two_controllers_that_miss_different_hosts_make_one_guest(seed):
+    assert histories.play(HOSTS, NAMES, rivals(seed)) is None
+
+
+def test_two_guests_are_found_where_hosts_exchange_what_they_know_without_their_lock(monkeypatch):
+    exchange_unlocked(monkeypatch)
+    found = (histories.play(HOSTS, NAMES, rivals(seed)) for seed in range(200))
+    assert next(filter(None, found)).startswith("H1")
 
 
 def test_a_broken_rule_is_found_and_its_history_is_shortened(monkeypatch):

@@ -50,9 +50,10 @@ class WhereaboutsFull(BerthError):
 class Notes:
     """The content of the file, to work on. ``known``: {uuid: (host uuid, epoch, n)}; ``planned``: {uuid: {(host uuid,
     run)}}; ``after``: {uuid: epoch}; ``ended``: the same, and ``gone`` and ``left``: {uuid: (epoch, n)}, in the order in
-    which they went; ``names``: {host uuid: its inventory name}; ``written``: how often the file was written."""
+    which they went; ``floor``: the highest epoch of those no longer kept in ``ended`` and ``gone``, so maybe that of any
+    instance; ``names``: {host uuid: its inventory name}; ``written``: how often the file was written."""
 
-    written = 0
+    written, floor = 0, 0
 
     def __init__(self):
         self.names, self.known, self.planned, self.after = {}, {}, {}, {}
@@ -91,7 +92,13 @@ class Notes:
 
     def next_after(self, uuid) -> int:
         """The epoch after which the next owner begins, of what this host does not know an owner of, or 0."""
+        if not any(uuid in noted for noted in (self.known, self.planned, self.after, self.ended, self.gone)):
+            return self.floor
         return max(self.after.get(uuid, 0), self.ended.get(uuid, 0))
+
+    def new_floor(self) -> int:
+        removed = (epoch for epoch, _n in _too_many(self.gone))
+        return max([self.floor, *_too_many(self.ended), *removed])
 
     def take_in(self, told: Dict[str, Any]) -> None:
         """Take in what a run tells, see ``remember``."""
@@ -133,6 +140,7 @@ class Notes:
                 for uuid, plans in sorted(self.planned.items())
             },
             "after": dict(sorted(self.after.items())),
+            "floor": self.new_floor(),
             "ended": _last(self.ended),
             "gone": _last(self.gone),
             "left": _last(self.left),
@@ -145,7 +153,7 @@ class Notes:
             return notes._read_first(data)
         if data["schema"] not in (2, SCHEMA):
             raise ValueError("schema %r" % (data["schema"],))
-        notes.written = whole(data.get("written", 0))
+        notes.written, notes.floor = whole(data.get("written", 0)), whole(data.get("floor", 0))
         hosts = [text(host_uuid) for host_uuid, _name in data["hosts"]]
         notes.names = {host_uuid: text(name) for host_uuid, name in data["hosts"]}
         notes.known = {
@@ -170,6 +178,10 @@ class Notes:
 
 def _last(noted):
     return dict(list(noted.items())[-GONE_LIMIT:])
+
+
+def _too_many(noted):
+    return list(noted.values())[:-GONE_LIMIT]
 
 
 def recall(store, uuids: Iterable[str]) -> Dict[str, Dict[str, Any]]:

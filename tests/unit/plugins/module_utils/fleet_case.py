@@ -30,6 +30,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures imp
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.telling import lacking
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
+from ansible_collections.berth.kvm.plugins.modules import rescan
 
 WEB = instance_uuid("default", "web1")
 SPEC = {"uuid": WEB, "name": "web1", "project_id": "default", "group": None, "flavor": {"vcpus": 1, "memory_mb": 64}}
@@ -69,12 +70,14 @@ class Host:
 
     def claim(self, claims, withdraw=()):
         state_directory.check(self.store)
-        for entry in withdraw:
-            record = self.record()
-            self.store.bury(entry["token"])
-            if record and record.role == "CLAIM" and record.token == entry["token"]:
-                self.store.compare_and_swap(record, None)
-        return {"results": [self.claim_one(claim) for claim in claims]}
+        with self.store.host_lock():
+            for entry in withdraw:
+                record = self.record()
+                self.store.bury(entry["token"])
+                if record and record.role == "CLAIM" and record.token == entry["token"]:
+                    self.store.compare_and_swap(record, None)
+        with self.store.host_lock():
+            return {"results": [self.claim_one(claim) for claim in claims]}
 
     def claim_one(self, claim):
         record = self.record()
@@ -92,12 +95,7 @@ class Host:
         return {"uuid": WEB, "claimed": True, "token": claim["token"]}
 
     def rescan(self, about=(), told=None):
-        notes = whereabouts.recall(self.store, about)
-        record = self.record()
-        parts = ("uuid", "role", "phase", "generation", "token", "project_id")
-        held = [{part: getattr(record, part) for part in parts}] if record else []
-        whereabouts.remember(self.store, told or {})
-        return {"host_uuid": self.uuid, "instances": held, "notes": notes}
+        return rescan.exchange(self.store, self.uuid, about, told or {})
 
     def build(self, token):
         state_directory.check(self.store)

@@ -120,14 +120,7 @@ class Site(House):
         return {"results": claim.claim_all(self.host, list(claims))}
 
     def rescan(self, about=(), told=None):
-        notes = whereabouts.recall(self.host.store, about)
-        whereabouts.remember(self.host.store, told or {})
-        held = [rescan.summary(record) for record in self.host.store.records()]
-        parts = [
-            {"uuid": each.uuid, "project_id": each.project_id, "size_gb": each.resources.get("disk_gb", 0)}
-            for each in self.store.records()
-        ]
-        return {"host_uuid": self.host.uuid, "instances": held, "notes": notes, "volumes": parts}
+        return rescan.exchange(self.host.store, self.host.uuid, about, told or {})
 
     def build(self, uuid, token, seed):
         changed = Instance(self.host, uuid, timeout=1).made(token, seed)

@@ -6,9 +6,11 @@ whole from a backup."""
 
 from __future__ import annotations
 
+import os
 import shutil
 
-from fleet_case import WEB
+import pytest
+from fleet_case import WEB, Host
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import whereabouts
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import telling
@@ -78,6 +80,46 @@ def test_a_later_owner_takes_its_place_and_an_earlier_one_does_not(fleet):
     assert noted(store)["after"] == 7
     whereabouts.remember(store, {"known": {"id-h2": {WEB: [8, 0]}}})
     assert noted(store)["after"] == 0 and noted(store)["known"]["generation"] == [8, 0]
+
+
+def many_are_deleted(fleet, monkeypatch):
+    """More than hosts remember one by one: of WEB, and of what is removed here, nothing is left."""
+    monkeypatch.setattr(whereabouts, "GONE_LIMIT", 2)
+    for host in fleet.hosts.values():
+        for number, uuid in enumerate("abc", 1):
+            known_and_gone(host.store, uuid, number)
+            whereabouts.removed(host.store, uuid, (number, 1))
+        assert WEB not in whereabouts.heard_of(host.store)
+
+
+@pytest.mark.parametrize("new", ["h2", "h4"])
+def test_a_whole_machine_from_before_many_deletes_starts_nothing_while_the_new_owner_is_silent(fleet, monkeypatch, new):
+    """Also if the new owner joined the fleet since, and never heard of the instance."""
+    assert fleet.run(prefer=("h1",)) is None
+    written_often(fleet.hosts["h1"])
+    copied(fleet.hosts["h1"])
+    assert fleet.delete() == ["h1"]
+    tell_all(fleet)
+    many_are_deleted(fleet, monkeypatch)
+    top = os.path.dirname(fleet.hosts["h1"].store.state_dir)
+    fleet.inventory["h4"] = fleet.hosts["h4"] = Host(top, "h4")
+    fleet.silence("h1")
+    assert fleet.run(prefer=(new,)) is None
+    restored(fleet.hosts["h1"])
+    fleet.silence(new)
+    assert fleet.run() == "RecordOutdated"
+    assert fleet.hosts["h1"].record() and not fleet.hosts["h1"].runs
+
+
+def test_the_highest_epoch_that_fell_out_is_where_an_instance_begins_of_which_nothing_is_known(fleet, monkeypatch):
+    monkeypatch.setattr(whereabouts, "GONE_LIMIT", 1)
+    store = fleet.hosts["h1"].store
+    for uuid, epoch in (("a", 3), ("b", 9), ("c", 4), ("d", 5)):
+        whereabouts.removed(store, uuid, (epoch, 7))
+    whereabouts.remember(store, {"known": {"id-h2": {"e": [2, 1]}}})
+    assert [whereabouts.epoch(store, uuid) for uuid in ("new", "a", "b", "d", "e")] == [9, 9, 9, 5, 2]
+    assert noted(store, "new") == {"known": None, "planned": [], "after": 9, "gone": None, "left": None}
+    assert noted(store, "e")["after"] == 0 and whereabouts.heard_of(store) == ["d", "e"]
 
 
 def test_it_remembers_no_more_of_them_than_of_those_that_it_removed_itself(fleet, monkeypatch):
