@@ -87,6 +87,11 @@ def _request(run, name, values, catalog, hosts):
     return _Request(spec, who_locked(values), after_the_build)
 
 
+def _silent(run):
+    """The hosts that do not report what they hold, except lost ones, and why."""
+    return {host: why for host, why in run.fleet.verdicts.items() if host not in run.lost}
+
+
 def _is_wanted(task_vars, name):
     """Whether the inventory describes the instance. One that only the inventory plugin knows exists: nothing to do."""
     return "berth_name" in task_vars or in_inventory(task_vars, name)
@@ -190,6 +195,7 @@ class ActionModule(ControllerAction):
         """The instances with all that placement needs to know of them; those that fail before it have their error."""
         instances = self._sorted_out(run, requests)
         groups.set_members(instances, run.fleet)
+        groups.refuse_unseen(instances, run.fleet, _silent(run))
         volumes.settle(instances, run.fleet, run.lost)
         quotas.before_placement(instances, run.fleet, run.catalogs.shared.quotas)
         self._give_addresses(run, instances)
@@ -263,14 +269,15 @@ class ActionModule(ControllerAction):
         on_hosts = {host: document["instances"] for host, document in run.fleet.documents.items()}
         guests = addressing.of_guests(on_hosts)
         addressing.refuse_taken(instances, guests)
+        silent = _silent(run)
         if not any(nic.get("pool") for instance in instances.values() for nic in instance["spec"]["networks"]):
+            addressing.give(instances, {}, silent)
             return
         held = addressing.held_by(instances, on_hosts)
         kept = {**guests, **self._fixed(run.catalogs.instances, run.catalogs)}
         run.kept_addresses.update(addressing.reserved(instances, kept))
         for address, owner in kept.items():
             held.setdefault(address, owner)
-        silent = {host: why for host, why in run.fleet.verdicts.items() if host not in run.lost}
         addressing.give(instances, held, silent)
 
     def _plan(self, run, instances, max_attempts):

@@ -218,7 +218,14 @@ def _chosen_again(plan: Plan, instance: Instance, held: address_clash.Index) -> 
 def _check_groups(plan: Plan, after: AfterClaims) -> None:
     """Affinity spans hosts, so it is checked here; each host checks anti-affinity itself, under its lock."""
     held = {host: list(found.values()) for host, found in after.records.items()}
+    records, silent = [record for found in held.values() for record in found], after.silent(plan)
     for instance in _building(plan):
+        try:
+            groups.check_seen(instance, records, silent)
+        except BerthError as unseen:
+            withdraw_claim(plan, instance)
+            fail(instance, unseen)
+            continue
         elsewhere = groups.elsewhere(instance["spec"], host_of(instance), held)
         error = groups.violation(instance["spec"], elsewhere)
         if error:

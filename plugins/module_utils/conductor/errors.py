@@ -16,7 +16,7 @@ class AddressPoolExhausted(BerthError):
 
 
 class AddressesUnknown(BerthError):
-    """A host does not answer, so it is unknown which pool addresses its instances have. No address was assigned."""
+    """A host does not answer, so it is unknown which addresses its instances have. None was assigned, of a pool or fixed."""
 
 
 class ClaimConflict(BerthError):
@@ -66,6 +66,10 @@ class GroupPolicyViolation(BerthError):
     """The instance's host would break the policy of its server group."""
 
     retryable = True
+
+
+class GroupMembersUnknown(BerthError):
+    """A host does not answer, so it is unknown whether members of the affinity group are there. Nothing was created."""
 
 
 class InstanceSuperseded(BerthError):
