@@ -126,7 +126,7 @@ def catalog_page():
         "Put these variables into `group_vars/all`. Each instance uses its own flavors, images, networks and PCI aliases, so",
         "groups of instances can have different ones. What instances share must be the same for all instances of the",
         "inventory, selected or not: `berth_quotas`, `berth_placement`, `berth_server_groups`, `berth_aggregates`, and the run's",
-        "`berth_lost_hosts` and `berth_strict_uniqueness`. If two instances differ in one of these, the run is refused and names them.",
+        "`berth_lost_hosts`, `berth_strict_uniqueness` and `berth_without_majority`. If two instances differ in one of these, the run is refused and names them.",
         "All variables are checked before anything is done. An error names the field, such as `berth_flavors.m1.vcpus`, its",
         "value and the rule, and suggests the right name for an unknown one. Instead of a mapping by name you may give a list of",
         "mappings with a field `name`. Sizes are MiB for `memory_mb`, `min_ram` and `swap`, GiB for disks.",

@@ -15,6 +15,7 @@ from ..module_utils.conductor import (
     approval,
     groups,
     locks,
+    lost_data,
     placing,
     quotas,
     take_over,
@@ -35,7 +36,7 @@ from ..plugin_utils import acting, end_of_create, failed_requests, receipts
 from ..plugin_utils.answers_of_hosts import read_reports, replies
 from ..plugin_utils.berth_name import check_counts
 from ..plugin_utils.controller import ControllerAction, new_token, outcomes_reported, plan_result
-from ..plugin_utils.inventory_variables import INSTANCE, is_true, kvm_hosts, lost_hosts, variables, who_locked
+from ..plugin_utils.inventory_variables import INSTANCE, is_true, kvm_hosts, listed, lost_hosts, variables, who_locked
 from ..plugin_utils.plain import plain
 from ..plugin_utils.screen import say, verbosity, warn
 from ..plugin_utils.selection import check_hosts, check_own_name, in_inventory, known_hosts, selected, warn_of_lost
@@ -51,6 +52,7 @@ RUN = (
     "berth_mend",
     "berth_min_count",
     "berth_name",
+    "berth_rebuild_lost",
     "berth_strict_uniqueness",
 )
 
@@ -171,7 +173,7 @@ class ActionModule(ControllerAction):
             args["seed"],
             explained=bool(keeping.most_bytes or verbosity() or not args["plan"]),
         )
-        for line in (*decision.forced(instances), *decision.unread(instances)):
+        for line in (*decision.forced(instances), *decision.unread(instances), *lost_data.warnings(instances)):
             warn(line)
         approved = run_variables.get("berth_approved")
         if approved is not None:
@@ -197,6 +199,8 @@ class ActionModule(ControllerAction):
         groups.set_members(instances, run.fleet)
         groups.refuse_unseen(instances, run.fleet, _silent(run))
         volumes.settle(instances, run.fleet, run.lost)
+        if not run.takes_over:
+            lost_data.refuse(instances, run.fleet, run.lost, listed(run.variables, "berth_rebuild_lost"))
         quotas.before_placement(instances, run.fleet, run.catalogs.shared.quotas)
         self._give_addresses(run, instances)
         if run.variables.get("berth_count"):

@@ -76,6 +76,11 @@ class InstanceSuperseded(BerthError):
     """A host that was declared lost is back with its old copy of the instance, which now belongs to another host."""
 
 
+class DataWouldBeLost(BerthError):
+    """The instance would be made anew, empty, although a host that was declared lost may have its disks. A person has to
+    name it as one whose data are given up. Nothing was created."""
+
+
 class HostNotLost(BerthError):
     """A host that berth_lost_hosts declares lost has answered."""
 

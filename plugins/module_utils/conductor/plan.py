@@ -79,6 +79,7 @@ class Instance(TypedDict, total=False):
     why: str
     choices: int  # how often addresses were chosen anew, see addressing.py
     given_up: bool  # placement has no further host for it
+    gives_up: str  # that it is made empty, and what a lost host may have of it
     take_over: str  # the uuid of the lost host that owns its disks
     existing: bool
     changed: bool
