@@ -54,6 +54,7 @@ RUN = (
     "berth_name",
     "berth_rebuild_lost",
     "berth_strict_uniqueness",
+    "berth_without_majority",
 )
 
 
@@ -67,6 +68,11 @@ class _Run(NamedTuple):
     lost: List[str]
     takes_over: bool
     kept_addresses: Dict[str, Dict[str, str]]
+
+    @property
+    def needs_majority(self):
+        """The owner of disks that are taken over is in a file beside them, which two runs cannot both change."""
+        return not (self.takes_over or is_true(self.variables, "berth_without_majority"))
 
 
 class _Request(NamedTuple):
@@ -211,8 +217,9 @@ class ActionModule(ControllerAction):
     def _sorted_out(run, requests):
         """The instances of the plan: those that exist, those that cannot be created, and those to place."""
         strict = is_true(run.variables, "berth_strict_uniqueness")
+        no_majority = not run.needs_majority
         specs = {name: request.spec for name, request in requests.items()}
-        instances = what_to_create.sort_out(specs, run.fleet, run.lost, strict)
+        instances = what_to_create.sort_out(specs, run.fleet, run.lost, strict, no_majority)
         if run.takes_over:
             take_over.mark(instances, run.fleet, run.lost, run.variables.get("berth_disks_of"))
         locks.hold_locked(instances, {name: request.locked_by for name, request in requests.items()}, run.fleet)
@@ -296,6 +303,7 @@ class ActionModule(ControllerAction):
                     instance.update(state=PLANNED, token=new_token())
         hosts.update({name: {"reason": reason} for name, reason in run.fleet.verdicts.items()})
         plan = new_plan(acting.RUN, instances, hosts, max_attempts, telling.whereabouts(run.fleet))
+        plan["members"] = run.fleet.member_lists if run.needs_majority else {}
         plan["unprepared"], plan["kept_addresses"] = run.fleet.unprepared(), run.kept_addresses
         prepare_round(plan, new_token)
         answers = replies(run.task_vars, "__berth_facts")

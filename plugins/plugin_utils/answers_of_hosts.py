@@ -53,6 +53,7 @@ def read_reports(task_vars, hosts=None, oldest=None):
             reports[name] = {
                 "document": kept_facts.newer(*(plain(_read_facts(source)) for source in (facts, kept))),
                 "notes": plain((reply or {}).get("notes") or {}),
+                "members": plain((reply or {}).get("members") or {}),
                 "cell": None if cell is None else catalog_schema.CELL.check(cell, "%s of %s" % (CELL, name)),
             }
         else:

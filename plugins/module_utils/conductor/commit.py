@@ -17,7 +17,7 @@ from ..model import address_clash, hints
 from ..model.errors import BerthError, InstanceExists
 from ..model.lifecycle import CLAIM, OWN
 from ..model.messages import ClaimResult, Note, ScannedRecord, ScannedVolume
-from . import addressing, groups, volumes
+from . import addressing, groups, majority, volumes
 from .addressing import addresses
 from .errors import ClaimConflict, InstanceMoving
 from .found_nowhere import check_absent
@@ -169,10 +169,18 @@ def _check_the_only_claim(plan: Plan, instance: Instance, after: AfterClaims) ->
         if moving:
             raise InstanceMoving("%s is in the middle of a move on %s" % (name, moving), hint=hints.finish_move(name))
         check_absent(name, after.notes_on(instance), after.answers(plan), plan["run"])
+        _check_majority(plan, name, after)
         instance["state"] = BUILDING
     except BerthError as error:
         withdraw_claim(plan, instance)
         fail(instance, error)
+
+
+def _check_majority(plan: Plan, name: str, after: AfterClaims) -> None:
+    """Hosts may have fallen silent since they were asked first."""
+    answers = after.answers(plan)
+    lists = {uuid: own for uuid, own in plan.get("members", {}).items() if uuid in answers.names}
+    majority.check(name, lists, answers.names, answers.gives_up)
 
 
 def _came_to_nothing(plan: Plan, instance: Instance, after: AfterClaims) -> List[PlannedInstance]:

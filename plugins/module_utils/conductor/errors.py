@@ -27,6 +27,11 @@ class InstanceUnknown(BerthError):
     """The instance may be on a host that does not answer. Nothing was done (fail closed)."""
 
 
+class NoMajority(BerthError):
+    """No host knows the instance, and no more than half of the fleet's hosts answer: another part of a divided network may
+    make it, too. Nothing was created."""
+
+
 class InstanceMoving(BerthError):
     """The instance is in a move, or waits for confirm or revert, and the operation is not allowed in this state (Nova:
     InstanceInvalidState)."""

@@ -112,6 +112,7 @@ class Plan(TypedDict, total=False):
     hosts: Dict[str, HostAnswer]
     uuids: Dict[str, str]
     told: Document
+    members: Dict[str, Document]  # which hosts belong to the fleet, see majority.py; none if no majority is needed
     planned: List[PlannedInstance]  # what this run plans to create, and where
     kept_addresses: Dict[str, Dict[str, str]]  # what pools give out to nobody, see addressing.reserved()
     ended: List[PlannedInstance]  # plans that created nothing, also those of earlier runs

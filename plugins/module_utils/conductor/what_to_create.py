@@ -12,7 +12,7 @@ from typing import Collection, Dict, Iterable, List, Mapping
 from ..model import counting
 from ..model.errors import BerthError
 from ..model.messages import Document
-from . import drift, unconfirmed
+from . import drift, majority, unconfirmed
 from .fleet import Fleet, Place
 from .locate import check_latest, check_no_stray, check_none_silent, generation_of, holders
 from .notes import Notes, given_up, latest_with_lost, leaps
@@ -35,7 +35,11 @@ def unplaced(requests: Mapping[str, Document]) -> Dict[str, Instance]:
 
 
 def sort_out(
-    requests: Mapping[str, Document], fleet: Fleet, lost_hosts: Collection[str] = (), strict: bool = False
+    requests: Mapping[str, Document],
+    fleet: Fleet,
+    lost_hosts: Collection[str] = (),
+    strict: bool = False,
+    without_majority: bool = False,
 ) -> Dict[str, Instance]:
     """The instances of a create plan; those still to place have no ``state``. An instance that an interrupted run left
     claimed continues on that host."""
@@ -43,6 +47,9 @@ def sort_out(
     for instance in instances.values():
         try:
             _find(instance, fleet, lost_hosts, strict)
+            if not (without_majority or instance.get("existing")):
+                answers = fleet.answers(lost_hosts)
+                majority.check(instance["name"], fleet.member_lists, answers.names, answers.gives_up)
         except BerthError as error:
             fail(instance, error)
     return instances

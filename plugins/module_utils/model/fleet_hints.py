@@ -59,6 +59,20 @@ def give_up_instances(host: str) -> str:
     )
 
 
+def gain_majority(hosts: Sequence[str]) -> str:
+    """Too few of the fleet's hosts answer to make new instances."""
+    return (
+        "Bring %s back and run again. Take a host that is gone for good out of the fleet with berth.kvm.remove_host. Only if you know "
+        "that nobody creates instances from another part of the network: -e berth_without_majority=true"
+        % " or ".join(hosts)
+    )
+
+
+def join_the_fleet() -> str:
+    """The hosts have not agreed on which of them belong to the fleet, or some are not among these."""
+    return "Run berth.kvm.prepare_hosts while all hosts answer"
+
+
 def rebuild_lost(name: str, lost: Sequence[str]) -> str:
     """An instance would be created again without the disks that a lost host has, or may have."""
     return (
