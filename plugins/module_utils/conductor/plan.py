@@ -8,7 +8,8 @@ answered; nothing here talks to a host. The rounds are: claims -> (hosts claim, 
 (hosts build) -> build_results.py -> claims of the next round.
 
 The states of an instance: claiming -> building -> active, existing (it exists, its host converges it), unconfirmed (it
-exists, resized: nothing is done until that is confirmed or reverted), planned (check mode would create it), failed.
+exists, resized: nothing is done until that is confirmed or reverted), away (its host was closed and is off), planned
+(check mode would create it), failed.
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ from ..model.errors import BerthError
 from ..model.messages import Claim, Document, ErrorReply, Note
 from .notes import leaps
 
-CLAIMING, BUILDING, ACTIVE, EXISTING, UNCONFIRMED, PLANNED, FAILED = (
+CLAIMING, BUILDING, ACTIVE, EXISTING, UNCONFIRMED, AWAY, PLANNED, FAILED = (
     "claiming",
     "building",
     "active",
     "existing",
     "unconfirmed",
+    "away",
     "planned",
     "failed",
 )
