@@ -95,7 +95,7 @@ def _is_away(instance: Instance, fleet: Fleet, lost_hosts: Collection[str]) -> b
     known, answers = fleet.notes_on(instance["uuid"]).known, fleet.answers(lost_hosts)
     if not known or not answers.counts(known) or not silence.is_closed(fleet.verdicts.get(known.host, "")):
         return False
-    instance.update(state=AWAY, existing=True, host=known.host)
+    instance["state"], instance["existing"], instance["host"] = AWAY, True, known.host
     instance["why"] = "on %s" % silence.describe(known.host, fleet.verdicts)
     return True
 
