@@ -115,7 +115,8 @@ def run_plan():
     instances = {
         name: {
             "uuid": instance_uuid("default", name), "name": name, "project": "default",
-            "spec": {**good.spec(name), "networks": []}, "host": host, "host_uuid": good.UUIDS[host], "alternates": [], "state": "claiming", "token": good.TOKENS[name],
+            "spec": {**good.spec(name), "networks": []}, "host": host, "host_uuid": good.UUIDS[host],
+            "alternates": [], "state": "claiming", "token": good.TOKENS[name],
         }
         for name, host in (("new-1", "h1"), ("new-2", "h2"))
     }  # fmt: skip
