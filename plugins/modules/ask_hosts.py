@@ -72,7 +72,7 @@ answers:
       description: Why the host gave no answer.
       returned: when the host could not be reached
       type: str
-      sample: "UNREACHABLE: ssh: connect to host kvm2 port 22: Connection timed out"
+      sample: "UNREACHABLE: no answer in time"
     error:
       description: The module's typed error.
       returned: when the module failed

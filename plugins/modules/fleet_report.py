@@ -43,5 +43,5 @@ verdicts:
   description: Why a host was left out.
   returned: success
   type: dict
-  sample: {kvm3: "UNREACHABLE: Connection refused"}
+  sample: {kvm3: "UNREACHABLE: connection refused"}
 """

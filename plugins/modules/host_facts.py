@@ -148,6 +148,12 @@ digests:
   returned: with O(digests)
   type: dict
   sample: {"0b": 1c6ee4b0a2a4f3c0e5d59d0b3a1c9d7f}
+members:
+  description: Which hosts belong to the fleet, as this host was told last, by their UUIDs. Each has its inventory name, null
+    for one that was removed, and how often that changed.
+  returned: success
+  type: dict
+  sample: {4c4c4544-0042-3510-8052-b4c04f4a3233: {name: kvm2, changes: 1}}
 notes:
   description:
     - What the host remembers about the instances in O(about), if anything. C(known) is the last host that reported itself as the owner,
@@ -510,7 +516,7 @@ from ..module_utils.compute.host import checkup, facts
 from ..module_utils.compute.host.host import Host
 from ..module_utils.compute.move.onlooker import Onlooker
 from ..module_utils.compute.move.steps.common import view_of
-from ..module_utils.compute.record import failed_instances, store, whereabouts
+from ..module_utils.compute.record import failed_instances, members, store, whereabouts
 from ..module_utils.model.messages import BESIDE_FACTS
 
 SPEC = {
@@ -549,6 +555,7 @@ def main():
     timeout, result = module.params["timeout"], {}
     with failing(module):
         result["ansible_facts"] = {"berth_host": facts.gather(timeout, save_generation=not module.check_mode)}
+        result["members"] = members.read(store.STATE_DIR)
         if module.params["looks"]:
             instances = result["ansible_facts"]["berth_host"]["instances"]
             result["looks"] = connection.Deadline(timeout).call(

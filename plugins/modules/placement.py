@@ -96,7 +96,7 @@ verdicts:
   description: Why a host was left out.
   returned: success
   type: dict
-  sample: {kvm3: "UNREACHABLE: Connection refused"}
+  sample: {kvm3: "UNREACHABLE: connection refused"}
 explanation:
   description: What each filter and weigher said about every host, as text, and what would help the instances that got no host.
   returned: without a plan, with -v, and when an instance got no host

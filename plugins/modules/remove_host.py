@@ -20,6 +20,8 @@ description:
     from it what M(berth.kvm.host_prepare), M(berth.kvm.host_certificates) and later runs put there, and restarts libvirt if
     it had certificates of ours; guests keep running. From the first step on nothing is claimed on the host. Packages,
     libvirt, storage pools with their files, guests and certificates of others and an edited hook stay.
+  - Tells the other hosts that it belongs to the fleet no more, so it does not count when new instances need the answers of more
+    than half of the hosts.
   - Revokes all certificates that the authorities of M(berth.kvm.sign_certificates) gave the host. The other
     hosts get that list by the next run of playbook C(berth.kvm.prepare_hosts).
   - A run that was interrupted can be run again. If the host is to stay after all, C(berth.kvm.prepare_hosts) makes it a

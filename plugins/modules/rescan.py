@@ -28,6 +28,7 @@ options:
       - What the host is to remember. C(hosts) has the inventory names of hosts by their UUIDs. C(known) has for each host the
         instances that it owns with their generations, C(gone) those that it has removed. C(planned) and C(ended) have
         dictionaries with C(uuid), C(host_uuid) and C(run) for each instance that a run means to make, or has not made.
+        C(members) has the hosts that belong to the fleet.
       - Only a higher generation replaces what is known about an instance; plans do not.
     type: dict
     default: {}
@@ -71,6 +72,11 @@ instances:
       nics: ["MAC address 02:00:00:00:00:01", "address 192.0.2.10 on bridge br0"]
       lets_in:
         1c8a55d0-9a71-5b1c-8a55-0f6f0d3f7c11: ["address 192.0.2.11 on bridge br0"]
+members:
+  description: Which hosts belong to the fleet, as the host knew before this run; as in M(berth.kvm.host_facts).
+  returned: success
+  type: dict
+  sample: {4c4c4544-0042-3510-8052-b4c04f4a3233: {name: kvm2, changes: 1}}
 volumes:
   description: Every record of a volume on the host, of whatever role.
   returned: success
@@ -98,7 +104,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute.errors import failing
 from ..module_utils.compute.host.settings import load, no_member
-from ..module_utils.compute.record import failed_instances, whereabouts
+from ..module_utils.compute.record import failed_instances, members, whereabouts
 from ..module_utils.compute.record.store import Store, check_uuid
 from ..module_utils.compute.record.volume_store import VolumeStore, size_gb
 from ..module_utils.model import admitted_members, nics
@@ -133,8 +139,10 @@ def exchange(store, host_uuid, about, told, dry=False):
         notes = whereabouts.recall(store, about)
         records = store.records()
         volumes = VolumeStore.beside(store).records()
+        known = members.read(store.state_dir)
         if not dry:
             whereabouts.remember(store, told)
+            members.take_in(store, told.get("members") or {})
             failed_instances.forget(store, placed(told))
     lets_in = admitted_members.reported((record.uuid, record.spec) for record in records)
     return {
@@ -142,6 +150,7 @@ def exchange(store, host_uuid, about, told, dry=False):
         "instances": [{**summary(record), **lets_in[record.uuid]} for record in records],
         "notes": notes,
         "volumes": [{"uuid": each.uuid, "project_id": each.project_id, "size_gb": size_gb(each)} for each in volumes],
+        "members": known,
     }
 
 

@@ -6,13 +6,16 @@ Ansible has kept."""
 
 from __future__ import annotations
 
+from ..module_utils.conductor import silence
 from ..module_utils.conductor.fleet import read_fleet
 from ..module_utils.model import catalog_schema, host_document, host_hints
+from ..module_utils.model.safe_text import clean
 from . import kept_facts
-from .inventory_variables import kvm_hosts, raw_vars, variables
+from .inventory_variables import is_true, kvm_hosts, raw_vars, variables
 from .plain import plain
 
 CELL = "berth_host_cell"
+DISABLED, DISABLED_REASON = "berth_host_disabled", "berth_host_disabled_reason"
 
 
 def replies(task_vars, variable):
@@ -54,11 +57,22 @@ def read_reports(task_vars, hosts=None, oldest=None):
             reports[name] = {
                 "document": kept_facts.newer(*(plain(_read_facts(source)) for source in (facts, kept))),
                 "notes": plain((reply or {}).get("notes") or {}),
+                "members": plain((reply or {}).get("members") or {}),
                 "cell": None if cell is None else catalog_schema.CELL.check(cell, "%s of %s" % (CELL, name)),
             }
         else:
-            reports[name] = {"reason": reason_of(reply or {})}
+            reports[name] = {"reason": _of_closed(task_vars, name, reason_of(reply or {}))}
     return read_fleet(reports, host_document.check)
+
+
+def _of_closed(task_vars, name, reason):
+    """Of a host that the inventory has closed, why: so that nobody takes it for lost."""
+    if silence.is_there(reason):
+        return reason
+    values = variables(task_vars, name, [DISABLED, DISABLED_REASON])
+    if not is_true(values, DISABLED):
+        return reason
+    return silence.closed(reason, clean(str(values.get(DISABLED_REASON) or ""), 255))
 
 
 def _read_facts(facts):

@@ -22,6 +22,7 @@ from ..module_utils.model.errors import BerthError
 from ..module_utils.model.safe_text import clean
 from . import acting, becoming, host_ends, known_ansible, limits, sent_code
 from .plain import plain
+from .why_silent import cause
 
 COLLECTION = "berth.kvm."
 # Modules that get secrets. Ansible does not mask a secret with line breaks or quotes in the host's system log if it is
@@ -65,7 +66,7 @@ def failed_if_silent(result, host):
     """A silent delegate as a failure: Ansible drops an unreachable one's instance, and no rescue or table says why."""
     if not result.get("unreachable"):
         return result
-    why = "%s did not answer: %s" % (host, clean(str(result.get("msg")), reply.LONGEST))
+    why = "%s did not answer: %s" % (host, cause(str(result.get("msg"))))
     return {"failed": True, "changed": False, **HostUnknown(why, hint=hints.bring_back_or_lost([host])).to_result()}
 
 
@@ -135,7 +136,7 @@ def answer_of(result):
     if result.get("error_code") in UNKNOWN:
         return {"changed": False, "reason": result["msg"]}  # what the host did is unknown, as if it were silent
     if result.get("unreachable"):
-        return {"changed": False, "reason": "UNREACHABLE: %s" % clean(str(result.get("msg")), reply.LONGEST)}
+        return {"changed": False, "reason": "UNREACHABLE: %s" % cause(str(result.get("msg")))}
     if result.get("failed"):
         return {"changed": bool(result.get("changed")), "error": result.get("error") or _of_ansible(result)}
     return {name: part for name, part in result.items() if name != "failed" and not name.startswith("_ansible_")}

@@ -36,11 +36,15 @@ INSTANCE = (*catalog_schema.INSTANCE, "berth_user_data")
 
 
 def lost_hosts(values):
-    """berth_lost_hosts as a list; with -e it is text, names separated by commas."""
-    value = values.get("berth_lost_hosts") or []
+    return listed(values, "berth_lost_hosts")
+
+
+def listed(values, variable):
+    """A variable as a list of names; with -e it is text, names separated by commas."""
+    value = values.get(variable) or []
     if isinstance(value, str):
         return [name.strip() for name in value.split(",")]
-    return ListOf(Text()).check(value, "berth_lost_hosts")
+    return ListOf(Text()).check(value, variable)
 
 
 def who_locked(values):

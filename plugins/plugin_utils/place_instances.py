@@ -15,6 +15,7 @@ from ..module_utils.conductor import (
     approval,
     groups,
     locks,
+    lost_data,
     placing,
     quotas,
     take_over,
@@ -37,7 +38,7 @@ from .answers_of_hosts import read_reports, replies
 from .berth_name import check_counts
 from .controller import ControllerAction, new_token, outcomes_reported, plan_result
 from .driving import carry_out
-from .inventory_variables import INSTANCE, is_true, kvm_hosts, lost_hosts, variables, who_locked
+from .inventory_variables import INSTANCE, is_true, kvm_hosts, listed, lost_hosts, variables, who_locked
 from .plain import plain
 from .screen import say, verbosity, warn
 from .selection import check_hosts, check_own_name, in_inventory, known_hosts, selected, warn_of_lost
@@ -53,7 +54,9 @@ RUN = (
     "berth_mend",
     "berth_min_count",
     "berth_name",
+    "berth_rebuild_lost",
     "berth_strict_uniqueness",
+    "berth_without_majority",
 )
 
 
@@ -73,6 +76,11 @@ class _Run(NamedTuple):
         """How many instances of a batch (berth_count) are created at least, or none; 0 where it is no batch."""
         count = self.variables.get("berth_count")
         return int(self.variables.get("berth_min_count") or count) if count else 0
+
+    @property
+    def needs_majority(self):
+        """The owner of disks that are taken over is in a file beside them, which two runs cannot both change."""
+        return not (self.takes_over or is_true(self.variables, "berth_without_majority"))
 
 
 class _Request(NamedTuple):
@@ -95,6 +103,11 @@ def _request(run, name, values, catalog, hosts):
         after_the_build["berth_state"] = values["berth_state"]
     spec["batch_id"] = acting.RUN if run.variables.get("berth_count") else None
     return _Request(spec, who_locked(values), after_the_build, ways_in.lacks(spec, seed))
+
+
+def _silent(run):
+    """The hosts that do not report what they hold, except lost ones, and why."""
+    return {host: why for host, why in run.fleet.verdicts.items() if host not in run.lost}
 
 
 def _is_wanted(task_vars, name):
@@ -178,7 +191,8 @@ class PlaceInstances(ControllerAction):
             explained=bool(keeping.most_bytes or verbosity() or not args["plan"]),
         )
         lacking = {name: requests[name].lacks for name, each in instances.items() if each["state"] == CLAIMING}
-        for line in (*decision.forced(instances), *decision.unread(instances), *ways_in.warnings(lacking)):
+        lines = (*decision.forced(instances), *decision.unread(instances), *lost_data.warnings(instances))
+        for line in (*lines, *ways_in.warnings(lacking)):
             warn(line)
         approved = run_variables.get("berth_approved")
         if approved is not None:
@@ -204,7 +218,10 @@ class PlaceInstances(ControllerAction):
         """The instances with all that placement needs to know of them; those that fail before it have their error."""
         instances = self._sorted_out(run, requests)
         groups.set_members(instances, run.fleet)
+        groups.refuse_unseen(instances, run.fleet, _silent(run))
         volumes.settle(instances, run.fleet, run.lost)
+        if not run.takes_over:
+            lost_data.refuse(instances, run.fleet, run.lost, listed(run.variables, "berth_rebuild_lost"))
         quotas.before_placement(instances, run.fleet, run.catalogs.shared.quotas)
         self._give_addresses(run, instances)
         if run.least():
@@ -215,8 +232,9 @@ class PlaceInstances(ControllerAction):
     def _sorted_out(run, requests):
         """The instances of the plan: those that exist, those that cannot be created, and those to place."""
         strict = is_true(run.variables, "berth_strict_uniqueness")
+        no_majority = not run.needs_majority
         specs = {name: request.spec for name, request in requests.items()}
-        instances = what_to_create.sort_out(specs, run.fleet, run.lost, strict)
+        instances = what_to_create.sort_out(specs, run.fleet, run.lost, strict, no_majority)
         if run.takes_over:
             take_over.mark(instances, run.fleet, run.lost, run.variables.get("berth_disks_of"))
         locks.hold_locked(instances, {name: request.locked_by for name, request in requests.items()}, run.fleet)
@@ -277,14 +295,15 @@ class PlaceInstances(ControllerAction):
         on_hosts = {host: document["instances"] for host, document in run.fleet.documents.items()}
         guests = addressing.of_guests(on_hosts)
         addressing.refuse_taken(instances, guests)
+        silent = _silent(run)
         if not any(nic.get("pool") for instance in instances.values() for nic in instance["spec"]["networks"]):
+            addressing.give(instances, {}, silent)
             return
         held = addressing.held_by(instances, on_hosts)
         kept = {**guests, **self._fixed(run.catalogs.instances, run.catalogs)}
         run.kept_addresses.update(addressing.reserved(instances, kept))
         for address, owner in kept.items():
             held.setdefault(address, owner)
-        silent = {host: why for host, why in run.fleet.verdicts.items() if host not in run.lost}
         addressing.give(instances, held, silent)
 
     def _plan(self, run, instances, max_attempts):
@@ -299,6 +318,7 @@ class PlaceInstances(ControllerAction):
                     instance.update(state=PLANNED, token=new_token())
         hosts.update({name: {"reason": reason} for name, reason in run.fleet.verdicts.items()})
         plan = new_plan(acting.RUN, instances, hosts, max_attempts, telling.whereabouts(run.fleet))
+        plan["members"] = run.fleet.member_lists if run.needs_majority else {}
         plan["unprepared"], plan["kept_addresses"] = run.fleet.unprepared(), run.kept_addresses
         plan["least"] = run.least()
         prepare_round(plan, new_token)

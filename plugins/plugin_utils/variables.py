@@ -55,6 +55,7 @@ RUN = (
     "berth_name",
     OWN,
     "berth_reboot",
+    "berth_rebuild_lost",
     "berth_recover_on",
     "berth_remove_host",
     "berth_receipt",
@@ -67,6 +68,7 @@ RUN = (
     "berth_since",
     "berth_strict_uniqueness",
     "berth_volume",
+    "berth_without_majority",
 )
 # Settings of a KVM host; the role kvm_host writes all but the first two to it, as its argument specification says.
 HOST = (
@@ -139,6 +141,7 @@ CHECKED = {
             "berth_mend",
             "berth_revert_volumes",
             "berth_strict_uniqueness",
+            "berth_without_majority",
         ),
         Switch(),
     ),

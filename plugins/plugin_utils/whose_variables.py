@@ -17,7 +17,7 @@ from ..module_utils.model.catalog import Catalog
 from .inventory_variables import INSTANCE, OWN_CATALOG, SHARED_CATALOG, raw_vars, variables
 from .plain import plain
 
-SHARED = (*SHARED_CATALOG, "berth_lost_hosts", "berth_strict_uniqueness")
+SHARED = (*SHARED_CATALOG, "berth_lost_hosts", "berth_strict_uniqueness", "berth_without_majority")
 LOCALHOST = "localhost"
 
 MOST_LEVELS = 100  # of lists and mappings in a variable that are looked through for templates

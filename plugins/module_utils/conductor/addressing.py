@@ -4,7 +4,8 @@
 """Who has which address on all hosts, and the choice of addresses from the pools of networks for new instances.
 
 An address is taken if any host reports it for any instance, or if the inventory gives it as a fixed address. Only a
-silent host knows the addresses of its own instances, so none is given out while a host is silent. Two runs at once may
+silent host knows the addresses of its own instances, so none is given out while a host is silent, and no instance is made
+with a fixed address or a MAC address of the inventory. Two runs at once may
 choose the same address; each reads all hosts after its claim, and a run that sees its address on another instance
 chooses again.
 """
@@ -31,7 +32,7 @@ def give(instances: Mapping[str, Instance], held: Index, silent: Mapping[str, st
     for instance in instances.values():
         if instance.get("existing"):
             _keep(instance, held)
-        elif instance.get("state") in (None, CLAIMING) and _pooled(instance):
+        elif instance.get("state") in (None, CLAIMING):
             try:
                 check_seen(instance, silent)
                 _choose(instance, held)
@@ -69,16 +70,17 @@ def held_by(instances: Mapping[str, Instance], reported: Mapping[str, Iterable[M
 
 
 def check_seen(instance: Instance, silent: Mapping[str, str]) -> None:
-    """Raise AddressesUnknown if the instance needs an address from a pool and a host is silent."""
-    if silent and _pooled(instance):
+    """Raise AddressesUnknown if the instance needs an address that an instance on a silent host may have: one of a pool, a
+    fixed one, or a MAC address that the inventory gives."""
+    if not silent:
+        return
+    pooled = _pooled(instance)
+    wanted = ["an address of network %s" % pooled[0]["network"]] if pooled else _given(instance)
+    if wanted:
         hosts = sorted(silent)
         raise AddressesUnknown(
-            "%s would get an address of network %s, but it may already belong to an instance on %s"
-            % (
-                instance["name"],
-                _pooled(instance)[0]["network"],
-                _and(silence.describe(host, silent) for host in hosts),
-            ),
+            "%s would get %s, but it may already belong to an instance on %s"
+            % (instance["name"], wanted[0], _and(silence.describe(host, silent) for host in hosts)),
             hint=silence.hint(hosts, silent),
         )
 
@@ -123,6 +125,14 @@ def fixed(wanted: Iterable[Mapping[str, Any]], networks: Mapping[str, Any], name
 def _pooled(instance: Instance) -> List[Any]:
     """The NICs that get their address from a pool."""
     return [nic for nic in instance["spec"].get("networks") or () if nic.get("pool")]
+
+
+def _given(instance: Instance) -> List[str]:
+    """The addresses that the inventory gives; a MAC address that is made from the instance's own uuid is nobody else's."""
+    networks = instance["spec"].get("networks") or ()
+    fixed_ones = [nics.address(nic, nic["address"]) for nic in networks if nic.get("address")]
+    macs = ((at, str(nic["mac"]).lower()) for at, nic in enumerate(networks) if nic.get("mac"))
+    return fixed_ones or [nics.mac(mac) for at, mac in macs if mac != nics.own_mac(instance["uuid"], at)]
 
 
 def _keep(instance: Instance, held: Index) -> None:

@@ -17,7 +17,7 @@ from ..model import address_clash, hints
 from ..model.errors import BerthError, InstanceExists
 from ..model.lifecycle import CLAIM, OWN
 from ..model.messages import ClaimResult, Note, ScannedRecord, ScannedVolume
-from . import addressing, batch, groups, volumes
+from . import addressing, batch, groups, majority, volumes
 from .addressing import addresses
 from .errors import ClaimConflict, InstanceMoving
 from .found_nowhere import check_absent
@@ -170,10 +170,18 @@ def _check_the_only_claim(plan: Plan, instance: Instance, after: AfterClaims) ->
         if moving:
             raise InstanceMoving("%s is in the middle of a move on %s" % (name, moving), hint=hints.finish_move(name))
         check_absent(name, after.notes_on(instance), after.answers(plan), plan["run"])
+        _check_majority(plan, name, after)
         instance["state"] = BUILDING
     except BerthError as error:
         withdraw_claim(plan, instance)
         fail(instance, error)
+
+
+def _check_majority(plan: Plan, name: str, after: AfterClaims) -> None:
+    """Hosts may have fallen silent since they were asked first."""
+    answers = after.answers(plan)
+    lists = {uuid: own for uuid, own in plan.get("members", {}).items() if uuid in answers.names}
+    majority.check(name, lists, answers.names, answers.gives_up)
 
 
 def _came_to_nothing(plan: Plan, instance: Instance, after: AfterClaims) -> List[PlannedInstance]:
@@ -219,7 +227,14 @@ def _chosen_again(plan: Plan, instance: Instance, held: address_clash.Index) -> 
 def _check_groups(plan: Plan, after: AfterClaims) -> None:
     """Affinity spans hosts, so it is checked here; each host checks anti-affinity itself, under its lock."""
     held = {host: list(found.values()) for host, found in after.records.items()}
+    records, silent = [record for found in held.values() for record in found], after.silent(plan)
     for instance in _building(plan):
+        try:
+            groups.check_seen(instance, records, silent)
+        except BerthError as unseen:
+            withdraw_claim(plan, instance)
+            fail(instance, unseen)
+            continue
         elsewhere = groups.elsewhere(instance["spec"], host_of(instance), held)
         error = groups.violation(instance["spec"], elsewhere)
         if error:

@@ -29,7 +29,7 @@ from ..model.errors import shortened
 from ..model.lifecycle import ACTIVE, CLAIM, OWN
 from ..model.messages import Document
 from ..placement.text import table
-from . import addressing, copies, drift, filter_drift, free_volumes, silence, unconfirmed, volumes
+from . import addressing, copies, drift, filter_drift, free_volumes, majority, silence, unconfirmed, volumes
 from .fleet import Fleet, Place
 from .interrupted import to_end
 from .locate import left_of_ended_move, stray_hint
@@ -116,6 +116,7 @@ def examine(case: Case) -> List[Finding]:
     """All findings, the worst first."""
     found = [
         *_silent(case),
+        *_members(case),
         *_of_hosts(case),
         *_clocks(case),
         *_left(case),
@@ -166,6 +167,16 @@ def _silent(case: Case) -> Iterator[Finding]:
         yield Finding(
             "HostNotPrepared", ERROR, host, "not prepared: it gets no instances", host_hints.prepare_host(host)
         )
+
+
+def _members(case: Case) -> Iterator[Finding]:
+    """Hosts that do not count when a new instance needs the answers of more than half of them."""
+    prepared = set(case.fleet.documents) - set(case.fleet.unprepared())
+    members = majority.agreed(case.fleet.member_lists)
+    left = [host for host in sorted(prepared) if (members.get(case.fleet.uuids()[host]) or {}).get("name") is None]
+    if left and len(prepared) >= majority.FEWEST:
+        said = "the hosts have not agreed that %s belong to the fleet: two parts of a divided network could each make a new instance"
+        yield Finding("MembersUnknown", WARNING, "", said % shortened(left), fleet_hints.join_the_fleet())
 
 
 def _of_hosts(case: Case) -> Iterator[Finding]:

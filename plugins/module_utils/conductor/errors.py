@@ -16,7 +16,7 @@ class AddressPoolExhausted(BerthError):
 
 
 class AddressesUnknown(BerthError):
-    """A host does not answer, so it is unknown which pool addresses its instances have. No address was assigned."""
+    """A host does not answer, so it is unknown which addresses its instances have. None was assigned, of a pool or fixed."""
 
 
 class ClaimConflict(BerthError):
@@ -25,6 +25,11 @@ class ClaimConflict(BerthError):
 
 class InstanceUnknown(BerthError):
     """The instance may be on a host that does not answer. Nothing was done (fail closed)."""
+
+
+class NoMajority(BerthError):
+    """No host knows the instance, and no more than half of the fleet's hosts answer: another part of a divided network may
+    make it, too. Nothing was created."""
 
 
 class InstanceMoving(BerthError):
@@ -68,8 +73,17 @@ class GroupPolicyViolation(BerthError):
     retryable = True
 
 
+class GroupMembersUnknown(BerthError):
+    """A host does not answer, so it is unknown whether members of the affinity group are there. Nothing was created."""
+
+
 class InstanceSuperseded(BerthError):
     """A host that was declared lost is back with its old copy of the instance, which now belongs to another host."""
+
+
+class DataWouldBeLost(BerthError):
+    """The instance would be made anew, empty, although a host that was declared lost may have its disks. A person has to
+    name it as one whose data are given up. Nothing was created."""
 
 
 class HostNotLost(BerthError):

@@ -79,10 +79,11 @@ class Stray(TypedDict):
 
 
 class Report(TypedDict, total=False):
-    """What a host reported: {document, notes} or {reason}. ``cell`` is the cell that the inventory gives the host."""
+    """What a host reported: {document, notes, members} or {reason}. ``cell`` is the cell that the inventory gives the host."""
 
     document: Document
     notes: Dict[str, Note]
+    members: Dict[str, Document]
     cell: Optional[str]
     reason: str
 
@@ -92,7 +93,8 @@ class Fleet:
     """``documents``: inventory name -> host state document; ``verdicts``: inventory name -> why the host is left out;
     ``notes``: host uuid -> {instance uuid: what that host remembers}; ``strays``: instance uuid -> the domains with
     that uuid on hosts without a record of it, including hosts whose records are not trusted; ``faults``: host uuid ->
-    why its records do not count; ``doubles``: host uuid -> the host that claims to be that silent host."""
+    why its records do not count; ``doubles``: host uuid -> the host that claims to be that silent host; ``member_lists``:
+    host uuid -> which hosts belong to the fleet, as that host remembers, see majority.py."""
 
     documents: Dict[str, Document]
     verdicts: Dict[str, str]
@@ -100,6 +102,7 @@ class Fleet:
     strays: Dict[str, List[Stray]] = dataclasses.field(default_factory=dict)
     faults: Dict[str, str] = dataclasses.field(default_factory=dict)
     doubles: Dict[str, str] = dataclasses.field(default_factory=dict)
+    member_lists: Dict[str, Dict[str, Document]] = dataclasses.field(default_factory=dict)
 
     def answers(self, lost_hosts: Collection[str] = ()) -> Answers:
         """Raise HostNotLost if a lost host answers, HostNameAmbiguous if its name could mean several hosts."""
@@ -197,18 +200,19 @@ def _read_document(fleet: Fleet, name: str, report: Report, check: Callable[[Any
         document["service"] = {**document["service"], "disabled": True, "disabled_reason": not_prepared(name)}
     fleet.documents[name] = document
     fleet.notes[document["uuid"]] = report.get("notes") or {}
+    fleet.member_lists[document["uuid"]] = report.get("members") or {}
 
 
 def _leave_out_doubles(fleet: Fleet) -> None:
     """Hosts that answer with one uuid, and one that answers with that of a silent host, do not count."""
     for uuid, names in list(host_identity.twice(fleet.documents)):
-        del fleet.notes[uuid]
+        del fleet.notes[uuid], fleet.member_lists[uuid]
         for name in names:
             del fleet.documents[name]
             fleet.verdicts[name] = host_identity.verdict(uuid, names)
     alone = host_identity.of_silent(fleet.documents, fleet.verdicts, fleet.notes)
     for uuid, (name, silent) in alone.items():
-        del fleet.notes[uuid]
+        del fleet.notes[uuid], fleet.member_lists[uuid]
         del fleet.documents[name]
         fleet.verdicts[name] = host_identity.verdict_alone(name, silent)
         fleet.doubles[uuid] = name

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A server group across all hosts, for a create or a move: its members, and where its policy is broken.
 
-Each host checks anti-affinity under its own lock, so only affinity is checked here.
+Each host checks anti-affinity under its own lock, so only affinity is checked here. While a host is silent, nobody knows
+whether the members are there: an instance joins an affinity group only where a member is seen.
 """
 
 from __future__ import annotations
@@ -11,11 +12,14 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Dict, Iterable, List, Mapping, Optional
 
+from ..model.errors import BerthError
+from ..model.lifecycle import CLAIM
 from ..model.messages import Document
 from ..model.server_group import ServerGroup
-from .errors import GroupPolicyViolation
+from . import silence
+from .errors import GroupMembersUnknown, GroupPolicyViolation
 from .fleet import Fleet
-from .plan import Instance
+from .plan import CLAIMING, Instance, fail
 
 AFFINITY, ANTI_AFFINITY = "affinity", "anti-affinity"
 
@@ -68,3 +72,28 @@ def set_members(instances: Dict[str, Instance], fleet: Fleet) -> None:
         group = instance["spec"].get("group")
         if group:
             group["members"] = fleet.members(group, instance["project"])
+
+
+def refuse_unseen(instances: Mapping[str, Instance], fleet: Fleet, silent: Mapping[str, str]) -> None:
+    """Fail what would be created in an affinity group whose members may all be on a silent host."""
+    held = [record for document in fleet.documents.values() for record in document["instances"]]
+    records = [record for record in held if not record.get("foreign")]
+    for instance in instances.values():
+        if not instance.get("existing") and instance.get("state") in (None, CLAIMING):
+            try:
+                check_seen(instance, records, silent)
+            except BerthError as error:
+                fail(instance, error)
+
+
+def check_seen(instance: Instance, records: Iterable[Mapping[str, Any]], silent: Mapping[str, str]) -> None:
+    """Raise GroupMembersUnknown if no member of the instance's affinity group is seen, and a host is silent. ``records``: of
+    the hosts that answer. A claim shows nothing: its run may not have seen the others either."""
+    spec = instance["spec"]
+    if silent and spans_hosts(spec) and all(record["role"] == CLAIM for record in others(spec, records)):
+        hosts = sorted(silent)
+        raise GroupMembersUnknown(
+            "%s has to be on the host of server group %s, but its members may be on %s"
+            % (instance["name"], spec["group"]["name"], " and on ".join(silence.describe(h, silent) for h in hosts)),
+            hint=silence.hint(hosts, silent),
+        )

@@ -8,7 +8,8 @@ answered; nothing here talks to a host. The rounds are: claims -> (hosts claim, 
 (hosts build) -> build_results.py -> claims of the next round.
 
 The states of an instance: claiming -> building -> active, existing (it exists, its host converges it), unconfirmed (it
-exists, resized: nothing is done until that is confirmed or reverted), planned (check mode would create it), failed.
+exists, resized: nothing is done until that is confirmed or reverted), away (its host was closed and is off), planned
+(check mode would create it), failed.
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ from ..model.errors import BerthError
 from ..model.messages import Claim, Document, ErrorReply, Note
 from .notes import leaps
 
-CLAIMING, BUILDING, ACTIVE, EXISTING, UNCONFIRMED, PLANNED, FAILED = (
+CLAIMING, BUILDING, ACTIVE, EXISTING, UNCONFIRMED, AWAY, PLANNED, FAILED = (
     "claiming",
     "building",
     "active",
     "existing",
     "unconfirmed",
+    "away",
     "planned",
     "failed",
 )
@@ -79,6 +81,7 @@ class Instance(TypedDict, total=False):
     why: str
     choices: int  # how often addresses were chosen anew, see addressing.py
     given_up: bool  # placement has no further host for it
+    gives_up: str  # that it is made empty, and what a lost host may have of it
     take_over: str  # the uuid of the lost host that owns its disks
     existing: bool
     changed: bool
@@ -112,6 +115,7 @@ class Plan(TypedDict, total=False):
     hosts: Dict[str, HostAnswer]
     uuids: Dict[str, str]
     told: Document
+    members: Dict[str, Document]  # which hosts belong to the fleet, see majority.py; none if no majority is needed
     planned: List[PlannedInstance]  # what this run plans to create, and where
     kept_addresses: Dict[str, Dict[str, str]]  # what pools give out to nobody, see addressing.reserved()
     ended: List[PlannedInstance]  # plans that created nothing, also those of earlier runs

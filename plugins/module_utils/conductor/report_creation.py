@@ -59,6 +59,10 @@ def _state(instance: Dict[str, Any]) -> str:
 
 
 def _why(instance: Dict[str, Any]) -> str:
+    return "; ".join(part for part in (instance.get("gives_up"), _reason(instance)) if part)
+
+
+def _reason(instance: Dict[str, Any]) -> str:
     if instance.get("existing") and instance["state"] == ACTIVE:
         followed = instance.get("changed") and instance.get("berth_state")
         power = "inventory says berth_state: %s" % instance["berth_state"] if followed else left_as_found(instance)

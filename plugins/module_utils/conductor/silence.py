@@ -15,11 +15,22 @@ from . import host_identity
 from .errors import HostNotLost
 
 NO_ANSWER, HUNG, UNPREPARED = "UNREACHABLE", "LibvirtTimeout", "HostNotPrepared"
+CLOSED = NO_ANSWER + ": closed by the inventory"
 
 
 def is_there(reason: str) -> bool:
     """Whether the host answers. ``reason``: why it is left out of the run."""
     return not reason.startswith(NO_ANSWER)
+
+
+def closed(reason: str, why: str) -> str:
+    """The reason of a silent host that a person closed before (berth_host_disabled). ``why``: berth_host_disabled_reason."""
+    return "%s%s; %s" % (CLOSED, " (%s)" % why if why else "", reason.partition(": ")[2] or "it does not answer")
+
+
+def is_closed(reason: str) -> bool:
+    """Whether the host is known to come back: nobody is told to give it up as lost."""
+    return reason.startswith(CLOSED)
 
 
 def has_code(reason: str, code: str) -> bool:
@@ -29,6 +40,8 @@ def has_code(reason: str, code: str) -> bool:
 
 def describe(host: str, reasons: Mapping[str, str]) -> str:
     reason = reasons.get(host, NO_ANSWER)
+    if is_closed(reason):
+        return "%s, which is %s" % (host, reason.partition(": ")[2])
     return "%s (which is there, but: %s)" % (host, reason) if is_there(reason) else "%s, which does not answer" % host
 
 
@@ -36,6 +49,8 @@ def hint(hosts: Sequence[str], reasons: Mapping[str, str], given: Collection[str
     """What to do about hosts that may hold an instance. Repair hosts that answer first. ``given``: the hosts that the run gave up as
     lost, which the next one has to name again."""
     there = [host for host in hosts if is_there(reasons.get(host, NO_ANSWER))]
+    if not there and any(is_closed(reasons.get(host, NO_ANSWER)) for host in hosts):
+        return hints.bring_back(hosts)
     if not there:
         return hints.bring_back_or_lost(hosts, sorted(set(given) - set(hosts)))
     if all(has_code(reasons[host], HUNG) for host in there):

@@ -15,6 +15,7 @@ from ..model import counting
 from ..model.lifecycle import CLAIM, OWN
 from ..model.messages import Document, Note
 from ..model.whereabouts_digest import digests, part_of
+from . import majority
 from .fleet import Fleet
 from .locate import generation_of
 from .notes import LEAP, leaps, vouched_for
@@ -50,7 +51,7 @@ def whereabouts(fleet: Fleet) -> Document:
             if removed and _may_be_told(fleet, uuid, *removed) and holder in vouched_for(fleet.told_of(uuid)):
                 gone.setdefault(holder, {})[uuid] = removed
     names = {uuid: name for name, uuid in fleet.uuids().items()}
-    return {"hosts": names, "known": known, "gone": gone}
+    return {"hosts": names, "known": known, "gone": gone, "members": majority.agreed(fleet.member_lists)}
 
 
 def _has_an_epoch(fleet: Fleet, uuid: str, epoch: int) -> bool:

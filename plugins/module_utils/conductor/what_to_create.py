@@ -12,11 +12,11 @@ from typing import Collection, Dict, Iterable, List, Mapping
 from ..model import counting
 from ..model.errors import BerthError
 from ..model.messages import Document
-from . import drift, unconfirmed
+from . import drift, majority, silence, unconfirmed
 from .fleet import Fleet, Place
 from .locate import check_latest, check_no_stray, check_none_silent, generation_of, holders
 from .notes import Notes, given_up, latest_with_lost, leaps
-from .plan import CLAIMING, EXISTING, UNCONFIRMED, Instance, fail
+from .plan import AWAY, CLAIMING, EXISTING, UNCONFIRMED, Instance, fail
 
 
 def unplaced(requests: Mapping[str, Document]) -> Dict[str, Instance]:
@@ -35,7 +35,11 @@ def unplaced(requests: Mapping[str, Document]) -> Dict[str, Instance]:
 
 
 def sort_out(
-    requests: Mapping[str, Document], fleet: Fleet, lost_hosts: Collection[str] = (), strict: bool = False
+    requests: Mapping[str, Document],
+    fleet: Fleet,
+    lost_hosts: Collection[str] = (),
+    strict: bool = False,
+    without_majority: bool = False,
 ) -> Dict[str, Instance]:
     """The instances of a create plan; those still to place have no ``state``. An instance that an interrupted run left
     claimed continues on that host."""
@@ -43,6 +47,9 @@ def sort_out(
     for instance in instances.values():
         try:
             _find(instance, fleet, lost_hosts, strict)
+            if not (without_majority or instance.get("existing")):
+                answers = fleet.answers(lost_hosts)
+                majority.check(instance["name"], fleet.member_lists, answers.names, answers.gives_up)
         except BerthError as error:
             fail(instance, error)
     return instances
@@ -57,6 +64,8 @@ def _find(instance: Instance, fleet: Fleet, lost_hosts: Collection[str], strict:
         instance["why"] = "has flavor %s there and %s" % (resized["flavor"], unconfirmed.waits(resized["phase"]))
         return
     check_no_stray(fleet, instance["name"], instance["uuid"])
+    if not places and _is_away(instance, fleet, lost_hosts):
+        return
     claims, owners = holders(fleet, instance["name"], instance["uuid"], lost_hosts)
     if strict and not owners:
         check_none_silent(fleet, instance["name"], lost_hosts)
@@ -79,6 +88,16 @@ def _find(instance: Instance, fleet: Fleet, lost_hosts: Collection[str], strict:
         instance["differs"] = _differs(instance, places[hosts[-1]])
     instance["stale_claims"] = hosts[:-1]
     instance["why"] = "exists already" if owners else "an earlier run had claimed it there"
+
+
+def _is_away(instance: Instance, fleet: Fleet, lost_hosts: Collection[str]) -> bool:
+    """Whether it is on a host that a person closed before it was switched off: then nothing is to be done."""
+    known, answers = fleet.notes_on(instance["uuid"]).known, fleet.answers(lost_hosts)
+    if not known or not answers.counts(known) or not silence.is_closed(fleet.verdicts.get(known.host, "")):
+        return False
+    instance["state"], instance["existing"], instance["host"] = AWAY, True, known.host
+    instance["why"] = "on %s" % silence.describe(known.host, fleet.verdicts)
+    return True
 
 
 def _check_countable(instance: Instance, fleet: Fleet, noted: Notes, places: Iterable[Place]) -> None:

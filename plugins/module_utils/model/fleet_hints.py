@@ -52,9 +52,34 @@ def give_up_instances(host: str) -> str:
     """A lost host is to be removed, and other hosts remember instances there that are nowhere else."""
     return (
         "First run berth.kvm.take_over -e berth_lost_hosts=%(host)s for the instances whose disks are on shared "
-        "storage. The others are lost with %(host)s. With their names in --limit, run berth.kvm.delete -e "
-        "berth_lost_hosts=%(host)s for those that nobody needs, and berth.kvm.create -e berth_lost_hosts=%(host)s to "
-        "create the others again, empty. Then run this again" % {"host": host}
+        "storage. The data of the others are lost with %(host)s. With their names in --limit, run berth.kvm.delete -e "
+        "berth_lost_hosts=%(host)s for those that nobody needs, and berth.kvm.create -e berth_lost_hosts=%(host)s for the "
+        "others. It says which disks are given up, and creates nothing before you name these instances. Then run this again"
+        % {"host": host}
+    )
+
+
+def gain_majority(hosts: Sequence[str]) -> str:
+    """Too few of the fleet's hosts answer to make new instances."""
+    return (
+        "Bring %s back and run again. Take a host that is gone for good out of the fleet with berth.kvm.remove_host. Only if you know "
+        "that nobody creates instances from another part of the network: -e berth_without_majority=true"
+        % " or ".join(hosts)
+    )
+
+
+def join_the_fleet() -> str:
+    """The hosts have not agreed on which of them belong to the fleet, or some are not among these."""
+    return "Run berth.kvm.prepare_hosts while all hosts answer"
+
+
+def rebuild_lost(name: str, lost: Sequence[str]) -> str:
+    """An instance would be created again without the disks that a lost host has, or may have."""
+    return (
+        "If a host is not lost for good, bring it back and run again without berth_lost_hosts. If the disks are on shared "
+        "storage, run berth.kvm.take_over --limit %(name)s -e berth_lost_hosts=%(lost)s. Only if nobody needs these data: "
+        "berth.kvm.create --limit %(name)s -e berth_lost_hosts=%(lost)s -e berth_rebuild_lost=%(name)s makes it again, empty"
+        % {"name": name, "lost": ",".join(lost)}
     )
 
 
@@ -202,8 +227,8 @@ def replaced(host: str, uuid: str, silent: Sequence[str]) -> str:
         "If %(host)s has the address of another machine, correct its ansible_host. If it was reinstalled or replaced, run "
         "berth.kvm.prepare_hosts --limit %(host)s. Then instances whose disks are still in its pool or on shared storage "
         "continue with berth.kvm.take_over --limit NAME -e berth_lost_hosts=%(host)s -e berth_disks_of=%(uuid)s. Those whose "
-        "disks are gone: berth.kvm.create --limit NAME -e berth_lost_hosts=%(host)s makes them again, empty. If neither is so, what "
-        "is remembered of it is wrong: give up nothing, and find out why the hosts that say so do"
+        "disks are gone: berth.kvm.create --limit NAME -e berth_lost_hosts=%(host)s -e berth_rebuild_lost=NAME makes them again, "
+        "empty. If neither is so, what is remembered of it is wrong: give up nothing, and find out why the hosts that say so do"
         % {"host": host, "uuid": uuid}
     )
 
@@ -253,8 +278,8 @@ def delete_older(name: str, host: str, lost: Sequence[str]) -> str:
     return (
         "What %s has of it was never built to its end, or is being deleted. If %s can never come back and its copy of %s is "
         "lost, run berth.kvm.delete --limit %s -e berth_lost_hosts=%s, which removes that, then berth.kvm.create --limit %s "
-        "-e berth_lost_hosts=%s, which makes it anew"
-        % (host, " or ".join(lost), name, name, lost_hosts, name, lost_hosts)
+        "-e berth_lost_hosts=%s -e berth_rebuild_lost=%s, which makes it anew, empty"
+        % (host, " or ".join(lost), name, name, lost_hosts, name, lost_hosts, name)
     )
 
 

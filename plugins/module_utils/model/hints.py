@@ -39,6 +39,11 @@ def bring_back_or_lost(hosts: Sequence[str], given: Sequence[str] = ()) -> str:
     return "Bring %s back and run again. %s" % (", ".join(hosts), LOST % ",".join([*given, *hosts]))
 
 
+def bring_back(hosts: Sequence[str]) -> str:
+    """The same, and one of them was closed by the inventory before it was switched off: it is not lost."""
+    return "Bring %s back and run again" % ", ".join(hosts)
+
+
 def not_lost(host: str) -> str:
     """A host that answers was named as lost."""
     return "Run it again without -e berth_lost_hosts=%s" % host

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import uuid
 from typing import Any, Dict, Iterable, List, Mapping, Optional
 
 Nic = Mapping[str, Any]
@@ -21,6 +22,12 @@ def taken(networks: Optional[Iterable[Nic]]) -> List[str]:
         if nic.get("address"):
             found.append(address(nic, nic["address"]))
     return found
+
+
+def own_mac(instance: str, at: int) -> str:
+    """Return a locally administered unicast MAC address, made from the instance's uuid and the NIC's index."""
+    tail = uuid.uuid5(uuid.UUID(instance), "nic/%d" % at).bytes[:5]
+    return ":".join("%02x" % byte for byte in b"\x02" + tail)
 
 
 def of_guest(macs: Iterable[str], record: Optional[str]) -> List[str]:

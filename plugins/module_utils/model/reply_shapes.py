@@ -102,6 +102,7 @@ _NOTE = object_of(
     }
 )
 _NOTES = map_of(uuid, _NOTE, MOST_RECORDS)
+_MEMBERS = map_of(uuid, object_of({"name": or_null(text()), "changes": _COUNT}), MOST_RECORDS)
 _SCANNED = object_of(
     {
         "uuid": uuid,
@@ -130,7 +131,9 @@ _RESCAN = object_of(
         "instances": many(_scanned),
         "notes": _NOTES,
         "volumes": many(object_of({"uuid": uuid, "project_id": text(), "size_gb": _COUNT})),
-    }
+        "members": _MEMBERS,
+    },
+    optional=("members",),
 )
 # ---- instances -------------------------------------------------------------------------------------------------------
 
@@ -367,13 +370,14 @@ _FACTS = object_of(
         "moves": many(view),
         "notes": _NOTES,
         "heard_of": list_of(uuid, MOST_HEARD_OF),
+        "members": _MEMBERS,
         "digests": map_of(word("[0-9a-f]{2}|plans", 5), word("[0-9a-f]{32}|some", 32), 257),
         "checkup": object_of({"clock": _SECONDS, "findings": list_of(_FINDING, 10000), "notes": _NOTES}),
         "addresses": map_of(
             uuid, object_of({"address": address, "source": choice("static", "lease", "arp", "agent")}), MOST_RECORDS
         ),
     },
-    optional=("looks", "moves", "notes", "addresses", "checkup", "digests", "heard_of"),
+    optional=("looks", "moves", "notes", "addresses", "checkup", "digests", "heard_of", "members"),
 )
 _NO_KEYS = object_of({})
 _COPY = object_of({"uuid": uuid, "paths": many(text()), "nics": many(text())})

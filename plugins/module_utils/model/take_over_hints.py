@@ -43,7 +43,8 @@ def mount_or_give_up(name: str, lost: str) -> str:
     """No host sees the disks: the shared storage is mounted nowhere, or the lost host alone had them."""
     return (
         "If they are on shared storage, mount it on a host that is up and run again. If only the lost host had them, "
-        "they are lost with it: berth.kvm.create --limit %s -e berth_lost_hosts=%s makes it again, empty" % (name, lost)
+        "they are lost with it: berth.kvm.create --limit %s -e berth_lost_hosts=%s -e berth_rebuild_lost=%s makes it again, empty"
+        % (name, lost, name)
     )
 
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import functools
 import ipaddress
-import uuid
 
-from ..model import address_pool, security_group
+from ..model import address_pool, nics, security_group
 from ..model.errors import InvalidInput, together
 from ..model.network_schema import UNFILTERED, is_filtered
 from ..model.nics import ip_version
@@ -27,7 +26,7 @@ def nic(own_uuid, at, wanted, catalog, card, groups=()):
     document = {
         "network": network["name"],
         "address": _address(wanted["address"], network, field + ".address"),
-        "mac": (wanted["mac"] or _mac(own_uuid, at)).lower(),
+        "mac": (wanted["mac"] or nics.own_mac(own_uuid, at)).lower(),
         "model": network["model"] or card,
         **{part: network[part] for part in ("type", "source", "virtualport", "mtu", "vlan", "nwfilter", "gateway")},
         "nameservers": list(network["nameservers"]),
@@ -94,12 +93,6 @@ def _check_unfiltered(wanted, field, groups):
 def _known(path, name, known):
     if name not in known:
         raise SecurityGroupNotFound.named(path, name, known)
-
-
-def _mac(own_uuid, at):
-    """Return a locally administered unicast MAC address, made from the instance's uuid and the NIC's index."""
-    tail = uuid.uuid5(uuid.UUID(own_uuid), "nic/%d" % at).bytes[:5]
-    return ":".join("%02x" % byte for byte in b"\x02" + tail)
 
 
 def _address(text, network, field):

@@ -136,6 +136,7 @@ def host_facts(host):
     return {"moves": True, "about": [about], "addresses": True, "checkup": True, "digests": True, "heard_of": True}, {
         "changed": False, "ansible_facts": {"berth_host": document(host)}, "moves": views, "notes": notes(about),
         "digests": {"0b": "1c6ee4b0a2a4f3c0e5d59d0b3a1c9d7f", "plans": "some"}, "heard_of": [about],
+        "members": {uuid: {"name": name, "changes": 1} for name, uuid in UUIDS.items()},
         "addresses": where, "checkup": {"clock": 1800000000.5, "findings": [dict(FOUND)], "notes": notes(about)},
     }  # fmt: skip
 
@@ -181,6 +182,7 @@ def rescan(host):
     ]  # fmt: skip
     about = [instance_uuid("default", "at-rest-h3"), *(instance_uuid("default", name) for name in TOKENS)]
     reply = {"changed": False, "host_uuid": UUIDS[host], "instances": told, "notes": notes(about[0])}
+    reply["members"] = {uuid: {"name": name, "changes": 1} for name, uuid in UUIDS.items()}
     reply["volumes"] = [{"uuid": volume_uuid("default", "db-" + host), "project_id": "default", "size_gb": 20}]
     return {"about": about, "told": {}}, reply
 

@@ -111,10 +111,12 @@ def answers(kind, result):
 
 
 def run_plan():
+    """Two instances without fixed addresses: one that a silent host may have is refused on all hosts."""
     instances = {
         name: {
-            "uuid": instance_uuid("default", name), "name": name, "project": "default", "spec": good.spec(name),
-            "host": host, "host_uuid": good.UUIDS[host], "alternates": [], "state": "claiming", "token": good.TOKENS[name],
+            "uuid": instance_uuid("default", name), "name": name, "project": "default",
+            "spec": {**good.spec(name), "networks": []}, "host": host, "host_uuid": good.UUIDS[host],
+            "alternates": [], "state": "claiming", "token": good.TOKENS[name],
         }
         for name, host in (("new-1", "h1"), ("new-2", "h2"))
     }  # fmt: skip

@@ -48,7 +48,7 @@ def ask(monkeypatch, results, asker="localhost", **args):
             {**GOOD, "warnings": [WARNING], "exception": None, "_ansible_parsed": True},
             {"changed": True, "results": [1]},
         ),
-        ({"unreachable": True, "msg": "timed out"}, {"changed": False, "reason": "UNREACHABLE: timed out"}),
+        ({"unreachable": True, "msg": "timed out"}, {"changed": False, "reason": "UNREACHABLE: no answer in time"}),
         ({"failed": True, "msg": "locked", "error": BUSY}, {"changed": False, "error": BUSY}),
         (
             {"failed": True, "msg": "no such\x1b[2Juser"},

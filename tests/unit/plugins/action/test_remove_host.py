@@ -387,3 +387,13 @@ def test_a_host_that_the_inventory_has_twice_is_not_cleaned(fleet, kvms):
     twin = up("kvm3")
     twin["ansible_facts"]["berth_host"]["uuid"] = UUIDS["kvm2"]
     assert fleet.remove(kvm3=twin)["error_code"] == "HostInUse" and kvms.asked == [] and not fleet.revoked("kvm3")
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["it answers", "it is lost"])
+def test_the_others_are_told_that_a_removed_host_belongs_to_the_fleet_no_more(fleet, kvms, there):
+    members = {"members": {known: {"name": name, "changes": 1} for name, known in UUIDS.items()}}
+    found = {host: {**up(host), **members} for host in UUIDS}
+    found["kvm3"] = found["kvm3"] if there else SILENT
+    assert not fleet.remove(**found, lost="" if there else "kvm3").get("failed")
+    told = [(host, what["members"][UUIDS["kvm3"]]) for host, what in kvms.told() if "members" in what]
+    assert told == [(host, {"name": None, "changes": 2}) for host in ("kvm1", "kvm2")]

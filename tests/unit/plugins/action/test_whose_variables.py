@@ -30,6 +30,7 @@ SHARED = {
     "berth_aggregates": ({"fast": {"hosts": ["h1"]}}, {"fast": {"hosts": ["h2"]}}),
     "berth_lost_hosts": (["h8"], ["h9"]),
     "berth_strict_uniqueness": (True, False),
+    "berth_without_majority": (True, False),
 }
 
 

@@ -16,11 +16,12 @@ import shutil
 import procedure_case
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import summary
-from ansible_collections.berth.kvm.plugins.module_utils.compute.record import state_directory, whereabouts
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import members, state_directory, whereabouts
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import Store
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
     arrived,
     locate,
+    majority,
     telling,
     what_to_create,
 )
@@ -66,7 +67,8 @@ class Host:
         document = {"uuid": self.uuid, "instances": instances, "state": state_directory.look(self.store)}
         notes, digests = whereabouts.recall(self.store, about), whereabouts.digests(self.store)
         more = {"heard_of": whereabouts.heard_of(self.store)} if heard_of else {}
-        return {"document": document, "notes": notes, "digests": digests, **more}
+        known = {"members": members.read(self.store.state_dir)}
+        return {"document": document, "notes": notes, "digests": digests, **known, **more}
 
     def claim(self, claims, withdraw=()):
         state_directory.check(self.store)
@@ -149,14 +151,14 @@ class Fleet:
         self.runs = itertools.count(1)
         self.error = None
 
-    def create(self, prefer=NAMES, lost=()):
+    def create(self, prefer=NAMES, lost=(), without_majority=False):
         reports = {}
         for name, host in self.inventory.items():
             reports[name] = call(host, "facts")
             yield
         run = "r%d" % next(self.runs)
         fleet = read_fleet(copy.deepcopy(reports), dict)
-        instances = what_to_create.sort_out({"web1": dict(SPEC)}, fleet, lost)
+        instances = what_to_create.sort_out({"web1": dict(SPEC)}, fleet, lost, without_majority=without_majority)
         instance = instances["web1"]
         if "state" not in instance:
             able = [name for name in prefer if name in fleet.documents]
@@ -171,6 +173,7 @@ class Fleet:
         hosts.update({name: {"reason": reason} for name, reason in fleet.verdicts.items()})
         digests = {name: report.get("digests") for name, report in reports.items()}
         plan = rounds.new_plan(run, instances, hosts, 3, telling.whereabouts(fleet))
+        plan["members"] = {} if without_majority else fleet.member_lists
         tokens = ("%s-%04d" % (run, number) for number in itertools.count())
         if instance["state"] != rounds.CLAIMING:
             for name, told in lacking(plan["told"], digests).items():
@@ -208,6 +211,23 @@ class Fleet:
 
     def read(self, *about):
         return read_fleet({name: call(host, "facts", *about) for name, host in self.inventory.items()}, dict)
+
+    def agree(self):
+        """The end of prepare_hosts."""
+        seen = self.read()
+        if not majority.is_missing(seen.member_lists, set(seen.uuids().values())):
+            names = {uuid: name for name, uuid in seen.uuids().items()}
+            told = {**majority.agreed(seen.member_lists), **majority.joined(seen.member_lists, names)}
+            for name in seen.documents:
+                self.inventory[name].rescan((), {"members": told})
+
+    def remove(self, host):
+        """The end of remove_host, for a host that is lost."""
+        seen = self.read()
+        gone = majority.removed(seen.member_lists, host, seen.uuids().get(host))
+        for name in set(seen.documents) - {host}:
+            self.inventory[name].rescan((), {"members": {**majority.agreed(seen.member_lists), **gone}})
+        del self.inventory[host]
 
     def recover_record(self, lost=(), on=None):
         """The playbook of that name, with berth_recover_on; the hosts whose record was taken back."""

@@ -35,7 +35,7 @@ def run(ended, monkeypatch):
 
 
 def test_the_document_is_a_fact(run):
-    assert run(lambda timeout, save_generation: {"schema": 1}) == {"ansible_facts": {"berth_host": {"schema": 1}}}
+    assert run(lambda timeout, save_generation: {"schema": 1})["ansible_facts"] == {"berth_host": {"schema": 1}}
 
 
 @pytest.mark.parametrize("check_mode", [True, False])

@@ -168,4 +168,4 @@ def test_hosts_are_told_who_owns_what_and_no_claims():
     ]
     fleet = read_fleet({"h1": {"document": {"uuid": "id-h1", "instances": held}}}, dict)
     told = telling.whereabouts(fleet)
-    assert told == {"hosts": {"id-h1": "h1"}, "known": {"id-h1": {"a": [1, 7]}}, "gone": {}}
+    assert told == {"hosts": {"id-h1": "h1"}, "known": {"id-h1": {"a": [1, 7]}}, "gone": {}, "members": {}}
