@@ -115,6 +115,23 @@ def doctor_fixes() -> str:
     return "berth.kvm.doctor -e berth_fix=true repairs it"
 
 
+def packets_of_guest(name: str) -> str:
+    """A bridge was restarted or a firewall reloaded beneath a running guest, or br_netfilter is not loaded. If it is found again
+    after the repair, something else on the host undoes it."""
+    return (
+        "berth.kvm.doctor -e berth_fix=true repairs it while the guest runs, and so does berth.kvm.start --limit %s. If it is found "
+        "again, remove the rule that it names, or load br_netfilter and set net.bridge.bridge-nf-call-iptables and -ip6tables to 1" % name
+    )
+
+
+def let_packets_pass() -> str:
+    """A firewall of the host drops what a guest sends or gets: Docker and ufw set the policy of FORWARD to DROP."""
+    return (
+        "Let the host's firewall accept what passes between ports of that bridge, or set the sysctls "
+        "net.bridge.bridge-nf-call-* to 0 if no instance of the host is in a security group"
+    )
+
+
 def check_again(host: str) -> str:
     """The doctor could not check something on a host: a file cannot be read, or libvirt does not answer."""
     return (

@@ -1,55 +1,62 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What somebody changed by hand in the guests of this host: libvirt's definitions of all instances, compared with their records."""
+"""What somebody changed by hand in the guests of this host: libvirt's definitions of all instances, compared with their
+records, and what the kernel does with their packets."""
 
 from __future__ import annotations
 
+from ...model.lifecycle import OWN
 from ..connection import each, require_libvirt
-from ..guest import domains, live_differences
+from ..guest import domains, live_differences, packets
 from ..record import agreed
 
 
-def reported(records, found, undefined, state_dir, save=True):
+def reported(records, found, undefined, state_dir, save=True, warnings=None):
     """Return {uuid: {domain_differs}}, {} for an instance in which nothing differs or about which that is not known.
 
     libvirt is asked for all definitions before the first is compared: alternating takes half as long again.
     """
     texts = each(lambda record: _definitions(record, found, undefined), records)
+    running = [(record, text[0]) for record, text in zip(records, texts) if text and text[0] and record.role == OWN]
+    in_kernel, unread = packets.differing(running)
+    (warnings if warnings is not None else []).extend(unread)
     before, now = agreed.read(state_dir), set()
-    differing = {record.uuid: _compared(record, text, before, now) for record, text in zip(records, texts)}
+    differing = {
+        record.uuid: {**_compared(record, text, before, now), packets.IN_KERNEL: in_kernel.get(record.uuid)}
+        for record, text in zip(records, texts)
+    }
     if save and now != before:
         agreed.keep(state_dir, now)
-    return differing
+    found = {uuid: {when: wrong for when, wrong in each.items() if wrong} for uuid, each in differing.items()}
+    return {uuid: {"domain_differs": wrong} if wrong else {} for uuid, wrong in found.items()}
 
 
 def _definitions(record, found, undefined):
-    """Return libvirt's texts (of the running guest, of its next start), each None if missing; None if there is nothing to compare."""
+    """Return libvirt's texts (of the running guest, of its next start), each None if missing; None if there are none."""
     domain, power_state = found.get(record.uuid, (None, None))
     library = require_libvirt()
     if domain is None:
         return None
     try:
-        if not live_differences.is_looked_at(record):
-            return None
         live = None if power_state in domains.INACTIVE else domain.XMLDesc(0)
         lasting = None if record.uuid in undefined else domain.XMLDesc(library.VIR_DOMAIN_XML_INACTIVE)
-    except (library.libvirtError, *live_differences.DAMAGED):
-        return None  # removed since it was listed, or a damaged record, which is reported elsewhere
+    except library.libvirtError:
+        return None  # removed since it was listed
     return live, lasting
 
 
 def _compared(record, definitions, before, now):
-    """``before``: digests of comparisons that found nothing. This one's is added to ``now`` if it finds nothing."""
-    if definitions is None:
-        return {}
+    """Return the differences. ``before``: digests of comparisons that found nothing. This one's is added to ``now`` if it
+    finds nothing."""
     try:
+        if definitions is None or not live_differences.is_looked_at(record):
+            return {}
         wanted = live_differences.expected(record)
         digest = agreed.digest(live_differences.RULES, wanted, definitions)
         differing = {} if digest in before else live_differences.differences(wanted, *definitions)
     except live_differences.DAMAGED:
         return {}  # a damaged record, which is reported elsewhere
-    if differing:
-        return {"domain_differs": differing}
-    now.add(digest)
-    return {}
+    if not differing:
+        now.add(digest)
+    return differing

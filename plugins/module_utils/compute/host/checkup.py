@@ -20,10 +20,10 @@ from ...model.lifecycle import ACTIVE, OWN
 from ...model.record import Record
 from ...model.safe_text import clean
 from .. import paths
-from ..connection import require_libvirt
+from ..connection import each, require_libvirt
 from ..disk import beside, owner, undo
 from ..errors import BootGateMissing, GuestHung, StateUnsafe
-from ..guest import answers, disk_users, domain, domains, gate
+from ..guest import answers, disk_users, domain, domains, gate, packets
 from ..record import whereabouts
 from ..record.volume_store import VolumeStore
 from ..run import run
@@ -60,6 +60,7 @@ def look(host: Host, fix: bool = False, pki: str = certificates.PKI, port: int =
         lambda: _files_beside(host, records),
         lambda: _volumes(host),
         lambda: _domains(host, records),
+        lambda: _packets(host, records, fix),
         lambda: _vgpus(host, records, fix),
         lambda: _hung(host, records),
     )
@@ -264,6 +265,29 @@ def _domains(host: Host, records: Sequence[Record]) -> Iterator[Finding]:
             yield finding(
                 "RunsWithoutOwner", ERROR, "%s runs here, and this host does not own it" % record.name, record.uuid
             )
+
+
+def _packets(host: Host, records: Sequence[Record], fix: bool) -> Iterator[Finding]:
+    """Running guests whose packets do not go as their records say, by what the kernel has. The facts tell it to other runs."""
+    names = {record.uuid: record for record in records if record.role == OWN}
+    states = domains.states(host.connection)
+    running = [(names[uuid], found) for uuid, (found, power) in states.items() if uuid in names and power == "running"]
+    texts = each(lambda pair: (pair[0], domain.definitions(pair[1])[0]), running)
+    wrong, unread = packets.differing([text for text in texts if text and text[1]])
+    for text in unread:
+        yield finding("CheckFailed", WARNING, text)
+    for uuid, differences in wrong.items():
+        left = _mend_packets(host, uuid) if fix else differences
+        for difference in differences:
+            said = "%s, %s: %s" % (names[uuid].name, difference["nic"], difference["said"])
+            yield finding(difference["code"], ERROR, said, uuid, fixed=difference not in left)
+
+
+def _mend_packets(host: Host, uuid: str) -> List[Dict[str, str]]:
+    """Return what is left."""
+    with host.store.instance_lock(uuid):
+        record = host.store.read(uuid)
+        return packets.mend(host.connection, record)[1] if record is not None and not record.op else []
 
 
 def _off(host: Host, record: Record) -> Finding:
