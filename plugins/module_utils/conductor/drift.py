@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, List, Mapping, Optional, Sequence, Tuple
 
-from ..model import data_disks, hints, host_hints, nics, volume_hints
+from ..model import data_disks, hints, nics, packet_hints, volume_hints
 from ..model.lifecycle import RESIZED
 from ..model.messages import Document
 from ..model.request_digest import digests
@@ -52,7 +52,10 @@ def of_packets(name: str, differs: Optional[Mapping[str, Any]]) -> Optional[str]
         return None
     texts = ["%s: %s" % (each["nic"], each["said"]) for each in wrong]
     dropped = all(each["code"] == "PacketsDropped" for each in wrong)
-    return "%s. %s" % (", ".join(texts), host_hints.let_packets_pass() if dropped else hints.repair_packets(name))
+    return "%s. %s" % (
+        ", ".join(texts),
+        packet_hints.let_packets_pass() if dropped else packet_hints.repair_packets(name),
+    )
 
 
 def by_hand(differs: Optional[Mapping[str, Any]]) -> str:

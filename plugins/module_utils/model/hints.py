@@ -236,11 +236,6 @@ def mend(name: str) -> str:
     return "berth.kvm.create --limit %s -e berth_mend=true" % name
 
 
-def repair_packets(name: str) -> str:
-    """A bridge was restarted, or a firewall reloaded, under a running guest. The hint may end a sentence."""
-    return "berth.kvm.start --limit %s puts it right while the guest runs" % name
-
-
 # --- create, start, stop, delete
 
 

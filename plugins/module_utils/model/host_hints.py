@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+import shlex
+from typing import List
+
 
 def prepare_host(host: str) -> str:
     """The host has no settings or certificates, or libvirt does not ask the boot gate. ``host``: its own name."""
@@ -115,21 +118,10 @@ def doctor_fixes() -> str:
     return "berth.kvm.doctor -e berth_fix=true repairs it"
 
 
-def packets_of_guest(name: str) -> str:
-    """A bridge was restarted or a firewall reloaded beneath a running guest, or br_netfilter is not loaded. If it is found again
-    after the repair, something else on the host undoes it."""
-    return (
-        "berth.kvm.doctor -e berth_fix=true repairs it while the guest runs, and so does berth.kvm.start --limit %s. If it is found "
-        "again, remove the rule that it names, or load br_netfilter and set net.bridge.bridge-nf-call-iptables and -ip6tables to 1" % name
-    )
-
-
-def let_packets_pass() -> str:
-    """A firewall of the host drops what a guest sends or gets: Docker and ufw set the policy of FORWARD to DROP."""
-    return (
-        "Let the host's firewall accept what passes between ports of that bridge, or set the sysctls "
-        "net.bridge.bridge-nf-call-* to 0 if no instance of the host is in a security group"
-    )
+def let_qemu_in(host: str, paths: List[str]) -> str:
+    """A directory or file keeps out the user that QEMU runs as. ``paths``: those, of which berth made none."""
+    commands = "; ".join("chmod o+x %s" % shlex.quote(path) for path in paths)
+    return "As root on %s: %s (of a file: o+r). Then run berth.kvm.prepare_hosts again" % (host, commands)
 
 
 def check_again(host: str) -> str:

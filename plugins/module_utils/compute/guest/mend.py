@@ -29,7 +29,10 @@ def differing(instance, record):
         guest = domain.find(instance.host.connection, instance.uuid)
         if guest is None or not live_differences.is_looked_at(record):
             return {}
-        found, wrong = live_differences.between(record, *domain.definitions(guest)), packets.of(instance.host.connection, record)
+        found, wrong = (
+            live_differences.between(record, *domain.definitions(guest)),
+            packets.of(instance.host.connection, record),
+        )
         return {**found, packets.IN_KERNEL: wrong} if wrong else found
     except live_differences.DAMAGED:
         return {}
@@ -55,7 +58,9 @@ def mend(instance, given_seed=None, dry=False, wanted=None):
             record = _define(instance, record)
             noted = journal.noted(record, "mend", parts=", ".join(part for part, _expected, _has in differences))
             instance.store.compare_and_swap(instance.store.read(instance.uuid), noted.next())
-        differences = differences + _filter_running(instance, record, wanted or {}, dry) + _packets(instance, record, dry)
+        differences = (
+            differences + _filter_running(instance, record, wanted or {}, dry) + _packets(instance, record, dry)
+        )
         known = [part for part, _expected, _has in differences]
         return seedless + [difference for difference in filtered if difference[0] not in known] + differences
 

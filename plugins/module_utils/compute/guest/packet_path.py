@@ -48,10 +48,10 @@ class Nic:
 
 @dataclasses.dataclass
 class Seen:
-    """What a host has. ``ports``: tap -> {up, carrier, bridge, bridge_up, stopped (the state of a port that
-    forwards nothing), isolated, vlans}, without those that are gone; ``called``: program -> the bridges whose packets iptables sees; ``tables``: program -> its tables, of each backend in
-    the kernel, without programs that could not be read; ``nft``: table of libvirt's nftables driver -> its taps;
-    ``unread``: what could not be read, with the reason."""
+    """What a host has. ``ports``: tap -> {up, carrier, bridge, bridge_up, stopped (the state of a port that forwards nothing),
+    isolated, vlans}, without those that are gone; ``called``: program -> the bridges whose packets iptables sees;
+    ``tables``: program -> its tables, of each backend in the kernel, without programs that could not be read; ``nft``: table
+    of libvirt's nftables driver -> its taps; ``unread``: what could not be read, with the reason."""
 
     ports: Dict[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     called: Dict[str, List[str]] = dataclasses.field(default_factory=dict)

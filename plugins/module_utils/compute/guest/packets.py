@@ -78,8 +78,12 @@ def _plug(guest, live, nic):
     calls = [["ip", "link", "set", "dev", nic.tap, "up"]]
     if nic.kind == "bridge":
         calls.insert(0, ["ip", "link", "set", "dev", nic.tap, "master", nic.bridge])
-        calls += [] if nic.isolated else [["ip", "link", "set", "dev", nic.tap, "type", "bridge_slave", "isolated", "off"]]
-        calls += [["bridge", "vlan", "add", "dev", nic.tap, "vid", str(nic.vlan), "pvid", "untagged"]] if nic.vlan else []
+        calls += (
+            [] if nic.isolated else [["ip", "link", "set", "dev", nic.tap, "type", "bridge_slave", "isolated", "off"]]
+        )
+        calls += (
+            [["bridge", "vlan", "add", "dev", nic.tap, "vid", str(nic.vlan), "pvid", "untagged"]] if nic.vlan else []
+        )
     elif nic.kind == "openvswitch":
         tag = ["tag=%d" % nic.vlan] if nic.vlan else []
         calls.insert(0, ["ovs-vsctl", "--timeout=%d" % TIMEOUT, "--may-exist", "add-port", nic.bridge, nic.tap, *tag])

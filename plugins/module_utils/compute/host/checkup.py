@@ -20,14 +20,14 @@ from ...model.lifecycle import ACTIVE, OWN
 from ...model.record import Record
 from ...model.safe_text import clean
 from .. import paths
-from ..connection import each, require_libvirt
+from ..connection import require_libvirt
 from ..disk import beside, owner, undo
 from ..errors import BootGateMissing, GuestHung, StateUnsafe
 from ..guest import answers, disk_users, domain, domains, gate, packets
 from ..record import whereabouts
 from ..record.volume_store import VolumeStore
 from ..run import run
-from . import address, certificates, listening, mdev
+from . import address, as_qemu, certificates, listening, mdev
 from .host import Host, check_confinement
 
 SOON = 30 * 24 * 3600  # s
@@ -52,6 +52,7 @@ def look(host: Host, fix: bool = False, pki: str = certificates.PKI, port: int =
         lambda: _confinement(host),
         lambda: _pool(host, fix),
         lambda: _certificates(pki),
+        lambda: _as_qemu(host, pki),
         lambda: _port(host, pki, port),
         lambda: _permits(host, records, fix),
         lambda: _disks(host, records),
@@ -125,6 +126,14 @@ def _ends_soon(path: str) -> bool:
     except BerthError:
         return True
     return False
+
+
+def _as_qemu(host: Host, pki: str) -> Iterator[Finding]:
+    """What keeps QEMU from its certificates and its disks."""
+    qemu = as_qemu.user(host.connection.getCapabilities())
+    disks = [os.path.join(path, "instances") for path in host.pool_paths()]
+    for path in as_qemu.closed(qemu, as_qemu.certificates(pki), [path for path in disks if os.path.isdir(path)]):
+        yield finding("ClosedToQemu", ERROR, as_qemu.told(qemu, path))
 
 
 def _port(host: Host, pki: str, port: int) -> Iterator[Finding]:
@@ -272,15 +281,15 @@ def _packets(host: Host, records: Sequence[Record], fix: bool) -> Iterator[Findi
     names = {record.uuid: record for record in records if record.role == OWN}
     states = domains.states(host.connection)
     running = [(names[uuid], found) for uuid, (found, power) in states.items() if uuid in names and power == "running"]
-    texts = each(lambda pair: (pair[0], domain.definitions(pair[1])[0]), running)
-    wrong, unread = packets.differing([text for text in texts if text and text[1]])
-    for text in unread:
-        yield finding("CheckFailed", WARNING, text)
+    texts = [(record, domain.definitions(found)[0]) for record, found in running]
+    wrong, unread = packets.differing([(record, live) for record, live in texts if live])
     for uuid, differences in wrong.items():
         left = _mend_packets(host, uuid) if fix else differences
         for difference in differences:
             said = "%s, %s: %s" % (names[uuid].name, difference["nic"], difference["said"])
             yield finding(difference["code"], ERROR, said, uuid, fixed=difference not in left)
+    if unread:
+        raise packets.NotRead("; ".join(unread))
 
 
 def _mend_packets(host: Host, uuid: str) -> List[Dict[str, str]]:

@@ -19,7 +19,7 @@ from ..guest import domain, gate
 from ..record import state_directory
 from ..record.store import RECORD
 from ..record.volume_store import VolumeStore
-from . import address, capabilities, host, host_uuid, listening, settings
+from . import address, as_qemu, capabilities, host, host_uuid, listening, settings
 
 POOL_TYPES = ("dir", "fs", "netfs")
 KINDS = ("instances", "volumes")  # of records, in the state directory
@@ -40,6 +40,7 @@ def prepare(
     path = _pool_target(pool) if pool else pool_path
     listens_on = _listens_on(connection, wanted)
     accept_state = accept_state or is_new(connection, store, path)
+    qemu = as_qemu.user(connection.getCapabilities())
     shown = pool is None or pool.isActive() or _kind(pool) == "dir"  # else only its start mounts what it has
     differs = {
         "uuid": not host_uuid.is_kept(caps.uuid),
@@ -48,6 +49,7 @@ def prepare(
         "pool": pool is None or not pool.isActive() or not pool.autostart(),
         "gate": not gate.is_in_force(),
         "listening": listening.differs(listens_on),
+        "directories": shown and _closed(qemu, path),
     }
     if shown:
         _check_disks(connection, store, before, wanted.pool, path)
@@ -58,7 +60,7 @@ def prepare(
             _make_pool(connection, pool, wanted.pool, path)
         if not shown:
             _check_disks(connection, store, before, wanted.pool, path)
-        _make_directories(path)
+        _make_directories(path, qemu)
         if differs["uuid"]:
             host_uuid.keep(caps.uuid)  # before the settings pin it
         if differs["settings"]:
@@ -178,11 +180,30 @@ def _left_behind(store, pool_path):
     return None
 
 
-def _make_directories(pool_path):
-    """Make the directories of a pool that is active: what it mounts hides what was made before."""
+def _make_directories(pool_path, qemu):
+    """Make the directories of a pool that is active: what it mounts hides what was made before. Let QEMU pass."""
     paths.check_directory(pool_path)
     for name in ("images", "instances"):
         paths.make_directory(os.path.join(pool_path, name))
+    for path in _closed(qemu, pool_path):
+        paths.let_pass(path)
+    as_qemu.check(qemu, directories=_passed(pool_path))
+
+
+def _passed(pool_path):
+    """Return the directories, as far as they are there, that QEMU has to pass through to a disk."""
+    return [path for path in (pool_path, *(os.path.join(pool_path, part) for part in PARTS)) if os.path.isdir(path)]
+
+
+def _closed(qemu, pool_path):
+    """Return those of berth's directories that keep QEMU out. Raise HostNotPrepared if one of somebody else does: a pool is
+    berth's if there is nothing in it but what berth puts there."""
+    shut, own = as_qemu.closed(qemu, directories=_passed(pool_path)), _passed(pool_path)
+    if not set(paths.entries(pool_path)) <= {"images", *PARTS}:
+        own.remove(pool_path)
+    others = [path for path in shut if path not in own]
+    as_qemu.check(qemu, directories=others)
+    return shut
 
 
 def _make_pool(connection, pool, name, path):

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import HostNotPrepared
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate
-from ansible_collections.berth.kvm.plugins.module_utils.compute.host import certificates, own_certificates
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import as_qemu, certificates, own_certificates
 from ansible_collections.berth.kvm.plugins.plugin_utils import authority as ca
 
 GROUP = 4242
@@ -145,7 +145,7 @@ def test_a_certificate_that_does_not_count_yet_is_told_as_one_that_has_ended(mak
     ],
 )
 def test_the_group_that_qemu_runs_as_is_libvirts_word(models, group):
-    assert own_certificates.qemu_group("<capabilities><host>%s</host></capabilities>" % models) == group
+    assert as_qemu.user("<capabilities><host>%s</host></capabilities>" % models)[1] == group
 
 
 def test_a_long_list_of_what_is_revoked_is_read_whole(make):
