@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import ipaddress
-from typing import Dict, FrozenSet, Tuple
+from typing import Dict, FrozenSet, List, Tuple
 from xml.etree import ElementTree
 
 from .rule_tables import Rule
 
 FAMILIES = {"iptables": 4, "ip6tables": 6}
+ON_BRIDGE = ("mac", "ip", "ipv6", "arp", "rarp")  # what ebtables filters
 NAMES = {"ipv6-icmp": "icmpv6", "all": ""}
 Accepted = Tuple[str, str, str, str, str]  # protocol, network, port, the sender's port, type of ICMP; "" for any
 
@@ -24,6 +25,12 @@ def of_filter(xml: str) -> Dict[str, FrozenSet[Accepted]]:
         each = [_of_part(part, version) for rule in rules for part in rule]
         found[program] = frozenset(accepted for accepted in each if accepted)
     return found
+
+
+def senders(xml: str) -> List[str]:
+    """Return the protocols of the rules that let the guest send, by its addresses."""
+    rules = ElementTree.fromstring(xml).findall("rule[@action='accept'][@direction='out']")
+    return [part.tag for rule in rules for part in rule if part.tag in ON_BRIDGE]
 
 
 def _of_part(part, version):

@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 
 from ...model.safe_text import clean
 from . import packet_filter, rule_tables
-from .accepted_packets import FAMILIES, Accepted, of_filter, of_rule, told
+from .accepted_packets import FAMILIES, Accepted, of_filter, of_rule, senders, told
 from .rule_tables import ACCEPT, DROP, NO, YES, Chain, Tables
 
 LONGEST = 240
@@ -32,8 +32,9 @@ Chains = Mapping[str, Chain]
 @dataclasses.dataclass(frozen=True)
 class Nic:
     """A NIC of a running guest. ``kind``: bridge, openvswitch or direct (macvtap); ``bridge``: or the macvtap's parent;
-    ``linked``: whether libvirt shows the guest a plugged cable; ``addresses``: whether the record limits what the guest may
-    send from; ``accepts``: program -> what its security groups let in, None without a group."""
+    ``linked``: whether libvirt shows the guest a plugged cable; ``senders``: the number of rules for what the guest may send
+    from, None if it may send anything; ``accepts``: program -> what its security groups let in, None without a group;
+    ``of_network``: whether the network has a filter, of which only the name is known, before that of the record."""
 
     mac: str
     tap: str
@@ -42,8 +43,9 @@ class Nic:
     vlan: Optional[int] = None
     isolated: bool = False
     linked: bool = True
-    addresses: bool = False
+    senders: Optional[int] = None
     accepts: Optional[Mapping[str, FrozenSet[Accepted]]] = None
+    of_network: bool = False
 
 
 @dataclasses.dataclass
@@ -86,8 +88,8 @@ def _nic(element, nic, filtered: Optional[str]) -> Nic:
         vlan=nic.get("vlan"),
         isolated=attribute("port", "isolated") == "yes",
         linked=attribute("link", "state") != "down",
-        addresses=bool(limits) and not limits.get("open"),
-        # what the network's own filter accepts besides is not known
+        senders=len(senders(filtered)) if filtered and not limits.get("open") else None,
+        of_network=bool(nic.get("nwfilter")),
         accepts=of_filter(filtered) if filtered and limits.get("rules") is not None else None,
     )
 
@@ -146,8 +148,10 @@ def _on_bridge(packet: Packet) -> Packet:
 
 
 def _filtered(nic: Nic, seen: Seen) -> Iterator[str]:
+    if nic.of_network and not _has_chains(nic, seen):
+        yield "no program has a chain of %s, so restart libvirtd (or virtnwfilterd)" % nic.tap
     sent, received = _between(nic, nic.tap, None), _between(nic, None, nic.tap)
-    if nic.addresses and nic.tap not in seen.nft.get(NFT_ADDRESSES, ()):
+    if nic.senders is not None and nic.tap not in seen.nft.get(NFT_ADDRESSES, ()):
         yield from _passes_by(nic, seen, ("ebtables", "nat", "PREROUTING"), "libvirt-I-", _on_bridge(sent))
     if nic.accepts is None or nic.tap in seen.nft.get(NFT_PORTS, ()):
         return
@@ -158,6 +162,12 @@ def _filtered(nic: Nic, seen: Seen) -> Iterator[str]:
         yield from _passes_by(nic, seen, (program, "filter", "FORWARD"), "FO-", received)
         yield from _passes_by(nic, seen, (program, "filter", "FORWARD"), "FI-", sent)
         yield from _passes_by(nic, seen, (program, "filter", "INPUT"), "HI-", sent)
+
+
+def _has_chains(nic: Nic, seen: Seen) -> bool:
+    tables = [table for backends in seen.tables.values() for each in backends for table in each.values()]
+    of_nft = any(nic.tap in taps for taps in seen.nft.values())
+    return of_nft or any(name.endswith("-" + nic.tap) for table in tables for name in table)
 
 
 def _passes_by(nic: Nic, seen: Seen, where: Tuple[str, str, str], prefix: str, packet: Packet) -> Iterator[str]:
@@ -184,14 +194,21 @@ def _open(nic: Nic, chains: Chains, where: Tuple[str, str, str], prefix: str, pa
     return ahead or "%s does not lead to %s" % (first, goal)
 
 
+def _lets_all_pass(rule: rule_tables.Rule, packet: Packet) -> bool:
+    return rule.target == ACCEPT and rule_tables.matches(rule, packet) == YES
+
+
 def _altered(nic: Nic, chains: Chains, program: str, prefix: str, packet: Packet) -> Optional[str]:
     """What libvirt's chain lets pass that the record does not, or the other way round."""
     goal, rules = prefix + nic.tap, chains[prefix + nic.tap].rules
     if not rules or rules[-1].tests or rules[-1].target != DROP:
         return "%s does not drop the rest" % goal
-    if program == "ebtables" and any(rule_tables.matches(rule, packet) == YES for rule in rules[:-1]):
+    if program == "ebtables" and any(_lets_all_pass(rule, packet) for rule in rules):
         return "%s lets everything pass" % goal
-    if prefix != "FO-":
+    if program == "ebtables" and not nic.of_network:
+        number = sum(rule.target == ACCEPT for rule in rules)
+        return None if number == nic.senders else "%s has %d rules that accept, not %d" % (goal, number, nic.senders)
+    if prefix != "FO-" or nic.of_network:
         return None
     new = [rule for rule in rules if rule.target == ACCEPT and rule_tables.matches(rule, packet) != NO]
     has, wanted = {of_rule(rule) for rule in new}, (nic.accepts or {})[program]

@@ -28,7 +28,7 @@ class NotRead(BerthError):
     """A program that lists the kernel's packet rules or ports failed on this host. Nothing was changed."""
 
 
-def look(nics, bridged=BRIDGED):
+def look(nics):
     """Return packet_path.Seen for the NICs of a host. Raise NotRead if its network devices cannot be listed."""
     seen = packet_path.Seen()
     if not nics:
@@ -37,7 +37,7 @@ def look(nics, bridged=BRIDGED):
     seen.ports = {nic.tap: _port(nic, links, seen.unread) for nic in nics if nic.tap in links}
     bridges = dict.fromkeys(nic.bridge for nic in nics if nic.kind == "bridge")
     for program in packet_path.FAMILIES:
-        everywhere, own = reads_one(bridged % program), "nf_call_" + program
+        everywhere, own = reads_one(BRIDGED % program), "nf_call_" + program
         seen.called[program] = [name for name in bridges if everywhere or _data(links, name, "info_data").get(own)]
     for program in ("ebtables", *packet_path.FAMILIES):
         if bridges and (program == "ebtables" or seen.called[program]):
