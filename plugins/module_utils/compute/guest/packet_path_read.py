@@ -12,15 +12,15 @@ import shutil
 
 from ...model.errors import BerthError
 from ..run import PATH, run
-from . import packet_path, rule_tables
+from . import nft_ruleset, packet_path, rule_tables
 from .network import OVS
 from .packet_filter import BRIDGED, reads_one
-from .packet_path import NFT_ADDRESSES, NFT_PORTS
 
 TIMEOUT = 5  # s, for each program
 LEGACY = {"iptables": "/proc/net/ip_tables_names", "ip6tables": "/proc/net/ip6_tables_names"}
 # Distributions with one of ebtables' two backends alone may call its program by its own name only.
 EBTABLES = ("ebtables-save", "ebtables-nft-save", "ebtables-legacy-save")
+DAMAGED = (AttributeError, LookupError, TypeError, ValueError)  # what a program may print in another form
 FORWARDING = ("forwarding", "listening", "learning")  # soon, for the latter
 
 
@@ -45,7 +45,10 @@ def look(nics):
                 seen.tables[program] = _tables(program)
     if bridges and shutil.which("nft", path=PATH):
         with _told(seen.unread, "nft"):
-            seen.nft = _nft_taps()
+            listed = _nft()
+            seen.nft = nft_ruleset.taps(listed)
+            for program, backends in nft_ruleset.backends(listed).items():
+                seen.tables.get(program, []).extend(backends)
     return seen
 
 
@@ -53,7 +56,7 @@ def look(nics):
 def _told(unread, what):
     try:
         yield
-    except (BerthError, OSError, ValueError) as error:
+    except (BerthError, OSError, *DAMAGED) as error:
         unread.append("what %s does with packets of guests is not known: %s" % (what, error))
 
 
@@ -134,13 +137,5 @@ def _is_filled(path):
         return False
 
 
-def _nft_taps():
-    """Return {table: the taps that it has rules for} of libvirt's nftables driver, which has a map of taps."""
-    found = {}
-    tables = json.loads(run(["nft", "-j", "list", "tables"], timeout=TIMEOUT, error=NotRead))["nftables"]
-    names = [part["table"]["name"] for part in tables if part.get("table", {}).get("family") == "bridge"]
-    for name in {NFT_ADDRESSES, NFT_PORTS}.intersection(names):
-        listed = json.loads(run(["nft", "-j", "list", "table", "bridge", name], timeout=TIMEOUT, error=NotRead))
-        maps = [part["map"] for part in listed["nftables"] if part.get("map", {}).get("name") == "vmap-iif"]
-        found[name] = [str(entry[0]) for each in maps for entry in each.get("elem") or () if isinstance(entry, list)]
-    return found
+def _nft():
+    return json.loads(run(["nft", "-j", "list", "ruleset"], timeout=TIMEOUT, error=NotRead))["nftables"]

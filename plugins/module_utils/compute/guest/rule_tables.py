@@ -42,6 +42,7 @@ class Rule:
 @dataclasses.dataclass
 class Chain:
     policy: str
+    label: str = ""  # names it for people; none: as iptables would
     rules: List[Rule] = dataclasses.field(default_factory=list)
 
 
@@ -133,7 +134,7 @@ def walk(
         return
     ended = yield from _walk(chains, name, packet, goal, True, 0)
     if not ended and chain.policy in (ACCEPT, DROP):
-        yield True, chain.policy, "-P %s %s" % (name, chain.policy)
+        yield True, chain.policy, chain.label or "-P %s %s" % (name, chain.policy)
 
 
 def _walk(chains, name, packet, goal, sure, depth):  # type: ignore[no-untyped-def]

@@ -31,6 +31,7 @@ from . import address, as_qemu, certificates, listening, mdev
 from .host import Host, check_confinement
 
 SOON = 30 * 24 * 3600  # s
+MENDING = 10  # s: libvirt takes seconds for the rules of each guest, and the doctor waits 30 s for a host
 MOST_HUNG = 3  # libvirt answers no other call while 5 of one client wait
 ERROR, WARNING = "error", "warning"
 Finding = Dict[str, Any]
@@ -283,8 +284,9 @@ def _packets(host: Host, records: Sequence[Record], fix: bool) -> Iterator[Findi
     running = [(names[uuid], found) for uuid, (found, power) in states.items() if uuid in names and power == "running"]
     texts = [(record, domain.definitions(found)[0]) for record, found in running]
     wrong, unread = packets.differing([(record, live) for record, live in texts if live])
+    until = time.monotonic() + MENDING
     for uuid, differences in wrong.items():
-        left = _mend_packets(host, uuid) if fix else differences
+        left = _mend_packets(host, uuid) if fix and time.monotonic() < until else differences
         for difference in differences:
             said = "%s, %s: %s" % (names[uuid].name, difference["nic"], difference["said"])
             yield finding(difference["code"], ERROR, said, uuid, fixed=difference not in left)

@@ -7,78 +7,23 @@ security group (vnet1) and one in none (vnet0), then changed as firewalls and br
 from __future__ import annotations
 
 import json
-import pathlib
 
 import pytest
+from kernel_case import CALLS, RECORDED
 from packet_filter_case import OPEN, rule, secured
 from packet_filter_case import nic as requested
 from packet_filter_case import record as make_record
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import (
     packet_path,
-    packet_path_read,
     packets,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.model.host_document import domain_differs
 
-RECORDED = pathlib.Path(__file__).parent / "data" / "packets"
 WEB, FREE = "02:00:00:00:00:01", "02:00:00:00:00:02"
 LIVE = """<domain><devices>%s</devices></domain>"""
 INTERFACE = """<interface type='bridge'><mac address='%s'/><source bridge='br0'/><target dev='%s'/>
 <model type='virtio'/><filterref filter='f'/></interface>"""
-CALLS = {"iptables": "1", "ip6tables": "1"}
-
-
-class Kernel:
-    """``says``: what each program prints; ``called``: what the sysctls are."""
-
-    def __init__(self, directory):
-        self.says = {name: (RECORDED / (name + ".txt")).read_text() for name in ("iptables-save", "ip6tables-save")}
-        self.says["ebtables-save"] = (RECORDED / "ebtables-save.txt").read_text()
-        self.says["ip"] = (RECORDED / "links.json").read_text()
-        self.ran, self.directory = [], directory
-        self.call("1")
-
-    def call(self, value):
-        for program in packet_path.FAMILIES:
-            (self.directory / program).write_text(value)
-
-    def run(self, arguments, **_limits):
-        self.ran.append(arguments[0])
-        if arguments[0] not in self.says:
-            raise packet_path_read.NotRead("%s is not installed" % arguments[0])
-        return self.says[arguments[0]]
-
-    def insert(self, program, *rules):
-        """iptables -I, and a new policy."""
-        text = self.says[program]
-        for each in rules:
-            first = "\n-A " if each.startswith("-A") else each.rpartition(" ")[0]
-            text = text.replace(first, "\n%s%s" % (each, first) if each.startswith("-A") else each, 1)
-        self.says[program] = text
-
-    def drop(self, program, *words):
-        """The lines with one of the words are gone."""
-        lines = self.says[program].splitlines()
-        self.says[program] = "\n".join(line for line in lines if not any(word in line for word in words)) + "\n"
-
-    def link(self, name, **changes):
-        links = json.loads(self.says["ip"])
-        (link,) = (link for link in links if link["ifname"] == name)
-        slave = link["linkinfo"].get("info_slave_data", {})
-        slave.update({key: changes.pop(key) for key in ("state", "isolated") if key in changes})
-        link.update(changes)
-        self.says["ip"] = json.dumps(links)
-
-
-@pytest.fixture
-def kernel(monkeypatch, tmp_path):
-    made = Kernel(tmp_path)
-    monkeypatch.setattr(packet_path_read, "run", made.run)
-    monkeypatch.setattr(packet_path_read, "BRIDGED", str(tmp_path / "%s"))
-    monkeypatch.setattr(packet_path_read.shutil, "which", lambda name, path: name if name in made.says else None)
-    monkeypatch.setattr(packet_path_read, "LEGACY", {name: str(tmp_path / "none") for name in CALLS})
-    return made
 
 
 def guest(mac=WEB, security=None, tap="vnet1", **more):
@@ -290,11 +235,37 @@ def test_rules_of_libvirts_nftables_driver_count(kernel):
     for name in ("iptables-save", "ip6tables-save", "ebtables-save"):
         kernel.says[name] = ""
     elements = [["vnet1", {"jump": {"target": "vnet1-out"}}]]
-    tables = [
-        {"table": {"family": "bridge", "name": name}} for name in (packet_path.NFT_ADDRESSES, packet_path.NFT_PORTS)
-    ]
-    maps = [{"map": {"family": "bridge", "name": "vmap-iif", "elem": elements}}]
-    kernel.says["nft"] = json.dumps({"nftables": [*tables, *maps]})
+    names = (packet_path.NFT_ADDRESSES, packet_path.NFT_PORTS)
+    maps = [{"map": {"family": "bridge", "table": name, "name": "vmap-iif", "elem": elements}} for name in names]
+    kernel.says["nft"] = json.dumps({"nftables": maps})
     assert said(guest()) == []
-    kernel.says["nft"] = json.dumps({"nftables": tables})
+    kernel.says["nft"] = json.dumps({"nftables": maps[:1]})
     assert [code for code, _text in said(guest())] == [packet_path.OPEN]
+
+
+OF_NFT = {
+    "it drops": ((), [packet_path.CLOSED]),
+    "it accepts": (('"policy": "drop"', '"policy": "accept"'), []),
+    "it accepts what the bridge forwards": (('"virbr*"', '"br*"'), []),
+    "it accepts new connections": (('"established"', '"new"'), []),
+    "it accepts some": (('"icmp"', '"tcp"'), []),
+    "a chain of bridges drops": (
+        ('"policy": "drop"', '"policy": "accept"', '"vnet9"', '"vnet0"'),
+        [packet_path.CLOSED],
+    ),
+}
+
+
+@pytest.mark.parametrize("change", OF_NFT)
+def test_chains_that_nftables_itself_has_are_asked_as_well(kernel, change):
+    """Recorded: a policy to drop, with rules for replies, containers and ICMP, and a chain of a bridge."""
+    words, codes = OF_NFT[change]
+    text = (RECORDED / "nft.json").read_text()
+    for old, new in zip(words[::2], words[1::2]):
+        assert old in text
+        text = text.replace(old, new)
+    listed = json.loads(text)["nftables"]
+    kernel.says["nft"] = json.dumps({"nftables": [part for part in listed if "comment" not in part.get("rule", {})]})
+    assert [code for code, _text in said(free())] == codes
+    kernel.says["nft"] = text
+    assert said(free()) == [] or "bridges" in change, "a rule for a set of addresses may accept it"
