@@ -18,22 +18,22 @@ from test_architecture import PLUGINS, SOURCES, imports  # noqa: E402
 
 # Our own part of what is sent for a module, in units of 1,000 bytes. Ansible's own part, about 169 of them, comes to it.
 MOST = {
-    "build_instances": 315,
+    "build_instances": 336,
     "cached_image": 126,
-    "claim": 309,
+    "claim": 331,
     "group_members": 124,
-    "host_certificates": 113,
-    "host_clean": 177,
-    "host_facts": 290,
-    "host_prepare": 198,
+    "host_certificates": 120,
+    "host_clean": 181,
+    "host_facts": 315,
+    "host_prepare": 204,
     "host_system": 3,
-    "instance": 420,
-    "instance_copy": 315,
-    "instance_info": 174,
-    "migration": 499,
-    "rescan": 114,
-    "volume": 359,
-    "volume_info": 93,
+    "instance": 442,
+    "instance_copy": 337,
+    "instance_info": 175,
+    "migration": 521,
+    "rescan": 115,
+    "volume": 380,
+    "volume_info": 94,
 }
 CLAIMING = {"claim", "instance", "migration", "volume"}
 DEFINING = {"build_instances", "instance", "instance_copy", "migration"}

@@ -185,24 +185,25 @@ def _make_directories(pool_path, qemu):
     paths.check_directory(pool_path)
     for name in ("images", "instances"):
         paths.make_directory(os.path.join(pool_path, name))
-    for path in _closed(qemu, pool_path):
+    shut = _closed(qemu, pool_path)
+    for path in [*shut, *_below(pool_path)] if shut else ():
         paths.let_pass(path)
-    as_qemu.check(qemu, directories=_passed(pool_path))
+    as_qemu.check(qemu, directories=[pool_path, *_below(pool_path)])
 
 
-def _passed(pool_path):
-    """Return the directories, as far as they are there, that QEMU has to pass through to a disk."""
-    return [path for path in (pool_path, *(os.path.join(pool_path, part) for part in PARTS)) if os.path.isdir(path)]
+def _below(pool_path):
+    """Return berth's directories in a pool, as far as they are there, that QEMU has to pass through to a disk."""
+    return [path for path in (os.path.join(pool_path, part) for part in ("images", *PARTS)) if os.path.isdir(path)]
 
 
 def _closed(qemu, pool_path):
     """Return those of berth's directories that keep QEMU out. Raise HostNotPrepared if one of somebody else does: a pool is
     berth's if there is nothing in it but what berth puts there."""
-    shut, own = as_qemu.closed(qemu, directories=_passed(pool_path)), _passed(pool_path)
-    if not set(paths.entries(pool_path)) <= {"images", *PARTS}:
-        own.remove(pool_path)
-    others = [path for path in shut if path not in own]
-    as_qemu.check(qemu, directories=others)
+    ways = [pool_path, *_below(pool_path)] if os.path.isdir(pool_path) else []
+    shut, own = as_qemu.closed(qemu, directories=ways), _below(pool_path)
+    if set(paths.entries(pool_path)) <= {"images", *PARTS}:
+        own.append(pool_path)
+    as_qemu.check(qemu, directories=[path for path in shut if path not in own])
     return shut
 
 
