@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import shlex
-from typing import List
+from typing import Sequence
 
 
 def prepare_host(host: str) -> str:
@@ -118,7 +118,7 @@ def doctor_fixes() -> str:
     return "berth.kvm.doctor -e berth_fix=true repairs it"
 
 
-def let_qemu_in(host: str, paths: List[str]) -> str:
+def let_qemu_in(host: str, paths: Sequence[str]) -> str:
     """A directory or file keeps out the user that QEMU runs as. ``paths``: those, of which berth made none."""
     commands = "; ".join("chmod o+x %s" % shlex.quote(path) for path in paths)
     return "As root on %s: %s (of a file: o+r). Then run berth.kvm.prepare_hosts again" % (host, commands)

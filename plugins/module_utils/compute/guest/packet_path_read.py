@@ -24,12 +24,12 @@ DAMAGED = (AttributeError, LookupError, TypeError, ValueError)  # what a program
 FORWARDING = ("forwarding", "listening", "learning")  # soon, for the latter
 
 
-class NotRead(BerthError):
+class PacketRulesNotRead(BerthError):
     """A program that lists the kernel's packet rules or ports failed on this host. Nothing was changed."""
 
 
 def look(nics):
-    """Return packet_path.Seen for the NICs of a host. Raise NotRead if its network devices cannot be listed."""
+    """Return packet_path.Seen for the NICs of a host. Raise PacketRulesNotRead if its network devices cannot be listed."""
     seen = packet_path.Seen()
     if not nics:
         return seen
@@ -65,7 +65,7 @@ def _told(unread, what):
 
 def _links():
     """Return {name: what the kernel says of it} of all network devices."""
-    listed = json.loads(run(["ip", "-details", "-json", "link", "show"], timeout=TIMEOUT, error=NotRead))
+    listed = json.loads(_run("ip", "-details", "-json", "link", "show"))
     return {link["ifname"]: link for link in listed if link.get("ifname")}
 
 
@@ -87,6 +87,7 @@ def _port(nic, links, unread):
         "vlans": None,
     }
     if nic.kind == "openvswitch":
+        port["bridge"] = nic.bridge  # the kernel names its own part of the switch
         with _told(unread, OVS):
             port.update(_on_switch(nic))
     elif nic.kind == "bridge" and nic.vlan:
@@ -97,18 +98,23 @@ def _port(nic, links, unread):
 
 def _vlans(tap):
     """Return the VLANs of a port of a bridge."""
-    listed = json.loads(run(["bridge", "-json", "vlan", "show", "dev", tap], timeout=TIMEOUT, error=NotRead) or "[]")
+    listed = json.loads(_run("bridge", "-json", "vlan", "show", "dev", tap) or "[]")
     return [entry["vlan"] for port in listed for entry in port.get("vlans") or ()]
 
 
 def _on_switch(nic):
     """Return {bridge, vlans} of a port of Open vSwitch."""
-    call = [OVS, "--timeout=%d" % TIMEOUT]
-    ports = run([*call, "list-ports", nic.bridge], timeout=2 * TIMEOUT, error=NotRead).split()
-    if nic.tap not in ports:
+    call = (OVS, "--timeout=%d" % TIMEOUT)
+    if nic.tap not in _run(*call, "list-ports", nic.bridge).split():
         return {"bridge": None}
-    tag = run([*call, "get", "port", nic.tap, "tag"], timeout=2 * TIMEOUT, error=NotRead).strip() if nic.vlan else ""
-    return {"bridge": nic.bridge, "vlans": [int(tag)] if tag.isdigit() else [] if nic.vlan else None}
+    if not nic.vlan:
+        return {}
+    tag = _run(*call, "get", "port", nic.tap, "tag").strip()
+    return {"vlans": [int(tag)] if tag.isdigit() else []}
+
+
+def _run(*arguments):
+    return run(list(arguments), timeout=TIMEOUT, error=PacketRulesNotRead)
 
 
 # ---- rules -----------------------------------------------------------------------------------------------------------
@@ -118,14 +124,14 @@ def _tables(program):
     """Return the tables of each backend that the kernel asks: a rule of the older one decides beside those of nftables."""
     names = EBTABLES if program == "ebtables" else (program + "-save",)
     name = next((name for name in names if shutil.which(name, path=PATH)), names[0])
-    text = run([name], timeout=TIMEOUT, error=NotRead)
+    text = _run(name)
     found = [rule_tables.parse(text)]
     if program == "ebtables":
         return found
     is_nft = "nf_tables" in text or not text.strip()
     other = "%s-%s-save" % (program, "legacy" if is_nft else "nft")
     if shutil.which(other, path=PATH) and (not is_nft or _is_filled(LEGACY[program])):
-        found.append(rule_tables.parse(run([other], timeout=TIMEOUT, error=NotRead)))
+        found.append(rule_tables.parse(_run(other)))
     return found
 
 
@@ -138,4 +144,4 @@ def _is_filled(path):
 
 
 def _nft():
-    return json.loads(run(["nft", "-j", "list", "ruleset"], timeout=TIMEOUT, error=NotRead))["nftables"]
+    return json.loads(_run("nft", "-j", "list", "ruleset"))["nftables"]

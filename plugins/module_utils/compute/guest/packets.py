@@ -13,7 +13,7 @@ from ...model.errors import BerthError
 from ...model.lifecycle import OWN
 from ..run import run
 from . import domain, live_differences, packet_filter, packet_path, packet_path_read
-from .packet_path_read import TIMEOUT, NotRead
+from .packet_path_read import TIMEOUT, PacketRulesNotRead
 
 IN_KERNEL = "kernel"  # the key of domain_differs
 MENDED = (packet_path.UNPLUGGED, packet_path.OPEN)  # what others drop is theirs to change
@@ -29,7 +29,7 @@ def differing(guests):
             nics[record.uuid] = packet_path.of_guest(live, record)
     try:
         seen = packet_path_read.look([nic for each in nics.values() for nic in each])
-    except (NotRead, ValueError) as error:
+    except (PacketRulesNotRead, ValueError) as error:
         return {}, ["whether packets of guests go as their records say is not known: %s" % error]
     found = {
         uuid: [_wrong(nic, *wrong) for nic in each for wrong in packet_path.examine(nic, seen)][:MOST]
@@ -89,7 +89,7 @@ def _plug(guest, live, nic):
         calls.insert(0, ["ovs-vsctl", "--timeout=%d" % TIMEOUT, "--may-exist", "add-port", nic.bridge, nic.tap, *tag])
     for call in calls:
         with contextlib.suppress(BerthError):
-            run(call, timeout=2 * TIMEOUT, error=NotRead)
+            run(call, timeout=2 * TIMEOUT, error=PacketRulesNotRead)
     if not nic.linked:
         with contextlib.suppress(BerthError):
             domain.update(guest, _linked(live, nic.mac))

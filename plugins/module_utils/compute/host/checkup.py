@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The health checks that only the host itself can make: gate, confinement, pools, certificates, port, permits, disks,
-domains, vGPUs.
+domains, packets of guests, vGPUs.
 
-They only report. On request they repair three things, never a guest, a disk or a record.
+They only report. On request they repair four things, never a guest, a disk or a record.
 """
 
 from __future__ import annotations
@@ -291,7 +291,7 @@ def _packets(host: Host, records: Sequence[Record], fix: bool) -> Iterator[Findi
             said = "%s, %s: %s" % (names[uuid].name, difference["nic"], difference["said"])
             yield finding(difference["code"], ERROR, said, uuid, fixed=difference not in left)
     if unread:
-        raise packets.NotRead("; ".join(unread))
+        raise packets.PacketRulesNotRead("; ".join(unread))
 
 
 def _mend_packets(host: Host, uuid: str) -> List[Dict[str, str]]:

@@ -68,8 +68,7 @@ def prepare(
         state_directory.establish(store, accept_state)
         gate.install()
         if differs["listening"]:
-            gate.note_restart()
-            listening.settle(listens_on)
+            _listen(listens_on)
     return {
         "changed": [part for part, is_other in differs.items() if is_other],
         "uuid": caps.uuid,
@@ -78,6 +77,11 @@ def prepare(
         "listener": listening.service(),
         "restart": gate.services() if dry and (differs["gate"] or differs["listening"]) else gate.to_restart(),
     }
+
+
+def _listen(listens_on):
+    gate.note_restart()
+    listening.settle(listens_on)
 
 
 def holds_anything(connection, pool_path):

@@ -34,7 +34,7 @@ class Kernel:
             self.link(arguments[4], **({"master": arguments[6]} if arguments[5] == "master" else {}))
             return ""
         if arguments[0] not in self.says:
-            raise packet_path_read.NotRead("%s is not installed" % arguments[0])
+            raise packet_path_read.PacketRulesNotRead("%s is not installed" % arguments[0])
         return self.says[arguments[0]]
 
     def insert(self, program, *rules):

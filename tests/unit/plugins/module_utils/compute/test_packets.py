@@ -19,6 +19,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import (
 )
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import checkup
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import doctor, drift
+from ansible_collections.berth.kvm.plugins.module_utils.model import packet_hints
 
 RULES = ("iptables-save", "ip6tables-save", "ebtables-save")
 
@@ -82,12 +83,16 @@ def test_the_repair_on_request_does_it_too_and_a_dry_one_only_says_it(web, kerne
     assert mend.mend(web.instance()) == []
 
 
+@pytest.mark.follows("let_packets_pass")
 def test_what_others_drop_is_told_and_left_alone(web, kernel):
     kernel.says["iptables-save"] = ":FORWARD DROP\n".join(kernel.says["iptables-save"].split(":FORWARD ACCEPT [0:0]\n"))
     kernel.drop("iptables-save", "-A FORWARD -j libvirt-in-post")
     before = dict(kernel.says)
     assert wrong(web) == [packet_path.CLOSED] and web.instance().started() is False and not web.instance().would_start()
     assert kernel.says == before
+    assert packet_hints.let_packets_pass() in drift.of_packets("web1", mend.differing(web.instance(), web.record))
+    kernel.says["iptables-save"] += "-A FORWARD -i br0 -o br0 -j ACCEPT\n"
+    assert wrong(web) == []
 
 
 def test_the_facts_tell_it_and_create_looks_at_such_an_instance(web, kernel):
@@ -125,5 +130,5 @@ def test_the_doctor_leaves_to_its_next_run_what_it_has_no_time_for(web, kernel, 
 def test_the_doctor_tells_what_it_could_not_read(web, kernel, monkeypatch):
     monkeypatch.setattr(checkup.domains, "states", lambda _libvirt: {web.uuid: (web.domain, "running")})
     del kernel.says["ebtables-save"]
-    with pytest.raises(packets.NotRead, match="ebtables"):
+    with pytest.raises(packets.PacketRulesNotRead, match="ebtables"):
         list(checkup._packets(web.host, [web.record], False))
