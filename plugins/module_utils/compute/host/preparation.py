@@ -40,7 +40,6 @@ def prepare(
     path = _pool_target(pool) if pool else pool_path
     listens_on = _listens_on(connection, wanted)
     accept_state = accept_state or is_new(connection, store, path)
-    qemu = as_qemu.user(connection.getCapabilities())
     shown = pool is None or pool.isActive() or _kind(pool) == "dir"  # else only its start mounts what it has
     differs = {
         "uuid": not host_uuid.is_kept(caps.uuid),
@@ -49,7 +48,7 @@ def prepare(
         "pool": pool is None or not pool.isActive() or not pool.autostart(),
         "gate": not gate.is_in_force(),
         "listening": listening.differs(listens_on),
-        "directories": shown and _closed(qemu, path),
+        "directories": shown and _closed(connection, path),
     }
     if shown:
         _check_disks(connection, store, before, wanted.pool, path)
@@ -60,7 +59,7 @@ def prepare(
             _make_pool(connection, pool, wanted.pool, path)
         if not shown:
             _check_disks(connection, store, before, wanted.pool, path)
-        _make_directories(path, qemu)
+        _make_directories(connection, path)
         if differs["uuid"]:
             host_uuid.keep(caps.uuid)  # before the settings pin it
         if differs["settings"]:
@@ -184,15 +183,15 @@ def _left_behind(store, pool_path):
     return None
 
 
-def _make_directories(pool_path, qemu):
+def _make_directories(connection, pool_path):
     """Make the directories of a pool that is active: what it mounts hides what was made before. Let QEMU pass."""
     paths.check_directory(pool_path)
     for name in ("images", "instances"):
         paths.make_directory(os.path.join(pool_path, name))
-    shut = _closed(qemu, pool_path)
+    shut = _closed(connection, pool_path)
     for path in [*shut, *_below(pool_path)] if shut else ():
         paths.let_pass(path)
-    as_qemu.check(qemu, directories=[pool_path, *_below(pool_path)])
+    as_qemu.check(as_qemu.user(connection.getCapabilities()), directories=[pool_path, *_below(pool_path)])
 
 
 def _below(pool_path):
@@ -200,9 +199,10 @@ def _below(pool_path):
     return [path for path in (os.path.join(pool_path, part) for part in ("images", *PARTS)) if os.path.isdir(path)]
 
 
-def _closed(qemu, pool_path):
+def _closed(connection, pool_path):
     """Return those of berth's directories that keep QEMU out. Raise HostNotPrepared if one of somebody else does: a pool is
     berth's if there is nothing in it but what berth puts there."""
+    qemu = as_qemu.user(connection.getCapabilities())
     ways = [pool_path, *_below(pool_path)] if os.path.isdir(pool_path) else []
     shut, own = as_qemu.closed(qemu, directories=ways), _below(pool_path)
     if set(paths.entries(pool_path)) <= {"images", *PARTS}:

@@ -10,6 +10,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+import types
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.host import as_q
 QEMU = (64055, 64055)
 CAPABILITIES = """<capabilities><host><secmodel><model>dac</model><doi>0</doi>
 <baselabel type='kvm'>+64055:+64055</baselabel></secmodel></host></capabilities>"""
+LIBVIRT = types.SimpleNamespace(getCapabilities=lambda: CAPABILITIES)
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user"),
@@ -95,16 +97,16 @@ def test_directories_are_made_with_their_mode_whatever_the_umask_is(top):
 def test_a_pool_of_ours_is_opened_and_one_with_files_of_others_is_told(top):
     pool = top / "pool"
     paths.make_directory(str(pool))
-    preparation._make_directories(str(pool), QEMU)
+    preparation._make_directories(LIBVIRT, str(pool))
     for path in (pool, pool / "instances"):
         path.chmod(0o700)
-    assert preparation._closed(QEMU, str(pool)) == [str(pool)]
+    assert preparation._closed(LIBVIRT, str(pool)) == [str(pool)]
     (pool / "somebody's").touch()
     with pytest.raises(HostNotPrepared, match="may not enter %s" % pool):
-        preparation._closed(QEMU, str(pool))
+        preparation._closed(LIBVIRT, str(pool))
     assert pool.stat().st_mode & 0o777 == 0o700
     (pool / "somebody's").unlink()
-    preparation._make_directories(str(pool), QEMU)
+    preparation._make_directories(LIBVIRT, str(pool))
     assert as_qemu.closed(QEMU, directories=[str(pool / "images"), str(pool / "instances")]) == []
 
 

@@ -42,7 +42,7 @@ def web(prepared, wanted, monkeypatch, kernel):
         return defined(xml)
 
     monkeypatch.setattr(prepared.connection, "nwfilterDefineXML", define)
-    before["xml"] = next(iter(prepared.connection.filters.values())) if prepared.connection.filters else None
+    (before["xml"],) = packets.packet_filter.render(case.record).values()
     return case
 
 
