@@ -18,6 +18,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import (
     settled,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import checkup
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import moving_host
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import doctor, drift
 from ansible_collections.berth.kvm.plugins.module_utils.model import packet_hints
 
@@ -132,3 +133,17 @@ def test_the_doctor_tells_what_it_could_not_read(web, kernel, monkeypatch):
     del kernel.says["ebtables-save"]
     with pytest.raises(packets.PacketRulesNotRead, match="ebtables"):
         list(checkup._packets(web.host, [web.record], False))
+
+
+def test_a_guest_that_has_arrived_is_looked_at_as_soon_as_it_runs(web, kernel, monkeypatch):
+    arrived = object.__new__(moving_host.Effects)
+    arrived.connection = web.host.connection
+    monkeypatch.setattr(moving_host.Effects, "check_owner", lambda self, record: None)
+    monkeypatch.setattr(moving_host.gate, "permit", lambda uuid: None)
+    flush(kernel)
+    arrived.resume(web.record)
+    assert wrong(web) == []
+    monkeypatch.setattr(
+        packets, "mend", lambda *_: (_ for _ in ()).throw(packets.PacketRulesNotRead("iptables failed"))
+    )
+    arrived.resume(web.record)  # it runs, whatever the look says
