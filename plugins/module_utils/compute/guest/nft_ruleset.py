@@ -20,6 +20,7 @@ OPTIONS = {
     "l4proto": "-p",
     "protocol": "-p",
     "state": "--ctstate",
+    "status": "--ctstate",  # dnat, for example, which a bridged packet is not
 }
 UNKNOWN = "?"  # an option of which rule_tables.py says that it may match
 OF_LIBVIRT = "libvirt_nwfilter"

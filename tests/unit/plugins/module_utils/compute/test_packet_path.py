@@ -245,6 +245,10 @@ def test_rules_of_libvirts_nftables_driver_count(kernel):
 
 OF_NFT = {
     "it drops": ((), [packet_path.CLOSED]),
+    "it drops, except what it sends elsewhere itself": (
+        ('"state"', '"status"', '"established"', '"dnat"', '"related"', '"snat"'),
+        [packet_path.CLOSED],
+    ),
     "it accepts": (('"policy": "drop"', '"policy": "accept"'), []),
     "it accepts what the bridge forwards": (('"virbr*"', '"br*"'), []),
     "it accepts new connections": (('"established"', '"new"'), []),
