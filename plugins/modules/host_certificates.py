@@ -55,7 +55,7 @@ files:
   elements: str
   sample: [/etc/pki/libvirt/servercert.pem]
 loose:
-  description: The files whose owner or mode was wrong.
+  description: The files and directories whose owner or mode was wrong.
   returned: success
   type: list
   elements: str
@@ -73,19 +73,22 @@ from ansible.module_utils.basic import AnsibleModule
 from ..module_utils.compute.connection import connect
 from ..module_utils.compute.errors import failing
 from ..module_utils.compute.guest import gate
-from ..module_utils.compute.host import address, listening, settings
-from ..module_utils.compute.host.own_certificates import Certificates, qemu_group
+from ..module_utils.compute.host import address, as_qemu, listening, settings
+from ..module_utils.compute.host.own_certificates import Certificates
 
 
 def act(module):
     connection = connect()
     listening.check()
-    certificates = Certificates(qemu_group(connection.getCapabilities()), dry=module.check_mode)
+    qemu = as_qemu.user(connection.getCapabilities())
+    certificates = Certificates(qemu[1], dry=module.check_mode)
     held = certificates.held()
     loose = [path for path, _mode, _gid in certificates.loose()]
     if module.params["signed"] is not None and not module.check_mode:
         certificates.install(module.params["signed"])
         certificates.tighten()
+    if not certificates.loose():
+        as_qemu.check(qemu, as_qemu.certificates())
     return {
         "changed": bool(certificates.changed),
         "held": held,

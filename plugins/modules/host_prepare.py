@@ -66,7 +66,8 @@ EXAMPLES = r"""
 RETURN = r"""
 parts:
   description: What was not as it should be and was changed, of C(uuid) (that libvirt keeps its host uuid), C(state),
-    C(settings), C(pool), C(gate) and C(listening) (on which addresses libvirt listens for other hosts).
+    C(settings), C(pool), C(gate), C(listening) (on which addresses libvirt listens for other hosts) and C(directories)
+    (that QEMU may pass through those of the pool).
   returned: success
   type: list
   elements: str

@@ -170,7 +170,7 @@ class Machine(volume_fleet_case.Site):
     def migration(self, **arguments):
         return self.network.run_leg(self.host, **arguments)
 
-    def claim(self, claims, withdraw=(), failed=()):
+    def claim(self, claims=(), withdraw=(), failed=()):
         reply = super().claim(claims, withdraw)
         if failed:
             failed_instances.note(self.host.store, list(failed), False)

@@ -54,6 +54,7 @@ def open_directory(path, create=False, dir_fd=None, mode=DIRECTORY_MODE):
     if create:
         with writing(path, dir_fd), contextlib.suppress(FileExistsError):
             os.mkdir(path, mode, dir_fd=dir_fd)
+            os.chmod(path, mode, dir_fd=dir_fd)
             _sync_parent(path, dir_fd)
     try:
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=dir_fd)
@@ -67,6 +68,17 @@ def open_directory(path, create=False, dir_fd=None, mode=DIRECTORY_MODE):
         os.close(fd)
         raise
     return fd
+
+
+def make_directories(path, mode):
+    """Make the directory with ``mode``, and those above with 0755, whatever the umask is. What is there stays as it is."""
+    if os.path.isdir(path):
+        return
+    make_directories(os.path.dirname(path), 0o755)
+    with writing(path), contextlib.suppress(FileExistsError):
+        os.mkdir(path, mode)
+        os.chmod(path, mode)
+        _sync_parent(path, None)
 
 
 def _sync_parent(path, dir_fd):

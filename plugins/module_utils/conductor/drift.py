@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, List, Mapping, Optional, Sequence, Tuple
 
-from ..model import data_disks, hints, nics, volume_hints
+from ..model import data_disks, hints, nics, packet_hints, volume_hints
 from ..model.lifecycle import RESIZED
 from ..model.messages import Document
 from ..model.request_digest import digests
@@ -38,9 +38,24 @@ def differences(name: str, place: Place, wanted: Document) -> List[str]:
 
 
 def of_domain(name: str, differs: Optional[Mapping[str, Any]]) -> Optional[str]:
-    """What somebody changed in libvirt's definition of the guest, and when the definition follows the record again."""
+    """What somebody changed in libvirt's definition of the guest, and when the definition follows the record again; and
+    where its packets do not go as the record says."""
     text = by_hand(differs)
-    return "live domain differs: %s; %s" % (text, repaired(name, differs)) if text else None
+    changed = "live domain differs: %s; %s" % (text, repaired(name, differs)) if text else None
+    return "; ".join(part for part in (of_packets(name, differs), changed) if part) or None
+
+
+def of_packets(name: str, differs: Optional[Mapping[str, Any]]) -> Optional[str]:
+    """What is wrong in the host's kernel with the packets of the guest, which somebody changed beside libvirt."""
+    wrong = (differs or {}).get("kernel")
+    if not wrong:
+        return None
+    texts = ["%s: %s" % (each["nic"], each["said"]) for each in wrong]
+    dropped = all(each["code"] == "PacketsDropped" for each in wrong)
+    return "%s. %s" % (
+        ", ".join(texts),
+        packet_hints.let_packets_pass() if dropped else packet_hints.repair_packets(name),
+    )
 
 
 def by_hand(differs: Optional[Mapping[str, Any]]) -> str:

@@ -157,8 +157,10 @@ def _difference(value: Any) -> List[str]:
 
 
 _THREE_TEXTS = list_of(text(120), 3)
+_IN_KERNEL = object_of({"nic": text(120), "code": text(64), "said": text(240)})
 domain_differs = object_of(
-    dict.fromkeys(("now", "next_start"), list_of(_difference, 20)), optional=("now", "next_start")
+    {"now": list_of(_difference, 20), "next_start": list_of(_difference, 20), "kernel": list_of(_IN_KERNEL, 20)},
+    optional=("now", "next_start", "kernel"),
 )
 
 lets_in = map_of(uuid, list_of(text(), 1000), 10000)  # as model/admitted_members.py reports it

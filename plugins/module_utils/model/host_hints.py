@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+import shlex
+from typing import Sequence
+
 
 def prepare_host(host: str) -> str:
     """The host has no settings or certificates, or libvirt does not ask the boot gate. ``host``: its own name."""
@@ -113,6 +116,12 @@ def read_facts_first() -> str:
 def doctor_fixes() -> str:
     """Something small on a host has changed, and the doctor can restore it without touching a guest."""
     return "berth.kvm.doctor -e berth_fix=true repairs it"
+
+
+def let_qemu_in(host: str, paths: Sequence[str]) -> str:
+    """A directory or file keeps out the user that QEMU runs as. ``paths``: those, of which berth made none."""
+    commands = "; ".join("chmod o+x %s" % shlex.quote(path) for path in paths)
+    return "As root on %s: %s (of a file: o+r). Then run berth.kvm.prepare_hosts again" % (host, commands)
 
 
 def check_again(host: str) -> str:

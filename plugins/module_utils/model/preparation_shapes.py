@@ -11,7 +11,7 @@ SERVICES = list_of(choice("libvirtd", "virtproxyd", "virtqemud"), 3)
 DIFF = object_of({"before": block(1 << 20), "after": block(1 << 20)})
 PREPARE = object_of(
     {
-        "parts": list_of(choice("uuid", "state", "settings", "pool", "gate", "listening"), 10),
+        "parts": list_of(choice("uuid", "state", "settings", "pool", "gate", "listening", "directories"), 10),
         "host_uuid": uuid,
         "listener": choice("libvirtd", "virtproxyd"),
         "restart": SERVICES,

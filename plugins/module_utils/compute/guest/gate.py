@@ -206,7 +206,7 @@ def install(path=HOOK, run_dir=RUN_DIR):
     if is_in_force(path):
         return False
     directory = os.path.dirname(path)
-    os.makedirs(directory, mode=0o755, exist_ok=True)
+    durable.make_directories(directory, 0o755)
     if os.path.islink(path):
         raise StateUnsafe("%s is a link" % path)
     note_restart(run_dir)

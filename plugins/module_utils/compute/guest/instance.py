@@ -21,7 +21,7 @@ from ..disk import disk, disk_chain, missing
 from ..errors import ClaimRevoked, DeletionFinished
 from ..host import mdev
 from ..record import build_slots, failed_instances, journal, whereabouts
-from . import build, delete, domain, gate, instance_pools, packet_filter, start, startable, summary
+from . import build, delete, domain, gate, instance_pools, packet_filter, packets, start, startable, summary
 from .converged import is_made, is_started, is_stopped
 
 LOCK_TIMEOUT = 600  # s: long enough for a build by another run, or one whose controller was killed
@@ -104,7 +104,7 @@ class Instance:
         if record is None or record.role == CLAIM or record.phase != ACTIVE:
             return True
         start.check(self, record)
-        return not is_started(self.host, record)
+        return not is_started(self.host, record) or packets.would_mend(self.host.connection, record)
 
     def _started_record(self, token, dry=False):
         record = self.store.read(self.uuid)

@@ -20,16 +20,21 @@ from ..connection import LibvirtTimeout, LibvirtUnavailable
 from ..disk import disk, disk_chain
 from ..errors import BuildFailed, GuestNotSupported
 from ..record import journal
-from . import definition, domain, hardware, live_differences, network, packet_filter, seed, startable
+from . import definition, domain, hardware, live_differences, network, packet_filter, packets, seed, startable
 
 
 def differing(instance, record):
-    """Return live_differences.between. Empty if that cannot be known, or if libvirt does not know the guest."""
+    """Return live_differences.between, with what packets.py finds in the kernel. Empty if that cannot be known, or if libvirt
+    does not know the guest."""
     try:
         guest = domain.find(instance.host.connection, instance.uuid)
         if guest is None or not live_differences.is_looked_at(record):
             return {}
-        return live_differences.between(record, *domain.definitions(guest))
+        found, wrong = (
+            live_differences.between(record, *domain.definitions(guest)),
+            packets.of(instance.host.connection, record),
+        )
+        return {**found, packets.IN_KERNEL: wrong} if wrong else found
     except live_differences.DAMAGED:
         return {}
 
@@ -54,9 +59,19 @@ def mend(instance, given_seed=None, dry=False, wanted=None):
             record = _define(instance, record)
             noted = journal.noted(record, "mend", parts=", ".join(part for part, _expected, _has in differences))
             instance.store.compare_and_swap(instance.store.read(instance.uuid), noted.next())
-        differences = differences + _filter_running(instance, record, wanted or {}, dry)
+        differences = (
+            differences + _filter_running(instance, record, wanted or {}, dry) + _packets(instance, record, dry)
+        )
         known = [part for part, _expected, _has in differences]
         return seedless + [difference for difference in filtered if difference[0] not in known] + differences
+
+
+def _packets(instance, record, dry):
+    """Let the running guest's packets go as the record says. Return [the differences that are repaired]."""
+    connection = instance.host.connection
+    wrong, left = (packets.of(connection, record), []) if dry else packets.mend(connection, record)
+    mended = [each for each in wrong if each not in left and each["code"] in packets.MENDED]
+    return [[each["nic"], "as its record says", each["said"]] for each in mended]
 
 
 def _filter_running(instance, record, wanted, dry):

@@ -57,11 +57,11 @@ def possible(connection, bridged=BRIDGED):
         if has_no_driver(error):
             return []
         raise
-    called = [_reads_one(bridged % table) for table in ("iptables", "ip6tables")]
+    called = [reads_one(bridged % table) for table in ("iptables", "ip6tables")]
     return [ADDRESSES, PORTS] if all(called) else [ADDRESSES]
 
 
-def _reads_one(path):
+def reads_one(path):
     try:
         with open(path, encoding="ascii") as file:
             return file.read(8).strip() == "1"
@@ -187,6 +187,17 @@ def define(connection, record):
     for xml in lacking.values():
         _call("defining the packet filter", connection.nwfilterDefineXML, xml)
     return bool(lacking)
+
+
+def enforce(connection, record):
+    """Let libvirt make the rules of the running guest's filters in the kernel again, first, and before those of others: it
+    does so for a filter that changes, so each is changed and changed back. It is in force all the time."""
+    for xml in render(record).values():
+        other = ElementTree.fromstring(xml)
+        rule = ElementTree.SubElement(other, "rule", action="continue", direction="in", priority="1000")
+        ElementTree.SubElement(rule, "mac")
+        for text in (ElementTree.tostring(other, encoding="unicode"), xml):
+            _call("defining the packet filter", connection.nwfilterDefineXML, text)
 
 
 def remove(connection, uuid):

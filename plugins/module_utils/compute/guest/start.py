@@ -13,14 +13,15 @@ from ..disk import attached, disk, volume
 from ..errors import BuildFailed
 from ..host import mdev
 from ..record import journal
-from . import definition, domain, gate, mend, packet_filter, startable
+from . import definition, domain, gate, mend, packet_filter, packets, startable
 from .converged import is_started
 
 
 def converge(instance, record):
     """Start the guest of an instance that was made. Return whether anything changed. Its record notes a failure."""
     if is_started(instance.host, record):
-        return False
+        wrong, left = packets.mend(instance.host.connection, record)
+        return len(left) < len(wrong)
     instance.host.require_prepared()
     check(instance, record)
     try:

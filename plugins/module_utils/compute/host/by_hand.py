@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What somebody changed by hand in the guests of this host: libvirt's definitions of all instances, compared with their records,
-and the files of their disks, of which it only looks whether they are there."""
+"""What somebody changed by hand in the guests of this host: libvirt's definitions of all instances, compared with their
+records, what the kernel does with their packets, and whether the files of their disks are there."""
 
 from __future__ import annotations
 
@@ -13,25 +13,35 @@ from xml.sax.saxutils import unescape
 from ...model.lifecycle import ACTIVE, OWN
 from ...model.safe_text import clean
 from ..connection import each, require_libvirt
-from ..guest import domains, live_differences
+from ..guest import domains, live_differences, packets
 from ..record import agreed
 
 
-def reported(records, found, undefined, state_dir, save=True):
+def reported(records, found, undefined, state_dir, save=True, warnings=None):
     """Return {uuid: {domain_differs, disks_missing}}, {} for an instance in which nothing differs or about which that is not
     known.
 
     libvirt is asked for all definitions before the first is compared: alternating takes half as long again.
     """
     texts = each(lambda record: _definitions(record, found, undefined), records)
+    running = [(record, text[0]) for record, text in zip(records, texts) if text and text[0] and record.role == OWN]
+    in_kernel, unread = packets.differing(running)
+    (warnings if warnings is not None else []).extend(unread)
     before, now = agreed.read(state_dir), set()
     differing = {
-        record.uuid: {**_compared(record, text, before, now), **_missing(record, text)}
+        record.uuid: {**_compared(record, text, before, now), packets.IN_KERNEL: in_kernel.get(record.uuid)}
         for record, text in zip(records, texts)
     }
     if save and now != before:
         agreed.keep(state_dir, now)
-    return differing
+    found = {uuid: {when: wrong for when, wrong in each.items() if wrong} for uuid, each in differing.items()}
+    return {
+        record.uuid: {
+            **({"domain_differs": found[record.uuid]} if found[record.uuid] else {}),
+            **_missing(record, text),
+        }
+        for record, text in zip(records, texts)
+    }
 
 
 FILE = re.compile(r"""<source file=(['"])(.*?)\1""")  # to parse each text would take much longer
@@ -40,7 +50,7 @@ ESCAPED = {"&apos;": "'", "&quot;": '"'}
 
 def _missing(record, definitions):
     """Return {disks_missing: [path]} of an instance at rest whose definitions name files that are gone, else {}."""
-    if definitions is None:
+    if definitions is None or (record.role, record.phase, record.op) != (OWN, ACTIVE, None):
         return {}
     named = {unescape(path, ESCAPED) for text in definitions if text for _quote, path in FILE.findall(text)}
     gone = sorted(clean(path) for path in named if not os.path.lexists(path))
@@ -48,10 +58,10 @@ def _missing(record, definitions):
 
 
 def _definitions(record, found, undefined):
-    """Return libvirt's texts (of the running guest, of its next start), each None if missing; None if there is nothing to compare."""
+    """Return libvirt's texts (of the running guest, of its next start), each None if missing; None if there are none."""
     domain, power_state = found.get(record.uuid, (None, None))
     library = require_libvirt()
-    if domain is None or (record.role, record.phase, record.op) != (OWN, ACTIVE, None):
+    if domain is None or record.role != OWN:
         return None
     try:
         live = None if power_state in domains.INACTIVE else domain.XMLDesc(0)
@@ -62,18 +72,16 @@ def _definitions(record, found, undefined):
 
 
 def _compared(record, definitions, before, now):
-    """``before``: digests of comparisons that found nothing. This one's is added to ``now`` if it finds nothing."""
-    if definitions is None:
-        return {}
+    """Return the differences. ``before``: digests of comparisons that found nothing. This one's is added to ``now`` if it
+    finds nothing."""
     try:
-        if not live_differences.is_looked_at(record):
+        if definitions is None or not live_differences.is_looked_at(record):
             return {}
         wanted = live_differences.expected(record)
         digest = agreed.digest(live_differences.RULES, wanted, definitions)
         differing = {} if digest in before else live_differences.differences(wanted, *definitions)
     except live_differences.DAMAGED:
         return {}  # a damaged record, which is reported elsewhere
-    if differing:
-        return {"domain_differs": differing}
-    now.add(digest)
-    return {}
+    if not differing:
+        now.add(digest)
+    return differing

@@ -27,6 +27,9 @@ class Place:
     revoked: str  # the list of revoked certificates; missing until there is one
     for_qemu: bool
 
+    def files(self):
+        return (self.authority, self.revoked, *self.certificates, *self.keys)
+
     def paths(self, pki=PKI):
         return [os.path.join(pki, name) for name in (self.authority, *self.certificates, *self.keys)]
 

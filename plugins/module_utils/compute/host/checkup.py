@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The health checks that only the host itself can make: gate, confinement, pools, certificates, port, permits, disks,
-domains, vGPUs.
+domains, packets of guests, vGPUs.
 
-They only report. On request they repair three things, never a guest, a disk or a record.
+They only report. On request they repair four things, never a guest, a disk or a record.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ from .. import paths
 from ..connection import require_libvirt
 from ..disk import beside, disk_chain, owner, undo, volume_files
 from ..errors import BootGateMissing, GuestHung, StateUnsafe
-from ..guest import answers, disk_users, domain, domains, gate, live_differences
+from ..guest import answers, disk_users, domain, domains, gate, live_differences, packets
 from ..record import whereabouts
 from ..record.volume_store import VolumeStore
 from ..run import run
-from . import address, certificates, listening, mdev
+from . import address, as_qemu, certificates, listening, mdev
 from .host import Host, check_confinement
 
 SOON = 30 * 24 * 3600  # s
+MENDING = 10  # s: libvirt takes seconds for the rules of each guest, and the doctor waits 30 s for a host
 MOST_HUNG = 3  # libvirt answers no other call while 5 of one client wait
 ERROR, WARNING = "error", "warning"
 Finding = Dict[str, Any]
@@ -52,6 +53,7 @@ def look(host: Host, fix: bool = False, pki: str = certificates.PKI, port: int =
         lambda: _confinement(host),
         lambda: _pool(host, fix),
         lambda: _certificates(pki),
+        lambda: _as_qemu(host, pki),
         lambda: _port(host, pki, port),
         lambda: _permits(host, records, fix),
         lambda: _disks(host, records),
@@ -61,6 +63,7 @@ def look(host: Host, fix: bool = False, pki: str = certificates.PKI, port: int =
         lambda: _files_beside(host, records),
         lambda: _volumes(host),
         lambda: _domains(host, records),
+        lambda: _packets(host, records, fix),
         lambda: _vgpus(host, records, fix),
         lambda: _hung(host, records),
     )
@@ -125,6 +128,14 @@ def _ends_soon(path: str) -> bool:
     except BerthError:
         return True
     return False
+
+
+def _as_qemu(host: Host, pki: str) -> Iterator[Finding]:
+    """What keeps QEMU from its certificates and its disks."""
+    qemu = as_qemu.user(host.connection.getCapabilities())
+    disks = [os.path.join(path, "instances") for path in host.pool_paths()]
+    for path in as_qemu.closed(qemu, as_qemu.certificates(pki), [path for path in disks if os.path.isdir(path)]):
+        yield finding("ClosedToQemu", ERROR, as_qemu.told(qemu, path))
 
 
 def _port(host: Host, pki: str, port: int) -> Iterator[Finding]:
@@ -288,6 +299,30 @@ def _domains(host: Host, records: Sequence[Record]) -> Iterator[Finding]:
             yield finding(
                 "RunsWithoutOwner", ERROR, "%s runs here, and this host does not own it" % record.name, record.uuid
             )
+
+
+def _packets(host: Host, records: Sequence[Record], fix: bool) -> Iterator[Finding]:
+    """Running guests whose packets do not go as their records say, by what the kernel has. The facts tell it to other runs."""
+    names = {record.uuid: record for record in records if record.role == OWN}
+    states = domains.states(host.connection)
+    running = [(names[uuid], found) for uuid, (found, power) in states.items() if uuid in names and power == "running"]
+    texts = [(record, domain.definitions(found)[0]) for record, found in running]
+    wrong, unread = packets.differing([(record, live) for record, live in texts if live])
+    until = time.monotonic() + MENDING
+    for uuid, differences in wrong.items():
+        left = _mend_packets(host, uuid) if fix and time.monotonic() < until else differences
+        for difference in differences:
+            said = "%s, %s: %s" % (names[uuid].name, difference["nic"], difference["said"])
+            yield finding(difference["code"], ERROR, said, uuid, fixed=difference not in left)
+    if unread:
+        raise packets.PacketRulesNotRead("; ".join(unread))
+
+
+def _mend_packets(host: Host, uuid: str) -> List[Dict[str, str]]:
+    """Return what is left."""
+    with host.store.instance_lock(uuid):
+        record = host.store.read(uuid)
+        return packets.mend(host.connection, record)[1] if record is not None and not record.op else []
 
 
 def _off(host: Host, record: Record) -> Finding:

@@ -104,7 +104,7 @@ def _collect(connection, settings, records, state_dir, deadline, save_generation
     document.update(
         {**_pci(connection, settings, records, foreign, warnings), **_encrypted_guests(guest_types, records)}
     )
-    document["instances"] = _instances(connection, records, domain_states, state_dir, save_generation) + [
+    document["instances"] = _instances(connection, records, domain_states, state_dir, save_generation, warnings) + [
         _foreign(
             domain, domain_states[domain.uuid][1], disk_uses[domain.uuid], pools.get(settings.pool), cpus["dedicated"]
         )
@@ -144,8 +144,8 @@ def _what_runs_here(host, guest_types):
     }
 
 
-def _instances(connection, records, domain_states, state_dir, save):
-    differing = by_hand.reported(records, domain_states, domains.undefined(connection), state_dir, save)
+def _instances(connection, records, domain_states, state_dir, save, warnings):
+    differing = by_hand.reported(records, domain_states, domains.undefined(connection), state_dir, save, warnings)
     lets_in = admitted_members.reported((record.uuid, record.spec) for record in records)
     return [{**_own(record, domain_states), **differing[record.uuid], **lets_in[record.uuid]} for record in records]
 

@@ -68,7 +68,7 @@ def settle(address):
     """Write the setting. The caller notes first that libvirt must be restarted, and restarts it afterwards."""
     wanted = _wanted(address)
     if wanted:
-        os.makedirs(os.path.dirname(path()), mode=0o755, exist_ok=True)
+        durable.make_directories(os.path.dirname(path()), 0o755)
         mode = stat.S_IMODE(os.stat(path()).st_mode) if os.path.lexists(path()) else 0o644
         durable.write_at(path(), wanted.encode("utf-8", "surrogateescape"), mode)
     elif os.path.lexists(path()):

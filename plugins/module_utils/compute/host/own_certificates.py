@@ -10,23 +10,18 @@ finds nothing that gives access to libvirt.
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
-from xml.etree import ElementTree
 
 from ...model import host_hints
-from .. import durable
+from .. import durable, paths
 from ..errors import HostNotPrepared
 from ..guest import gate
 from ..run import run
 from .certificates import PKI, PLACES, why_not
 
+PRIVATE = 0o700
 MOST = 1 << 20  # bytes: enough for 20,000 revoked certificates
-
-
-def qemu_group(capabilities_xml):
-    """Return the id of the group that QEMU runs as, from libvirt's own label; root's if there is none."""
-    label = ElementTree.fromstring(capabilities_xml).findtext("host/secmodel[model='dac']/baselabel") or "+0:+0"
-    return int(label.rpartition(":")[2].lstrip("+"))
 
 
 class Certificates:
@@ -67,16 +62,39 @@ class Certificates:
                     self._put(place, name, text, secret=False)
 
     def loose(self):
-        """Return [(path, mode, gid)] of files with a wrong owner or mode, with the right ones."""
-        found = []
+        """Return [(path, mode, gid)] of files and directories with a wrong owner or mode, with the right ones."""
+        found = [(path, mode, 0) for path, mode in self._directories() if self._is_wrong(path, mode)]
         for place in PLACES.values():
-            for name in (place.authority, place.revoked, *place.certificates, *place.keys):
+            for name in place.files():
                 path, (mode, gid) = self._path(name), self._rights(place, secret=name in place.keys)
                 if os.path.lexists(path):
                     status = os.lstat(path)
                     if (status.st_uid, status.st_gid, status.st_mode & 0o777) != (0, gid, mode):
                         found.append((path, mode, gid))
         return found
+
+    def _directories(self):
+        """Return [(path, mode)] of the directories in which there is nothing but what berth puts there: those are berth's, also
+        where a umask gave them another mode. The others stay as they are."""
+        names = [name for place in PLACES.values() for name in place.files()]
+        own = {}
+        for name in names:
+            while name:
+                name, below = os.path.split(name)
+                own.setdefault(name, set()).add(below)
+        found = [(self._path(name).rstrip("/"), name) for name in sorted(own)]
+        return [(path, _mode(name)) for path, name in found if set(paths.entries(path)) <= own[name]]
+
+    def _is_wrong(self, path, mode):
+        try:
+            status = os.lstat(path)
+        except FileNotFoundError:
+            return False
+        has = stat.S_IMODE(status.st_mode)
+        entered = has & 0o001 or status.st_gid == self.group and has & 0o010
+        return stat.S_ISDIR(status.st_mode) and (
+            status.st_uid != 0 or has & 0o022 or bool(has & 0o077 if mode == PRIVATE else not entered)
+        )
 
     def tighten(self):
         """Set the right owner and mode."""
@@ -134,9 +152,14 @@ class Certificates:
         path = self._path(name)
         if self._read(name) == text:
             return
-        os.makedirs(os.path.dirname(path), mode=0o700 if mode == 0o600 else 0o755, exist_ok=True)
+        durable.make_directories(os.path.dirname(path), _mode(os.path.dirname(name)))
         durable.write_at(path, text.encode("ascii"), mode, gid if os.geteuid() == 0 else None)
         self.changed.append(path)
+
+
+def _mode(name):
+    """The mode of a directory below PKI: only root needs to enter that of libvirt's keys."""
+    return PRIVATE if os.path.basename(name) == "private" else 0o755
 
 
 def _check_counts(use, parts):
@@ -144,10 +167,10 @@ def _check_counts(use, parts):
     if "certificate" not in parts:
         return
     with tempfile.TemporaryDirectory() as scratch:
-        paths = [os.path.join(scratch, part) for part in ("authority", "certificate")]
-        for path in paths:
+        files = [os.path.join(scratch, part) for part in ("authority", "certificate")]
+        for path in files:
             durable.write_at(path, parts[os.path.basename(path)].encode("ascii"), 0o600)
-        why, name = why_not(*paths), os.uname().nodename
+        why, name = why_not(*files), os.uname().nodename
     if why:
         raise HostNotPrepared(
             "by the clock of %s the new certificate for %s does not count: %s. Nothing was installed"

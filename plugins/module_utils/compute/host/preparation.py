@@ -19,7 +19,7 @@ from ..guest import domain, gate
 from ..record import state_directory
 from ..record.store import RECORD
 from ..record.volume_store import VolumeStore
-from . import address, capabilities, host, host_uuid, listening, settings
+from . import address, as_qemu, capabilities, host, host_uuid, listening, settings
 
 POOL_TYPES = ("dir", "fs", "netfs")
 KINDS = ("instances", "volumes")  # of records, in the state directory
@@ -48,6 +48,7 @@ def prepare(
         "pool": pool is None or not pool.isActive() or not pool.autostart(),
         "gate": not gate.is_in_force(),
         "listening": listening.differs(listens_on),
+        "directories": shown and _closed(connection, path),
     }
     if shown:
         _check_disks(connection, store, before, wanted.pool, path)
@@ -58,7 +59,7 @@ def prepare(
             _make_pool(connection, pool, wanted.pool, path)
         if not shown:
             _check_disks(connection, store, before, wanted.pool, path)
-        _make_directories(path)
+        _make_directories(connection, path)
         if differs["uuid"]:
             host_uuid.keep(caps.uuid)  # before the settings pin it
         if differs["settings"]:
@@ -66,8 +67,7 @@ def prepare(
         state_directory.establish(store, accept_state)
         gate.install()
         if differs["listening"]:
-            gate.note_restart()
-            listening.settle(listens_on)
+            _listen(listens_on)
     return {
         "changed": [part for part, is_other in differs.items() if is_other],
         "uuid": caps.uuid,
@@ -76,6 +76,11 @@ def prepare(
         "listener": listening.service(),
         "restart": gate.services() if dry and (differs["gate"] or differs["listening"]) else gate.to_restart(),
     }
+
+
+def _listen(listens_on):
+    gate.note_restart()
+    listening.settle(listens_on)
 
 
 def holds_anything(connection, pool_path):
@@ -178,11 +183,32 @@ def _left_behind(store, pool_path):
     return None
 
 
-def _make_directories(pool_path):
-    """Make the directories of a pool that is active: what it mounts hides what was made before."""
+def _make_directories(connection, pool_path):
+    """Make the directories of a pool that is active: what it mounts hides what was made before. Let QEMU pass."""
     paths.check_directory(pool_path)
     for name in ("images", "instances"):
         paths.make_directory(os.path.join(pool_path, name))
+    shut = _closed(connection, pool_path)
+    for path in [*shut, *_below(pool_path)] if shut else ():
+        paths.let_pass(path)
+    as_qemu.check(as_qemu.user(connection.getCapabilities()), directories=[pool_path, *_below(pool_path)])
+
+
+def _below(pool_path):
+    """Return berth's directories in a pool, as far as they are there, that QEMU has to pass through to a disk."""
+    return [path for path in (os.path.join(pool_path, part) for part in ("images", *PARTS)) if os.path.isdir(path)]
+
+
+def _closed(connection, pool_path):
+    """Return those of berth's directories that keep QEMU out. Raise HostNotPrepared if one of somebody else does: a pool is
+    berth's if there is nothing in it but what berth puts there."""
+    qemu = as_qemu.user(connection.getCapabilities())
+    ways = [pool_path, *_below(pool_path)] if os.path.isdir(pool_path) else []
+    shut, own = as_qemu.closed(qemu, directories=ways), _below(pool_path)
+    if set(paths.entries(pool_path)) <= {"images", *PARTS}:
+        own.append(pool_path)
+    as_qemu.check(qemu, directories=[path for path in shut if path not in own])
+    return shut
 
 
 def _make_pool(connection, pool, name, path):

@@ -6,16 +6,18 @@ and which disks they leave, on shared storage or as another host's. For volumes 
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import time
 
+from ...model.errors import BerthError
 from ...model.lifecycle import RESIZING, RESTORING
 from ...model.migration import LIVE, same_host
 from ...model.move_errors import TransferFailed
 from ...model.request_spec import RequestSpec
 from .. import paths
 from ..disk import disk, disk_chain, owner, shared_disks, volume
-from ..guest import answers, definition, domain, gate, hardware, health, network, packet_filter
+from ..guest import answers, definition, domain, gate, hardware, health, network, packet_filter, packets
 from ..host import address, mdev
 from ..record.ledger import Ledger
 from . import (
@@ -338,6 +340,8 @@ class Effects(Guests, VolumeEffects):
         self.check_owner(record)
         gate.permit(record.uuid)
         domain.start(self.connection, record.uuid)
+        with contextlib.suppress(BerthError):  # it runs here; whatever is left is told by all that lists it
+            packets.mend(self.connection, record)
 
     def receive_seed(self, record, manifest, key):
         self._check_volumes_offered(record, manifest)

@@ -73,6 +73,9 @@ class FakeConnection:
         self.filters = {}
         self.old_machines = ()  # the concrete machine types that it knows
 
+    def getCapabilities(self):  # noqa: N802
+        return "<capabilities/>"
+
     def complete_as(self, machine, first_slot):
         """From here on be a libvirt that has ``machine`` for q35, and gives devices without an address PCI slots from there."""
         plain = type(self).defineXMLFlags

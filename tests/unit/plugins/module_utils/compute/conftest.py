@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import data_disk_case
+import kernel_case
 import prepared_host
 import pytest
 from instance_case import Case
@@ -70,3 +71,9 @@ def house(prepared, wanted, monkeypatch):
 def files(tmp_path):
     """The directory of an instance with data disks, see data_disk_case.py."""
     return data_disk_case.make_files(tmp_path)
+
+
+@pytest.fixture
+def kernel(monkeypatch, tmp_path):
+    """What the kernel of the host has for packets, see kernel_case.py."""
+    return kernel_case.kernel(monkeypatch, tmp_path)

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import HostNotPrepared
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate
-from ansible_collections.berth.kvm.plugins.module_utils.compute.host import certificates, own_certificates
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import as_qemu, certificates, own_certificates
 from ansible_collections.berth.kvm.plugins.plugin_utils import authority as ca
 
 GROUP = 4242
@@ -145,7 +145,7 @@ def test_a_certificate_that_does_not_count_yet_is_told_as_one_that_has_ended(mak
     ],
 )
 def test_the_group_that_qemu_runs_as_is_libvirts_word(models, group):
-    assert own_certificates.qemu_group("<capabilities><host>%s</host></capabilities>" % models) == group
+    assert as_qemu.user("<capabilities><host>%s</host></capabilities>" % models)[1] == group
 
 
 def test_a_long_list_of_what_is_revoked_is_read_whole(make):
@@ -158,3 +158,50 @@ def test_a_long_list_of_what_is_revoked_is_read_whole(make):
     assert again.held()["libvirt"]["revoked"] == text
     again.install({"libvirt": {"revoked": text}})
     assert not again.changed
+
+
+def modes_below(top):
+    return {path.relative_to(top).as_posix(): path.stat().st_mode & 0o777 for path in top.rglob("*") if path.is_dir()}
+
+
+MODES = {"CA": 0o755, "libvirt": 0o755, "libvirt/private": 0o700, "qemu": 0o755}
+
+
+@pytest.fixture(params=[0o022, 0o077], ids="{:03o}".format)
+def umask(request):
+    before = os.umask(request.param)
+    yield
+    os.umask(before)
+
+
+def test_the_modes_of_directories_and_files_do_not_depend_on_the_umask(umask, make, sign, tmp_path):
+    pki, first = tmp_path / "pki", make()
+    first.held()
+    first.install(sign())
+    assert modes_below(pki) == MODES and pki.stat().st_mode & 0o777 == 0o755
+    assert make().loose() == []
+
+
+@pytest.mark.parametrize("name, mode", [("", 0o700), ("qemu", 0o700), ("CA", 0o777), ("libvirt/private", 0o755)])
+def test_a_directory_of_ours_with_another_mode_is_set_right(make, sign, tmp_path, name, mode):
+    pki, first = tmp_path / "pki", make()
+    first.held()
+    first.install(sign())
+    (pki / name).chmod(mode)
+    again = make()
+    assert [path for path, _mode, _gid in again.loose()] == [str(pki / name)]
+    again.tighten()
+    assert modes_below(pki) == MODES and pki.stat().st_mode & 0o777 == 0o755 and make().loose() == []
+
+
+def test_a_directory_in_which_others_have_files_stays_as_it_is(make, sign, tmp_path):
+    pki, first = tmp_path / "pki", make()
+    first.held()
+    first.install(sign())
+    (pki / "rpm-gpg").mkdir()
+    for path in (pki, pki / "qemu"):
+        path.chmod(0o750)
+    os.chown(pki / "qemu", 0, GROUP)
+    assert make().loose() == [], "QEMU's group may enter the other one"
+    (pki / "rpm-gpg").rmdir()
+    assert [path for path, _mode, _gid in make().loose()] == [str(pki)]

@@ -51,7 +51,7 @@ class Libvirt:
 
 @pytest.fixture
 def libvirt(monkeypatch):
-    monkeypatch.setattr(network.packet_filter, "_reads_one", lambda _path: True)
+    monkeypatch.setattr(network.packet_filter, "reads_one", lambda _path: True)
     monkeypatch.setattr(connection, "libvirt", fake_libvirt.library())
     return Libvirt()
 

@@ -57,7 +57,7 @@ def prepare(prepared, monkeypatch, tmp_path):
 
     def run(pool, values=None, dry=False):
         connection = prepared.connection
-        connection.getCapabilities = lambda: ""
+        connection.getCapabilities = lambda: "<capabilities/>"
         connection.storagePoolLookupByName = lambda _name: pool
         path = str(tmp_path / "host.json")
         return preparation.prepare(connection, prepared.store, values or {}, dry=dry, settings_path=path)

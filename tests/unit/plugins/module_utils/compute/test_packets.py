@@ -1,0 +1,149 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The packets of a running guest go as its record says again, by a start, a repair or the doctor, while it runs."""
+
+from __future__ import annotations
+
+import pytest
+from instance_case import made_with_nic
+from mend_case import told
+from packet_filter_case import nic, rule, secured
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import (
+    mend,
+    network,
+    packet_path,
+    packets,
+    settled,
+)
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import checkup
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import moving_host
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import doctor, drift
+from ansible_collections.berth.kvm.plugins.module_utils.model import packet_hints
+
+RULES = ("iptables-save", "ip6tables-save", "ebtables-save")
+
+
+@pytest.fixture
+def web(prepared, wanted, monkeypatch, kernel):
+    """A running guest in a security group, on a host whose libvirt makes the rules of a filter that changes."""
+    monkeypatch.setattr(network, "check", lambda *_: None)
+    asked = nic(secured(rule(ports="80-80", remote=["192.0.2.1/32"])), address="192.0.2.201/24")
+    case = made_with_nic(prepared, wanted("web1"), monkeypatch, asked)
+    case.domain.xml = case.domain.xml.replace('<source bridge="br0"', '<target dev="vnet1" /><source bridge="br0"')
+    assert "vnet1" in case.domain.xml
+    made, defined = {name: kernel.says[name] for name in RULES}, prepared.connection.nwfilterDefineXML
+    before = {}
+
+    def define(xml):
+        if before.get("xml") != xml:
+            kernel.says.update(made)
+        before["xml"] = xml
+        return defined(xml)
+
+    monkeypatch.setattr(prepared.connection, "nwfilterDefineXML", define)
+    (before["xml"],) = packets.packet_filter.render(case.record).values()
+    return case
+
+
+def flush(kernel):
+    kernel.says.update(dict.fromkeys(RULES, ""))
+
+
+def wrong(case):
+    return [each["code"] for each in packets.of(case.host.connection, case.record)]
+
+
+@pytest.mark.follows("repair_packets")
+def test_a_start_of_the_running_guest_brings_its_filter_back(web, kernel):
+    assert wrong(web) == [] and web.instance().started() is False
+    flush(kernel)
+    assert wrong(web) == [packet_path.OPEN] and web.instance().would_start()
+    assert web.instance().started() is True
+    assert wrong(web) == [] and web.instance().started() is False and not web.instance().would_start()
+
+
+def test_its_filter_is_afterwards_what_it_was(web, kernel):
+    flush(kernel)
+    web.instance().started()
+    assert not packets.packet_filter.missing(web.host.connection, web.record)
+
+
+def test_a_start_puts_the_tap_back(web, kernel):
+    kernel.link("vnet1", master=None)
+    assert wrong(web) == [packet_path.UNPLUGGED] and web.instance().started() is True
+    assert wrong(web) == []
+
+
+def test_the_repair_on_request_does_it_too_and_a_dry_one_only_says_it(web, kernel):
+    flush(kernel)
+    dry = mend.mend(web.instance(), dry=True)
+    assert [part for part, _expected, _has in dry] == ["network interface %s" % nic()["mac"]] and wrong(web)
+    assert mend.mend(web.instance()) == dry and wrong(web) == []
+    assert mend.mend(web.instance()) == []
+
+
+@pytest.mark.follows("let_packets_pass")
+def test_what_others_drop_is_told_and_left_alone(web, kernel):
+    kernel.says["iptables-save"] = ":FORWARD DROP\n".join(kernel.says["iptables-save"].split(":FORWARD ACCEPT [0:0]\n"))
+    kernel.drop("iptables-save", "-A FORWARD -j libvirt-in-post")
+    before = dict(kernel.says)
+    assert wrong(web) == [packet_path.CLOSED] and web.instance().started() is False and not web.instance().would_start()
+    assert kernel.says == before
+    assert packet_hints.let_packets_pass() in drift.of_packets("web1", mend.differing(web.instance(), web.record))
+    kernel.says["iptables-save"] += "-A FORWARD -i br0 -o br0 -j ACCEPT\n"
+    assert wrong(web) == []
+
+
+def test_the_facts_tell_it_and_create_looks_at_such_an_instance(web, kernel):
+    assert told(web) is None
+    flush(kernel)
+    said = told(web)
+    assert said.startswith(
+        "network interface 02:00:00:00:00:01: its packet filter is not in force: ebtables has no chain"
+    )
+    assert "berth.kvm.start --limit web1" in said
+    differs = mend.differing(web.instance(), web.record)
+    assert drift.of_domain("web1", differs) == said
+    assert settled.look(web.host, [{"uuid": web.uuid, "domain_differs": differs}]) == []
+
+
+@pytest.mark.follows("packets_of_guest")
+def test_the_doctor_finds_and_repairs_it(web, kernel, monkeypatch):
+    monkeypatch.setattr(checkup.domains, "states", lambda _libvirt: {web.uuid: (web.domain, "running")})
+    flush(kernel)
+    (found,) = checkup._packets(web.host, [web.record], False)
+    assert (found["code"], found["severity"], found["fixed"]) == (packet_path.OPEN, "error", False)
+    assert "berth_fix=true" in doctor.TODO[found["code"]]("kvm1", "web1", found["said"])
+    (found,) = checkup._packets(web.host, [web.record], True)
+    assert found["fixed"] and list(checkup._packets(web.host, [web.record], False)) == []
+
+
+def test_the_doctor_leaves_to_its_next_run_what_it_has_no_time_for(web, kernel, monkeypatch):
+    monkeypatch.setattr(checkup.domains, "states", lambda _libvirt: {web.uuid: (web.domain, "running")})
+    monkeypatch.setattr(checkup, "MENDING", 0)
+    flush(kernel)
+    (found,) = checkup._packets(web.host, [web.record], True)
+    assert not found["fixed"] and wrong(web) == [packet_path.OPEN]
+
+
+def test_the_doctor_tells_what_it_could_not_read(web, kernel, monkeypatch):
+    monkeypatch.setattr(checkup.domains, "states", lambda _libvirt: {web.uuid: (web.domain, "running")})
+    del kernel.says["ebtables-save"]
+    with pytest.raises(packets.PacketRulesNotRead, match="ebtables"):
+        list(checkup._packets(web.host, [web.record], False))
+
+
+def test_a_guest_that_has_arrived_is_looked_at_as_soon_as_it_runs(web, kernel, monkeypatch):
+    arrived = object.__new__(moving_host.Effects)
+    arrived.connection = web.host.connection
+    monkeypatch.setattr(moving_host.Effects, "check_owner", lambda self, record: None)
+    monkeypatch.setattr(moving_host.gate, "permit", lambda uuid: None)
+    flush(kernel)
+    arrived.resume(web.record)
+    assert wrong(web) == []
+    monkeypatch.setattr(
+        packets, "mend", lambda *_: (_ for _ in ()).throw(packets.PacketRulesNotRead("iptables failed"))
+    )
+    arrived.resume(web.record)  # it runs, whatever the look says
