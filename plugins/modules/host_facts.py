@@ -445,7 +445,8 @@ ansible_facts:
         instances:
           description:
             - The instances, in every role, and the domains without a record, which are C(foreign). Of these C(managed) says
-              whether the collection made the domain. C(generation) is that of the record.
+              whether the collection made the domain. C(generation) is that of the record. An instance whose record cannot be
+              read is C(foreign), too, and C(damaged) says why.
           type: list
           elements: dict
           sample:
@@ -521,7 +522,7 @@ SPEC = {
 def views():
     """Return what a move has to know of each record of this host."""
     host = Onlooker()
-    return [view_of(host, record) for record in host.store.records()]
+    return [view_of(host, record) for record in host.store.sound()]
 
 
 def looks(instances, uuids):
@@ -532,7 +533,7 @@ def looks(instances, uuids):
 def addresses():
     """Return the addresses at which the guests are reached; see compute/guest/addresses.py."""
     host = Onlooker()
-    return of_instances(host.connection, host.store.records())
+    return of_instances(host.connection, host.store.sound())
 
 
 def examine(fix):

@@ -83,7 +83,7 @@ from ..module_utils.model.schema import Whole
 def read(host, uuids, console_lines=0):
     """Return (instances, foreign) of the host. One libvirt call reads all states."""
     found = domains.states(host.connection)
-    records = host.store.records()
+    records = host.store.sound()
     instances = []
     for record in records:
         if not uuids or record.uuid in uuids:

@@ -139,7 +139,7 @@ def main():
         for uuid in module.params["about"]:
             check_uuid(uuid)
         notes = whereabouts.recall(store, module.params["about"])
-        records = store.records()
+        records = store.sound()
         lets_in = admitted_members.reported((record.uuid, record.spec) for record in records)
         instances = [{**summary(record), **lets_in[record.uuid]} for record in records]
         volumes = [

@@ -22,7 +22,7 @@ def look(host, facts, uuids=()):
     """
     changed, asked = {each["uuid"] for each in facts if each.get("domain_differs")}, set(uuids)
     found = []
-    for record in host.store.records():
+    for record in host.store.sound():
         if record.uuid in changed or asked and record.uuid not in asked:
             continue
         try:
