@@ -329,6 +329,17 @@ ansible_facts:
           type: list
           elements: str
           sample: [pc, q35]
+        firmware:
+          description:
+            - The UEFI firmware of the host in the order in which libvirt takes it. C(machines) has patterns of machine types,
+              C(secure_boot) says whether signatures are checked, C(variables) is the form in which it keeps its variables. A guest
+              goes only to a host whose firmware keeps them as its own are kept.
+          type: list
+          elements: dict
+          sample:
+            - machines: [pc-i440fx-*, pc-q35-*]
+              secure_boot: false
+              variables: raw-540672-authenticated
         supported_instances:
           description: Architecture, hypervisor type and VM mode of the guests that can run.
           type: list

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, cast
 
-from . import data_disks, host_document, own_names, preparation_shapes, volumes
+from . import data_disks, guest_needs, host_document, own_names, preparation_shapes, volumes
 from .identity import instance_uuid
 from .lifecycle import ROLES
 from .messages import Document, View
@@ -258,7 +258,9 @@ _VIEW: Dict[str, Check] = {
     "has_left": flag,
     "halted": flag,
 }
-_DISK = object_of({"name": token, "format": token, "size": _BYTES})
+_DISK = object_of(
+    {"name": token, "format": token, "size": _BYTES, "variables": word(guest_needs.VARIABLES, 64)}, optional=("variables",)
+)
 _GUEST = object_of(
     {
         "cpu": _XML,

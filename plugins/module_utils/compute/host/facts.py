@@ -23,7 +23,7 @@ from ..guest import domains, network, summary
 from ..record import failed_builds, failed_instances, state_directory, state_generation
 from ..record.store import STATE_DIR, Store
 from ..record.volume_store import FROM, VolumeStore, confirmed_gb, grows, holder, is_volume, size_gb
-from . import address, boot_time, by_hand, capabilities, mdev, metrics, numa, own_metrics, pci, traits
+from . import address, boot_time, by_hand, capabilities, firmware, mdev, metrics, numa, own_metrics, pci, traits
 from .settings import PATH, load
 
 SCHEMA = 1
@@ -155,6 +155,7 @@ def _what_runs_here(host, guest_types):
     return {
         "domain_types": domain_types,
         "machine_types": list(host.machine_types),
+        "firmware": clean_all(firmware.offered(host.arch)),
         "cpu_info": host.cpu_info,
         "supported_instances": [list(guest) for guest in host.guests if guest[1] in domain_types],
     }
