@@ -297,7 +297,7 @@ def _targets(value: Any) -> Any:
 
 
 _TARGETS = list_of(_TARGET, 100)
-_HEALTH = object_of({"state": choice("crashed", "answers", "no panic seen", "off", "not looked at"), "seen": cleaned()})
+_HEALTH = object_of({"state": choice("crashed", "answers", "up", "no panic seen", "off", "not looked at"), "seen": cleaned()})
 _SAID: Dict[str, Check] = {
     "disks": list_of(_DISK, 100),
     "volumes": list_of(
