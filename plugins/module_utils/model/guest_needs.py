@@ -34,9 +34,7 @@ class GuestNeeds(NamedTuple):
             return cls(None, None, False)
         return cls(kept.get("machine"), kept.get("variables"), GuestSettings.of(dict(spec)).secure_boot())
 
-    def lacking(
-        self, machine_types: Optional[List[str]], firmware: Optional[List[Dict[str, Any]]]
-    ) -> Optional[str]:
+    def lacking(self, machine_types: Optional[List[str]], firmware: Optional[List[Dict[str, Any]]]) -> Optional[str]:
         """Why a host cannot run the guest, or None. ``firmware``: as compute/host/firmware.py tells it; a host that
         tells none may have one."""
         if self.machine and machine_types is not None and self.machine not in machine_types:

@@ -259,7 +259,8 @@ _VIEW: Dict[str, Check] = {
     "halted": flag,
 }
 _DISK = object_of(
-    {"name": token, "format": token, "size": _BYTES, "variables": word(guest_needs.VARIABLES, 64)}, optional=("variables",)
+    {"name": token, "format": token, "size": _BYTES, "variables": word(guest_needs.VARIABLES, 64)},
+    optional=("variables",),
 )
 _GUEST = object_of(
     {
@@ -297,7 +298,9 @@ def _targets(value: Any) -> Any:
 
 
 _TARGETS = list_of(_TARGET, 100)
-_HEALTH = object_of({"state": choice("crashed", "answers", "up", "no panic seen", "off", "not looked at"), "seen": cleaned()})
+_HEALTH = object_of(
+    {"state": choice("crashed", "answers", "up", "no panic seen", "off", "not looked at"), "seen": cleaned()}
+)
 _SAID: Dict[str, Check] = {
     "disks": list_of(_DISK, 100),
     "volumes": list_of(

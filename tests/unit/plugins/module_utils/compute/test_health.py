@@ -158,7 +158,13 @@ IMAGE = "!!!! Find image based on IP(0x7A6BBA3) (No PDB) !!!!\r\n"
 
 
 @pytest.mark.parametrize(
-    "text", [OVMF, BOOT + OVMF + REGISTERS + IMAGE, "ASSERT [DxeCore] /edk2/Page.c(123): FALSE\r\n", "ASSERT_EFI_ERROR (Status)"]
+    "text",
+    [
+        OVMF,
+        BOOT + OVMF + REGISTERS + IMAGE,
+        "ASSERT [DxeCore] /edk2/Page.c(123): FALSE\r\n",
+        "ASSERT_EFI_ERROR (Status)",
+    ],
 )
 def test_a_guest_whose_firmware_ended_in_an_exception_has_crashed(guest, text):
     says(text)
@@ -170,7 +176,15 @@ def test_a_guest_that_was_started_after_an_exception_of_its_firmware_has_not_cra
     assert state(guest) == "no panic seen"
 
 
-@pytest.mark.parametrize("text, told", [(LOGIN, "up"), (LOGIN + "\r\n[   99.000001] eth0: link up\r\n", "up"), (BOOT, "no panic seen"), (LOGIN + BOOT, "no panic seen")])
+@pytest.mark.parametrize(
+    "text, told",
+    [
+        (LOGIN, "up"),
+        (LOGIN + "\r\n[   99.000001] eth0: link up\r\n", "up"),
+        (BOOT, "no panic seen"),
+        (LOGIN + BOOT, "no panic seen"),
+    ],
+)
 def test_a_guest_came_up_if_its_console_ends_with_a_login(guest, text, told):
     says(text)
     assert state(guest) == told

@@ -72,7 +72,9 @@ def test_the_timer_never_confirms_a_crashed_guest_whatever_is_set(monkeypatch):
 @pytest.mark.parametrize("was_on", [True, False])
 def test_the_timer_keeps_the_way_back_of_a_guest_that_nobody_saw_come_up(seen, was_on, monkeypatch):
     """Such as one in the shell of its firmware. A person's word confirms it; one that was off before has nothing to show."""
-    monkeypatch.setattr(memory.Host, "since_boot", lambda host: {"boot_id": "the only one", "uptime": host.world.uptime})
+    monkeypatch.setattr(
+        memory.Host, "since_boot", lambda host: {"boot_id": "the only one", "uptime": host.world.uptime}
+    )
     monkeypatch.setattr(memory.World, "uptime", 0, raising=False)
     world, owner = moved(crashed=False, window=1)
     world.uptime, world.seen = 10, seen
