@@ -11,7 +11,8 @@ from firmware_case import FOUR_MIB, PLAIN, TWO_MIB, Firmware, qcow2, variables
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import GuestNotSupported
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import nvram, power
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import firmware
-from ansible_collections.berth.kvm.plugins.module_utils.model import host_hints
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import disks, moving_host
+from ansible_collections.berth.kvm.plugins.module_utils.model import host_hints, reply_shapes
 from ansible_collections.berth.kvm.plugins.module_utils.model.guest_needs import KEY, GuestNeeds
 
 HAS = "raw-%d-authenticated" % FOUR_MIB
@@ -118,3 +119,33 @@ def test_a_guest_without_variables_and_a_host_without_descriptors_are_not_refuse
     efi.variables.unlink()
     builds.add(content=variables(TWO_MIB))
     efi.instance().started()
+
+
+def told_by_source(efi):
+    """The manifest of a source, as its controller passes it on."""
+    [entry] = [one for one in disks.manifest(efi.host.pool, efi.record) if one["name"] == "nvram"]
+    reply_shapes._DISK(entry)
+    return [entry]
+
+
+@pytest.mark.parametrize("kind", ["migration", "live-migration"])
+def test_no_move_comes_to_a_host_with_another_firmware(efi, builds, kind, monkeypatch):
+    """Before anything is stopped: the source tells the form of the variables, also where the record does not."""
+    monkeypatch.setattr(disks, "virtual_size", lambda path, form: 1)
+    manifest, effects = told_by_source(efi), moving_host.MovingHost(efi.host).effects
+    monkeypatch.setattr(moving_host.network, "check", lambda *_arguments: None)
+    monkeypatch.setattr(moving_host.storage, "is_one", lambda *_arguments: False)
+    monkeypatch.setattr(moving_host.storage, "check_no_files", lambda *_arguments: None)
+    record = efi.record.replace(migration={"type": kind}, op="op")
+    assert effects.check_destination(record, manifest) is False
+    builds.add(content=variables(TWO_MIB))
+    with pytest.raises(GuestNotSupported, match="web1 would lose its UEFI variables on kvm1"):
+        effects.check_destination(record, manifest)
+
+
+def test_a_guest_is_not_stopped_for_a_resize_or_revert_where_it_could_not_start_again(efi, builds):
+    effects = moving_host.MovingHost(efi.host).effects
+    effects.check_networks(efi.record, "hint")
+    builds.add(content=variables(TWO_MIB))
+    with pytest.raises(GuestNotSupported):
+        effects.check_networks(efi.record, "hint")
