@@ -64,6 +64,13 @@ An image with `kernel` (and `initrd`), each a `url` and a `checksum`, or with th
 is its command line. Both files are cached and checked as images are, and are kept beside the disks of the instance, so
 a move takes them along and needs no web server. Such an image has no UEFI firmware. A resize keeps the kernel.
 
+## Windows
+
+`os_type: windows` gives the guest a clock in local time and, under KVM, what Windows uses of Hyper-V: Nova's list, without
+`evmcs`. Local time is that of the host, so give all hosts the same time zone. As in Nova, disks and NICs stay virtio: for
+an image without virtio drivers set `hw_disk_bus: sata` and `hw_vif_model: e1000e`. An instance from an earlier version gets
+this with its next definition, for example after a cold migration.
+
 ## TPM and locked memory
 
 `hw:tpm_version: "2.0"` gives the guest a TPM that swtpm emulates; hosts without swtpm (Debian: `swtpm`, `swtpm-tools`)

@@ -28,6 +28,13 @@ The record of an instance is `/var/lib/berth/instances/<uuid>/record.json` on it
 `volumes`, has the same fields. [Architecture](architecture.md#the-record) describes how it changes. Do not edit it: a record with a field
 of the wrong type is refused (`RecordInvalid`), and its instance is left alone.
 
+`checksum` is in the file only: `sha256` of all else as JSON with sorted keys, and the `generation` that it is of. A record that does not
+have the content of its checksum is refused, too: it changed on the disk, or somebody edited it. The message names instance, host and
+file. The other instances of that host go on; it gets no new ones until the record is restored or moved away, because nobody knows
+what the instance takes. For a volume with a damaged record, the whole host counts as silent: elsewhere, the volume would be made
+anew and empty. A record without a checksum is from an older version. It gets one when it is written next. If an older version writes
+such a record, it keeps a checksum that is of another generation and says nothing.
+
 Which versions read which records:
 
 - A record with a higher `schema` than a version knows is refused and not changed.

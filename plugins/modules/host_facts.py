@@ -335,6 +335,17 @@ ansible_facts:
           type: list
           elements: str
           sample: [pc, q35]
+        firmware:
+          description:
+            - The UEFI firmware of the host in the order in which libvirt takes it. C(machines) has patterns of machine types,
+              C(secure_boot) says whether signatures are checked, C(variables) is the form in which it keeps its variables. A guest
+              goes only to a host whose firmware keeps them as its own are kept.
+          type: list
+          elements: dict
+          sample:
+            - machines: [pc-i440fx-*, pc-q35-*]
+              secure_boot: false
+              variables: raw-540672-authenticated
         supported_instances:
           description: Architecture, hypervisor type and VM mode of the guests that can run.
           type: list
@@ -454,7 +465,8 @@ ansible_facts:
         instances:
           description:
             - The instances, in every role, and the domains without a record, which are C(foreign). Of these C(managed) says
-              whether the collection made the domain. C(generation) is that of the record.
+              whether the collection made the domain. C(generation) is that of the record. An instance whose record cannot be
+              read is C(foreign), too, and C(damaged) says why.
           type: list
           elements: dict
           sample:
@@ -530,7 +542,7 @@ SPEC = {
 def views():
     """Return what a move has to know of each record of this host."""
     host = Onlooker()
-    return [view_of(host, record) for record in host.store.records()]
+    return [view_of(host, record) for record in host.store.sound()]
 
 
 def looks(instances, uuids):
@@ -541,7 +553,7 @@ def looks(instances, uuids):
 def addresses():
     """Return the addresses at which the guests are reached; see compute/guest/addresses.py."""
     host = Onlooker()
-    return of_instances(host.connection, host.store.records())
+    return of_instances(host.connection, host.store.sound())
 
 
 def examine(fix):

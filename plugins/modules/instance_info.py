@@ -128,7 +128,7 @@ def histories(host, uuids, seconds):
 def read(host, uuids, console_lines=0):
     """Return (instances, foreign) of the host. One libvirt call reads all states."""
     found = domains.states(host.connection)
-    records = host.store.records()
+    records = host.store.sound()
     instances = []
     for record in records:
         if not uuids or record.uuid in uuids:

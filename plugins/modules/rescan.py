@@ -137,7 +137,7 @@ def exchange(store, host_uuid, about, told, dry=False):
     runs that each reach a host that the other one does not, at least one reads here what the other one plans."""
     with contextlib.nullcontext() if dry else store.host_lock():
         notes = whereabouts.recall(store, about)
-        records = store.records()
+        records = store.sound()
         volumes = VolumeStore.beside(store).records()
         known = members.read(store.state_dir)
         if not dry:

@@ -46,7 +46,8 @@ class Effects(VolumeEffects):
         return self.world.guest[self.name] == PAUSED
 
     def health(self, record):
-        return {"state": "crashed" if self.world.__dict__.get("crashed") == self.name else "answers", "seen": "said so"}
+        crashed = self.world.__dict__.get("crashed") == self.name
+        return {"state": "crashed" if crashed else self.world.__dict__.get("seen", "answers"), "seen": "said so"}
 
     def check_asked(self):
         if self.world.__dict__.get("hung_up"):

@@ -105,6 +105,10 @@ class GuestCrashed(BerthError):
     """The guest has crashed. A confirm would make a revert impossible, so nothing was done."""
 
 
+class GuestNotSeen(BerthError):
+    """Nobody knows whether the guest came up after its move. The timer did not confirm it, so its former copy is kept."""
+
+
 class ClaimRevoked(BerthError):
     """The claim was withdrawn, or another controller adopted it."""
 

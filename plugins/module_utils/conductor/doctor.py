@@ -332,8 +332,9 @@ def _strays(case: Case) -> Iterator[Finding]:
         for stray in strays:
             if stray["managed"]:
                 name, host = case.in_inventory.get(uuid, uuid), stray["host"]  # anybody may have named it anything
-                text = "libvirt has a guest of berth that has no record"
-                yield Finding("DomainWithoutRecord", ERROR, host, text, stray_hint(case.fleet, name, uuid, stray), name)
+                text = stray.get("damaged") or "libvirt has a guest of berth that has no record"
+                code = "RecordInvalid" if stray.get("damaged") else "DomainWithoutRecord"
+                yield Finding(code, ERROR, host, text, stray_hint(case.fleet, name, uuid, stray), name)
 
 
 def _instances(case: Case) -> Iterator[Finding]:

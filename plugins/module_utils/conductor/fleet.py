@@ -70,11 +70,12 @@ class Place(TypedDict):
 
 
 class Stray(TypedDict):
-    """A domain on a host that has no record of it."""
+    """A domain on a host that has no record of it, or a record that is ``damaged``: why it cannot be read."""
 
     host: str
     name: str
     managed: Optional[bool]
+    damaged: Optional[str]
     power_state: str
 
 
@@ -227,5 +228,5 @@ def _strays(host: str, document: Document) -> Iterator[Tuple[str, Stray]]:
     """The domains without a record, by their uuids."""
     for domain in document["instances"]:
         if domain.get("foreign"):
-            stray = {"host": host, **{key: domain.get(key) for key in ("name", "managed", "power_state")}}
+            stray = {"host": host, **{key: domain.get(key) for key in ("name", "managed", "damaged", "power_state")}}
             yield domain["uuid"], cast(Stray, stray)

@@ -13,6 +13,7 @@ from ..model import fleet_hints, hints, state_hints
 from ..model.errors import BerthError
 from ..model.lifecycle import ACTIVE, CLAIM, MOVING, OWN, SETTING_ASIDE
 from ..model.nova_states import ALIVE
+from ..model.record import RecordInvalid
 from . import arrived, copies, notes, older_copy, silence, unconfirmed
 from .errors import DomainWithoutRecord, DuplicateInstance, InstanceMoving, InstanceUnknown, RecordOutdated
 from .fleet import STATE_FAULT, Fleet, Place, Stray
@@ -197,6 +198,12 @@ def check_no_stray(fleet: Fleet, name: str, uuid: str) -> None:
     strays = fleet.strays.get(uuid)
     if strays:
         first = strays[0]
+        if first.get("damaged"):
+            raise RecordInvalid(
+                "%s cannot read its record of %s: %s" % (first["host"], name, first["damaged"]),
+                hint=stray_hint(fleet, name, uuid, first),
+                host=first["host"],
+            )
         raise DomainWithoutRecord(
             "%s has the domain %s (%s) with the uuid of %s and no record of it"
             % (first["host"], first["name"], first["power_state"], name),
@@ -207,6 +214,8 @@ def check_no_stray(fleet: Fleet, name: str, uuid: str) -> None:
 
 
 def stray_hint(fleet: Fleet, name: str, uuid: str, stray: Stray) -> str:
+    if stray.get("damaged"):
+        return state_hints.restore_damaged_record(uuid)
     verdict = fleet.verdicts.get(stray["host"])
     if stray["managed"] and verdict:  # its records do not count, so it may have one
         if silence.has_code(verdict, STATE_FAULT):

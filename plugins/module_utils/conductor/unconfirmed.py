@@ -63,4 +63,8 @@ def described(phase: Optional[str], confirm_in: Optional[int]) -> str:
 
 def guest_at_confirm(name: str, health: Mapping[str, str]) -> str:
     """The message about a guest whose move is confirmed, see compute/guest/health.py."""
+    if health["state"] in ("no panic seen", "not looked at"):
+        return "%s: nobody saw its guest come up (%s). It may still be booting: look again with berth.kvm.console --limit %s" % (
+            name, health["seen"], name,
+        )  # fmt: skip
     return "%s: its guest: %s (%s)" % (name, health["state"], health["seen"])

@@ -99,6 +99,7 @@ IMAGE = _table(
     (Built("hvm"), "hw_vm_mode"),
     (Flag(*YES, *NO, "disabled"), "hw_auto_disk_config"),
     (_ROOT_DEVICE, "img_root_device_name"),
+    (Built("linux", "windows"), "os_type"),
     (_ANY, "kernel_id ramdisk_id os_command_line"),
     (_TPM_VERSION, "hw_tpm_version"),
     (_TPM_MODEL, "hw_tpm_model"),
@@ -132,7 +133,7 @@ IMAGE = _table(
         "hw_ipxe_boot hw_pci_numa_affinity_policy hw_rescue_bus hw_rescue_device img_bittorrent img_cache_in_nova "
         "img_compression_level img_hv_requested_version img_hv_type img_linked_clone img_owner_id "
         "img_use_agent img_version os_admin_user os_distro os_skip_agent_inject_files_at_boot "
-        "os_skip_agent_inject_ssh os_type os_version",
+        "os_skip_agent_inject_ssh os_version",
     ),
 )
 

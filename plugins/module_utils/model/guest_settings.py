@@ -31,6 +31,9 @@ class GuestSettings:
     def secure_boot(self) -> bool:
         return "required" in (self._flavor.get("os:secure_boot"), self._image.get("os_secure_boot"))
 
+    def is_windows(self) -> bool:
+        return self._image.get("os_type") == "windows"
+
     def tpm_version(self) -> Optional[str]:
         return self.get("tpm_version") or None
 

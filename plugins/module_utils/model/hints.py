@@ -357,6 +357,14 @@ def guest_crashed(name: str) -> str:
     )
 
 
+def guest_not_seen(name: str) -> str:
+    """A timer would remove the way back of a guest that nobody saw come up: it boots, is silent, or hangs."""
+    return (
+        "Look at it with berth.kvm.console --limit %(name)s. If it works: berth.kvm.confirm_resize --limit %(name)s. If not: "
+        "berth.kvm.revert_resize --limit %(name)s" % {"name": name}
+    )
+
+
 def create_follows(berth_state: str) -> str:
     """An instance was stopped or started although the inventory asks for the opposite."""
     verb = {"active": "starts", "stopped": "stops"}[berth_state]

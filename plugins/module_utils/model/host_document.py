@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any, List, Optional
 
-from . import own_names
+from . import guest_needs, own_names
 from .cpu_list import MAX_CPU
 from .errors import BerthError
 from .lifecycle import ROLES
@@ -175,6 +175,7 @@ _INSTANCE = object_of(
         "role": or_null(choice(*ROLES)),
         "generation": or_null(generation),
         "managed": flag,
+        "damaged": text(1024),
         "phase": state,
         "vm_state": state,
         "task_state": state,
@@ -206,6 +207,7 @@ _INSTANCE = object_of(
         "lets_in",
         "generation",
         "managed",
+        "damaged",
         "locked",
         "disks",
         "request_digests",
@@ -300,6 +302,16 @@ _DOCUMENT = object_of(
         "failed_build_age_s": whole(0, _WEEK),
         "domain_types": words("kvm|qemu", 2),
         "machine_types": words(_IDENTIFIER, 1000, 64),
+        "firmware": list_of(
+            object_of(
+                {
+                    "machines": list_of(text(64), 100),
+                    "secure_boot": flag,
+                    "variables": word(guest_needs.VARIABLES, 64),
+                }
+            ),
+            100,
+        ),
         "supported_instances": list_of(_supported, 200),
         "cpu_info": _MAPPING,
         "traits": words("[A-Z0-9_]+", 2000),
@@ -368,6 +380,7 @@ _DOCUMENT = object_of(
     },
     optional=(
         "failed_build_age_s",
+        "firmware",
         "mdev_types",
         "vgpus",
         "encrypted_guests",

@@ -211,3 +211,12 @@ def start_pool(host: str, pool: str, is_its_own: bool) -> str:
         "As root on %s: virsh pool-start %s, and virsh pool-autostart %s. If libvirt does not know the pool, %s; its files stay "
         "as they are" % (host, pool, pool, again)
     )
+
+
+def bring_firmware(host: str, variables: str) -> str:
+    """A guest has UEFI variables of a form (raw-540672-authenticated) that the firmware of a host does not use."""
+    return (
+        "Nothing was changed. Bring a firmware with variables of the form %s back to %s, with a descriptor in /etc/qemu/firmware "
+        "whose name sorts first, such as 10-berth.json: its nvram-template has that form. Or move the instance to a host "
+        "that has one: berth.kvm.host_facts shows the firmware of each" % (variables, host)
+    )

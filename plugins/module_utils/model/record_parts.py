@@ -37,6 +37,7 @@ SPEC: Dict[Path, str] = {
     ("grows_from_gb",): COUNT,
     ("hardware",): MAYBE_OBJECT,
     ("hardware", "machine"): TEXT,
+    ("hardware", "variables"): TEXT,
     ("hardware", "devices"): OBJECT_OF_TEXTS,
 }
 RESOURCES: Dict[Path, str] = {

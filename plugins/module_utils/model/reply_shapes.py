@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, cast
 
-from . import data_disks, host_document, own_names, preparation_shapes, volumes
+from . import data_disks, guest_needs, host_document, own_names, preparation_shapes, volumes
 from .identity import instance_uuid
 from .lifecycle import ROLES
 from .messages import Document, View
@@ -265,7 +265,10 @@ _VIEW: Dict[str, Check] = {
     "has_left": flag,
     "halted": flag,
 }
-_DISK = object_of({"name": token, "format": token, "size": _BYTES, "used": _BYTES}, optional=("used",))
+_DISK = object_of(
+    {"name": token, "format": token, "size": _BYTES, "used": _BYTES, "variables": word(guest_needs.VARIABLES, 64)},
+    optional=("used", "variables"),
+)
 _GUEST = object_of(
     {
         "cpu": _XML,
@@ -302,7 +305,9 @@ def _targets(value: Any) -> Any:
 
 
 _TARGETS = list_of(_TARGET, 100)
-_HEALTH = object_of({"state": choice("crashed", "answers", "no panic seen", "off", "not looked at"), "seen": cleaned()})
+_HEALTH = object_of(
+    {"state": choice("crashed", "answers", "up", "no panic seen", "off", "not looked at"), "seen": cleaned()}
+)
 _SAID: Dict[str, Check] = {
     "history": _PEOPLE,
     "disks": list_of(_DISK, 100),

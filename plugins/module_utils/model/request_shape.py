@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Dict
 
-from . import data_disks, host_document, volumes
+from . import data_disks, guest_needs, host_document, volumes
 from .messages import Document
 from .shape import (
     Check,
@@ -149,7 +149,9 @@ _HARDWARE = object_of(
             word(r"[a-z]+=[A-Za-z0-9.-]+(,[a-z]+=[A-Za-z0-9.-]+)*", 256),
             1000,
         ),
-    }
+        "variables": word(guest_needs.VARIABLES, 64),
+    },
+    optional=("variables",),
 )
 _KNOWN: Dict[str, Check] = {
     "schema": whole(1, 1),

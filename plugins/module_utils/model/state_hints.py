@@ -16,7 +16,7 @@ SAVED = "One with a saved state needs --managed-save too, which discards that st
 
 
 def restore_damaged_record(uuid: str) -> str:
-    """The record of an instance cannot be read: its host counts as silent, because it may own anything."""
+    """The record of an instance cannot be read."""
     return (
         "Restore record.json below instances/%s in the state directory of this host from a backup. If there is none, move that "
         "file out of the state directory, keep it, and run berth.kvm.recover_record for the instance" % uuid

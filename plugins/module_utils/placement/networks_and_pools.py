@@ -1,7 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether a host has the networks and the storage pool that an instance names, and any free bytes in the pool.
+"""Whether a host has the networks and the storage pool that an instance names, any free bytes in the pool, and what the
+hardware of its guest needs.
 
 Reads the host's document. A host that does not report what it has passes; its claim or build will decide.
 """
@@ -12,16 +13,18 @@ from typing import Any
 
 from ..model import nic_needs, pool_room
 from ..model.disk_class import DIRECTORIES, DISK, disk_class
+from ..model.guest_needs import GuestNeeds
 from ..model.request_spec import RequestSpec
 
 FREE_BYTES = "free_bytes"  # of no host that passes this is said
 
 
 class NetworksAndPool:
-    """The networks and the pool that one request names."""
+    """The networks and the pool that one request names, and the needs of the hardware that its guest has."""
 
     def __init__(self, spec: RequestSpec) -> None:
         self.pool = spec.pool
+        self.guest = GuestNeeds.of(spec.document)
         self.wanted = tuple(dict.fromkeys(need for nic in spec.networks for need in nic_needs.of_nic(nic)))
 
     def rules(self) -> list[list]:
@@ -31,6 +34,8 @@ class NetworksAndPool:
             found.append(["networks", {"needs": [text for _key, _name, text in self.wanted]}])
         if self.pool:
             found.append(["pool", {"pool": self.pool}])
+        if self.guest.machine:
+            found.append(["hardware", {"machine": self.guest.machine, "variables": self.guest.variables}])
         return found
 
     def lacks(self, document: dict[str, Any]) -> dict[str, str]:
@@ -49,6 +54,9 @@ class NetworksAndPool:
         full = pool_room.lacks_bytes(document, self.pool)
         if full:
             found[FREE_BYTES] = full
+        reason = self.guest.lacking(document.get("machine_types"), document.get("firmware"))
+        if reason:
+            found["hardware"] = reason
         return found
 
 

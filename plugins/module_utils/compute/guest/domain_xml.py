@@ -41,6 +41,10 @@ FIRST_DATA = 4
 DISKS_ON_SCSI = 7  # libvirt puts so many on each controller, by letter; one that it adds itself has another model
 MAX_QUEUES = 16
 IGNITION_NAMES = ("opt/com.coreos/config", "opt/org.flatcar-linux/config")  # Fedora and RHEL CoreOS; Flatcar
+# Nova's list, without evmcs: that is for a hypervisor within a guest, and needs a CPU of Intel on each host of a move.
+HYPERV = (
+    "relaxed", "vapic", "vpindex", "runtime", "synic", "reset", "frequencies", "reenlightenment", "tlbflush", "ipi",
+)  # fmt: skip
 
 ElementTree.register_namespace("berth", NAMESPACE)
 
@@ -67,7 +71,7 @@ def render(record, host: Host):
     _ignition(root, record, host)
     _features(root, host, settings, realtime)
     _cpu(root, host, flavor, settings, cells)
-    _clock(root, host)
+    _clock(root, host, settings)
     for event, action in (("poweroff", "destroy"), ("reboot", "restart"), ("crash", "destroy")):
         _child(root, "on_" + event, action)
     _devices(_child(root, "devices"), record, host, settings)
@@ -152,6 +156,16 @@ def _features(root, host, settings, realtime):
         _child(element, "acpi")
     if realtime:
         _child(element, "pmu", state="off")
+    if _has_hyperv(host, settings):
+        hyperv = _child(element, "hyperv", mode="custom")
+        for name in HYPERV:
+            _child(hyperv, name, state="on")
+        _child(hyperv, "spinlocks", state="on", retries=8191)
+
+
+def _has_hyperv(host, settings):
+    """Whether the guest sees what Windows uses of Hyper-V. QEMU has it under KVM only."""
+    return settings.is_windows() and host.domain_type == "kvm" and host.arch in ("x86_64", "i686")
 
 
 def _cpu(root, host, flavor, settings, cells):
@@ -170,12 +184,15 @@ def _cpu(root, host, flavor, settings, cells):
             _child(numa, "cell", id=index, cpus=_ranges(cpus), memory=cell["memory_mb"] * MIB, unit="KiB")
 
 
-def _clock(root, host):
-    element = _child(root, "clock", offset="utc")
+def _clock(root, host, settings):
+    """Windows keeps local time in its clock, as Nova does for it."""
+    element = _child(root, "clock", offset="localtime" if settings.is_windows() else "utc")
     if host.arch in ("x86_64", "i686"):
         _child(element, "timer", name="pit", tickpolicy="delay")
         _child(element, "timer", name="rtc", tickpolicy="catchup")
         _child(element, "timer", name="hpet", present="no")
+    if _has_hyperv(host, settings):
+        _child(element, "timer", name="hypervclock", present="yes")
 
 
 def _devices(devices, record, host, settings):

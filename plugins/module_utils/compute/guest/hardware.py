@@ -13,18 +13,13 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
+from ...model.guest_needs import KEY
+from ...model.guest_needs import hardware as of
 from ...model.guest_settings import GuestSettings
 
-KEY = "hardware"
 # A machine has these built in, and libvirt accepts no address for them. Companions of a USB controller come with it.
 ROOTS = ("pcie-root", "pci-root")
 KEPT = ("disk", "interface", "controller", "channel", "rng", "memballoon", "video", "watchdog", "hostdev")
-
-
-def of(spec):
-    """Return what the request keeps, or None. A request that now asks for another machine type starts without it."""
-    hardware = spec.get(KEY)
-    return hardware if hardware and hardware.get("wished") == _requested_machine(spec) else None
 
 
 def machine(spec):
@@ -47,7 +42,13 @@ def keep(spec, text):
     taken = set().union(*(_claims(key, address) for key, address in kept.items()))
     new = {key: address for key, address in found.items() if key not in kept and not _claims(key, address) & taken}
     devices = {**new, **kept}
-    return {**spec, KEY: {"wished": _requested_machine(spec), "machine": chosen, "devices": devices}}
+    return {**spec, KEY: {**known, "wished": _requested_machine(spec), "machine": chosen, "devices": devices}}
+
+
+def keep_variables(spec, form):
+    """Return the request with the form of the guest's UEFI variables (nvram.form), or as it is if there are none."""
+    kept = of(spec)
+    return {**spec, KEY: {**kept, "variables": form}} if kept and form else spec
 
 
 def _claims(key, address):

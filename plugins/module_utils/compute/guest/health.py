@@ -17,9 +17,18 @@ from ...model.safe_text import clean
 from .. import paths
 from . import agent, domain
 
-CRASHED, ANSWERS, NO_PANIC, OFF, NOT_LOOKED_AT = "crashed", "answers", "no panic seen", "off", "not looked at"
+CRASHED, ANSWERS, UP, NO_PANIC, OFF, NOT_LOOKED_AT = (
+    "crashed", "answers", "up", "no panic seen", "off", "not looked at",
+)  # fmt: skip
+CAME_UP = (ANSWERS, UP)
 TAIL = 64 << 10  # bytes of the console log: a panic is its end
 PANIC = "Kernel panic - not syncing"
+LOGIN = re.compile(r"\blogin:\s*$")
+# What a guest prints that goes down or begins anew after it asked for a login.
+BOOT = re.compile(r"BdsDxe|SeaBIOS|GRUB|Linux version|reboot: |Power down|^\[ *[0-4]\.\d+\]")
+# What UEFI firmware ends with, and the lines of registers that follow it.
+EXCEPTION = re.compile(r"!!!! \w+ Exception|^ASSERT(_EFI_ERROR)? ?[\[(]")
+DUMP = re.compile(r"^(!!!!|ExceptionData|FXSAVE_STATE|[A-Z][A-Z0-9]{1,5} +-)")
 PRINTK = re.compile(r"\[ *(\d+\.\d+)\]")
 
 
@@ -33,9 +42,11 @@ def look(connection: Any, uuid: str) -> Dict[str, str]:
     if agent.answers(guest):
         return _said(ANSWERS, "its agent answers")
     console = end_of(paths.console_log(uuid))
-    panic = last_panic(console)
+    panic = last_panic(console) or last_exception(console)
     if panic:
         return _said(CRASHED, 'its console ends with "%s"' % panic)
+    if asks_for_login(console):
+        return _said(UP, "its console asks for a login")
     if console.strip():
         return _said(NO_PANIC, "no agent answers, its console ends without a panic")
     return _said(NOT_LOOKED_AT, "it has no agent that answers, and says nothing on its console")
@@ -73,6 +84,22 @@ def last_panic(console: str) -> Optional[str]:
         now = _time_of(line)
         if now is None or "Rebooting in" in line or (since is not None and now < since):
             return None
+    return lines[at]
+
+
+def asks_for_login(console: str) -> bool:
+    """Whether the guest asked for a login and has not gone down since. Its kernel may have printed lines after that."""
+    lines = [line.strip() for line in console.split("\n")]
+    at = max((number for number, line in enumerate(lines) if LOGIN.search(line)), default=None)
+    return at is not None and not any(BOOT.search(line) for line in lines[at + 1 :])
+
+
+def last_exception(console: str) -> Optional[str]:
+    """Return the line of an exception or a failed assertion of UEFI firmware if nothing was printed after its registers."""
+    lines = [line.strip() for line in console.split("\n")]
+    at = max((number for number, line in enumerate(lines) if EXCEPTION.search(line)), default=None)
+    if at is None or not all(DUMP.match(line) for line in filter(None, lines[at + 1 :])):
+        return None
     return lines[at]
 
 

@@ -22,7 +22,7 @@ def look(host, facts, uuids=()):
     """
     changed = {each["uuid"] for each in facts if each.get("domain_differs") or each.get("disks_missing")}
     found, asked = [], set(uuids)
-    for record in host.store.records():
+    for record in host.store.sound():
         if record.uuid in changed or asked and record.uuid not in asked:
             continue
         try:

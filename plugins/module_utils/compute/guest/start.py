@@ -13,7 +13,7 @@ from ..disk import attached, disk, volume
 from ..errors import BuildFailed
 from ..host import mdev
 from ..record import journal
-from . import definition, domain, gate, mend, packet_filter, packets, startable
+from . import definition, domain, gate, hardware, mend, nvram, packet_filter, packets, startable
 from .converged import is_started
 
 
@@ -71,7 +71,9 @@ def start(instance, record):
     instance.observe("start guest")
     _start_guest(instance.host, record)
     instance.observe("start done")
-    instance.swap(journal.noted(record, "start").replace(task_state=None, spec=volumes.used(record.spec)))
+    form = nvram.form(nvram.path(instance.host.pool_of(record), record.uuid))  # libvirt has made the file by now
+    spec = hardware.keep_variables(volumes.used(record.spec), form)
+    instance.swap(journal.noted(record, "start").replace(task_state=None, spec=spec))
 
 
 def _start_guest(host, record):

@@ -12,7 +12,7 @@ from ...model.nova_states import SPAWNING
 from .. import paths
 from ..disk import disk, disk_chain, owner, shared_disks
 from ..errors import BuildFailed, DisksUsed, GuestRunsAlready
-from ..host import mdev
+from ..host import firmware, mdev
 from ..record import volume_claim, volume_store
 from ..run import run
 from . import domain, network
@@ -33,6 +33,7 @@ def check(host, record):
     disk_chain.check_not_in_file(host, record)
     disk.check_writable(host.pool_of(record), record, host.connection.getHostname())
     mdev.check(host, record.name, record.resources)
+    firmware.check_here(host, record)
     network.check_start(
         host.connection, record, host_hints.bring_network_back(host.connection.getHostname(), record.name)
     )

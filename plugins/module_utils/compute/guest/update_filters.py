@@ -22,7 +22,7 @@ def follow(host, uuids, groups, dry=False):
     they are.
     """
     changed, waiting = False, []
-    for record in host.store.records():
+    for record in host.store.sound():
         if record.uuid in uuids and _names_groups(record):
             try:
                 changed |= _follow(host, record.uuid, groups, dry)

@@ -47,7 +47,7 @@ def _code_of(error: Exception) -> str:
 
 def look(host: Host, fix: bool = False, pki: str = certificates.PKI, port: int = listening.PORT) -> List[Finding]:
     """Return all findings. A check that fails is a finding itself, and the other checks still run."""
-    records = host.store.records()
+    records = host.store.sound()
     checks: Sequence[Callable[[], Iterator[Finding]]] = (
         lambda: _gate(host),
         lambda: _confinement(host),
@@ -153,7 +153,7 @@ def _permits(host: Host, records: Sequence[Record], fix: bool) -> Iterator[Findi
     known = {record.uuid for record in records}
     for uuid in sorted(filter(is_uuid, paths.entries(os.path.join(host.run_dir, gate.PERMITS)))):
         # An instance made during this check has its record before its permit and its disks.
-        if uuid not in known and host.store.read(uuid) is None:
+        if uuid not in known and not host.store.has(uuid):
             if fix and not _without_record(host, uuid, lambda uuid: gate.revoke(uuid, host.run_dir)):
                 continue
             yield finding("PermitWithoutRecord", WARNING, "may start here, and has no record here", uuid, fixed=fix)
@@ -162,7 +162,7 @@ def _permits(host: Host, records: Sequence[Record], fix: bool) -> Iterator[Findi
 def _without_record(host: Host, uuid: str, mend: Callable[[str], Any]) -> bool:
     """Run ``mend`` and return true, unless there is a record of the instance by now."""
     with host.store.instance_lock(uuid):
-        if host.store.read(uuid) is not None:
+        if host.store.has(uuid):
             return False
         mend(uuid)
         return True
@@ -174,11 +174,7 @@ def _disks(host: Host, records: Sequence[Record]) -> Iterator[Finding]:
     for path in host.pool_paths():
         for uuid in filter(is_uuid, paths.entries(os.path.join(path, "instances"))):
             here[uuid] = path
-            if (
-                uuid not in known
-                and host.store.read(uuid) is None
-                and not owner.is_another(path, uuid, host.settings.uuid)
-            ):
+            if uuid not in known and not host.store.has(uuid) and not owner.is_another(path, uuid, host.settings.uuid):
                 yield finding("DisksWithoutRecord", ERROR, "disks in %s" % paths.instance(path, uuid), uuid)
     for record in records:
         if _is_at_rest(record) and record.uuid not in here:
@@ -351,7 +347,7 @@ def _vgpus(host: Host, records: Sequence[Record], fix: bool) -> Iterator[Finding
     heard_of = {*whereabouts.heard_of(host.store), *_with_disks(host)} - {record.uuid for record in records}
     for uuid, device, parent in mdev.left_behind(host.connection, sorted(heard_of)):
         # As for permits: an instance made during this check has its record by now.
-        if host.store.read(uuid) is None:
+        if not host.store.has(uuid):
             if fix and not _without_record(host, uuid, lambda uuid: mdev.remove(host.connection, uuid)):
                 continue
             text = "its vGPU %s still occupies the GPU %s, although it has no record here" % (device, clean(parent))

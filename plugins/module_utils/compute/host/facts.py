@@ -23,7 +23,7 @@ from ..guest import domains, network, summary
 from ..record import failed_builds, failed_instances, state_directory, state_generation
 from ..record.store import STATE_DIR, Store
 from ..record.volume_store import FROM, VolumeStore, confirmed_gb, grows, holder, is_volume, size_gb
-from . import address, boot_time, by_hand, capabilities, mdev, metrics, numa, own_metrics, pci, traits
+from . import address, boot_time, by_hand, capabilities, firmware, mdev, metrics, numa, own_metrics, pci, traits
 from .settings import PATH, load
 
 SCHEMA = 1
@@ -51,10 +51,27 @@ def gather(timeout, save_generation, uri=URI, settings_path=PATH, state_dir=STAT
     store = Store(state_dir)
     # before the records, so that the serial is never newer than they are
     state = state_directory.look(store)
-    records, volumes = store.records(), VolumeStore.beside(store).records()
+    (records, damaged), volumes = store.sound_and_damaged(), VolumeStore.beside(store).records()
     libvirt = connect(timeout, uri)
     document = collect(libvirt, host_settings, records, state_dir, timeout, save_generation, volumes)
-    return {**document, "state": state}
+    return {**with_damaged(document, damaged), "state": state}
+
+
+def with_damaged(document, damaged):
+    """Return the document with the instances whose records cannot be read, {uuid: why}: like a guest without a record, each
+    is refused by its name. What it takes is not known, so the host gets no new guests."""
+    if not damaged:
+        return document
+    why = {uuid: clean(error.message, WARNING_LENGTH) for uuid, error in damaged.items()}
+    seen = {instance["uuid"] for instance in document["instances"]}
+    absent = [_without_room(uuid) for uuid in why if uuid not in seen]
+    instances = [
+        {**instance, "managed": True, "damaged": why[instance["uuid"]]} if instance["uuid"] in why else instance
+        for instance in document["instances"] + absent
+    ]
+    service = {**document["service"], "disabled": True, "disabled_reason": next(iter(why.values()))}
+    warnings = [*why.values(), *document["warnings"]][:WARNINGS_LIMIT]
+    return {**document, "instances": instances, "service": service, "warnings": warnings}
 
 
 def collect(connection, settings, records, state_dir=STATE_DIR, timeout=30, save_generation=True, volumes=()):
@@ -139,6 +156,7 @@ def _what_runs_here(host, guest_types):
     return {
         "domain_types": domain_types,
         "machine_types": list(host.machine_types),
+        "firmware": clean_all(firmware.offered(host.arch)),
         "cpu_info": host.cpu_info,
         "supported_instances": [list(guest) for guest in host.guests if guest[1] in domain_types],
     }
@@ -370,6 +388,12 @@ def _foreign(domain, power_state, disk_use, pool, dedicated):
         "image_props": {},
         "nics": clean_all(nics.of_guest(domain.macs, domain.record)),
     }
+
+
+def _without_room(uuid):
+    """Return an instance of which only the uuid is known."""
+    nothing = domains.Domain(uuid, uuid, 0, 0, (), (), (), (), None, frozenset())
+    return _foreign(nothing, "nostate", (0, 0), None, frozenset())
 
 
 def _usage(connection, settings, instances, pool, cpus):

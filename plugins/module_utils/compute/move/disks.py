@@ -20,6 +20,7 @@ from .. import paths
 from ..disk import disk as disks
 from ..disk import move_files, volume_files
 from ..disk.disk import NVRAM, READ_ONLY, planned
+from ..guest import nvram
 from ..run import run
 from . import merge
 
@@ -37,15 +38,23 @@ def volumes_of(pool_path, spec):
 
 
 def manifest(pool_path, record, with_path=False):
-    """Return [{name, format, size}] of disks and volumes on this host. Raise VolumeNotFound if a volume is missing."""
+    """Return [{name, format, size}] of disks and volumes on this host, with {variables} of the file of UEFI variables
+    (nvram.form). Raise VolumeNotFound if a volume is missing."""
     found = []
     for disk, path in files(pool_path, record.uuid, record.spec):
         if disk.kind == disks.VOLUME and not os.path.lexists(path):
             raise volume_files.not_there(disk.serial, path)
         if os.path.lexists(path):
             entry = {"name": disk.name, "format": disk.format, "size": virtual_size(path, disk.format)}
+            if disk == NVRAM:
+                entry["variables"] = nvram.form(path)
             found.append(dict(entry, path=path) if with_path else entry)
     return found
+
+
+def variables(manifest):
+    """Return the form of the guest's UEFI variables that the source tells, or None."""
+    return next((entry.get("variables") for entry in manifest or () if entry.get("name") == NVRAM.name), None)
 
 
 def info(path, form):

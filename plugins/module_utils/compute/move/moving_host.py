@@ -18,7 +18,7 @@ from ...model.request_spec import RequestSpec
 from .. import paths
 from ..disk import disk, disk_chain, owner, shared_disks, volume
 from ..guest import answers, definition, domain, gate, hardware, health, network, packet_filter, packets
-from ..host import address, mdev
+from ..host import address, firmware, mdev
 from ..record.ledger import Ledger
 from . import (
     backups,
@@ -134,6 +134,7 @@ class Effects(Guests, VolumeEffects):
     def check_networks(self, record, hint):
         """Before the guest stops, check that it could start here again."""
         self.host.compute.require_prepared()
+        firmware.check_here(self.host.compute, record)
         network.check_start(self.connection, record, hint)
 
     def check_deletable(self, record):
@@ -193,6 +194,7 @@ class Effects(Guests, VolumeEffects):
         if record.migration["type"] != LIVE:  # else reported with all other problems
             network.check(self.connection, record.spec.get("networks"))
         self.host.compute.check_machine(hardware.machine(record.spec))
+        firmware.check(self.host.compute, record, disks.variables(manifest))
         pool_path = self.pool_path(record)
         shared = storage.is_one(pool_path, record.uuid, record.op)
         if shared:

@@ -14,7 +14,7 @@ import contextlib
 import json
 import math
 import os
-from typing import List, Optional
+from typing import Dict, List, Optional, Tuple
 
 from ...model import lifecycle, state_hints
 from ...model.errors import InvalidInput
@@ -24,7 +24,7 @@ from ...model.record import Record, RecordInvalid
 from ...model.safe_text import clean
 from .. import durable, lock
 from ..errors import HostBusy, InstanceBusy, StaleRecord
-from . import deleted, state_directory, state_file, whereabouts
+from . import checksum, deleted, state_directory, state_file, whereabouts
 
 STATE_DIR = "/var/lib/berth"
 RECORD = "record.json"
@@ -42,12 +42,13 @@ def check_uuid(value):
     return value
 
 
-def _decode(data, uuid, hint=state_hints.restore_damaged_record):
+def _decode(data, uuid, path, hint=state_hints.restore_damaged_record):
     def damaged(message, other=None):
-        return RecordInvalid(clean(message, 400), hint=other or hint(uuid), uuid=uuid)
+        where = " (%s on %s)" % (path, os.uname().nodename)
+        return RecordInvalid(clean(message, 400) + where, hint=other or hint(uuid), uuid=uuid, path=path)
 
     try:
-        record = Record.from_dict(_DECODER.decode(data.decode("utf-8")))
+        record = Record.from_dict(checksum.checked(_DECODER.decode(data.decode("utf-8"))))
     except (ValueError, RecursionError) as error:
         raise damaged("the record of %s is damaged: %s" % (uuid, error))
     except RecordInvalid as error:
@@ -69,7 +70,7 @@ _DECODER = json.JSONDecoder(parse_float=_number, parse_constant=_number)
 
 
 def _encode(record):
-    return json.dumps(record.to_dict(), sort_keys=True, allow_nan=False).encode("utf-8")
+    return checksum.canonical(checksum.added(record.to_dict()))
 
 
 class Store:
@@ -157,6 +158,13 @@ class Store:
         finally:
             os.close(instances)
 
+    def has(self, uuid) -> bool:
+        """Whether there is a record, though it may be damaged."""
+        try:
+            return self.read(uuid) is not None
+        except RecordInvalid:
+            return True
+
     def _read_in(self, instances, uuid):
         try:
             directory_fd = durable.open_directory(uuid, create=False, dir_fd=instances)
@@ -166,19 +174,38 @@ class Store:
             data = durable.read(directory_fd, RECORD)
         finally:
             os.close(directory_fd)
-        return None if data is None else _decode(data, uuid, self.damaged_hint)
+        path = os.path.join(self.state_dir, self.below, uuid, RECORD)
+        return None if data is None else _decode(data, uuid, path, self.damaged_hint)
 
     def records(self) -> List[Record]:
         """Return all records of the host, by uuid. Raise if one cannot be read: unknown is never taken for absent."""
+        sound, damaged = self.sound_and_damaged()
+        for error in damaged.values():
+            raise error
+        return sound
+
+    def sound(self) -> List[Record]:
+        """Return the records that can be read: for what is done to each instance by itself, and decides about no other."""
+        return self.sound_and_damaged()[0]
+
+    def sound_and_damaged(self) -> Tuple[List[Record], Dict[str, RecordInvalid]]:
+        """Return (the records that can be read, by uuid; {uuid: why one cannot be read})."""
         try:
             instances = self._open_instances(create=False)
         except FileNotFoundError:
-            return []
+            return [], {}
+        sound, damaged = [], {}
         try:
-            found = [self._read_in(instances, name) for name in sorted(os.listdir(instances)) if is_uuid(name)]
+            for uuid in filter(is_uuid, sorted(os.listdir(instances))):
+                try:
+                    record = self._read_in(instances, uuid)
+                except RecordInvalid as error:
+                    damaged[uuid] = error
+                    continue
+                sound += [] if record is None else [record]
         finally:
             os.close(instances)
-        return [record for record in found if record is not None]
+        return sound, damaged
 
     # writing
 
@@ -229,7 +256,7 @@ class Store:
         """Write the record and read it back. The caller holds the instance's lock."""
         durable.write(self._held[record.uuid], RECORD, _encode(record))
         written = self.read(record.uuid)
-        if written != Record.from_dict(json.loads(_encode(record))):
+        if written != Record.from_dict(json.loads(checksum.canonical(record.to_dict()))):
             raise RecordInvalid("the record of %s does not read back as it was written" % record.uuid, uuid=record.uuid)
         return written
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import heapq
 
+from ...model.guest_needs import GuestNeeds
 from .. import prefilters
 from ..filtering import NAMED_HOSTS, judge, skips_filters
 from ..networks_and_pools import NetworksAndPool
@@ -29,6 +30,7 @@ def kind_key(spec, hosts):
         spec.availability_zone,
         spec.is_bfv,
         spec.pool,
+        GuestNeeds.of(spec.document),
         spec.data_gb,
         NetworksAndPool(spec).wanted if spec.networks else None,
         here,

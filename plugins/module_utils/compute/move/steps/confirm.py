@@ -18,8 +18,8 @@ from ....model.move_errors import (
     MigrationFenced,
     MigrationNotReady,
 )
-from ...errors import GuestCrashed
-from ...guest.health import CRASHED
+from ...errors import GuestCrashed, GuestNotSeen
+from ...guest.health import CAME_UP, CRASHED
 from .common import (
     CONFIRMED,
     REVERTED_EVENT,
@@ -50,7 +50,8 @@ def take(host, uuid, token, phases, phase, event):
 
 def confirm(host, uuid, token, peer=None, lost=False, when_due=False, crashed=False, **_ignored):
     """On the destination: from here there is no way back. If an interrupted run did not start the guest, start it
-    first. Confirm a crashed guest only with ``crashed``. With ``when_due``, confirm only if this host's window is over.
+    first. Confirm a crashed guest only with ``crashed``. With ``when_due``, confirm only if this host's window is over and
+    the guest was seen to come up.
 
     If the source is lost, a revert that was not given back cannot continue, so the guest continues here."""
     record = existing(host, uuid, token["op"])
@@ -64,6 +65,8 @@ def confirm(host, uuid, token, peer=None, lost=False, when_due=False, crashed=Fa
     if (behind or stopped) and was_on(record):
         bring_up(host, record)
     health = check_health(host, record, may_be_crashed=lost or (crashed and not when_due))
+    if when_due and not lost:
+        check_came_up(host, record, health)
     phases = (RESIZED, CONFIRMING, REVERTING) if lost else (RESIZED, CONFIRMING)
     take(host, uuid, token, phases, CONFIRMING, "confirm begins")
     return health
@@ -82,6 +85,18 @@ def check_health(host, record, may_be_crashed):
             host=host.identity["name"],
         )
     return {"health": health}
+
+
+def check_came_up(host, record, said):
+    """Raise GuestNotSeen if nobody knows that the guest came up: no timer removes the way back then. ``said``: check_health."""
+    health = said["health"] if isinstance(said, dict) else None
+    if health and was_on(record) and health["state"] not in CAME_UP:
+        raise GuestNotSeen(
+            "nobody knows whether the guest of %s (%s) on %s came up: %s (%s). Nothing was confirmed, and its former copy is kept"
+            % (record.name, record.uuid, host.identity["name"], health["state"], health["seen"]),
+            hint=hints.guest_not_seen(record.name),
+            host=host.identity["name"],
+        )
 
 
 def purge(host, uuid, token, peer=None, lost=False, changed_disks=False, **_ignored):

@@ -175,3 +175,31 @@ def test_what_libvirt_changed_is_found():
     kept = ElementTree.fromstring(ElementTree.tostring(wanted))
     kept.find("devices/disk/driver").set("type", "raw")
     assert dropped_parts.missing(wanted, kept)
+
+
+WINDOWS = {"os_type": "windows"}
+
+
+def test_windows_has_local_time_and_what_it_uses_of_hyper_v():
+    root = render(properties=WINDOWS)
+    hyperv = root.find("features/hyperv")
+    assert [part.tag for part in hyperv if part.get("state") == "on"] == [*domain_xml.HYPERV, "spinlocks"]
+    assert hyperv.find("spinlocks").get("retries") == "8191" and hyperv.get("mode") == "custom"
+    timers = {timer.get("name"): dict(timer.attrib) for timer in root.iterfind("clock/timer")}
+    assert root.find("clock").get("offset") == "localtime"
+    assert timers["hypervclock"]["present"] == "yes" and timers["hpet"]["present"] == "no"
+    assert (timers["rtc"]["tickpolicy"], timers["pit"]["tickpolicy"]) == ("catchup", "delay")
+
+
+@pytest.mark.parametrize("os_type", [None, "linux"])
+def test_other_guests_have_universal_time_and_nothing_of_hyper_v(os_type):
+    root = render(properties={"os_type": os_type} if os_type else None)
+    assert root.find("clock").get("offset") == "utc" and root.find("features/hyperv") is None
+    assert "hypervclock" not in [timer.get("name") for timer in root.iterfind("clock/timer")]
+
+
+def test_without_kvm_windows_has_local_time_only():
+    """QEMU would refuse the rest."""
+    root = render(domain_xml.Host("qemu", "x86_64", "/pool"), WINDOWS)
+    assert root.find("clock").get("offset") == "localtime" and root.find("features/hyperv") is None
+    assert root.find("clock/timer[@name='hypervclock']") is None

@@ -66,6 +66,7 @@ SHOWN = {
     ),  # fmt: skip
     "os_command_line": ({"kernel_id": "vmlinuz"}, "root=/dev/vda", ("os/cmdline", None, "root=/dev/vda")),
     "hw_cpu_cores": ({}, "2", ("cpu/topology", "cores", "2")),
+    "os_type": ({}, "windows", ("clock", "offset", "localtime")),
     "hw_cpu_sockets": ({}, "2", ("cpu/topology", "sockets", "2")),
     "hw_cpu_threads": ({}, "2", ("cpu/topology", "threads", "2")),
     "hw_cpu_policy": ({}, "dedicated", "cpu_policy"),

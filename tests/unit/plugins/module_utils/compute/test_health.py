@@ -84,7 +84,7 @@ def test_a_guest_whose_kernel_panicked_has_crashed_and_its_last_line_is_told(gue
 )
 def test_a_guest_that_went_on_after_a_panic_has_not_crashed(guest, after):
     says(PANIC + after)
-    assert state(guest) == "no panic seen"
+    assert state(guest) == ("up" if after.endswith(LOGIN) else "no panic seen")
 
 
 def test_a_panic_that_nothing_but_the_kernel_followed_is_the_guests_end(guest):
@@ -150,3 +150,41 @@ def test_libvirts_word_on_a_guest_that_does_not_run(guest, now, reason, expected
     guest.now, guest.reason = now, reason
     says(PANIC if expected == "off" else LOGIN)
     assert state(guest) == expected
+
+
+OVMF = "!!!! X64 Exception Type - 0E(#PF - Page-Fault)  CPU Apic ID - 00000000 !!!!\r\n"
+REGISTERS = "ExceptionData - 0000000000000000\r\nRIP  - 0000000007A6BBA3, CS  - 0000000000000038\r\nRAX  - 0000\r\n"
+IMAGE = "!!!! Find image based on IP(0x7A6BBA3) (No PDB) !!!!\r\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        OVMF,
+        BOOT + OVMF + REGISTERS + IMAGE,
+        "ASSERT [DxeCore] /edk2/Page.c(123): FALSE\r\n",
+        "ASSERT_EFI_ERROR (Status)",
+    ],
+)
+def test_a_guest_whose_firmware_ended_in_an_exception_has_crashed(guest, text):
+    says(text)
+    assert state(guest) == "crashed"
+
+
+def test_a_guest_that_was_started_after_an_exception_of_its_firmware_has_not_crashed(guest):
+    says(OVMF + REGISTERS + IMAGE + "BdsDxe: loading Boot0001\r\n")
+    assert state(guest) == "no panic seen"
+
+
+@pytest.mark.parametrize(
+    "text, told",
+    [
+        (LOGIN, "up"),
+        (LOGIN + "\r\n[   99.000001] eth0: link up\r\n", "up"),
+        (BOOT, "no panic seen"),
+        (LOGIN + BOOT, "no panic seen"),
+    ],
+)
+def test_a_guest_came_up_if_its_console_ends_with_a_login(guest, text, told):
+    says(text)
+    assert state(guest) == told

@@ -16,8 +16,10 @@ import memory  # noqa: E402
 import memory_controller  # noqa: E402
 import memory_names  # noqa: E402
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import GuestCrashed  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import GuestCrashed, GuestNotSeen  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import confirm as confirm_step  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import table  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints  # noqa: E402
 
 S, D = memory_names.S, memory_names.D
 
@@ -63,6 +65,28 @@ def test_the_timer_never_confirms_a_crashed_guest_whatever_is_set(monkeypatch):
         confirm(world, owner, when_due=True, crashed=True)
     world.crashed = None
     assert confirm(world, owner, when_due=True)[1]["phase"] == "confirming"
+
+
+@pytest.mark.follows("guest_not_seen")
+@pytest.mark.parametrize("seen", ["not looked at", "no panic seen", "off"])
+@pytest.mark.parametrize("was_on", [True, False])
+def test_the_timer_keeps_the_way_back_of_a_guest_that_nobody_saw_come_up(seen, was_on, monkeypatch):
+    """Such as one in the shell of its firmware. A person's word confirms it; one that was off before has nothing to show."""
+    monkeypatch.setattr(
+        memory.Host, "since_boot", lambda host: {"boot_id": "the only one", "uptime": host.world.uptime}
+    )
+    monkeypatch.setattr(memory.World, "uptime", 0, raising=False)
+    world, owner = moved(crashed=False, window=1)
+    world.uptime, world.seen = 10, seen
+    if not was_on:
+        monkeypatch.setattr(confirm_step, "was_on", lambda record: False)
+        assert confirm(world, owner, when_due=True)[1]["phase"] == "confirming"
+        return
+    before = world.key()
+    with pytest.raises(GuestNotSeen, match="nobody knows whether the guest of vm .* came up: %s" % seen) as kept:
+        confirm(world, owner, when_due=True)
+    assert world.key() == before and kept.value.hint == hints.guest_not_seen("vm")
+    assert confirm(world, owner)[1]["phase"] == "confirming"
 
 
 def test_what_is_known_of_a_guest_is_said_when_it_is_confirmed():
