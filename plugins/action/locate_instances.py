@@ -75,8 +75,7 @@ class ActionModule(ControllerAction):
     def act(self, args, task_vars):
         hosts, method = kvm_hosts(task_vars, args["hosts"]), args["method"]
         names = selected(task_vars, args["instances"], hosts)
-        hint = hints.select_instances_to_delete() if method == "delete" else hints.select_instances()
-        check_explicit(names, args["selected"], method, hint)
+        check_explicit(self, task_vars, names, args["selected"], method)
         fleet, run_variables = read_reports(task_vars, hosts), self.own_variables(task_vars, (*RUN, *CHECKED))
         warn_of_lost(lost_hosts(run_variables), known_hosts(task_vars, hosts), fleet)
         for field in [field for field in CHECKED if field in run_variables]:

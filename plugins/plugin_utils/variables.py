@@ -33,6 +33,7 @@ from .whose_variables import value_of
 OWN = "berth_own_variables"
 # These choose the instances and hosts of a run, and how it works.
 RUN = (
+    "berth_all",
     "berth_allow_resize_to_same_host",
     "berth_approved",
     "berth_confirm_crashed",
@@ -128,6 +129,7 @@ CHECKED = {
     **move_options.CHECKED,
     **dict.fromkeys(
         (
+            "berth_all",
             "berth_allow_resize_to_same_host",
             "berth_confirm_crashed",
             "berth_delete_all",

@@ -22,13 +22,8 @@ LOST = "If it is switched off for good and never comes back: -e berth_lost_hosts
 
 
 def select_instances() -> str:
-    """A playbook that stops or moves guests was run without a selection."""
-    return "Say which with --limit or -e berth_instances=PATTERN"
-
-
-def select_instances_to_delete() -> str:
-    """The same for delete, which can delete the whole inventory on request."""
-    return "Say which with --limit or -e berth_instances=PATTERN, or pass -e berth_delete_all=true"
+    """A playbook that stops, moves, changes or deletes guests was run without a selection, or with one of all."""
+    return "Say which with --limit or -e berth_instances=PATTERN. Where all of them are meant: -e berth_all=true"
 
 
 # --- a host that did not answer
