@@ -194,7 +194,7 @@ def _notes(run, name, values, task):
         left = hints.confirm_or_revert_left(name, source["host"]) if source else None
         # an older record keeps its lock
         return joined(copy_hints.lock_again(name) if source or not places else None, left)
-    undone = note(run.method, values.get("berth_state"), who_locked(values), places)
+    undone = note(run.method, name, values.get("berth_state"), who_locked(values), places)
     if run.method not in TELL_DIFFERENCES:
         return undone
     return joined(undone, *run.inventory.differences(name, _as_left(run.fleet, task)))
@@ -221,14 +221,14 @@ def _answering(fleet, field, host):
     return host
 
 
-def note(method, berth_state, locked, places):
+def note(method, name, berth_state, locked, places):
     """What to add to an instance's result: that another playbook will undo it, or who had locked the instance."""
     if (method, berth_state) in (("stop", "active"), ("start", "stopped")):
         return hints.create_follows(berth_state)
-    if method in ("lock", "unlock") and lock_of(places):
-        text = "was locked by %s" % lock_of(places)
-        return "%s; berth_locked in the inventory locks it as before" % text if method == "unlock" and locked else text
-    return None
+    was = "was locked by %s" % lock_of(places) if method in ("lock", "unlock") and lock_of(places) else None
+    if method == "unlock" and locked:
+        return joined(was, "still locked by %s" % locks.by_inventory(locked), hints.unlock_in_inventory(name))
+    return was
 
 
 def _by_hand(fleet, found):

@@ -12,7 +12,8 @@ module: show_decision
 version_added: 0.2.0
 short_description: Show why an instance got its host
 description:
-  - Shows the last decision on an instance from its receipt. That is the chosen host, the verdict of each filter on each host with its
+  - Shows the last decision that chose a host for an instance from its receipt, and the last refusal after it. That is the
+    chosen host, the verdict of each filter on each host with its
     numbers, the weights, and who decided when. No host is contacted and nothing is changed.
   - Knows the decisions that were made on this controller, as long as their receipts are kept.
 options:
@@ -22,6 +23,10 @@ options:
   project:
     description: Its project. By default the last decision on an instance of that name in any project.
     type: str
+  hosts:
+    description: The KVM hosts of the fleet. Only decisions about one of them count. By default the hosts of group C(kvm_hosts).
+    type: list
+    elements: str
 extends_documentation_fragment:
   - berth.kvm.controller
 author:
@@ -48,5 +53,9 @@ receipt:
 decision:
   description: The explanation of the decision, as filter P(berth.kvm.explain#filter) takes it.
   returned: success
+  type: dict
+refused:
+  description: The explanation of the last refusal, such as of a resize, after the decision that chose the host.
+  returned: if there was one
   type: dict
 """

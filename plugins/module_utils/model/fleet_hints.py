@@ -34,8 +34,8 @@ def list_again() -> str:
     """A host has instances that are not in the inventory."""
     return (
         "If another inventory has these instances, leave them. If somebody renamed one in this inventory, give it its "
-        "old name back: an instance keeps the name that it was created with. To delete one, first put it into the "
-        "inventory under that name"
+        "old name back: an instance keeps the name that it was created with. One that was made with -e berth_name is "
+        "found by it: berth.kvm.show -e berth_name=NAME"
     )
 
 

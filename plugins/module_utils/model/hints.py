@@ -202,6 +202,13 @@ def resize_to_follow(name: str) -> str:
     return "Run berth.kvm.resize --limit %s" % name
 
 
+def keep_flavor(name: str, has: str, asked: str) -> str:
+    """The flavor of the inventory is one that no resize reaches."""
+    if has == asked:
+        return "No resize does that: give flavor %s in the catalog what %s has" % (has, name)
+    return "No resize does that: set berth_flavor: %s for %s in the inventory" % (has, name)
+
+
 def update_disks_to_follow(name: str) -> str:
     """The inventory gives an instance data disks that it lacks, or larger ones."""
     return "Run berth.kvm.update_disks --limit %s" % name
@@ -221,8 +228,8 @@ def make_anew_to_follow(name: str) -> str:
     """The inventory differs in something that an instance keeps from its creation: networks, keys, image, metadata, server
     group."""
     return (
-        "It keeps these until it is created again. To do that, save what is on its disks, run berth.kvm.delete --limit %s, which "
-        "removes them, then berth.kvm.create --limit %s" % (name, name)
+        "%s keeps those that it was created with: put them back into what the inventory says. Only an instance that is made anew gets "
+        "others, and a delete before that loses all that is on its disks" % name
     )
 
 
@@ -361,6 +368,14 @@ def start_it(name: str) -> str:
 def unlock(name: str) -> str:
     """Somebody locked the instance on its host."""
     return "When whoever locked it agrees: berth.kvm.unlock --limit %s" % name
+
+
+def unlock_in_inventory(name: str) -> str:
+    """A variable of the inventory locks the instance."""
+    return (
+        "When whoever set it agrees: take berth_locked out of the variables of %s in the inventory, where ansible-inventory "
+        "--host %s shows it, or for one run -e berth_locked=false. berth.kvm.unlock does not lift it" % (name, name)
+    )
 
 
 def let_go_on(name: str) -> str:

@@ -256,3 +256,12 @@ def test_disks_are_not_taken_back_from_a_lost_host_under_a_snapshots_layer():
     with pytest.raises(DiskChainChanged):
         table.run(world.host(S), memory_names.UUID, "reclaim", token, None, lost=True)
     assert world.records[S]["role"] == "OUT"
+
+
+def test_a_begin_that_only_checks_refuses_the_same_and_changes_nothing():
+    world = memory.World()
+    host, token = world.host(S), {"op": "op0", "attempt": 0}
+    asked = {"kind": "resize", "spec": memory_names.NEW, "source": memory_names.HOSTS[S], "destination": memory_names.HOSTS[D]}
+    before = copy.deepcopy(world.records)
+    table.run(host, memory_names.UUID, "begin", token, None, dry=True, **asked)
+    assert world.records == before
