@@ -23,7 +23,7 @@ from ..module_utils.conductor.locks import lock_of
 from ..module_utils.conductor.operations import NEED_ONE, OPERATIONS, TELL_DIFFERENCES
 from ..module_utils.conductor.recovery import to_recover
 from ..module_utils.conductor.telling import will_own
-from ..module_utils.model import copy_hints, data_disks, hints, nics
+from ..module_utils.model import copy_hints, data_disks, fleet_hints, hints, nics
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.guest_address import guest_address
 from ..module_utils.model.identity import uuid_of
@@ -227,7 +227,7 @@ def note(method, name, berth_state, locked, places):
         return hints.create_follows(berth_state)
     was = "was locked by %s" % lock_of(places) if method in ("lock", "unlock") and lock_of(places) else None
     if method == "unlock" and locked:
-        return joined(was, "still locked by %s" % locks.by_inventory(locked), hints.unlock_in_inventory(name))
+        return joined(was, "still locked by %s" % locks.by_inventory(locked), fleet_hints.unlock_in_inventory(name))
     return was
 
 

@@ -30,7 +30,7 @@ MOST = {
     "instance": 420,
     "instance_copy": 315,
     "instance_info": 174,
-    "migration": 499,
+    "migration": 500,
     "rescan": 114,
     "volume": 359,
     "volume_info": 93,

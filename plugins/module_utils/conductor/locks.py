@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterable, Mapping, Optional
 
-from ..model import hints
+from ..model import fleet_hints, hints
 from ..model.errors import InstanceIsLocked
 from ..model.lifecycle import DELETING, OWN
 from ..model.safe_text import clean
@@ -42,7 +42,7 @@ def by_inventory(locked: Any) -> str:
 def _locked_there(name: str, locked: Any) -> InstanceIsLocked:
     who = by_inventory(locked)
     return InstanceIsLocked(
-        "Instance %s is locked by %s" % (name, who), hint=hints.unlock_in_inventory(name), locked_by=str(locked)
+        "Instance %s is locked by %s" % (name, who), hint=fleet_hints.unlock_in_inventory(name), locked_by=str(locked)
     )
 
 

@@ -202,13 +202,6 @@ def resize_to_follow(name: str) -> str:
     return "Run berth.kvm.resize --limit %s" % name
 
 
-def keep_flavor(name: str, has: str, asked: str) -> str:
-    """The flavor of the inventory is one that no resize reaches."""
-    if has == asked:
-        return "No resize does that: give flavor %s in the catalog what %s has" % (has, name)
-    return "No resize does that: set berth_flavor: %s for %s in the inventory" % (has, name)
-
-
 def update_disks_to_follow(name: str) -> str:
     """The inventory gives an instance data disks that it lacks, or larger ones."""
     return "Run berth.kvm.update_disks --limit %s" % name
@@ -368,14 +361,6 @@ def start_it(name: str) -> str:
 def unlock(name: str) -> str:
     """Somebody locked the instance on its host."""
     return "When whoever locked it agrees: berth.kvm.unlock --limit %s" % name
-
-
-def unlock_in_inventory(name: str) -> str:
-    """A variable of the inventory locks the instance."""
-    return (
-        "When whoever set it agrees: take berth_locked out of the variables of %s in the inventory, where ansible-inventory "
-        "--host %s shows it, or for one run -e berth_locked=false. berth.kvm.unlock does not lift it" % (name, name)
-    )
 
 
 def let_go_on(name: str) -> str:

@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import drift
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
-from ansible_collections.berth.kvm.plugins.module_utils.model import hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
 from ansible_collections.berth.kvm.plugins.module_utils.model.group_hints import filter_nics
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
@@ -224,7 +224,7 @@ def test_a_resize_that_would_shrink_a_disk_is_not_advised():
     big = {"berth_flavors": {**CATALOG["berth_flavors"], "big": {"vcpus": 1, "memory_mb": 128, "root_gb": 2}}}
     (said,) = drift.differences("web1", place(request({"berth_flavor": "big"}, **big)), request(**big))
     assert said.startswith("inventory says small. Unable to resize disk down: root_gb of big is 2 GiB, of small 1 GiB")
-    assert said.endswith(hints.keep_flavor("web1", "big", "small")) and "berth_flavor: big" in said
+    assert said.endswith(fleet_hints.keep_flavor("web1", "big", "small")) and "berth_flavor: big" in said
     assert RESIZE not in said
     assert (
         drift.differences(
@@ -233,7 +233,7 @@ def test_a_resize_that_would_shrink_a_disk_is_not_advised():
         == []
     )
     (said,) = drift.differences("web1", place(request(**small(root_gb=3))), request())
-    assert said.endswith(hints.keep_flavor("web1", "small", "small")) and RESIZE not in said
+    assert said.endswith(fleet_hints.keep_flavor("web1", "small", "small")) and RESIZE not in said
 
 
 def test_no_difference_is_mended_by_a_delete():

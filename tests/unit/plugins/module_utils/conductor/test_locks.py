@@ -9,7 +9,7 @@ import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import locks, what_to_create
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
-from ansible_collections.berth.kvm.plugins.module_utils.model import hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InstanceIsLocked
 
 
@@ -80,5 +80,5 @@ def test_a_lock_of_the_inventory_says_its_reason_its_place_and_how_to_lift_it(lo
     with pytest.raises(InstanceIsLocked) as refused:
         locks.check("delete", "web1", locked, ())
     assert refused.value.message == "Instance web1 is locked by berth_locked of the inventory" + says
-    assert refused.value.hint == hints.unlock_in_inventory("web1")
+    assert refused.value.hint == fleet_hints.unlock_in_inventory("web1")
     locks.check("delete", "web1", None, ())
