@@ -346,3 +346,9 @@ def test_what_a_host_says_of_its_records_is_told_and_decides_nothing(locate):
     true = locate("stop", CATALOG, {"berth_image": "guest"}, h1=[held(flavor={**SMALL, "vcpus": 2})])
     assert "SSH keys" in told["notes"]["web1"] and true["notes"]["web1"] is None
     assert {**told, "notes": None} == {**true, "notes": None}
+
+
+def test_an_unlock_says_that_the_lock_of_the_inventory_is_not_its_own(locate):
+    said = locate("unlock", {}, {"berth_locked": "its owner tests"}, h1=[held()])["notes"]["web1"]
+    assert "still locked by berth_locked of the inventory: its owner tests" in said
+    assert fleet_hints.unlock_in_inventory("web1") in said
