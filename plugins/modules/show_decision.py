@@ -23,12 +23,9 @@ options:
   project:
     description: Its project. By default the last decision on an instance of that name in any project.
     type: str
-  hosts:
-    description: The KVM hosts of the fleet. Only decisions about one of them count. By default the hosts of group C(kvm_hosts).
-    type: list
-    elements: str
 extends_documentation_fragment:
   - berth.kvm.controller
+  - berth.kvm.controller.hosts
 author:
   - The berth.kvm authors (!UNKNOWN)
 """
