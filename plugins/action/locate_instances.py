@@ -23,7 +23,7 @@ from ..module_utils.conductor.locks import lock_of
 from ..module_utils.conductor.operations import NEED_ONE, OPERATIONS, TELL_DIFFERENCES
 from ..module_utils.conductor.recovery import to_recover
 from ..module_utils.conductor.telling import will_own
-from ..module_utils.model import copy_hints, data_disks, hints, nics
+from ..module_utils.model import copy_hints, data_disks, fleet_hints, hints, nics
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.guest_address import guest_address
 from ..module_utils.model.identity import uuid_of
@@ -75,8 +75,7 @@ class ActionModule(ControllerAction):
     def act(self, args, task_vars):
         hosts, method = kvm_hosts(task_vars, args["hosts"]), args["method"]
         names = selected(task_vars, args["instances"], hosts)
-        hint = hints.select_instances_to_delete() if method == "delete" else hints.select_instances()
-        check_explicit(names, args["selected"], method, hint)
+        check_explicit(self, task_vars, names, args["selected"], method)
         fleet, run_variables = read_reports(task_vars, hosts), self.own_variables(task_vars, (*RUN, *CHECKED))
         warn_of_lost(lost_hosts(run_variables), known_hosts(task_vars, hosts), fleet)
         for field in [field for field in CHECKED if field in run_variables]:
@@ -195,7 +194,7 @@ def _notes(run, name, values, task):
         left = hints.confirm_or_revert_left(name, source["host"]) if source else None
         # an older record keeps its lock
         return joined(copy_hints.lock_again(name) if source or not places else None, left)
-    undone = note(run.method, values.get("berth_state"), who_locked(values), places)
+    undone = note(run.method, name, values.get("berth_state"), who_locked(values), places)
     if run.method not in TELL_DIFFERENCES:
         return undone
     return joined(undone, *run.inventory.differences(name, _as_left(run.fleet, task)))
@@ -222,14 +221,14 @@ def _answering(fleet, field, host):
     return host
 
 
-def note(method, berth_state, locked, places):
+def note(method, name, berth_state, locked, places):
     """What to add to an instance's result: that another playbook will undo it, or who had locked the instance."""
     if (method, berth_state) in (("stop", "active"), ("start", "stopped")):
         return hints.create_follows(berth_state)
-    if method in ("lock", "unlock") and lock_of(places):
-        text = "was locked by %s" % lock_of(places)
-        return "%s; berth_locked in the inventory locks it as before" % text if method == "unlock" and locked else text
-    return None
+    was = "was locked by %s" % lock_of(places) if method in ("lock", "unlock") and lock_of(places) else None
+    if method == "unlock" and locked:
+        return joined(was, "still locked by %s" % locks.by_inventory(locked), fleet_hints.unlock_in_inventory(name))
+    return was
 
 
 def _by_hand(fleet, found):

@@ -24,7 +24,7 @@ from ..module_utils.conductor.fleet import Fleet
 from ..module_utils.conductor.locate import locate
 from ..module_utils.conductor.locks import check_unlocked_there
 from ..module_utils.conductor.plan import FAILED
-from ..module_utils.model import hints, migration
+from ..module_utils.model import migration
 from ..module_utils.model.errors import BerthError, InstanceIsLocked
 from ..module_utils.model.identity import uuid_of
 from ..module_utils.model.move_errors import MigrationEnded
@@ -108,7 +108,7 @@ class ActionModule(ControllerAction):
         if args["ended"]:
             args["instances"] = list(goals)
         names = selected(task_vars, args["instances"], hosts)
-        check_explicit(names, args["selected"], action, hints.select_instances())
+        check_explicit(self, task_vars, names, args["selected"], action)
         catalogs = Catalogs(task_vars, names, hosts, self._loader)
         catalog = catalogs.shared
         lost = lost_hosts(catalogs.run)

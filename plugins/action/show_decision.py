@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Any, Dict, NamedTuple
+
 from ..module_utils.model import input_hints
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.identity import instance_uuid
@@ -12,6 +14,7 @@ from ..module_utils.model.suggest import did_you_mean
 from ..module_utils.placement.explain import decision_text
 from ..plugin_utils import receipts
 from ..plugin_utils.controller import ControllerAction
+from ..plugin_utils.inventory_variables import kvm_hosts
 from ..plugin_utils.plain import plain
 from ..plugin_utils.screen import say
 
@@ -20,8 +23,31 @@ class ReceiptNotFound(BerthError):
     """No receipt of a decision on the instance is kept."""
 
 
+class _Decided(NamedTuple):
+    """A decision on one instance: the receipt's file, its head, and the verdicts on the hosts."""
+
+    path: str
+    head: Dict[str, Any]
+    explained: Dict[str, Any]
+    left_out: Dict[str, str]
+
+    @classmethod
+    def read(cls, path, head, name):
+        _head, receipt, fleet = receipts.read(path)
+        (explained,) = receipts.explained(path, receipt, fleet, [name])
+        return cls(path, head, explained, receipt["left_out"])
+
+    def lines(self):
+        left_out = ["host %s left out: %s" % entry for entry in sorted(self.left_out.items())]
+        return [receipts.headline(self.path, self.head), *decision_text(self.explained).splitlines(), *left_out]
+
+
 class ActionModule(ControllerAction):
-    argument_spec = {"name": {"type": "str"}, "project": {"type": "str"}}
+    argument_spec = {
+        "name": {"type": "str"},
+        "project": {"type": "str"},
+        "hosts": {"type": "list", "elements": "str"},
+    }
 
     def reported(self, result):
         return {part: result[part] for part in ("receipt_file", "receipt", "decision")}
@@ -30,22 +56,34 @@ class ActionModule(ControllerAction):
         if args["name"] is None:
             raise InvalidInput("berth_name", None, "the name of an instance", hint=input_hints.name_instance())
         keeping = receipts.settings(self, task_vars)
-        path, head = self._newest(keeping, args["name"], args["project"])
-        _head, receipt, fleet = receipts.read(path)
-        (explained,) = receipts.explained(path, receipt, fleet, [args["name"]])
-        left_out = ["host %s left out: %s" % entry for entry in sorted(receipt["left_out"].items())]
-        say("", receipts.headline(path, head), *decision_text(explained).splitlines(), *left_out, "")
-        return {"receipt_file": path, "receipt": head, "decision": plain(explained)}
+        refused, placed = self._last(keeping, args["name"], args["project"], kvm_hosts(task_vars, args["hosts"]))
+        lines = [line for decided in (refused, placed) if decided for line in ("", *decided.lines())]
+        say(*lines, "")
+        shown = placed or refused
+        return {
+            "receipt_file": shown.path,
+            "receipt": shown.head,
+            "decision": plain(shown.explained),
+            **({"refused": plain(refused.explained)} if refused and placed else {}),
+        }
 
     @staticmethod
-    def _newest(keeping, name, project):
-        """The last decision about an instance of that name; of any project if none is given."""
-        known = set()
-        for path, head in receipts.heads(keeping):
+    def _last(keeping, name, project, hosts):
+        """(The last decision on an instance of that name, of any project if none is given, if it was refused; the last
+        that chose a host)."""
+        known, refused = set(), None
+        for path, head in receipts.heads(keeping, hosts):
             uuid = head["instances"].get(name)
             if uuid is not None and project in (None, "") or uuid and uuid == instance_uuid(project, name):
-                return path, head
+                if refused and head["instances"][name] != refused.head["instances"][name]:
+                    continue  # another project's
+                decided = _Decided.read(path, head, name)
+                if not decided.explained["error"]:
+                    return refused, decided
+                refused = refused or decided
             known.update(head["instances"])
+        if refused:
+            return refused, None
         raise ReceiptNotFound(
             "no receipt is kept of a decision on %s in %s" % (name, receipts.place(keeping)),
             hint=did_you_mean(name, known - {name}, "instance") if known else None,

@@ -56,7 +56,7 @@ class ActionModule(ControllerAction):
     def _document(self, case, hosts, task_vars):
         findings = examine(case)
         zones, groups, messages = self._catalog(task_vars, hosts)
-        decisions, unread = self._decisions(task_vars)
+        decisions, unread = self._decisions(task_vars, hosts)
         answers = plain(replies(task_vars, "__berth_facts"))
         known = {
             key: {host: answers[host][key] for host in case.fleet.documents if key in answers.get(host, {})}
@@ -74,10 +74,10 @@ class ActionModule(ControllerAction):
             "decisions": decisions,
         }
 
-    def _decisions(self, task_vars):
+    def _decisions(self, task_vars, hosts):
         """Return (the last decisions, why they are unknown)."""
         try:
-            return recent_decisions.recent(receipts.settings(self, task_vars)), []
+            return recent_decisions.recent(receipts.settings(self, task_vars), hosts), []
         except BerthError as error:
             return [], ["The last decisions are not known. %s" % error.to_result()["msg"]]
 

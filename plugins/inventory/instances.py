@@ -75,6 +75,13 @@ options:
     description: The group that all instances are put into.
     type: str
     default: berth_instances_found
+  failed_requests:
+    description:
+      - Whether instances whose creation was refused, and which no host has, are listed too, with C(berth_error), for 30 days.
+        They are no machines. Those that the inventory describes have C(berth_error) in any case.
+    type: bool
+    default: false
+    version_added: 0.2.0
 requirements:
   - ansible-core 2.19 to 2.22
 """
@@ -266,6 +273,8 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         """Add instances that failed on this controller and are on no host, so that no host knows them."""
         requests = failed_requests.known(names.kvm_hosts).values()
         for name, variables in failed(requests, names.known, found).items():
+            if name not in found and names.known(name) is None and not self.get_option("failed_requests"):
+                continue
             self.inventory.add_host(name, group=group)
             for key, value in variables.items():
                 self.inventory.set_variable(name, key, value)

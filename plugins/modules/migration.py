@@ -235,6 +235,7 @@ SPEC = {
     "by": {"type": "dict"},
 }
 # This step continues in the background: it waits for what the other host does next.
+CHECKED_DRY = ("begin",)  # steps that can be told to check, and to change nothing
 WAITING = "take_over"
 # These open ports for a copy, with a process beside them that closes the ports when nobody uses them.
 OPENING = {"receive", "receive_seed"}
@@ -260,7 +261,9 @@ def attempt(host, uuid, step, token, peer, **options):
 
 def act(module):
     parameters = module.params
-    uuid, token, steps = parameters["uuid"], parameters["token"], [] if module.check_mode else parameters["steps"]
+    if module.check_mode:
+        return would_act(parameters)
+    uuid, token, steps = parameters["uuid"], parameters["token"], parameters["steps"]
     waiter = Detached(lambda token: run(MovingHost(), uuid, WAITING, token)) if WAITING in steps else None
     opens = OPENING.intersection(steps)
     listening = Detached(listener.guard, longest=listener.LONGEST_SECONDS) if opens else None
@@ -290,6 +293,22 @@ def act(module):
         move = dict({name: move[name] for name in SAID if name in move}, **now)
     diff = {"before": before, "after": shown(move)}
     return {"changed": changed, "move": move, "token": token, "took": took, "diff": diff}
+
+
+def would_act(parameters):
+    """In check mode, the checks with which a move begins; the steps after it need what it has written."""
+    host, uuid, token = MovingHost(), parameters["uuid"], parameters["token"]
+    for step in parameters["steps"]:
+        if step in CHECKED_DRY:
+            run(host, uuid, step, token, parameters["peer"], dry=True, **arguments_of_step(parameters))
+    move = view(host, uuid)
+    return {
+        "changed": False,
+        "move": move,
+        "token": token,
+        "took": {},
+        "diff": dict.fromkeys(("before", "after"), shown(move)),
+    }
 
 
 def arguments_of_step(parameters):

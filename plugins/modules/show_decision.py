@@ -12,7 +12,8 @@ module: show_decision
 version_added: 0.2.0
 short_description: Show why an instance got its host
 description:
-  - Shows the last decision on an instance from its receipt. That is the chosen host, the verdict of each filter on each host with its
+  - Shows the last decision that chose a host for an instance from its receipt, and the last refusal after it. That is the
+    chosen host, the verdict of each filter on each host with its
     numbers, the weights, and who decided when. No host is contacted and nothing is changed.
   - Knows the decisions that were made on this controller, as long as their receipts are kept.
 options:
@@ -24,6 +25,7 @@ options:
     type: str
 extends_documentation_fragment:
   - berth.kvm.controller
+  - berth.kvm.controller.hosts
 author:
   - The berth.kvm authors (!UNKNOWN)
 """
@@ -48,5 +50,9 @@ receipt:
 decision:
   description: The explanation of the decision, as filter P(berth.kvm.explain#filter) takes it.
   returned: success
+  type: dict
+refused:
+  description: The explanation of the last refusal, such as of a resize, after the decision that chose the host.
+  returned: if there was one
   type: dict
 """

@@ -20,8 +20,9 @@ def end(action: ActionBase, task_vars: Dict[str, Any], plan: Plan) -> Dict[str, 
     """Show the results, and return them as those of the run's last task."""
     fleet_filters.follow(action, task_vars, plan["reachable"])
     _keep(action, task_vars, plan)
-    say("", *report_creation.creation(plan), "")
-    return results_fact(report_creation.outcomes(plan), report_creation.left_out(plan))
+    check_mode = bool(action._task.check_mode)
+    say("", *report_creation.creation(plan, check_mode), "")
+    return results_fact(report_creation.outcomes(plan, check_mode), report_creation.left_out(plan))
 
 
 def _keep(action: ActionBase, task_vars: Dict[str, Any], plan: Plan) -> None:

@@ -7,8 +7,12 @@ number: YAML reads 0123 as 83, and 1.10 as 1.1, also in the answers of an AWX su
 from __future__ import annotations
 
 import contextlib
+import fnmatch
+import re
 from pathlib import Path
 from typing import Any, Mapping, Optional
+
+from ansible.inventory.manager import split_host_pattern
 
 from ..module_utils.model import fleet_hints
 from ..module_utils.model.errors import InvalidInput
@@ -24,6 +28,8 @@ NAMES = (
     "berth_volume",
     *PATTERNS,
 )
+NOBODY = "\N{REPLACEMENT CHARACTER}"  # the name of no host: only what fits any name fits it
+_SUBSCRIPT = re.compile(r"\[-?[0-9]*([:-]-?[0-9]*)?\]\Z")  # all[0:]
 NAMES_HOSTS = (
     "a pattern that names something; an empty one would stand for everything. Where everything is meant, leave it out"
 )
@@ -36,6 +42,21 @@ def check_patterns(limit: Optional[str], extra_vars: Mapping[str, Any]) -> None:
     for variable in PATTERNS:
         if variable in extra_vars and _is_blank(extra_vars[variable]):
             raise InvalidInput(variable, extra_vars[variable], NAMES_HOSTS)
+
+
+def selects_anything(pattern: Any) -> bool:
+    """Whether a pattern names no host and no group: it would select a host of any name, as all, *, ~.* and !web1 do."""
+    parts = [str(part) for part in split_host_pattern(pattern)]
+    narrowing = [part for part in parts if part.startswith("&")]
+    selecting = [part for part in parts if not part.startswith(("!", "&"))]
+    return any(map(_fits_any, selecting or ["all"])) and all(_fits_any(part[1:]) for part in narrowing)
+
+
+def _fits_any(part: str) -> bool:
+    name = _SUBSCRIPT.sub("", part)
+    if name.startswith("~"):
+        return re.match(name[1:], NOBODY) is not None
+    return name == "all" or fnmatch.fnmatchcase(NOBODY, name)
 
 
 def check_names(given: Mapping[str, Any]) -> None:

@@ -15,7 +15,7 @@ import os
 import re
 import stat
 import time
-from typing import Any, ContextManager, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Collection, ContextManager, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.schema import Text, Whole
@@ -74,6 +74,7 @@ def keep(keeping: Settings, operation: str, decision: Any, again: bool = False) 
         "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now)),
         "operation": operation,
         "instances": {request["name"]: request["uuid"] for request in decision.requests},
+        "hosts": sorted({*decision.fleet.documents, *decision.fleet.verdicts}),
     }
     which = operation + ("_again" if again else "")
     try:
@@ -128,12 +129,16 @@ def of_file(path: str, error: BerthError) -> ReceiptInvalid:
     return ReceiptInvalid("%s: %s" % (path, error), field="receipt", value=path)
 
 
-def heads(keeping: Settings) -> Iterator[Tuple[str, Dict[str, Any]]]:
-    """Yield (path, who decided what) of each receipt, the newest first. Files that are no receipts are skipped."""
+def heads(keeping: Settings, hosts: Collection[str]) -> Iterator[Tuple[str, Dict[str, Any]]]:
+    """Yield (path, who decided what) of each receipt of a fleet with one of these ``hosts``, the newest first: a controller
+    may serve several fleets. Files that are no receipts are skipped; older ones do not say whose they are."""
     for name in _names(keeping):
         path = os.path.join(place(keeping), name)
         with contextlib.suppress(ReceiptInvalid):
-            yield path, receipt_file.read_head(_bytes(path, FIRST_PART, whole=False))
+            head = receipt_file.read_head(_bytes(path, FIRST_PART, whole=False))
+            of_fleet = head.get("hosts")
+            if not isinstance(of_fleet, list) or not set(hosts).isdisjoint(map(str, of_fleet)):
+                yield path, head
 
 
 def _names(keeping: Settings) -> List[str]:

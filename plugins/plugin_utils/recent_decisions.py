@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Dict, List
+from typing import Any, Collection, Dict, List
 
 from ..module_utils.placement.explain import host_rows
 from . import receipts
@@ -16,12 +16,12 @@ MOST = 20  # decisions
 MOST_RECEIPTS = 10  # each is read completely, and in a large fleet it contains all hosts
 
 
-def recent(keeping: receipts.Settings) -> List[Dict[str, Any]]:
+def recent(keeping: receipts.Settings, hosts: Collection[str]) -> List[Dict[str, Any]]:
     """[{at, operation, by, instance, uuid, host, error, hosts}], the newest first; ``hosts``: [{host, place, weight,
     why}]. A file that is no receipt, or has no explanation, is skipped. Raises InvalidInput if the directory cannot
     be read."""
     found: List[Dict[str, Any]] = []
-    for seen, (path, head) in enumerate(receipts.heads(keeping)):
+    for seen, (path, head) in enumerate(receipts.heads(keeping, hosts)):
         if seen == MOST_RECEIPTS or len(found) >= MOST:
             break
         with contextlib.suppress(ReceiptInvalid):

@@ -13,13 +13,15 @@ from typing import Any, Dict, Iterable, List
 
 from ..module_utils.conductor.errors import KvmHostNotFound, NoHostAnswered, SelectionNotExplicit
 from ..module_utils.conductor.fleet import Fleet
+from ..module_utils.conductor.operations import WITHOUT_SELECTION
 from ..module_utils.conductor.sides import InstanceNotFound
 from ..module_utils.model import fleet_hints, hints, input_hints
 from ..module_utils.model.errors import BerthError, InvalidInput, joined, together
 from ..module_utils.model.identity import RESERVED, uuid_of
 from ..module_utils.model.messages import hosts_named
 from ..module_utils.model.suggest import did_you_mean, nearest
-from .inventory_variables import instances_among, kvm_hosts, raw_vars, variables, with_variable
+from .inventory_variables import described, instances_among, is_true, kvm_hosts, raw_vars, variables, with_variable
+from .patterns import selects_anything
 from .screen import warn
 
 
@@ -34,14 +36,35 @@ def selected(task_vars: Dict[str, Any], names: List[str], hosts: List[str]) -> L
     return instances
 
 
-def check_explicit(names: List[str], explicit: bool, operation: str, hint: str) -> None:
-    """Raise SelectionNotExplicit if an operation that needs a selection is about the whole inventory without one."""
-    if names and not explicit:
-        raise SelectionNotExplicit(
-            "without a selection %s is about all %d instances of the inventory" % (operation, len(names)),
-            hint=hint,
-            instances=names,
-        )
+def check_explicit(action: Any, task_vars: Dict[str, Any], names: List[str], given: bool, operation: str) -> None:
+    """Raise SelectionNotExplicit if an operation that needs a selection is about the whole inventory, because none was
+    ``given``, or one that names nothing but all. A person says berth_all=true where all are meant."""
+    if not names or operation in WITHOUT_SELECTION or _all_meant(action, task_vars, operation):
+        return
+    if given and not _all_by_pattern(task_vars, names):
+        return
+    raise SelectionNotExplicit(
+        "%s %s is about all %d instances of the inventory"
+        % ("with this selection" if given else "without a selection", operation, len(names)),
+        hint=hints.select_instances(),
+        instances=names,
+    )
+
+
+def _all_meant(action: Any, task_vars: Dict[str, Any], operation: str) -> bool:
+    variables_of_all = ("berth_all", *(["berth_delete_all"] if operation == "delete" else []))
+    values = action.own_variables(task_vars, variables_of_all)
+    return any(is_true(values, name) for name in variables_of_all)
+
+
+def _all_by_pattern(task_vars: Dict[str, Any], names: List[str]) -> bool:
+    """Whether ``names`` are all instances, and no name or group in the selection says so: all, * or only exclusions."""
+    given = [task_vars[name] for name in ("ansible_limit", "berth_instances") if task_vars.get(name) is not None]
+    if not given or task_vars.get("berth_name") is not None or not all(map(selects_anything, given)):
+        return False
+    hosts = kvm_hosts(task_vars)
+    every = [name for name in described(task_vars, task_vars["groups"]["all"]) if name not in hosts]
+    return set(every) <= set(names)
 
 
 def _check_nothing_selected(task_vars: Dict[str, Any], names: List[str]) -> None:

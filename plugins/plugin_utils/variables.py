@@ -33,6 +33,7 @@ from .whose_variables import value_of
 OWN = "berth_own_variables"
 # These choose the instances and hosts of a run, and how it works.
 RUN = (
+    "berth_all",
     "berth_allow_resize_to_same_host",
     "berth_approved",
     "berth_confirm_crashed",
@@ -132,6 +133,7 @@ CHECKED = {
     **move_options.CHECKED,
     **dict.fromkeys(
         (
+            "berth_all",
             "berth_allow_resize_to_same_host",
             "berth_confirm_crashed",
             "berth_delete_all",
@@ -178,6 +180,8 @@ CHECKED = {
     ),
 }
 KNOWN = frozenset((*CATALOG, *INSTANCE, *RUN, *HOST, *PUBLISHED, ERROR))
+SETTABLE = KNOWN - {*PUBLISHED, ERROR}
+PREFIX = "berth_"
 OF_HOSTS = (*HOST, *ROLE)
 OURS = re.compile("berth[_-]", re.IGNORECASE)
 OPTIONS = frozenset((*move_options.CHECKED, *ROLE))
@@ -200,7 +204,7 @@ def check_variables(action: Any, task_vars: Dict[str, Any], kvm_hosts: Iterable[
     hosts, of_kvm = [str(name) for name in task_vars["groups"]["all"]], frozenset(kvm_hosts)
     values = {host: raw_vars(task_vars, host) for host in hosts}
     own = _names(action.own_variables(task_vars, [OWN]).get(OWN))
-    errors = _errors(task_vars, values, _unknown(task_vars) - own, extra_vars)
+    errors = _without_prefix(extra_vars, own) + _errors(task_vars, values, _unknown(task_vars) - own, extra_vars)
     if errors:
         raise joined(errors)
     settings = {
@@ -212,6 +216,20 @@ def check_variables(action: Any, task_vars: Dict[str, Any], kvm_hosts: Iterable[
     if instances:
         others = [settings[host] for host in of_kvm if host in settings] + [raw_vars(task_vars, "localhost")]
         warn_of_misplaced(instances, others)
+
+
+def _without_prefix(extra_vars: Mapping[str, Any], own: Set[str]) -> List[BerthError]:
+    """Errors for what -e calls by the name of a variable without berth_. In an inventory such a name is somebody else's."""
+    meant_by = {name: "--limit" if name == "limit" else PREFIX + name for name in extra_vars if name not in own}
+    given = {name: right for name, right in meant_by.items() if right == "--limit" or right in SETTABLE}
+    return [
+        UnknownVariable(
+            "-e: there is no variable %s" % name,
+            field=name,
+            hint="%s %s" % (meant(right), input_hints.list_own_variables(OWN)),
+        )
+        for name, right in sorted(given.items())
+    ]
 
 
 def _given_names(action: Any, task_vars: Dict[str, Any]) -> Dict[str, Any]:
@@ -299,6 +317,6 @@ def _where(names: List[str], hosts: List[str]) -> str:
 
 def _error(variable: str, where: str) -> UnknownVariable:
     """Names are compared without their prefix: it would make all of them similar."""
-    known = {name.partition("_")[2]: name for name in KNOWN}
+    known = {name.partition("_")[2]: name for name in SETTABLE}
     near = _option_meant(variable) or known.get(nearest(OURS.sub("", variable), known) or "")
     return UnknownVariable("%s: there is no variable %s" % (where, variable), field=variable, hint=near and meant(near))

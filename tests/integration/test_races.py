@@ -215,10 +215,10 @@ def test_one_volume_is_never_attached_to_two_instances(lab, image, inventory, tm
         for holder in ("a", "b", "none")
     }
     lab.ansible_playbook("berth.kvm.create", inventory=[paths["none"]])
-    lab.ansible_playbook("berth.kvm.update_disks", inventory=[paths["a"]])  # makes the volume
+    lab.ansible_playbook("berth.kvm.update_disks", "-e", "berth_all=true", inventory=[paths["a"]])  # makes the volume
     wins = []
     for each in range(rounds):
-        lab.ansible_playbook("berth.kvm.update_disks", inventory=[paths["none"]])
+        lab.ansible_playbook("berth.kvm.update_disks", "-e", "berth_all=true", inventory=[paths["none"]])
         assert holders(lab, host) == []
         environment = meeting(tmp_path / str(each), ATTACH, 2)
         runs = {

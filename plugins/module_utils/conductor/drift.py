@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import Any, List, Mapping, Optional, Sequence, Tuple
 
-from ..model import data_disks, hints, nics, packet_hints, volume_hints
+from ..model import data_disks, fleet_hints, hints, move_guards, nics, packet_hints, volume_hints
 from ..model.lifecycle import RESIZED
 from ..model.messages import Document
+from ..model.move_errors import CannotResizeDisk
 from ..model.request_digest import digests
 from ..model.safe_text import clean_all
 from . import filter_drift
@@ -27,7 +28,7 @@ KEPT = {"image": "image", "networks": "networks", "ssh_keys": "SSH keys", "metad
 def differences(name: str, place: Place, wanted: Document) -> List[str]:
     """All differences from the inventory's request ``wanted``, each with the command that helps."""
     parts = (
-        of_flavor_name(name, place["flavor"], wanted["flavor"].get("name"), waits=place["phase"] == RESIZED),
+        of_flavor_name(name, place["flavor"], wanted["flavor"], place["content"], waits=place["phase"] == RESIZED),
         of_flavor_content(name, place, wanted),
         filter_drift.of_nics(name, place["unfiltered"] or (), wanted.get("networks") or ())
         or of_security_groups(name, place, wanted),
@@ -82,11 +83,24 @@ def _by_hand(part: str, asked: str, has: str) -> str:
     return "%s %s (record: %s)" % (part, has, asked or "none")
 
 
-def of_flavor_name(name: str, has: Optional[str], asked: Optional[str], waits: bool = False) -> Optional[str]:
-    """``has`` and ``asked`` are names of flavors; an instance that ``waits`` for its confirmation is not resized."""
+def of_flavor_name(
+    name: str, has: Optional[str], wanted: Document, content: Optional[Document] = None, waits: bool = False
+) -> Optional[str]:
+    """``has`` is the name of its flavor and ``content`` what that is; ``wanted`` the inventory's. An instance that
+    ``waits`` for its confirmation is not resized."""
+    asked = wanted.get("name")
     if not has or not asked or has == asked:
         return None
-    return "inventory says %s" % asked + ("" if waits else ". " + hints.resize_to_follow(name))
+    return "inventory says %s" % asked + ("" if waits else ". " + _to_follow(name, has, content, wanted))
+
+
+def _to_follow(name: str, has: str, content: Optional[Document], wanted: Document) -> str:
+    """A resize that would be refused, since no disk shrinks, is not advised."""
+    try:
+        move_guards.check_grow_only(content or wanted, wanted)
+    except CannotResizeDisk as error:
+        return "%s. %s" % (error.message, fleet_hints.keep_flavor(name, has, str(wanted.get("name"))))
+    return hints.resize_to_follow(name)
 
 
 def of_flavor_content(name: str, place: Place, wanted: Document) -> Optional[str]:
@@ -98,7 +112,9 @@ def of_flavor_content(name: str, place: Place, wanted: Document) -> Optional[str
     if not changed:
         return None
     text = "flavor %s now means %s" % (has["name"], ", ".join(changed))
-    return text + ("" if place["phase"] == RESIZED else ". " + hints.resize_to_follow(name))
+    return text + (
+        "" if place["phase"] == RESIZED else ". " + _to_follow(name, str(has["name"]), has, wanted["flavor"])
+    )
 
 
 def _changed(has: Mapping[str, Any], asked: Mapping[str, Any]) -> List[Tuple[str, Any, Any]]:

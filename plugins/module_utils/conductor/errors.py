@@ -155,7 +155,7 @@ class SharedVariableDiffers(BerthError):
 
 
 class SelectionNotExplicit(BerthError):
-    """A destructive playbook was run without naming its instances."""
+    """A playbook that stops, moves, changes or deletes guests was run without naming its instances."""
 
 
 class HostIdentityConflict(BerthError):

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterable, Mapping, Optional
 
-from ..model import hints
+from ..model import fleet_hints, hints
 from ..model.errors import InstanceIsLocked
 from ..model.lifecycle import DELETING, OWN
+from ..model.safe_text import clean
 from .fleet import Fleet, Place
 from .plan import Instance, fail
 
 # A lock keeps people from changing an instance. After a power cut, a locked instance should run again too.
+YES = ("true", "yes", "on", "y", "t", "1", "1.0")  # of these a text says no more than that it is locked
 NOT_STOPPED = ("console", "lock", "recover", "unlock")
 
 
@@ -25,9 +27,23 @@ def check(operation: str, name: str, locked: Any, places: Iterable[Place]) -> No
 
 
 def check_unlocked(name: str, locked: Any) -> None:
-    """InstanceIsLocked if the inventory sets ``berth_locked`` (true, or who locked it): Nova's check_instance_lock."""
+    """InstanceIsLocked if the inventory sets ``berth_locked`` (true, or why or by whom): Nova's check_instance_lock."""
     if locked:
-        raise InstanceIsLocked("Instance %s is locked" % name, locked_by=str(locked))
+        raise _locked_there(name, locked)
+
+
+def by_inventory(locked: Any) -> str:
+    """Who locked it, where berth_locked did, with the text that it has."""
+    says = clean(str(locked))
+    plain_yes = says.strip().lower() in YES
+    return "berth_locked of the inventory" if plain_yes else "berth_locked of the inventory: %s" % says
+
+
+def _locked_there(name: str, locked: Any) -> InstanceIsLocked:
+    who = by_inventory(locked)
+    return InstanceIsLocked(
+        "Instance %s is locked by %s" % (name, who), hint=fleet_hints.unlock_in_inventory(name), locked_by=str(locked)
+    )
 
 
 def check_unlocked_there(name: str, places: Iterable[Place]) -> None:
@@ -47,9 +63,11 @@ def hold_locked(instances: Dict[str, Instance], locks: Mapping[str, Any], fleet:
     hosts. Create does not finish a delete of a locked instance."""
     for name, instance in instances.items():
         places = fleet.places.get(instance["uuid"], ())
-        who = locks.get(name) or lock_of(places)
-        if not who or not places:
+        if not places or not (locks.get(name) or lock_of(places)):
             continue
-        instance["locked"] = str(who)
+        instance["locked"] = str(locks.get(name) or lock_of(places))
         if any(place["phase"] == DELETING for place in places):
-            fail(instance, InstanceIsLocked("Instance %s is locked" % name, locked_by=str(who)))
+            try:
+                check("create", name, locks.get(name), places)
+            except InstanceIsLocked as error:
+                fail(instance, error)

@@ -10,6 +10,9 @@ OPERATIONS = (
     "console", "delete", "keep_one", "lock", "reboot", "recover", "recover_record", "remove_set_aside", "start", "stop", "unlock",
     "update_disks",
 )  # fmt: skip
+# Of these a run without a selection is about the whole inventory: they read, or bring it to what it says. All others stop,
+# move, change or delete guests.
+WITHOUT_SELECTION = ("confirm_due", "console", "recover")
 # Deleting, stopping or recovering an instance that does not exist has nothing to do.
 NEED_ONE = ("console", "keep_one", "lock", "reboot", "recover_record", "start", "unlock", "update_disks")
 # What they leave as it is they report: how the instance differs from the inventory.

@@ -16,13 +16,13 @@ from .report import Outcome, address_of, closing, disks_gone, left_off, named, n
 Plan = Dict[str, Any]
 
 
-def creation(plan: Plan) -> List[str]:
+def creation(plan: Plan, check_mode: bool = False) -> List[str]:
     """The closing table of a create, and the hosts that failed instances were tried on."""
-    return closing(outcomes(plan), {**left_out(plan), **plan.get("unprepared", {})}, attempts(plan))
+    return closing(outcomes(plan, check_mode), {**left_out(plan), **plan.get("unprepared", {})}, attempts(plan))
 
 
-def outcomes(plan: Plan) -> List[Outcome]:
-    return [_outcome(name, instance) for name, instance in plan["instances"].items()]
+def outcomes(plan: Plan, check_mode: bool = False) -> List[Outcome]:
+    return [_outcome(name, instance, check_mode) for name, instance in plan["instances"].items()]
 
 
 def left_out(plan: Plan) -> Dict[str, str]:
@@ -37,12 +37,12 @@ def attempts(plan: Plan) -> List[str]:
     return [line for name, instance in failed.items() for line in tried(name, instance["uuid"], instance["attempts"])]
 
 
-def _outcome(name: str, instance: Dict[str, Any]) -> Outcome:
+def _outcome(name: str, instance: Dict[str, Any], check_mode: bool) -> Outcome:
     spec, error = instance["spec"], instance["error"] or {}
     failed = instance["state"] == FAILED
     return Outcome(
         instance=name,
-        state=_state(instance),
+        state=_state(instance, check_mode),
         host=instance["host"] or "",
         flavor=((instance.get("result") or {}).get("flavor") or (spec.get("flavor") or {}).get("name") or ""),
         address=address_of(spec.get("networks")),
@@ -51,10 +51,11 @@ def _outcome(name: str, instance: Dict[str, Any]) -> Outcome:
     )
 
 
-def _state(instance: Dict[str, Any]) -> str:
+def _state(instance: Dict[str, Any], check_mode: bool) -> str:
     state = instance["state"]
     if state in (ACTIVE, EXISTING, UNCONFIRMED):
-        return power_of(instance) if instance.get("changed") else "unchanged"
+        would = "would be " if check_mode else ""
+        return would + power_of(instance) if instance.get("changed") else "unchanged"
     return "would be made" if state == PLANNED else state
 
 
@@ -86,7 +87,7 @@ def differs(instance: Dict[str, Any]) -> Optional[str]:
     result, name = instance.get("result") or {}, instance.get("name", "")
     attached = result.get("volumes") or {}
     parts = (
-        drift.of_flavor_name(name, result.get("flavor"), (instance["spec"].get("flavor") or {}).get("name")),
+        drift.of_flavor_name(name, result.get("flavor"), instance["spec"].get("flavor") or {}, instance.get("content")),
         filter_drift.of_shown(name, result.get("networks") or (), instance["spec"].get("networks") or ()),
         data_disks.difference(name, result.get("disks") or {}, data_disks.shown(instance["spec"])),
         *volume_drift.of_boot_order(name, attached, result.get("boot_order") or {}, instance["spec"]),

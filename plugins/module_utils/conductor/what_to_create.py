@@ -86,6 +86,7 @@ def _find(instance: Instance, fleet: Fleet, lost_hosts: Collection[str], strict:
     _set_found(instance, fleet, hosts[-1], EXISTING if owners else CLAIMING)
     if owners:
         instance["differs"] = _differs(instance, places[hosts[-1]])
+        instance["content"] = places[hosts[-1]]["content"]
     instance["stale_claims"] = hosts[:-1]
     instance["why"] = "exists already" if owners else "an earlier run had claimed it there"
 

@@ -34,8 +34,8 @@ def list_again() -> str:
     """A host has instances that are not in the inventory."""
     return (
         "If another inventory has these instances, leave them. If somebody renamed one in this inventory, give it its "
-        "old name back: an instance keeps the name that it was created with. To delete one, first put it into the "
-        "inventory under that name"
+        "old name back: an instance keeps the name that it was created with. One that was made with -e berth_name is "
+        "found by it: berth.kvm.show -e berth_name=NAME"
     )
 
 
@@ -325,4 +325,19 @@ def writable_state_home() -> str:
     return (
         "Set the environment variable XDG_STATE_HOME of ansible-playbook to the absolute path of a directory that this "
         "user may write and that lasts. Then run the same again"
+    )
+
+
+def keep_flavor(name: str, has: str, asked: str) -> str:
+    """The flavor of the inventory is one that no resize reaches."""
+    if has == asked:
+        return "No resize does that: give flavor %s in the catalog what %s has" % (has, name)
+    return "No resize does that: set berth_flavor: %s for %s in the inventory" % (has, name)
+
+
+def unlock_in_inventory(name: str) -> str:
+    """A variable of the inventory locks the instance."""
+    return (
+        "When whoever set it agrees: take berth_locked out of the variables of %s in the inventory, where ansible-inventory "
+        "--host %s shows it, or for one run -e berth_locked=false. berth.kvm.unlock does not lift it" % (name, name)
     )

@@ -22,13 +22,8 @@ LOST = "If it is switched off for good and never comes back: -e berth_lost_hosts
 
 
 def select_instances() -> str:
-    """A playbook that stops or moves guests was run without a selection."""
-    return "Say which with --limit or -e berth_instances=PATTERN"
-
-
-def select_instances_to_delete() -> str:
-    """The same for delete, which can delete the whole inventory on request."""
-    return "Say which with --limit or -e berth_instances=PATTERN, or pass -e berth_delete_all=true"
+    """A playbook that stops, moves, changes or deletes guests was run without a selection, or with one of all."""
+    return "Say which with --limit or -e berth_instances=PATTERN. Where all of them are meant: -e berth_all=true"
 
 
 # --- a host that did not answer
@@ -231,8 +226,8 @@ def make_anew_to_follow(name: str) -> str:
     """The inventory differs in something that an instance keeps from its creation: networks, keys, image, metadata, server
     group."""
     return (
-        "It keeps these until it is created again. To do that, save what is on its disks, run berth.kvm.delete --limit %s, which "
-        "removes them, then berth.kvm.create --limit %s" % (name, name)
+        "%s keeps those that it was created with: put them back into what the inventory says. Only an instance that is made anew gets "
+        "others, and a delete before that loses all that is on its disks" % name
     )
 
 

@@ -163,7 +163,7 @@ def test_a_run_that_was_overtaken_is_run_again_and_finds_the_move_ended():
 def told_of_flavor(world, side):
     """What create says of the flavor of the record there, where the inventory says the new one."""
     has = world.host(side).store.read(memory_names.UUID).spec["flavor"]["name"]
-    return drift.of_flavor_name(NAME, has, memory_names.NEW["flavor"]["name"])
+    return drift.of_flavor_name(NAME, has, memory_names.NEW["flavor"])
 
 
 @pytest.mark.follows("resize_to_follow")

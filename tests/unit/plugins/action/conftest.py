@@ -34,7 +34,7 @@ def locate(monkeypatch):
     # tests/unit/replies/test_bring_back.py plays what hosts are told
     monkeypatch.setattr(locate_instances, "tell_latest", lambda *_what: None)
 
-    def act(method, run, instance=None, selected=True, unknown=False, names=("web1",), notes=None, **hosts):
+    def act(method, run, instance=None, selected=True, unknown=False, names=("web1",), notes=None, more=(), **hosts):
         facts = {}
         for name, instances in hosts.items():
             if instances is None:
@@ -43,8 +43,8 @@ def locate(monkeypatch):
             document = {**document_of, "uuid": identity, "instances": instances, "num_instances": len(instances)}
             facts[name] = {"berth_host": document}
         described = {} if unknown else {"berth_flavor": "small"}
-        variables = {"web1": {**described, **(instance or {})}, "all": run}
-        controller = Controller({"kvm_hosts": list(hosts), "vms": ["web1"]}, variables, facts)
+        variables = {"web1": {**described, **(instance or {})}, "all": run, **{name: described for name in more}}
+        controller = Controller({"kvm_hosts": list(hosts), "vms": ["web1", *more]}, variables, facts)
         if notes:
             told = {name: {"ansible_facts": facts[name], "notes": notes.get(name, {})} for name in facts}
             controller.register("localhost", __berth_facts={"answers": told})

@@ -20,8 +20,8 @@ def files(own_state):
     return sorted(folder.iterdir()) if folder.exists() else []
 
 
-def run(action, args, variables=None):
-    return Controller({"kvm_hosts": []}, {"all": variables or {}}).run(action, args)
+def run(action, args, variables=None, hosts=("h1", "h2")):
+    return Controller({"kvm_hosts": hosts}, {"all": variables or {}}).run(action, args)
 
 
 def replay(path):

@@ -278,3 +278,19 @@ def test_what_is_no_instance_may_have_it(monkeypatch):
     of = {"web": {"berth_host_pool": "fast"}}
     assert told(monkeypatch, of, args={"hosts": ["web1", "web2", "web3", "web4", "web5"]}) == []
     assert told(monkeypatch, {"kvm2": {"berth_host_pool": "fast"}}, args={"hosts": ["kvm1"]}) == []
+
+
+@pytest.mark.parametrize(
+    "given, right", [("flavor", "berth_flavor"), ("target_host", "berth_target_host"), ("limit", "--limit")]
+)
+def test_a_name_without_its_prefix_is_refused_on_the_command_line_alone(monkeypatch, given, right):
+    assert "failed" not in refusal({"web1": {given: "x"}}), "a variable of somebody else's inventory"
+    monkeypatch.setattr(variables, "load_extra_vars", lambda _loader: {given: "x"})
+    refused = refusal()
+    assert refused["error_code"] == "UnknownVariable" and "-e: there is no variable %s" % given in refused["msg"]
+    assert "Did you mean %s?" % right in refused["msg"]
+    assert "failed" not in refusal({"all": {variables.OWN: [given]}}), "somebody says that it is his own"
+
+
+def test_what_only_hosts_report_is_not_suggested():
+    assert "berth_kvm_host?" not in refusal({"all": {"berth_kvm_hostt": "kvm1"}})["msg"]

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from held_case import WEB, held
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import report_power
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.operations import OPERATIONS, WITHOUT_SELECTION
 from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 
@@ -126,13 +128,62 @@ def test_what_cannot_be_undone_is_done_only_to_instances_that_were_selected(loca
     assert locate(method, run, **copies)["found"] == ["web1"]
 
 
-@pytest.mark.follows("select_instances_to_delete")
-def test_a_delete_of_the_whole_inventory_is_for_those_who_say_so(locate):
-    refused = locate("delete", {}, selected=False, h1=[held()])
-    assert refused["error_code"] == "SelectionNotExplicit" and hints.select_instances_to_delete() in refused["msg"]
-    assert locate("delete", {}, h1=[held()])["found"] == ["web1"]
-    playbook = (Path(__file__).parents[4] / "playbooks/delete.yml").read_text("utf-8")
-    assert "berth_delete_all" in playbook
+ALL = {"berth_all": "true"}
+
+
+@pytest.mark.parametrize("method", sorted({*OPERATIONS} - {*WITHOUT_SELECTION}))
+def test_what_changes_guests_needs_a_selection_or_the_word_that_all_are_meant(locate, method):
+    run = {"berth_keep_on": "h1", "berth_set_aside_on": "h2", "berth_recover_on": "h1"}
+    refused = locate(method, run, selected=False, h1=[held()])
+    assert refused["error_code"] == "SelectionNotExplicit" and hints.select_instances() in refused["msg"]
+    for word in [ALL, {"berth_delete_all": True}] if method == "delete" else [ALL]:
+        assert "names" in locate(method, {**run, **word}, selected=False, h1=[held()])
+    if method != "delete":
+        assert "failed" in locate(method, {**run, "berth_delete_all": True}, selected=False, h1=[held()])
+
+
+@pytest.mark.parametrize("method", ["recover", "console"])
+def test_what_changes_nothing_that_was_not_asked_for_needs_no_selection(locate, method):
+    assert locate(method, {}, selected=False, h1=[held()])["names"] == ["web1"]
+
+
+@pytest.mark.parametrize(
+    "pattern", ["all", "*", "all:!web2", "!web2", "~.*", "all[0:]", "?*", ["all"], "all,web1", "all:&*"]
+)
+def test_a_pattern_that_selects_all_and_names_nothing_is_no_selection(locate, pattern):
+    refused = locate("stop", {"berth_instances": pattern}, h1=[held()])
+    assert refused["error_code"] == "SelectionNotExplicit"
+    assert "with this selection stop is about all 1 instances of the inventory" in refused["msg"]
+    assert locate("stop", {"berth_instances": pattern, **ALL}, h1=[held()])["found"] == ["web1"]
+
+
+@pytest.mark.parametrize("pattern", ["web1", "web*", "vms", "all:&vms", "w*:!web2", ["web1"]])
+def test_a_pattern_that_names_something_is_a_selection_of_all_too(locate, pattern):
+    assert locate("stop", {"berth_instances": pattern}, h1=[held()])["found"] == ["web1"]
+
+
+def test_a_part_of_all_is_a_selection(locate):
+    there = [held(), held(uuid=instance_uuid("default", "web2"), name="web2")]
+    assert locate("stop", {"berth_instances": "all:!web2"}, more=["web2"], h1=there)["found"] == ["web1"]
+
+
+PLAYBOOKS = Path(__file__).parents[4] / "playbooks"
+SAYS_OPERATION = re.compile(r"__berth_(?:method|action): (\w+)")
+# create, and what is about hosts, volumes, receipts or files, or only reads
+OTHERS = {
+    "create", "delete_volume", "doctor", "host_facts", "place", "plan_moves", "prepare_hosts", "read", "read_requested",
+    "remove_host", "replay", "report", "report_failures", "rotate_authority", "rotate_step", "show", "take_over", "why",
+}  # fmt: skip
+
+
+def test_each_playbook_needs_a_selection_or_is_known_to_need_none():
+    says = {path.stem: {*SAYS_OPERATION.findall(path.read_text("utf-8"))} for path in PLAYBOOKS.glob("*.yml")}
+    assert {name for name, operations in says.items() if not operations} == OTHERS
+    for name in says.keys() - OTHERS:
+        text = (PLAYBOOKS / (name + ".yml")).read_text("utf-8").replace("\n# ", " ")
+        assert ("Select the instances." in text) == (not says[name] & {*WITHOUT_SELECTION}), name
+    assert "__berth_selection_given" in (PLAYBOOKS / "tasks/locate.yml").read_text("utf-8")
+    assert "__berth_selection_given" in (PLAYBOOKS / "tasks/plan_moves.yml").read_text("utf-8")
 
 
 def test_a_locked_instance_is_recovered_and_otherwise_left_alone(locate):
@@ -295,3 +346,9 @@ def test_what_a_host_says_of_its_records_is_told_and_decides_nothing(locate):
     true = locate("stop", CATALOG, {"berth_image": "guest"}, h1=[held(flavor={**SMALL, "vcpus": 2})])
     assert "SSH keys" in told["notes"]["web1"] and true["notes"]["web1"] is None
     assert {**told, "notes": None} == {**true, "notes": None}
+
+
+def test_an_unlock_says_that_the_lock_of_the_inventory_is_not_its_own(locate):
+    said = locate("unlock", {}, {"berth_locked": "its owner tests"}, h1=[held()])["notes"]["web1"]
+    assert "still locked by berth_locked of the inventory: its owner tests" in said
+    assert fleet_hints.unlock_in_inventory("web1") in said

@@ -98,7 +98,10 @@ def test_why_shows_the_last_decision_with_reasons_numbers_weights_who_and_when(o
     create({"web1": {**VM, "berth_flavor": "huge"}})
     shown = why("web1")
     said = capsys.readouterr().out
-    assert shown["receipt_file"] != str(first)
+    assert shown["receipt_file"] == str(first), "it is where that decision put it"
+    assert shown["refused"]["error"] and "web1: h" in said
+    none = run("show_decision", {"name": "web1"}, hosts=("of-another-fleet",))
+    assert none["error_code"] == "ReceiptNotFound"
     assert "web1: NO VALID HOST" in said and "VCPU: needs 64" in said
     assert "berth.kvm.create by %s, run r-" % receipts.acting.WHO in said
     assert why("db")["receipt_file"] == str(first)

@@ -37,7 +37,7 @@ all:
 """
 OPTIONS = {
     "kvm_inventory": ["a.yml"], "pattern": "kvm_hosts", "become": True, "group": "berth_instances_found", "cache": False,
-    "default_groups": False,
+    "default_groups": False, "failed_requests": False,
     "strict": True, "compose": {}, "groups": {"hosted": trust_as_template("true")}, "leading_separator": True,
     "keyed_groups": [{"key": trust_as_template("berth_flavor"), "prefix": "", "separator": ""}],
 }  # fmt: skip
@@ -235,12 +235,17 @@ def test_hosts_are_read_by_the_playbook_with_all_its_checks(tmp_path):
 def test_what_could_not_be_made_is_listed_with_its_error_in_a_group_of_its_own(inventory, monkeypatch):
     """C02: the hosts do not know of it."""
     monkeypatch.setitem(OPTIONS, "default_groups", True)
+    monkeypatch.setitem(OPTIONS, "failed_requests", True)
     said = {"code": "NoValidHost", "message": "none", "operation": "create", "at": "2026-01-01T00:00:00Z"}
     kept = {
         name: {**said, "name": name, "project": "default", "uuid": instance_uuid("default", name)}
         for name in ("new", "db", "kvm1", "laptop")
     }
     monkeypatch.setattr(plugin.failed_requests, "known", lambda hosts: kept if hosts == {"kvm1", "kvm2"} else {})
+    monkeypatch.setitem(OPTIONS, "failed_requests", False)
+    unasked, _shown = inventory({"kvm1": [one("db")]})
+    assert unasked.get_host("new") is None, "a refused create made no machine"
+    monkeypatch.setitem(OPTIONS, "failed_requests", True)
     it, shown = inventory({"kvm1": [one("db")]})
     assert {host.name for host in it.groups["berth_state_error"].get_hosts()} == {"new"}
     assert it.get_host("new").get_vars()["berth_error"] == said

@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import drift
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
-from ansible_collections.berth.kvm.plugins.module_utils.model import hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
 from ansible_collections.berth.kvm.plugins.module_utils.model.group_hints import filter_nics
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
@@ -217,3 +217,24 @@ def test_an_instance_that_waits_for_its_confirmation_is_not_told_to_resize():
     resized = {**place(request()), "phase": "resized"}
     assert drift.differences("web1", resized, request({"berth_flavor": "large"})) == ["inventory says large"]
     assert drift.differences("web1", resized, request(**small(vcpus=2))) == ["flavor small now means vcpus 2 (has 1)"]
+
+
+@pytest.mark.follows("keep_flavor")
+def test_a_resize_that_would_shrink_a_disk_is_not_advised():
+    big = {"berth_flavors": {**CATALOG["berth_flavors"], "big": {"vcpus": 1, "memory_mb": 128, "root_gb": 2}}}
+    (said,) = drift.differences("web1", place(request({"berth_flavor": "big"}, **big)), request(**big))
+    assert said.startswith("inventory says small. Unable to resize disk down: root_gb of big is 2 GiB, of small 1 GiB")
+    assert said.endswith(fleet_hints.keep_flavor("web1", "big", "small")) and "berth_flavor: big" in said
+    assert RESIZE not in said
+    assert (
+        drift.differences(
+            "web1", place(request({"berth_flavor": "big"}, **big)), request({"berth_flavor": "big"}, **big)
+        )
+        == []
+    )
+    (said,) = drift.differences("web1", place(request(**small(root_gb=3))), request())
+    assert said.endswith(fleet_hints.keep_flavor("web1", "small", "small")) and RESIZE not in said
+
+
+def test_no_difference_is_mended_by_a_delete():
+    assert "berth.kvm.delete" not in ANEW and "loses all that is on its disks" in ANEW

@@ -9,6 +9,7 @@ import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import locks, what_to_create
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
+from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InstanceIsLocked
 
 
@@ -71,3 +72,13 @@ def test_a_host_that_only_has_a_claim_locks_nobody_elses_instance():
     locks.hold_locked(instances, {}, here)
     assert instances["a"].get("locked") is None
     locks.check_unlocked_there("a", here.places["a"])
+
+
+@pytest.mark.follows("unlock_in_inventory")
+@pytest.mark.parametrize("locked, says", [("its owner tests", ": its owner tests"), (True, ""), ("yes", "")])
+def test_a_lock_of_the_inventory_says_its_reason_its_place_and_how_to_lift_it(locked, says):
+    with pytest.raises(InstanceIsLocked) as refused:
+        locks.check("delete", "web1", locked, ())
+    assert refused.value.message == "Instance web1 is locked by berth_locked of the inventory" + says
+    assert refused.value.hint == fleet_hints.unlock_in_inventory("web1")
+    locks.check("delete", "web1", None, ())

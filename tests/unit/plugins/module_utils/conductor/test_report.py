@@ -378,3 +378,9 @@ def test_the_hosts_that_were_tried_are_told_with_the_name_of_the_instance_and_no
     uuid = "9d852d78-5efb-58b1-992e-e3c61db183f7"
     attempt = {"attempt": 1, "host": "kvm2", "code": "X", "cause": "Instance %s cannot be moved" % uuid}
     assert "Instance web1 cannot be moved" in report.tried("web1", uuid, [attempt])[-1]
+
+
+@pytest.mark.parametrize("check_mode, state", [(True, "would be stopped"), (False, "stopped")])
+def test_check_mode_says_what_would_be_stopped(check_mode, state):
+    instance = {"state": "existing", "changed": True, "berth_state": "stopped"}
+    assert report_creation._state(instance, check_mode) == state
