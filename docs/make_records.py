@@ -92,6 +92,7 @@ MIGRATION = {
     "old_resources": "the reserved resources before the move",
     "new_resources": "in a move on the same host, the resources that stay reserved after a confirm",
     "confirm_window": "seconds until confirm_due confirms it, 0: never",
+    "arriving": "bytes that the source copies to this destination",
     "waits_since": "uptime of the destination when it took over, from which the confirm window counts",
     "created_at": "when it began, for people",
 }
@@ -126,6 +127,8 @@ REQUEST = {
     "ssh_keys_digest": "a digest of its public keys",
     "hardware": "the machine type and addresses that its guest was first defined with",
     "batch_id": "the run of `-e berth_count` that it belongs to",
+    "ignition": "whether its user data are Ignition, which its guest reads from the firmware's configuration and not from the seed",
+    "instance_id": "what cloud-init knows it by; it changes when the instance is made anew, and stays through moves",
 }
 
 

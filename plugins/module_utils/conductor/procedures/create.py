@@ -138,14 +138,14 @@ def _images(plan: Plan, names: List[str]) -> Iterator[Tuple[List[str], Document]
         if instance["state"] != BUILDING or instance.get("take_over"):
             continue
         pool = instance["spec"].get("pool")
-        for image, size_gb in _to_upload(instance["spec"]):
+        for image, size_gb in to_upload(instance["spec"]):
             arguments = {"image": image, "pool": pool, "root_gb": size_gb}
             users, _arguments = found.setdefault((image["checksum"], pool, size_gb), ([], arguments))
             users.append(name)
     yield from found.values()
 
 
-def _to_upload(spec: Mapping[str, Any]) -> List[Tuple[Document, int]]:
+def to_upload(spec: Mapping[str, Any]) -> List[Tuple[Document, int]]:
     """[(image, GiB of the disk made from it)]"""
     image = spec.get("image") or {}
     root = [(image, volumes.root_gb(spec))] if image.get("upload") else []

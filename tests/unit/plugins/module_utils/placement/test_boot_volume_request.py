@@ -9,7 +9,7 @@ import json
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.builds_of_hosts import to_upload
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.create import to_upload
 from ansible_collections.berth.kvm.plugins.module_utils.model import request_shape
 from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError, InvalidInput
