@@ -16,9 +16,6 @@ from ..plugin_utils.screen import warn
 class ActionModule(ControllerAction):
     argument_spec = {"hosts": {"type": "list", "elements": "str"}}
 
-    def reported(self, result):
-        return {"added": result["added"]}
-
     def act(self, args, task_vars):
         hosts = kvm_hosts(task_vars, args["hosts"])
         found = answers(ask(self, task_vars, hosts, "rescan", {}))

@@ -99,7 +99,7 @@ TODO: Dict[str, Callable[[str, str, str], str]] = {
     "DisksOfAnotherHost": lambda host, name, said: state_hints.own_restored(
         said.partition(" the disks of ")[0][len("by ") :], said.rpartition(" ")[2], host
     ),
-    "DisksMissing": lambda host, name, said: disk_hints.bring_back(host, name),
+    "DisksMissing": lambda host, name, said: disk_hints.bring_files_back(host, name),
     "DisksDiffer": lambda host, name, said: disk_hints.undo_before_a_move(name),
     "SeedMissing": lambda host, name, said: state_hints.make_seed_anew(name),
     "VolumeFileMissing": lambda host, name, said: volume_hints.mount_or_restore_volume(host),
@@ -333,8 +333,11 @@ def _strays(case: Case) -> Iterator[Finding]:
             if stray["managed"]:
                 name, host = case.in_inventory.get(uuid, uuid), stray["host"]  # anybody may have named it anything
                 text = stray.get("damaged") or "libvirt has a guest of berth that has no record"
-                code = "RecordInvalid" if stray.get("damaged") else "DomainWithoutRecord"
-                yield Finding(code, ERROR, host, text, stray_hint(case.fleet, name, uuid, stray), name)
+                hint = stray_hint(case.fleet, name, uuid, stray)
+                if stray.get("damaged"):
+                    yield Finding("RecordInvalid", ERROR, host, text, hint, name)
+                else:
+                    yield Finding("DomainWithoutRecord", ERROR, host, text, hint, name)
 
 
 def _instances(case: Case) -> Iterator[Finding]:

@@ -71,7 +71,11 @@ def disks_gone(host: str, name: str, instance: Mapping[str, Any]) -> Optional[st
     lost = instance.get("disks_missing") or ()
     if not lost:
         return None
-    return "%s: %s. %s" % ("gone" if len(lost) == 1 else "gone are", shortened(lost), disk_hints.bring_back(host, name))
+    return "%s: %s. %s" % (
+        "gone" if len(lost) == 1 else "gone are",
+        shortened(lost),
+        disk_hints.bring_files_back(host, name),
+    )
 
 
 def left_off(name: str, state: Optional[str]) -> str:

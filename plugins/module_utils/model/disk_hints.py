@@ -37,7 +37,7 @@ def unpack_image(kind: str) -> str:
     )
 
 
-def bring_back(host: str, name: str) -> str:
+def bring_files_back(host: str, name: str) -> str:
     """Files of an instance's disks are gone. A guest that still runs has the only copy of what it writes."""
     return (
         "On %s, mount the storage of these files again, or restore them from a backup. If the guest of %s still runs, do not "

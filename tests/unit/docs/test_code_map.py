@@ -34,4 +34,4 @@ def test_what_the_map_names_for_a_change_is_there():
 
 
 def test_the_map_is_short_enough_to_read():
-    assert len((ROOT / "docs" / "code-map.md").read_text("utf-8").split()) < 7000
+    assert len((ROOT / "docs" / "code-map.md").read_text("utf-8").split()) < 7500

@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parents[3]
 MODULES = sorted((ROOT / "plugins" / "modules").glob("*.py"))
 # What the playbooks and roles call in one fixed order, and nobody calls alone.
 INTERNAL = {
+    "agree_on_members",
     "ask_hosts",
     "build_instances",
     "check_variables",
@@ -60,7 +61,12 @@ def test_a_step_of_the_playbooks_says_internal_first(path):
 def test_options_that_actions_share_are_written_once(option):
     """They are in the fragment ``controller``; an action that lists hosts to ask means something else."""
     own = {path.stem for path in MODULES if option in documentation(path).get("options", {})}
-    assert own <= {"instances": {"placement", "group_members"}, "hosts": {"ask_hosts", "create_instances"}}[option]
+    assert (
+        own
+        <= {"instances": {"placement", "group_members", "show_events"}, "hosts": {"ask_hosts", "create_instances"}}[
+            option
+        ]
+    )
 
 
 def test_no_page_and_no_source_names_a_label():

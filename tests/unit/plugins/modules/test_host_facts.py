@@ -19,7 +19,7 @@ pytest.importorskip("libvirt")
 
 
 class Records:
-    def records(self):
+    def sound(self):
         return ["record"]
 
 

@@ -155,13 +155,13 @@ def test_disks_without_a_record_are_found_and_stay_those_of_another_host_are_its
     assert look() == []
 
 
-@pytest.mark.follows("bring_back")
+@pytest.mark.follows("bring_files_back")
 def test_an_instance_without_its_disks_is_found_until_they_are_there_again(well):
     host, uuid, look = well
     shutil.move(host.pool / "instances" / uuid, host.pool / "away")
     assert codes(look()) == [("DisksMissing", "error", uuid, False)]
     (one,) = look()
-    assert told(one).todo == disk_hints.bring_back("kvm1", uuid)
+    assert told(one).todo == disk_hints.bring_files_back("kvm1", uuid)
     assert "On kvm1, mount the storage of these files again" in told(one).todo
     shutil.move(host.pool / "away", host.pool / "instances" / uuid)
     assert look() == []

@@ -31,7 +31,7 @@ class Host:
         claim.withdraw_all(self.host, withdraw)
         return {"results": claim.claim_all(self.host, list(claims))}
 
-    def rescan(self):
+    def rescan(self, about=(), told=None):
         told = [rescan.summary(record) for record in self.host.store.records()]
         volumes = [record.uuid for record in self.house.store.records()]
         return {"host_uuid": self.host.uuid, "instances": told, "notes": {}, "volumes": volumes}

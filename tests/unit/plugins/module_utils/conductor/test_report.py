@@ -357,7 +357,7 @@ def test_an_instance_whose_disks_are_gone_is_not_told_to_start(state):
         "name": "web1", "state": "active", "host": "kvm1", "attempts": [], "error": None, "existing": True, "why": "is there",
         "spec": {"flavor": {"name": "small"}}, "result": {"flavor": "small", **lost},
     }  # fmt: skip
-    said = "gone: /pool/instances/u/root.qcow2. " + disk_hints.bring_back("kvm1", "web1")
+    said = "gone: /pool/instances/u/root.qcow2. " + disk_hints.bring_files_back("kvm1", "web1")
     assert [one.why for one in report_creation.outcomes({"instances": {"web1": instance}})] == [said]
     place = {"role": "OWN", "phase": "active", "vm_state": "active", **lost}
     assert report_instance.outcome("web1", [("kvm1", place)]).why == said

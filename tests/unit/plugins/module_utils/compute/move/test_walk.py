@@ -141,8 +141,9 @@ def test_of_two_controllers_that_begin_one_gets_the_instance():
     world = memory.World()
     store = world.host(S).store
     record = store.read(memory_names.UUID)
-    store.compare_and_swap(record, record.next(token="one"))
-    with pytest.raises(StaleRecord):
+    with store.instance_lock(memory_names.UUID):
+        store.compare_and_swap(record, record.next(token="one"))
+    with pytest.raises(StaleRecord), store.instance_lock(memory_names.UUID):
         store.compare_and_swap(record, record.next(token="other"))
 
 
