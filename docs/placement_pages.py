@@ -26,8 +26,8 @@ GENERAL = {
     "enabled_filters": "the filters, in the order they are asked; class names, or ns.coll.name of any collection",
     "available_filters": "kept for who brings a nova.conf; every filter is available",
     "weight_classes": "the weighers; all_weighers stands for those of Nova",
-    "host_subset_size": "choose at random, by the seed, among the best N hosts",
-    "shuffle_best_same_weighed_hosts": "shuffle, by the seed, the hosts that weigh the same as the best",
+    "host_subset_size": "choose at random among the best N hosts",
+    "shuffle_best_same_weighed_hosts": "shuffle the hosts that weigh the same as the best",
     "max_attempts": "how many hosts an instance is tried on: the chosen one and its alternates",
     "max_placement_results": "look at so many candidates only; none: at all of them (Nova: 1000)",
     "limit_tenants_to_placement_aggregate": "a project with an aggregate (filter_tenant_id) only gets hosts in it",
@@ -40,6 +40,17 @@ GENERAL = {
     "pci_alias": "PCI aliases in Nova's form; berth_pci_aliases is the usual place",
     "plugin_options": "free options for filters and weighers of other collections, see how-to-write-a-filter.md",
 }
+
+RANDOM = (
+    "## Random choices",
+    "",
+    "`host_subset_size`, `shuffle_best_same_weighed_hosts` and `driver: chance` draw lots. Each decision draws its own seed, so",
+    "controllers that place at the same time do not all choose the same host. The table of `create` says `drawn among 4 hosts,",
+    "seed 481516234`, and the [receipt](../receipts.md) has the seed: `berth.kvm.replay` draws the same again. On hosts that",
+    "report the same as then, `-e berth_seed=481516234` makes the same choice. `create` with `berth_approved` uses the seed of",
+    "the `place` that was approved. If such a run is interrupted, the instances that are left may draw other hosts, which is",
+    "refused with `NotApproved`: run `place` again.",
+)
 
 
 def parsed(one):
@@ -183,6 +194,8 @@ def options_page(filters, weighers):
         "Known and without effect here, so that a nova.conf can be taken over: "
         + ", ".join("`%s`" % name for name in sorted(options.WITHOUT_EFFECT))
         + ".",
+        "",
+        *RANDOM,
     ]
     return "\n".join(lines) + "\n"
 

@@ -30,7 +30,7 @@ READ = {
     "must_answer": True,
     "most": MOST_ASKED_ABOUT,
 }
-PLACE = {"options": {}, "seed": 0, "receipt_dir": None, "plan": True, "take_over": False}
+PLACE = {"options": {}, "seed": None, "receipt_dir": None, "plan": True, "take_over": False}
 ENDED = ("ansible_facts", "outcomes", "_ansible_verbose_override")
 CARRIED_OUT = {"instances": {}, "build": [], "claims": {}}
 NO_INSTANCE = {"skipped": True, "msg": "has no berth_flavor"}

@@ -30,7 +30,7 @@ from ..module_utils.model.identity import uuid_of
 from ..module_utils.model.move_errors import MigrationEnded
 from ..module_utils.model.schema import OneOf
 from ..module_utils.placement.request import resize_request
-from ..plugin_utils import acting, receipts, walking
+from ..plugin_utils import acting, receipts, seeds, walking
 from ..plugin_utils.answers_of_hosts import read_reports, replies
 from ..plugin_utils.controller import ControllerAction, controller_facts, new_token
 from ..plugin_utils.inventory_differences import InventoryDifferences, owner
@@ -262,7 +262,7 @@ class ActionModule(ControllerAction):
             fleet,
             catalog.placement,
             catalog.aggregate_documents(plain(task_vars["groups"])),
-            0,
+            seed=seeds.seed(self.own_variables(task_vars, [seeds.SEED])),
             explained=bool(keeping.most_bytes or verbosity()),
         )
         if verbosity() or any(instance.get("state") == FAILED for instance in instances.values()):

@@ -29,9 +29,10 @@ options:
     type: dict
     default: {}
   seed:
-    description: The seed of the random choices. The same seed and the same hosts give the same selections.
+    description:
+      - The seed of the random choices, from 0 to 999999999. The same seed and the same hosts give the same selections.
+      - Default, the variable C(berth_seed), then the seed in C(berth_approved), then one that is drawn.
     type: int
-    default: 0
   receipt_dir:
     description:
       - A directory on the controller where the receipt of the decision is written, instead of the controller's own
@@ -82,11 +83,13 @@ failures:
   type: dict
   sample: {web-2: {code: NoValidHost, message: "No valid host was found"}}
 approval:
-  description: For each instance that is to be made its host and a digest of its request, for the variable C(berth_approved).
+  description:
+    - For each instance that is to be made its host, a digest of its request and the seed of the random choices, for the
+      variable C(berth_approved).
   returned: without a plan
   type: dict
   version_added: "0.2.0"
-  sample: {web-1: {host: kvm2, request: 9f2c41d07be3}}
+  sample: {web-1: {host: kvm2, request: 9f2c41d07be3, seed: 481516234}}
 existing:
   description: The host of each instance that exists already.
   returned: success

@@ -33,7 +33,7 @@ from ..module_utils.model.errors_of_instances import of_several
 from ..module_utils.model.identity import project_of, uuid_of
 from ..module_utils.placement.options import oldest_facts
 from ..module_utils.placement.request import build_request
-from . import acting, end_of_create, failed_requests, receipts
+from . import acting, end_of_create, failed_requests, receipts, seeds
 from .answers_of_hosts import read_reports, replies
 from .berth_name import check_counts
 from .controller import ControllerAction, new_token, outcomes_reported, plan_result
@@ -55,6 +55,7 @@ RUN = (
     "berth_min_count",
     "berth_name",
     "berth_rebuild_lost",
+    seeds.SEED,
     "berth_strict_uniqueness",
     "berth_without_majority",
 )
@@ -131,9 +132,15 @@ def _kept(keeping, operation, decision):
     return {**receipt, "receipt_file": path} if path else receipt
 
 
-def _to_approve(instances):
+def _approved(run_variables):
+    """berth_approved, checked; None where it is not given."""
+    given = run_variables.get("berth_approved")
+    return None if given is None else approval.APPROVED.check(plain(given), "berth_approved")
+
+
+def _to_approve(instances, seed):
     """The approval, also in the form of set_stats for the next job of a workflow."""
-    approved = approval.approval(instances)
+    approved = approval.approval(instances, seed)
     return {
         "approval": approved,
         "ansible_stats": {"data": {"berth_approved": approved}, "per_host": False, "aggregate": True},
@@ -153,7 +160,7 @@ class PlaceInstances(ControllerAction):
         "instances": {"type": "list", "elements": "str", "default": []},
         "hosts": {"type": "list", "elements": "str"},
         "options": {"type": "dict", "default": {}},
-        "seed": {"type": "int", "default": 0},
+        "seed": {"type": "int"},
         "receipt_dir": {"type": "path"},
         "plan": {"type": "bool", "default": False},
         "take_over": {"type": "bool", "default": False},
@@ -182,21 +189,21 @@ class PlaceInstances(ControllerAction):
         run = _Run(task_vars, run_variables, catalogs, fleet, lost, args["take_over"], args["plan"], {})
         requests = self._requests(run, names, known_hosts(task_vars, hosts))
         instances = self._to_place(run, requests)
+        approved = _approved(run_variables)
         decision = placing.place(
             instances,
             fleet,
             options,
             catalog.aggregate_documents(plain(task_vars["groups"])),
-            args["seed"],
+            seed=seeds.seed(run_variables, args["seed"], approval.seed_of(approved or {})),
             explained=bool(keeping.most_bytes or verbosity() or not args["plan"]),
         )
         lacking = {name: requests[name].lacks for name, each in instances.items() if each["state"] == CLAIMING}
         lines = (*decision.forced(instances), *decision.unread(instances), *lost_data.warnings(instances))
         for line in (*lines, *ways_in.warnings(lacking)):
             warn(line)
-        approved = run_variables.get("berth_approved")
         if approved is not None:
-            approval.hold_to(instances, approval.APPROVED.check(plain(approved), "berth_approved"))
+            approval.hold_to(instances, approved)
         return self._result_of(run, args["plan"], instances, decision, keeping)
 
     def _result_of(self, run, is_plan, instances, decision, keeping):
@@ -209,7 +216,7 @@ class PlaceInstances(ControllerAction):
             say("Requested together: %d, reservation %s" % (len(result["selections"]), acting.RUN))
         if is_plan:
             return {**result, **self._plan(run, instances, decision.max_attempts)}
-        result.update(_to_approve(instances))
+        result.update(_to_approve(instances, decision.seed))
         if result["failures"]:
             result.update(no_place(result["failures"]))
         return result

@@ -21,7 +21,8 @@ from ..module_utils.model import input_hints
 from ..module_utils.model.errors import BerthError, InvalidInput, joined
 from ..module_utils.model.schema import ListOf, Text, Whole
 from ..module_utils.model.suggest import meant, nearest
-from . import limits, move_options, receipts
+from ..module_utils.placement.tie_break import MOST_SEED
+from . import limits, move_options, receipts, seeds
 from .inventory_variables import CATALOG, INSTANCE, raw_vars, variables
 from .misplaced import ROLE, listed, warn_of_misplaced
 from .move_options import Switch
@@ -64,6 +65,7 @@ RUN = (
     "berth_report",
     "berth_report_page",
     "berth_revert_volumes",
+    seeds.SEED,
     "berth_set_aside_on",
     "berth_shutdown_timeout",
     "berth_since",
@@ -149,6 +151,7 @@ CHECKED = {
     ),
     **dict.fromkeys(("berth_keep_on", "berth_recover_on", "berth_remove_host", "berth_set_aside_on"), Name(empty=True)),
     "berth_console_lines": Number(0, 500),
+    seeds.SEED: Number(0, MOST_SEED),
     "berth_shutdown_timeout": Number(0, limits.SHUTDOWN, "seconds"),
     "berth_host_timeout": Number(1, limits.SHUTDOWN, "seconds"),
     **dict.fromkeys(

@@ -8,25 +8,39 @@ The digests leave out the user data: the digest of a short secret gives it away.
 
 from __future__ import annotations
 
-from typing import Dict, List, Mapping
+from typing import Any, Dict, List, Mapping, Optional
 
 from ..model import input_hints
 from ..model.errors import BerthError
 from ..model.request_digest import of
-from ..model.schema import Fields, MapOf, Text
+from ..model.schema import Fields, MapOf, Text, Whole
+from ..placement.tie_break import MOST_SEED
 from .plan import CLAIMING, FAILED, Instance
 
-Approved = Mapping[str, Mapping[str, str]]
-APPROVED = MapOf(Fields({"host": Text(longest=255), "request": Text(longest=64)}))
+Approved = Mapping[str, Mapping[str, Any]]
+# Before a seed was drawn, it was always 0.
+APPROVED = MapOf(
+    Fields({"host": Text(longest=255), "request": Text(longest=64), "seed": Whole(0, MOST_SEED)}, {"seed": 0})
+)
 
 
 class NotApproved(BerthError):
     """Create would do something else than berth_approved allows. Nothing was claimed or created."""
 
 
-def approval(instances: Mapping[str, Instance]) -> Dict[str, Dict[str, str]]:
-    """What there is to approve: for each instance to be created its host and a digest of its request."""
-    return {name: _approved(instance) for name, instance in instances.items() if instance.get("state") == CLAIMING}
+def approval(instances: Mapping[str, Instance], seed: int = 0) -> Dict[str, Dict[str, Any]]:
+    """What there is to approve: for each instance to be created its host, a digest of its request, and the seed by which
+    create draws the same hosts."""
+    return {
+        name: {**_approved(instance), "seed": seed}
+        for name, instance in instances.items()
+        if instance.get("state") == CLAIMING
+    }
+
+
+def seed_of(approved: Approved) -> Optional[int]:
+    """The seed of what was approved, None where nothing was."""
+    return next((decided["seed"] for decided in approved.values()), None)
 
 
 def _approved(instance: Instance) -> Dict[str, str]:

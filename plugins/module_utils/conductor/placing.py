@@ -15,6 +15,7 @@ from ..model.messages import Document
 from ..placement import explain, receipt
 from ..placement.changes.would_fit import fits_unignored, smallest_changes
 from ..placement.scheduler import load, select_destinations
+from ..placement.tie_break import draws
 from .fleet import Fleet
 from .next_host import set_host
 from .plan import CLAIMING, Instance, fail
@@ -32,6 +33,7 @@ class Decision:
         self.fleet, self.aggregates, self.seed = fleet, list(aggregates), seed
         self.options = options
         complete = load(options)[2]
+        self.draws = draws(complete)
         self.max_attempts, self.filters = complete["max_attempts"], complete["enabled_filters"]
         self.documents = list(fleet.documents.values())
         self.requests: List[Document] = []
@@ -46,6 +48,10 @@ class Decision:
         )
         self.seconds = time.monotonic() - started
         return self.result.requests
+
+    def unexplained(self) -> str:
+        """What put a host first, where no explanation was made."""
+        return "drawn among the hosts that fit, seed %d" % self.seed if self.draws else "best of the hosts that fit"
 
     def explanation(self, moves: bool = False, may_stay: Collection[str] = ()) -> str:
         """For each request the verdict on each host, and for a failed one the smallest change that would help.
@@ -125,7 +131,8 @@ def place(
     fleet: Fleet,
     options: Document,
     aggregates: Iterable[Document] = (),
-    seed: int = 0,
+    *,
+    seed: int,
     explained: bool = True,
 ) -> Decision:
     """Choose hosts for the instances without a state. Those of a batch (-e berth_count) all get a host, or none does.
@@ -152,14 +159,14 @@ def place(
             set_host(instance, selection)
             instance["alternates"] = selection["alternates"]
             instance["state"] = CLAIMING
-            instance["why"] = _why(answer) if explained else "best of the hosts that fit"
+            instance["why"] = _why(answer, seed) if explained else decision.unexplained()
     return decision
 
 
-def _why(answer: Any) -> str:
+def _why(answer: Any, seed: int) -> str:
     """One line on what put the chosen host first."""
     last = answer.explanation["instances"][-1]
-    order, weights = last["order"], last["weights"]
-    if len(order) < 2:
+    if len(last["order"]) < 2:
         return "the only host that fits"
-    return "best of %d hosts, weight %.2f" % (len(order), weights[last["host"]])
+    how = "seed %d" % seed if "drawn_among" in last else "weight %.2f" % last["weights"][last["host"]]
+    return "%s hosts, %s" % (explain.choice(last), how)

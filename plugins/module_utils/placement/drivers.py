@@ -11,13 +11,11 @@ from __future__ import annotations
 from .filters.compute_filter import ComputeFilter
 
 
-def run_simple(pipeline, spec, driver, explain):
-    """Run one request with no filter but ComputeFilter and no weigher."""
-    before = pipeline.filters, pipeline.weighers, pipeline._ordered
+def run_simple(pipeline, spec, explain):
+    """Run one request with no filter but ComputeFilter and no weigher. Which host comes first: see tie_break.drawn()."""
+    before = pipeline.filters, pipeline.weighers
     pipeline.filters, pipeline.weighers = [ComputeFilter(pipeline.options)], []
-    if driver == "chance":
-        pipeline._ordered = lambda hosts, weights, record: pipeline.rng.sample(hosts, len(hosts))
     try:
         return pipeline.run(spec, explain)
     finally:
-        pipeline.filters, pipeline.weighers, pipeline._ordered = before
+        pipeline.filters, pipeline.weighers = before

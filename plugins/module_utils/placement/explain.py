@@ -129,7 +129,15 @@ def _headline(explained, instance):
     if len(explained["instances"]) > 1:
         name += " (%s)" % instance["uuid"]
     known = len(explained["candidates"]) or len(instance["hosts"])
-    return visible("%s: %s, the best of %d of %d hosts" % (name, instance["host"], len(instance["order"]), known))
+    return visible("%s: %s, %s of %d hosts" % (name, instance["host"], choice(instance), known))
+
+
+def choice(instance):
+    """How the first host of an instance was chosen, and among how many: drawn among 3, the best of 3, the first of 3."""
+    if "drawn_among" in instance:
+        return "drawn among %d" % instance["drawn_among"]
+    among = len(instance["order"])
+    return "the %s of %d" % ("best" if instance["weighers"] or among < 2 else "first", among)
 
 
 def host_rows(explained, at):
@@ -168,7 +176,7 @@ def _weights(instance, most):
     """Return lines with raw > normalised x multiplier, for the weighers that distinguish the hosts."""
     telling = [weigher for weigher in instance["weighers"] if len(set(_points(weigher).values())) > 1]
     if not telling:
-        return ["  every weigher says the same of all of them"] if len(instance["order"]) > 1 else []
+        return ["  every weigher says the same of all of them"] if instance["weighers"] else []
     hosts = instance["order"][:most]
     rows = [
         [host, *(_cell(weigher, host) for weigher in telling), number(instance["weights"].get(host, 0.0))]

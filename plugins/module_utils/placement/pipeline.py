@@ -169,9 +169,11 @@ class Pipeline:
 
     def _ordered(self, hosts, weights, record):
         order = best_first(hosts, weights, self.chosen_at, self.position)
-        order = drawn(order, weights, self.options, self.rng)
+        order, among = drawn(order, weights, self.options, self.rng)
         if record is not None:
             record["order"] = [host_state.key for host_state in order]
+            if among > 1:
+                record["drawn_among"] = among
         return order
 
     # -- claims

@@ -45,7 +45,8 @@ class RequestResult:
     {"candidates": {host: [(rule, Verdict)]},
      "instances": [{"uuid", "hosts": [host], "filters": [{"filter", "skipped", "verdicts": {host: Verdict}}],
                     "weighers": [{"weigher", "raw": {host: x}, "normalised": {host: x}, "multiplier": {host: x}}],
-                    "weights": {host: sum}, "order": [host], "claims": [{"host", "passed", "reason"}], "host": host or None}]}
+                    "weights": {host: sum}, "order": [host], "claims": [{"host", "passed", "reason"}], "host": host or None,
+                    "drawn_among": how many hosts could have come first, only if lots were drawn}]}
     where "instances" may be any sequence (matrix.Instances makes its items one by one).
     """
 

@@ -214,9 +214,8 @@ def _not_placed(spec, failed):
 
 
 def run_one(pipeline, spec, explain):
-    driver = pipeline.options["driver"]
-    if driver in ("filter", "caching"):
+    if pipeline.options["driver"] == "filter":
         return pipeline.run(spec, explain)
     from .drivers import run_simple
 
-    return run_simple(pipeline, spec, driver, explain)
+    return run_simple(pipeline, spec, explain)

@@ -3,11 +3,14 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Which host comes first among hosts of equal weight: the one chosen last in this request, then the earlier one in the input.
 
-The options may draw lots instead: shuffle_best_same_weighed_hosts among the best, host_subset_size among the first ones.
+The options may draw lots instead: shuffle_best_same_weighed_hosts among the best, host_subset_size among the first ones,
+the driver chance among all; the driver fake keeps the order.
 fast/ranking.py keeps the same order.
 """
 
 from __future__ import annotations
+
+MOST_SEED = 10**9 - 1  # what a person can read out and type
 
 
 def best_first(hosts, weights, chosen_at, position):
@@ -23,8 +26,18 @@ def best_first(hosts, weights, chosen_at, position):
     )
 
 
+def draws(options):
+    """Whether lots decide which host comes first."""
+    return options["driver"] == "chance" or options["shuffle_best_same_weighed_hosts"] or options["host_subset_size"] > 1
+
+
 def drawn(order, weights, options, rng):
-    """Return the order, with its front drawn by lot if the options ask for it."""
+    """Return (the order with its front drawn by lot if the options ask for it, how many hosts could have come first)."""
+    if options["driver"] == "fake":
+        return order, 1
+    if options["driver"] == "chance":
+        return rng.sample(order, len(order)), len(order)
+    best = []
     if options["shuffle_best_same_weighed_hosts"] and order:
         best = [host_state for host_state in order if weights[id(host_state)] == weights[id(order[0])]]
         if len(best) > 1:
@@ -35,4 +48,4 @@ def drawn(order, weights, options, rng):
     if size > 1:
         first = order.pop(rng.randrange(size))
         order.insert(0, first)
-    return order
+    return order, max(size, len(best))

@@ -160,7 +160,7 @@ def place(result, kind):
     instances = what_to_create.sort_out({"new-3": good.spec("new-3")}, found)
     groups.set_members(instances, found)
     quotas.before_placement(instances, found, {"*": {"cores": 1000}})
-    placing.place(instances, found, {})
+    placing.place(instances, found, {}, seed=0)
     fleet_text(list(found.documents.values()), found.verdicts)
     views = {host: {move["uuid"]: move for move in by_host[host].get("moves", ())} for host in found.documents}
     names = {uuid: host for host, uuid in found.uuids().items()}

@@ -33,7 +33,7 @@ WARNINGS_LIMIT = 50
 WARNING_LENGTH = 500
 
 # Task states that keep the host's disks or network busy although role and phase do not.
-BUSY_TASKS = frozenset((SPAWNING, "migrating", "resize_migrated", "resize_reverting"))
+BUSY_TASKS = frozenset((SPAWNING, "migrating", "resize_reverting"))
 # The settings that placement uses.
 PLACEMENT_SETTINGS = (
     "cpu_allocation_ratio",

@@ -14,7 +14,8 @@ A verdict is [passed, reason, numbers], null for a pass without reason or number
 is a pass of ``rules`` [[rule, numbers]] with room for ``asked`` besides what the columns ``used`` count. The rest is
 arithmetic on these numbers: a normalised weight is (raw - low) / (high - low) over the hosts that passed (low is
 ``least`` where that is not null), a weight is the sum of normalised x multiplier, and the order is by weight, then by
-which host was chosen last in this request, then by place in ``hosts``; ``front`` is what a random choice put first.
+which host was chosen last in this request, then by place in ``hosts``; ``front`` is what a random choice put first, and
+``drawn_among``, only with a random choice, how many hosts could have come first.
 """
 
 from __future__ import annotations
@@ -113,6 +114,7 @@ class Instances(Sequence):
                 {"host": keys[index], "passed": passed, "reason": why} for index, passed, why in entry["claims"]
             ],
             "host": None if entry["host"] is None else keys[entry["host"]],
+            **({"drawn_among": entry["drawn_among"]} if "drawn_among" in entry else {}),
         }
 
     # -- filters

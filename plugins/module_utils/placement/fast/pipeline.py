@@ -33,7 +33,7 @@ ALWAYS_ZERO = ("CrossCellWeigher", *SOFT.values())
 
 def serves(options, filters):
     """Whether these filters and options have a fast form (single requests may still need the plain one)."""
-    if options["driver"] not in ("filter", "caching"):
+    if options["driver"] != "filter":
         return False
     if any(type(filter_).__module__.rpartition(".")[0] != own_filters.__name__ for filter_ in filters):
         return False

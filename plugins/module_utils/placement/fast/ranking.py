@@ -12,6 +12,7 @@ import contextlib
 import heapq
 import itertools
 
+from ..tie_break import draws
 from . import columns
 from .kind import SOFT
 from .view import View
@@ -185,14 +186,14 @@ class Ranking:
 
     @property
     def draws(self):
-        return self.options["shuffle_best_same_weighed_hosts"] or self.options["host_subset_size"] > 1
+        return draws(self.options)
 
     def drawn(self, order, note):
         """Yield the order with its front shuffled as the options say."""
         if not self.draws:
             yield from order
             return
-        front = list(itertools.islice(order, 1))
+        front, equal = list(itertools.islice(order, 1)), 1
         if self.options["shuffle_best_same_weighed_hosts"] and front:
             after = []
             for entry in order:
@@ -200,7 +201,8 @@ class Ranking:
                     after = [entry]
                     break
                 front.append(entry)
-            if len(front) > 1:
+            equal = len(front)
+            if equal > 1:
                 self.rng.shuffle(front)
             front += after
         front += itertools.islice(order, max(0, self.options["host_subset_size"] - len(front)))
@@ -208,7 +210,7 @@ class Ranking:
         if size > 1:
             front.insert(0, front.pop(self.rng.randrange(size)))
         if note:
-            note.front(entry[2] for entry in front)
+            note.front([entry[2] for entry in front], max(equal, size))
         yield from front
         yield from order
 

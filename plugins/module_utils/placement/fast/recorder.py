@@ -223,8 +223,10 @@ class InstanceRecord:
     def __init__(self):
         self.entry = {"front": [], "claims": [], "host": None}
 
-    def front(self, indexes):
-        self.entry["front"] = list(indexes)
+    def front(self, indexes, drawn_among):
+        self.entry["front"] = indexes
+        if drawn_among > 1:
+            self.entry["drawn_among"] = drawn_among
 
     def claim_failed(self, state, index, amounts):
         short = capacity.shortfalls(state, amounts)

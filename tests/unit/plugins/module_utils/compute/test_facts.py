@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from types import SimpleNamespace
 
@@ -16,9 +17,10 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import Ho
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import network, summary
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import boot_time, facts, settings
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import failed_builds
-from ansible_collections.berth.kvm.plugins.module_utils.model import host_document
+from ansible_collections.berth.kvm.plugins.module_utils.model import host_document, lifecycle
 from ansible_collections.berth.kvm.plugins.module_utils.model.host_state import HostState
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
+from ansible_collections.berth.kvm.plugins.module_utils.model.nova_states import SPAWNING
 from ansible_collections.berth.kvm.plugins.module_utils.model.unknown_names import NetworkNotFound
 
 
@@ -146,6 +148,28 @@ def test_instances_that_are_built_or_moved_are_io_operations():
     """S21"""
     phases = ["claimed", "building", "active", "resizing", "resized", "deleting"]
     assert collect(records=[record(number, phase=phase) for number, phase in enumerate(phases)])["num_io_ops"] == 3
+
+
+IDLE = {("OWN", "active", None), ("OUT", "keep", "resize_migrated"), ("OWN", "resized", None)}
+STATES = [
+    (*state, names[1])
+    for state, stage in lifecycle.STAGES.items()
+    for names in filter(None, [stage.cold, stage.live] if stage.cold or stage.live else [(None, None)])
+]
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_only_what_is_at_rest_or_waits_for_its_confirm_is_no_io_operation(state):
+    """S21: Nova does not count resize_migrated."""
+    role, phase, task_state = state
+    it = dataclasses.replace(record(0, role=role, phase=phase), task_state=task_state)
+    assert collect(records=[it])["num_io_ops"] == int(state not in IDLE)
+
+
+def test_an_instance_that_starts_for_the_first_time_is_an_io_operation():
+    """S21"""
+    it = dataclasses.replace(record(0), task_state=SPAWNING)
+    assert collect(records=[it])["num_io_ops"] == 1
 
 
 def test_only_the_pool_for_instances_counts_as_local_disk():

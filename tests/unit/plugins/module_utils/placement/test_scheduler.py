@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import copy
+from collections import Counter
 
 import pytest
 from hypothesis import given, settings
@@ -140,10 +141,58 @@ def test_a_plugin_that_raises_is_a_verdict_that_names_class_and_host():
     assert "Grumpy" in told["Grumpy"]["a"].reason and "on a" in told["Grumpy"]["a"].reason
 
 
-@pytest.mark.parametrize("driver", ["filter", "caching", "chance", "fake", "filter_scheduler"])
-def test_every_driver_places(driver):
-    """S04 S05 S06"""
-    assert len(select_destinations([host("a"), host("b")], [request()], {"driver": driver}).requests[0].hosts) == 1
+FULL, BUSY, FREE, DOWN = (
+    host("a", memory_mb_used=32768),
+    host("b", num_io_ops=9),
+    host("c"),
+    host("d", service={"up": False}),
+)
+
+
+@pytest.mark.parametrize(
+    ("driver", "expected"), [("filter", {"c"}), ("filter_scheduler", {"c"}), ("fake", {"a"}), ("chance", {"a", "b", "c"})]
+)
+def test_every_driver_chooses_in_its_own_way(driver, expected):
+    """S04, S06: filter the best that passes all filters, fake the first that is up, chance any that is up."""
+    options = {"driver": driver, "enabled_filters": ["ComputeFilter", "IoOpsFilter"]}
+    for hosts in ([FULL, BUSY, FREE, DOWN], [DOWN, FULL, FREE, BUSY]):
+        found = (select_destinations(hosts, [request()], options, seed=seed) for seed in range(60))
+        assert {one.requests[0].hosts[0] for one in found} == expected
+
+
+def test_fake_takes_the_first_whatever_lots_the_options_ask_for():
+    """S06"""
+    options = {"driver": "fake", "host_subset_size": 3, "shuffle_best_same_weighed_hosts": True}
+    found = {select_destinations([FULL, FREE], [request()], options, seed=seed).requests[0].hosts[0] for seed in range(20)}
+    assert found == {"a"}
+
+
+def test_chance_draws_each_host_equally_often():
+    """S06: 4000 draws among four, within 5 standard deviations, which are 27 draws."""
+    hosts = [host(name, memory_mb_used=used) for name, used in (("a", 0), ("b", 9000), ("c", 18000), ("d", 27000))]
+    draws = [select_destinations(hosts, [request()], {"driver": "chance"}, seed=seed) for seed in range(4000)]
+    counts = Counter(one.requests[0].hosts[0] for one in draws)
+    assert sorted(counts) == list("abcd") and all(abs(count - 1000) < 5 * 27.4 for count in counts.values()), counts
+
+
+@pytest.mark.parametrize(
+    ("options", "among"),
+    [
+        ({"driver": "chance"}, 4),
+        ({"host_subset_size": 3}, 3),
+        ({"host_subset_size": 9}, 4),
+        ({"shuffle_best_same_weighed_hosts": True}, 2),
+        ({"shuffle_best_same_weighed_hosts": True, "host_subset_size": 3}, 3),
+        ({"driver": "fake", "host_subset_size": 3}, None),
+        ({}, None),
+    ],
+)
+@pytest.mark.parametrize("fast", [True, False])
+def test_the_explanation_says_among_how_many_hosts_lots_were_drawn(options, among, fast):
+    """S09"""
+    hosts = [host("a"), host("b"), host("c", memory_mb_used=9000), host("d", memory_mb_used=9000)]
+    result = select_destinations(hosts, [request()], options, explain=True, fast=fast)
+    assert result.requests[0].explanation["instances"][0].get("drawn_among") == among
 
 
 def test_options_that_are_no_mapping_are_refused_by_their_name():
