@@ -335,6 +335,13 @@ ansible_facts:
           type: list
           elements: str
           sample: [pc, q35]
+        guest_cpu:
+          description:
+            - The CPU of guests of the best domain type. C(model) is the one that the host's settings name and its guests get, null
+              for C(host-model); C(usable) has the models that they could get.
+          type: dict
+          returned: when guests can run
+          sample: {"model": null, "usable": [Haswell, Nehalem, qemu64]}
         firmware:
           description:
             - The UEFI firmware of the host in the order in which libvirt takes it. C(machines) has patterns of machine types,

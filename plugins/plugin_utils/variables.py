@@ -79,6 +79,7 @@ HOST = (
     "berth_host_cell",
     "berth_host_cpu_allocation_ratio",
     "berth_host_cpu_dedicated_set",
+    "berth_host_cpu_models",
     "berth_host_cpu_shared_set",
     "berth_host_disabled",
     "berth_host_disabled_reason",

@@ -14,6 +14,7 @@ from typing import Callable, Dict, Iterator, List, Mapping, Sequence, Tuple
 
 from ..model import (
     copy_hints,
+    cpu_models,
     disk_hints,
     failed_builds,
     fleet_hints,
@@ -134,6 +135,7 @@ def examine(case: Case) -> List[Finding]:
         *_free_volumes(case),
         *_full_pools(case),
         *_overpromised_pools(case),
+        *_different_cpus(case),
         *_failed_builds(case),
     ]
     return sorted(
@@ -282,6 +284,24 @@ def _overpromised_pools(case: Case) -> Iterator[Finding]:
         for name, text in pool_room.overpromised(document):
             path = document["pools"][name]["path"] or name
             yield Finding("PoolOverpromised", WARNING, host, text, host_hints.make_room_in_pool(path))
+
+
+def _different_cpus(case: Case) -> Iterator[Finding]:
+    """Hosts whose guests have different CPUs: not all of them can be moved live. Named once, with the model to set."""
+    cpus = {host: document["guest_cpu"] for host, document in case.fleet.documents.items() if "guest_cpu" in document}
+    usable = [set(cpu["usable"]) for cpu in cpus.values()]
+    models = {cpu["model"] for cpu in cpus.values()}
+    if all(each == usable[0] for each in usable) or (len(models) == 1 and None not in models):
+        return
+    best = cpu_models.best_common(usable)
+    text = "the CPU models of %s differ" % ", ".join(sorted(cpus))
+    if best is None:
+        yield Finding(
+            "CpusDiffer", NOTE, "", text + ", and no known one can be had on all of them", host_hints.group_by_cpu()
+        )
+    else:
+        text += "; the newest that all %d hosts can run is %s" % (len(cpus), best)
+        yield Finding("CpusDiffer", NOTE, "", text, host_hints.name_cpu_model(best))
 
 
 def _failed_builds(case: Case) -> Iterator[Finding]:

@@ -302,6 +302,7 @@ _DOCUMENT = object_of(
         "failed_build_age_s": whole(0, _WEEK),
         "domain_types": words("kvm|qemu", 2),
         "machine_types": words(_IDENTIFIER, 1000, 64),
+        "guest_cpu": object_of({"model": or_null(word(_IDENTIFIER, 64)), "usable": words(_IDENTIFIER, 1000, 64)}),
         "firmware": list_of(
             object_of(
                 {
@@ -381,6 +382,7 @@ _DOCUMENT = object_of(
     optional=(
         "failed_build_age_s",
         "firmware",
+        "guest_cpu",
         "mdev_types",
         "vgpus",
         "encrypted_guests",

@@ -196,6 +196,28 @@ def mount_pool(host: str, directory: str, name: str) -> str:
     )
 
 
+def usable_cpu_models() -> str:
+    """No CPU model that the settings name can be had on the host."""
+    return (
+        "Set berth_host_cpu_models of the host to models among guest_cpu.usable of berth.kvm.host_facts (the doctor names the "
+        "newest that all hosts have), and run berth.kvm.prepare_hosts"
+    )
+
+
+def name_cpu_model(model: str) -> str:
+    """The hosts' guests have different CPUs."""
+    return (
+        "To move guests live between all of them, set berth_host_cpu_models: [%s] for all KVM hosts and run "
+        "berth.kvm.prepare_hosts; a guest gets it when it is built or resized the next time (docs/live-migration.md)"
+        % model
+    )
+
+
+def group_by_cpu() -> str:
+    """No CPU model can be had on all hosts."""
+    return "Move guests live only between hosts with CPUs of one kind: give those an aggregate or an availability zone"
+
+
 def keep_pool(host: str, pool: str) -> str:
     """Instances have their disks in the storage pool that a host had."""
     return "Set berth_host_pool of %s to %s, and run the same again, or first migrate its instances away" % (host, pool)

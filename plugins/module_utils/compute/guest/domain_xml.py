@@ -169,12 +169,17 @@ def _has_hyperv(host, settings):
 
 
 def _cpu(root, host, flavor, settings, cells):
-    """Use host-model under KVM: the host's CPU as far as it can be migrated. TCG has host-model on x86 only."""
+    """Use host-model under KVM: the host's CPU as far as it can be migrated. TCG has host-model on x86 only. A model that the
+    host's settings name is required as it is: libvirt starts no guest with less."""
     topology = settings.cpu_topology(flavor["vcpus"])
     known = host.domain_type == "kvm" or host.arch in ("x86_64", "i686")
-    if not (known or topology or cells):
+    if not (known or topology or cells or host.cpu_model):
         return
-    element = _child(root, "cpu", mode="host-model" if known else "maximum")
+    if host.cpu_model:
+        element = _child(root, "cpu", mode="custom", match="exact", check="partial")
+        _child(element, "model", host.cpu_model, fallback="forbid")
+    else:
+        element = _child(root, "cpu", mode="host-model" if known else "maximum")
     if topology:
         _child(element, "topology", **topology)
     if cells:

@@ -10,8 +10,9 @@ import collections
 NAMESPACE = "https://berth.kvm/xmlns/instance/1"
 GUEST_AGENT = "org.qemu.guest_agent.0"
 
-# What every definition on a host shares: the domain type that works, the architecture, and the pool's directory.
-Host = collections.namedtuple("Host", "domain_type arch pool_path")
+# What every definition on a host shares: the domain type that works, the architecture, the pool's
+# directory, and the CPU model, None for host-model.
+Host = collections.namedtuple("Host", "domain_type arch pool_path cpu_model", defaults=(None,))
 
 
 def mark_of(definition):

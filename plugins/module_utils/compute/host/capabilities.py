@@ -9,6 +9,8 @@ import dataclasses
 from typing import Any, Dict, FrozenSet, List, Optional, Tuple
 from xml.etree import ElementTree
 
+from ...model import host_hints
+from ...model.errors import BerthError
 from ..connection import LibvirtUnavailable, require_libvirt
 
 # libvirt's term -> Nova's
@@ -16,6 +18,12 @@ _VM_MODES = {"linux": "xen"}
 
 # The machine types of guests, by architecture; the first is the default.
 GUEST_MACHINES = {"x86_64": ("q35", "pc"), "i686": ("q35", "pc"), "aarch64": ("virt",), "riscv64": ("virt",)}
+
+
+class CpuModelNotUsable(BerthError):
+    """None of the CPU models in berth_host_cpu_models can be had on this host; another host may have one."""
+
+    retryable = True
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,6 +52,7 @@ class DomainCapabilities:
     cpu_required: FrozenSet[str]
     cpu_disabled: FrozenSet[str]
     enums: Dict[Tuple[str, str], FrozenSet[str]]
+    usable_models: Tuple[str, ...] = ()  # that a guest can name, in libvirt's order
     encrypted_guests: int = 0  # the number of guests with AMD SEV that may run at a time
 
 
@@ -102,6 +111,7 @@ def parse_domain(text) -> DomainCapabilities:
         cpu_required=frozenset(by_policy["require"]),
         cpu_disabled=frozenset(by_policy["disable"]),
         enums=enums,
+        usable_models=tuple(model.text for model in root.iterfind("cpu/mode[@name='custom']/model[@usable='yes']")),
         encrypted_guests=int(root.findtext("features/sev[@supported='yes']/maxGuests") or 0),
     )
 
@@ -147,8 +157,28 @@ def _merged(known) -> DomainCapabilities:
     return dataclasses.replace(known[0], enums=enums)
 
 
+def named_model(domain, wanted) -> Optional[str]:
+    """Return the first of the wanted CPU models that guests can have here. None if none is wanted: they get host-model."""
+    for name in wanted:
+        if name in domain.usable_models:
+            return name
+    if wanted:
+        raise CpuModelNotUsable(
+            "guests can have no CPU of model %s here" % ", ".join(wanted),
+            field="cpu_models",
+            value=list(wanted),
+            hint=host_hints.usable_cpu_models(),
+        )
+    return None
+
+
+def with_model(domain, name) -> DomainCapabilities:
+    """Return the domain type as guests with a named CPU model see it."""
+    return dataclasses.replace(domain, cpu_model=name, cpu_required=frozenset(), cpu_disabled=frozenset())
+
+
 def guest_cpu_features(connection, arch, domain) -> FrozenSet[str]:
-    """Return every CPU feature that a guest with mode host-model sees: the model's, with the listed changes."""
+    """Return every CPU feature that a guest of the domain type sees: the model's, with the listed changes."""
     library = require_libvirt()
     if domain.cpu_model is None:
         return frozenset()

@@ -109,6 +109,7 @@ def _collect(connection, settings, records, state_dir, deadline, save_generation
         **{name: getattr(settings, name) for name in PLACEMENT_SETTINGS},
         "service": {"disabled": settings.disabled, "disabled_reason": settings.disabled_reason, "up": True},
         **_what_runs_here(host, guest_types),
+        **_guest_cpu(settings, guest_types, warnings),
         "metrics": _metrics(settings, cpus, warnings),
         **failed_builds.reported(state_dir),
         "num_io_ops": sum(record.state() in BUSY or record.task_state in BUSY_TASKS for record in records),
@@ -149,6 +150,20 @@ def _domains(connection, warnings):
     for uuid, reason in sorted(domains.hung(states).items()):
         warnings.append("domain %s (%s) hangs: %s" % (uuid, states[uuid][0].name(), reason))
     return states
+
+
+def _guest_cpu(settings, guest_types, warnings):
+    """Return {guest_cpu}: the CPU model that guests get (None: host-model) and those they could have. A host that lacks all
+    models of its settings gets no new guests."""
+    if not guest_types:
+        return {}
+    usable = clean_all(list(guest_types[0].usable_models))
+    try:
+        return {"guest_cpu": {"model": capabilities.named_model(guest_types[0], settings.cpu_models), "usable": usable}}
+    except capabilities.CpuModelNotUsable as error:
+        warnings.append("%s. %s" % (error.message, error.hint))
+        service = {"disabled": True, "disabled_reason": error.message, "up": True}
+        return {"guest_cpu": {"model": None, "usable": usable}, "service": service}
 
 
 def _what_runs_here(host, guest_types):
@@ -226,6 +241,8 @@ def _traits(connection, settings, host, guest_types, topology):
     if not guest_types:
         return sorted(settings.traits)
     best = guest_types[0]
+    if set(settings.cpu_models) & set(best.usable_models):
+        best = capabilities.with_model(best, capabilities.named_model(best, settings.cpu_models))
     features = capabilities.guest_cpu_features(connection, host.arch, best)
     threads = 2 if topology is not None and topology.has_threads else 1
     versions = (connection.getLibVersion(), connection.getVersion())

@@ -109,11 +109,21 @@ class Host:
         return True
 
     @functools.cached_property
-    def domain_type(self):
+    def guest_type(self):
+        """What guests here can have, of the domain type that works best."""
         types = capabilities.domain_types(self.connection, self.settings.domain_type, self.capabilities.arch)
         if not types:
             raise BuildFailed("this host's QEMU runs no guest of type %s" % self.settings.domain_type)
-        return types[0].domain_type
+        return types[0]
+
+    @property
+    def domain_type(self):
+        return self.guest_type.domain_type
+
+    def cpu_model(self):
+        """Return the CPU model of guests here, None for host-model. Raise CpuModelNotUsable if it cannot be had."""
+        wanted = self.settings.cpu_models
+        return capabilities.named_model(self.guest_type, wanted) if wanted else None
 
     def check_machine(self, machine):
         """Raise GuestNotSupported if QEMU here lacks the machine type; None is libvirt's choice."""
@@ -125,7 +135,7 @@ class Host:
 
     def for_guests(self, pool):
         """Return what a definition needs to know of the host."""
-        return terms.Host(self.domain_type, self.capabilities.arch, self.pool_path(pool))
+        return terms.Host(self.domain_type, self.capabilities.arch, self.pool_path(pool), self.cpu_model())
 
 
 def check_confinement(models, none_ok):

@@ -74,6 +74,7 @@ class HostSettings:
     cpu_shared_set: str = ""
     pci_devices: Tuple[Dict[str, str], ...] = ()
     domain_type: str = "auto"
+    cpu_models: Tuple[str, ...] = ()
     disabled: bool = False
     disabled_reason: str = ""
     max_concurrent_builds: int = 10
@@ -115,7 +116,7 @@ class HostSettings:
         data = dataclasses.asdict(self)
         del data["prepared"]
         data["enabled_mdev_types"] = list(data["enabled_mdev_types"])
-        for name in ("image_proxy", "metrics_directory", "enabled_mdev_types", "migration_address_only"):
+        for name in ("image_proxy", "metrics_directory", "enabled_mdev_types", "migration_address_only", "cpu_models"):
             if not data[name]:
                 del data[name]
         return dict(
@@ -123,6 +124,7 @@ class HostSettings:
             pci_devices=[dict(device) for device in self.pci_devices],
             traits=list(self.traits),
             image_directories=list(self.image_directories),
+            **({"cpu_models": list(self.cpu_models)} if self.cpu_models else {}),
         )
 
 
@@ -205,6 +207,9 @@ _CHECKS: Dict[str, Check] = {
     "cpu_shared_set": CpuSet(),
     "pci_devices": ListOf(PciDevice(), longest=1000),
     "domain_type": OneOf("auto", "kvm", "qemu"),
+    "cpu_models": ListOf(
+        Text(r"[A-Za-z0-9][A-Za-z0-9_.-]*\Z", "a CPU model of libvirt such as Haswell", longest=64), longest=100
+    ),
     "disabled": Flag(),
     "disabled_reason": SafeLine(),
     "max_concurrent_builds": Whole(1, 1000),

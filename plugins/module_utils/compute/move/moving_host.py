@@ -194,6 +194,7 @@ class Effects(Guests, VolumeEffects):
         if record.migration["type"] != LIVE:  # else reported with all other problems
             network.check(self.connection, record.spec.get("networks"))
         self.host.compute.check_machine(hardware.machine(record.spec))
+        self.host.compute.cpu_model()
         firmware.check(self.host.compute, record, disks.variables(manifest))
         pool_path = self.pool_path(record)
         shared = storage.is_one(pool_path, record.uuid, record.op)

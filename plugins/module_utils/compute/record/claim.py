@@ -146,6 +146,7 @@ def _adopt(store, record, token, claim, result, dry):
 def _decide(host, ledger, claim, result, dry):
     try:
         request = RequestSpec.from_dict(claim["spec"])
+        host.cpu_model()
         volume_claim.check_claim(host, claim["spec"])
         _check_begun(host.store, claim["spec"])
         allocation = ledger.allocate(request, claim.get("limits"))

@@ -105,3 +105,22 @@ def test_a_host_offers_what_guests_of_any_of_its_machine_types_can_have(machines
     found = capabilities.domain_types(ByMachine(*machines), "qemu", "x86_64")
     assert set(traits.device_traits(found[0].enums)) == expected | {"COMPUTE_FIRMWARE_UEFI"}
     assert found[0].machine == machines[0]
+
+
+MODELS = """<domainCapabilities><domain>kvm</domain><cpu>
+<mode name="host-model" supported="yes"><model>EPYC</model><feature policy="require" name="vaes"/></mode>
+<mode name="custom" supported="yes"><model usable="no">EPYC-Genoa</model><model usable="yes">Haswell</model>
+<model usable="unknown">max</model><model usable="yes">Nehalem</model></mode></cpu></domainCapabilities>"""
+
+
+def test_the_first_cpu_model_of_the_settings_that_the_host_can_run_is_that_of_its_guests():
+    found = capabilities.parse_domain(MODELS)
+    assert found.usable_models == ("Haswell", "Nehalem")
+    assert capabilities.named_model(found, ("EPYC-Genoa", "Nehalem", "Haswell")) == "Nehalem"
+    assert capabilities.named_model(found, ()) is None
+
+
+def test_a_host_that_can_run_no_cpu_model_of_its_settings_says_which():
+    with pytest.raises(capabilities.CpuModelNotUsable, match="EPYC-Genoa, max") as refused:
+        capabilities.named_model(capabilities.parse_domain(MODELS), ("EPYC-Genoa", "max"))
+    assert refused.value.retryable and "guest_cpu.usable" in refused.value.hint

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import copy
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -392,3 +393,13 @@ def test_a_claim_for_another_room_is_decided_anew(host, part):
     now = host.store.read(result["uuid"])
     assert (result["claimed"], (result["error"] or {}).get("code")) == (not refused, refused)
     assert now is None if refused else (now.token, now.spec[part], len(now.history)) == ("t2", wanted, 1)
+
+
+def test_a_host_that_can_run_no_cpu_model_of_its_settings_refuses_a_claim_by_name(host):
+    host.settings = HostSettings(cpu_models=("EPYC-Genoa",))
+    host.guest_type = SimpleNamespace(usable_models=("Nehalem",))
+    refused = claim_one(host, spec("web-1"))
+    assert (refused["claimed"], refused["error"]["code"]) == (False, "CpuModelNotUsable")
+    assert "EPYC-Genoa" in refused["error"]["message"] and not host.store.records()
+    host.settings = HostSettings(cpu_models=("EPYC-Genoa", "Nehalem"))
+    assert claim_one(host, spec("web-1"))["claimed"]

@@ -203,3 +203,11 @@ def test_without_kvm_windows_has_local_time_only():
     root = render(domain_xml.Host("qemu", "x86_64", "/pool"), WINDOWS)
     assert root.find("clock").get("offset") == "localtime" and root.find("features/hyperv") is None
     assert root.find("clock/timer[@name='hypervclock']") is None
+
+
+@pytest.mark.parametrize("kind", ["kvm", "qemu"])
+def test_a_cpu_model_of_the_hosts_settings_is_required_as_it_is(kind):
+    cpu = render(domain_xml.Host(kind, "x86_64", "/pool", "Nehalem")).find("cpu")
+    assert (cpu.get("mode"), cpu.get("match"), cpu.findtext("model")) == ("custom", "exact", "Nehalem")
+    assert cpu.find("model").get("fallback") == "forbid"
+    assert render().find("cpu").get("mode") == "host-model"

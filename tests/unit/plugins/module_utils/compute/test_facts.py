@@ -341,3 +341,25 @@ def test_what_a_disk_has_taken_already_is_read_where_it_lies(monkeypatch):
         SimpleNamespace(pool="berth"),
     )
     assert uses == {"promised": 12 << 30, "owed": (3 + 5) << 30}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "model", "reason"),
+    [
+        ([], None, ""),
+        (["Nehalem"], "Nehalem", ""),
+        (["EPYC-Genoa"], None, "guests can have no CPU of model EPYC-Genoa here"),
+    ],
+)
+def test_a_host_that_lacks_all_cpu_models_of_its_settings_gets_no_guests(monkeypatch, wanted, model, reason):
+    asked = Libvirt.getDomainCapabilities
+    custom = '<mode name="custom" supported="yes"><model usable="yes">Nehalem</model>'
+    monkeypatch.setattr(
+        Libvirt,
+        "getDomainCapabilities",
+        lambda *args: asked(*args).replace('<mode name="custom" supported="yes">', custom),
+    )
+    found = host_document.check(collect(options={"cpu_models": wanted}))
+    assert found["guest_cpu"] == {"model": model, "usable": ["Nehalem"]}
+    assert (found["service"]["disabled"], found["service"]["disabled_reason"]) == (bool(reason), reason)
+    assert bool(reason) == any("EPYC-Genoa" in warning for warning in found["warnings"])

@@ -403,3 +403,18 @@ def test_a_pool_that_placement_gives_away_though_others_fill_it_is_told_with_its
     found = examine(fleet(WELL, kvm2={"pool": "berth", "reserved_host_disk_gb": reserved, "pools": {"berth": pool}}))
     assert [(one.code, one.where) for one in found] == ([("PoolOverpromised", "kvm2")] if said else [])
     assert not said or said in found[0].said and found[0].todo == host_hints.make_room_in_pool("/srv")
+
+
+def cpus(*usable, model=None):
+    facts = {"kvm%d" % (at + 1): {"guest_cpu": {"model": model, "usable": each}} for at, each in enumerate(usable)}
+    return examine(fleet(WELL, **facts))
+
+
+def test_the_newest_cpu_model_that_all_hosts_have_is_named_where_they_differ():
+    both = (["Haswell", "Skylake-Client"], ["Skylake-Client", "EPYC", "Haswell"])
+    (found,) = cpus(*both)
+    assert (found.code, found.severity) == ("CpusDiffer", "note")
+    assert found.said == "the CPU models of kvm1, kvm2 differ; the newest that all 2 hosts can run is Skylake-Client"
+    assert "berth_host_cpu_models: [Skylake-Client]" in found.todo
+    assert cpus(*both, model="Haswell") == [] == cpus(["Haswell", "EPYC"], ["EPYC", "Haswell"])
+    assert "no known one" in cpus(["Haswell"], ["EPYC"])[0].said
