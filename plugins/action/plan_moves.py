@@ -255,7 +255,9 @@ class ActionModule(ControllerAction):
                 group["members"] = [member for member in group["members"] if member != instance["uuid"]]
         # A migration uses nothing twice for long: only a resize counts twice, until it is confirmed.
         resized = {name: instance for name, instance in instances.items() if moves[name]["kind"] == migration.RESIZE}
-        quotas.before_placement(resized, fleet, catalog.quotas, more=0)
+        for name, instance in resized.items():
+            instance["old_flavor"] = moving.old_flavor(moves[name])
+        quotas.before_placement(resized, fleet, catalog.quotas)
         keeping = receipts.settings(self, task_vars)
         decision = placing.place(
             instances,

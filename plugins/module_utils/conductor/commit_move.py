@@ -15,7 +15,7 @@ from . import groups
 from .addressing import addresses
 from .commit import Scan
 from .errors import HostUnknown
-from .moving import PlannedMove, claimed_spec
+from .moving import PlannedMove, claimed_spec, old_flavor
 from .plan import Instance
 from .quotas import after_the_claims
 
@@ -45,8 +45,13 @@ def check_claim(move: PlannedMove, host: str, scans: Mapping[str, Scan], quotas:
         spec, groups.elsewhere(spec, host, held)
     )
     if not error and move["kind"] == names.RESIZE and quotas:
-        instance: Instance = {"uuid": move["uuid"], "project": spec["project_id"], "spec": spec}
+        instance: Instance = {
+            "uuid": move["uuid"],
+            "project": spec["project_id"],
+            "spec": spec,
+            "old_flavor": old_flavor(move),
+        }
         replies = [scan for scan in scans.values() if "instances" in scan]
-        error = after_the_claims(quotas, more=0)([instance], replies).get(move["uuid"])
+        error = after_the_claims(quotas)([instance], replies).get(move["uuid"])
     if error:
         raise error

@@ -305,6 +305,13 @@ def candidates(instance: Instance, new_op: Callable[[], str]) -> List[Candidate]
     ]
 
 
+def old_flavor(move: PlannedMove) -> Document:
+    """The flavor that a resize leaves."""
+    here = move["views"]["source"]
+    flavor: Document = ((here.get("migration") or {}).get("old_spec") or here["spec"])["flavor"]
+    return flavor
+
+
 def claimed_spec(move: PlannedMove) -> Document:
     """The request that room is claimed for: as placed in this run, otherwise as an earlier run claimed it."""
     here, there = move["views"]["source"], move["views"]["destination"]

@@ -94,6 +94,7 @@ class Instance(TypedDict, total=False):
     taken_gb: List[int]  # of the volumes whose claims it takes from an update_disks that was killed
     outlived: List[PlannedInstance]  # plans to create it on hosts that are given up as lost
     uncertain: List[PlannedInstance]  # where it may have been created in spite of a failure
+    old_flavor: Document  # of an instance that is resized
     result: Document  # what its host reports about it after the build
     content: Optional[Document]  # of the flavor that its record has
     differs: List[str]  # how the inventory differs from its record, by the facts

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter, defaultdict
 from functools import partial
-from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence
+from typing import Any, Callable, Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequence
 
 from ..model import volumes
 from ..model.messages import Document
@@ -28,26 +28,30 @@ LIMITED = (QuotaExceeded.__name__, AddressPoolExhausted.__name__)
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """What an instance of the run needs of its project's quota, and which server group, with ``members``, it joins."""
+    """What an instance of the run needs of its project's quota, and which server group, with ``members``, it joins.
+    ``unasked``: the needs that are not held against the limit."""
 
     name: str
     project: str
     needs: Amounts
     group: Optional[Document] = None
     members: int = 0
+    unasked: FrozenSet[str] = frozenset()
 
     @property
     def kind(self) -> Any:
-        return self.project, (self.group or {}).get("uuid"), tuple(self.needs.items())
+        return self.project, (self.group or {}).get("uuid"), tuple(self.needs.items()), self.unasked
+
+    @property
+    def asked(self) -> Amounts:
+        return {name: need for name, need in self.needs.items() if name not in self.unasked}
 
 
-def before_placement(
-    instances: Mapping[str, Instance], fleet: Fleet, quotas: Mapping[str, Amounts], more: int = 1
-) -> None:
+def before_placement(instances: Mapping[str, Instance], fleet: Fleet, quotas: Mapping[str, Amounts]) -> None:
     """Fail the instances that exceed a project's quota; earlier instances of the run count. Each adds one instance
-    (``more``) with its new volumes, or none (0) if it exists already and is resized."""
+    with its new volumes, or none if it is resized (``old_flavor``)."""
     new = {name: instance for name, instance in instances.items() if "state" not in instance}
-    requests = [_request(name, each, more, lambda spec: len(spec["group"]["members"])) for name, each in new.items()]
+    requests = [_request(name, each, lambda spec: len(spec["group"]["members"])) for name, each in new.items()]
     claims = [Request(name, each["project"], _taken(each)) for name, each in new.items()]
     for name, error in over(requests, without(usage(fleet.documents.values()), claims), quotas).items():
         fail(instances[name], error)
@@ -76,9 +80,9 @@ def hold_to_count(instances: Dict[str, Instance], least: int) -> Optional[str]:
     return "reduced from %d to %d because %s" % (asked, asked - len(over), error["message"])
 
 
-def after_the_claims(quotas: Mapping[str, Amounts], more: int = 1) -> OverQuota:
+def after_the_claims(quotas: Mapping[str, Amounts]) -> OverQuota:
     """The check after the claims of a run's instances, which are among the records of the hosts' replies: {uuid: error} of
-    those that exceed a quota, the last ones first. Each adds one instance (``more``), or none for a resize."""
+    those that exceed a quota, the last ones first."""
 
     def over_quota(instances: Sequence[Instance], replies: Sequence[Mapping[str, Any]]) -> Dict[str, QuotaExceeded]:
         claimed = {instance["uuid"] for instance in instances}
@@ -87,22 +91,29 @@ def after_the_claims(quotas: Mapping[str, Amounts], more: int = 1) -> OverQuota:
         def members(spec: Document) -> int:
             return len({record["uuid"] for record in groups.others(spec, records)} - claimed)
 
-        requests = [_request(instance["uuid"], instance, more, members) for instance in instances]
+        requests = [_request(instance["uuid"], instance, members) for instance in instances]
         return over(requests, without(usage(replies), requests), quotas)
 
     return over_quota
 
 
-def _request(name: str, instance: Instance, more: int, members: Callable[[Document], int]) -> Request:
+def _request(name: str, instance: Instance, members: Callable[[Document], int]) -> Request:
     spec = instance["spec"]
-    needs = {"instances": more, "cores": spec["flavor"]["vcpus"], "ram": spec["flavor"]["memory_mb"]}
-    if not more:  # it joins no group, and its volumes stay as they are
-        return Request(name, instance["project"], needs)
+    needs = _of_flavor(spec["flavor"])
+    if "old_flavor" in instance:  # it joins no group, and its volumes stay as they are
+        old = _of_flavor(instance["old_flavor"])
+        unasked = frozenset(part for part in needs if needs[part] <= old[part])
+        return Request(name, instance["project"], needs, unasked=unasked)
     new = sum(bool(entry.get("new")) for entry in spec.get("volumes") or ())
     taken = _taken(instance)
+    needs = {"instances": 1, **needs}
     needs.update(volumes=new + taken["volumes"], gigabytes=volumes.new_gb(spec) + taken["gigabytes"])
     group = spec.get("group")
     return Request(name, instance["project"], needs, group, members(spec) if group else 0)
+
+
+def _of_flavor(flavor: Document) -> Dict[str, int]:
+    return {"cores": flavor["vcpus"], "ram": flavor["memory_mb"]}
 
 
 def _taken(instance: Instance) -> Dict[str, int]:
@@ -133,7 +144,7 @@ def over(requests: Iterable[Request], used: Used, quotas: Mapping[str, Amounts])
     for same in alike.values():
         first, wanted = same[0], len(same)
         project, group, limits = first.project, first.group, limits_of(quotas, first.project)
-        checks = [partial(check_quota, limits, used.get(project, {}), first.needs, wanted, project, added[project])]
+        checks = [partial(check_quota, limits, used.get(project, {}), first.asked, wanted, project, added[project])]
         if group:
             others = joined[group["uuid"]]
             checks.append(partial(check_group_quota, limits, first.members, wanted, group["name"], others))

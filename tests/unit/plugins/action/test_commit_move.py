@@ -11,7 +11,9 @@ UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
 MOVE = {
     "uuid": UUID, "name": "a", "kind": "resize", "sequence": "resize",
     "spec": {"uuid": UUID, "name": "a", "project_id": "p", "flavor": {"vcpus": 2, "memory_mb": 256}, "group": None},
-    "views": {"source": {"role": "OWN"}, "destination": {"role": None}},
+    "views": {
+        "source": {"role": "OWN", "spec": {"flavor": {"vcpus": 1, "memory_mb": 128}}}, "destination": {"role": None},
+    },
 }  # fmt: skip
 
 

@@ -129,3 +129,12 @@ def test_a_locked_instance_whose_confirm_is_due_is_left_alone_and_told(capsys):
     found = due(instances={"a": vm(locked=True)})
     assert (found["errors"], found["moves"]) == ({}, {})
     assert "a: due, but not confirmed: InstanceIsLocked: Instance a is locked" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("cores, planned", [(3, True), (2, False)])
+def test_a_project_at_its_quota_can_resize_down(cores, planned):
+    """R17: the flavor asks for more cores and less memory, so only the cores are held to the limit."""
+    flavors = {"trim": {"vcpus": 2, "memory_mb": 96, "root_gb": 1}}
+    quotas = {"default": {"cores": cores, "ram": 128}}
+    found = plan(instances={"a": vm("trim")}, variables={"berth_flavors": flavors, "berth_quotas": quotas})
+    assert (found["act"] == ["a"]) is planned and ("a" in found["errors"]) is not planned

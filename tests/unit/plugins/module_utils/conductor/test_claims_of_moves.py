@@ -14,13 +14,15 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor import commit_
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import GroupPolicyViolation, HostUnknown
 from ansible_collections.berth.kvm.plugins.module_utils.model.quota import QuotaExceeded
 
+SMALL = {"vcpus": 1, "memory_mb": 128}
+
 
 def claimed_move(policy=None, kind="resize", sequence="resize"):
     group = {"name": "web", "uuid": "web-uuid", "policy": policy, "members": []} if policy else None
     spec = {"uuid": UUID, "name": "vm", "project_id": "p", "flavor": BIG, "group": group}
     return {
         "uuid": UUID, "name": "vm", "kind": kind, "sequence": sequence, "spec": spec,
-        "views": {"source": {"role": "OWN"}, "destination": {"role": None}},
+        "views": {"source": {"role": "OWN", "spec": {"flavor": SMALL}}, "destination": {"role": None}},
     }  # fmt: skip
 
 

@@ -132,15 +132,18 @@ def record(uuid, vcpus=1, pcpus=0, memory_mb=1, group=None, role="OWN"):
     }  # fmt: skip
 
 
+def flavor(vcpus, memory_mb):
+    return {"name": "f", "vcpus": vcpus, "memory_mb": memory_mb}
+
+
 def claimed(uuid="new", vcpus=1, memory_mb=1, group=None):
-    flavor = {"name": "f", "vcpus": vcpus, "memory_mb": memory_mb}
-    spec = {"uuid": uuid, "project_id": "p", "flavor": flavor, "group": group}
+    spec = {"uuid": uuid, "project_id": "p", "flavor": flavor(vcpus, memory_mb), "group": group}
     return {"uuid": uuid, "name": uuid, "project": "p", "spec": spec}
 
 
-def over(limits, mine, records, more=1):
+def over(limits, mine, records):
     """The error of the only claim of a run."""
-    return quotas.after_the_claims(limits, more)([mine], [{"instances": records}]).get(mine["uuid"])
+    return quotas.after_the_claims(limits)([mine], [{"instances": records}]).get(mine["uuid"])
 
 
 def overs(error):
@@ -221,10 +224,42 @@ def test_after_the_claims_the_volumes_of_other_runs_count(limits):
 @pytest.mark.parametrize("hosts", [1, 2], ids=["the same host", "another host"])
 def test_after_the_claim_of_a_resize_old_and_new_count_as_one_instance(hosts):
     """R17."""
-    mine = claimed("a", vcpus=2, memory_mb=4, group=GROUP)
+    mine = {**claimed("a", vcpus=2, memory_mb=4, group=GROUP), "old_flavor": flavor(1, 2)}
     old, new = record("a", 1, 0, 2, "web"), record("a", 2, 0, 4, "web", "IN")
     held = [old, new] if hosts == 2 else [record("a", 3, 0, 6, "web")]
     mine["spec"]["volumes"] = [db(4, new=True)]
     enough = {"cores": 3, "ram": 6, "instances": 1, "server_group_members": 0, "volumes": 0, "gigabytes": 0}
-    assert over({"p": enough}, mine, held, more=0) is None
-    assert overs(over({"p": dict(enough, cores=2)}, mine, held, more=0)) == ["cores"]
+    assert over({"p": enough}, mine, held) is None
+    assert overs(over({"p": dict(enough, cores=2)}, mine, held)) == ["cores"]
+
+
+# cores and MiB of the old and the new flavor, and what of a full quota that leaves the resize without room
+RESIZES = {
+    "down": ((4, 8), (2, 4), None),
+    "the same cores, less memory": ((4, 8), (4, 4), None),
+    "more cores, less memory": ((2, 8), (4, 4), ["cores"]),
+    "less cores, more memory": ((4, 4), (2, 8), ["ram"]),
+    "up": ((2, 4), (4, 8), ["cores", "ram"]),
+}
+
+
+@pytest.mark.parametrize("case", RESIZES)
+def test_a_resize_is_held_only_to_what_it_asks_more_of(case):
+    """R17: Nova's upsize_quota_delta. Before placement and after the claim."""
+    old, new, refused = RESIZES[case]
+    mine = {**claimed("a", *new), "old_flavor": flavor(*old)}
+    limits = {"p": {"cores": old[0], "ram": old[1], "instances": 1}}
+    held = record("a", old[0], 0, old[1])
+    instances = {"a": dict(mine)}
+    quotas.before_placement(instances, Fleet({"h": {"instances": [dict(held, foreign=False)]}}, {}), limits)
+    assert instances["a"].get("error", {}).get("overs") == refused
+    assert overs(over(limits, mine, [held, record("a", new[0], 0, new[1], role="IN")])) == refused
+
+
+def test_what_a_resize_down_takes_until_its_confirm_counts_for_the_others_of_the_run():
+    """R17."""
+    down = {**claimed("a", 2), "old_flavor": flavor(4, 1)}
+    up = {**claimed("b", 2), "old_flavor": flavor(1, 1)}
+    instances = {"a": down, "b": up}
+    quotas.before_placement(instances, held(5), {"p": {"cores": 8}})
+    assert [name for name in instances if "error" in instances[name]] == ["b"]
