@@ -110,7 +110,7 @@ def free_vgpus(parent: str, host: str) -> str:
 
 def read_facts_first() -> str:
     """A decision was requested without the host's facts."""
-    return "run berth.kvm.host_facts on it first"
+    return "run module berth.kvm.host_facts on it in an earlier task"
 
 
 def doctor_fixes() -> str:
