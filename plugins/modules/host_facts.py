@@ -456,7 +456,7 @@ ansible_facts:
         pools:
           description:
             - The active storage pools. C(promised_gb) is the sum of the virtual sizes of all disks on the pool's file system,
-              C(owed_gb) what they may still grow by.
+              C(owed_gb) what they may still grow by. C(images_mb) is what the cached images in the pool take.
             - Pools with one C(storage) lie on one file system and share its space.
           type: dict
           sample:
@@ -465,6 +465,7 @@ ansible_facts:
               free_gb: 9
               free_mb: 9216
               owed_gb: 2
+              images_mb: 512
               path: /var/lib/libvirt/berth
               promised_gb: 2
               storage: berth

@@ -275,7 +275,7 @@ def _full_pools(case: Case) -> Iterator[Finding]:
                     pool["capacity_gb"],
                     pool["path"],
                     pool["promised_gb"],
-                )
+                ) + pool_room.images(pool)
                 yield Finding("PoolFull", WARNING, host, text, host_hints.make_room_in_pool(pool["path"] or name))
 
 

@@ -295,6 +295,7 @@ def _pools(connection, settings, records, disk_uses, deadline, warnings):
                 "capacity_gb": pool["capacity"] // GIB,
                 "free_gb": pool["free"] // GIB,
                 "free_mb": pool["free"] >> 20,
+                "images_mb": pool["images"] >> 20,
                 "promised_gb": _gb_up(uses[storages[name]]["promised"]),
                 "owed_gb": _gb_up(uses[storages[name]]["owed"]),
             },

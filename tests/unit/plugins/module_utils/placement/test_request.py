@@ -11,8 +11,7 @@ import pytest
 from sample_catalog import variables
 
 from ansible_collections.berth.kvm.plugins.module_utils.model import catalog as catalog_module
-from ansible_collections.berth.kvm.plugins.module_utils.model import request_shape
-from ansible_collections.berth.kvm.plugins.module_utils.model import nics
+from ansible_collections.berth.kvm.plugins.module_utils.model import nics, request_shape
 from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError, InvalidInput
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
