@@ -500,6 +500,11 @@ ansible_facts:
               disks: {"logs": 10}
               unfiltered: ["02:00:00:00:00:01"]
               request_digests: {"image": "1f0a2b3c4d5e", "networks": "6a7b8c9d0e1f"}
+        damaged_volumes:
+          description: Why the record of a volume cannot be read, by the uuid of the volume. It counts as there.
+          type: dict
+          returned: when there is one
+          sample: {"66f05e8b-4d9b-5ee4-8f5b-cd1d4a3d6bb2": "its checksum is that of another content"}
         volumes:
           description: The volumes of the host, and the instance that has each (C(uuid) and C(name)), or null.
           type: list

@@ -378,6 +378,7 @@ _DOCUMENT = object_of(
         "instances": list_of(_instance, INSTANCES_LIMIT),
         "failed_instances": list_of(uuid, INSTANCES_LIMIT),
         "volumes": list_of(lambda value: own_names.volume(_VOLUME(value)), INSTANCES_LIMIT),
+        "damaged_volumes": map_of(uuid, text(1024), INSTANCES_LIMIT),
         "warnings": list_of(text(1024), 100),
     },
     optional=(
@@ -388,6 +389,7 @@ _DOCUMENT = object_of(
         "vgpus",
         "encrypted_guests",
         "failed_instances",
+        "damaged_volumes",
         "volumes",
         "bridges",
         "networks",
