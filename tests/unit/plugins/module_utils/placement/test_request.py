@@ -352,3 +352,16 @@ def test_the_host_name_of_the_guest_is_the_first_label_and_the_uuid_is_that_of_t
     spec, seed = build_request(instance(inventory_hostname=name), catalog)
     assert (seed["hostname"], seed["fqdn"]) == (hostname, fqdn)
     assert (spec["name"], spec["uuid"]) == (name, instance_uuid("default", name))
+
+
+@pytest.mark.parametrize("pool, refused", [(None, None), ("fast", None), ("slow", "berth_pool")])
+def test_an_instance_is_in_the_pool_of_its_volume(pool, refused):
+    """A21"""
+    defined = {"db": {"size_gb": 1, **({"pool": pool} if pool else {})}}
+    given = instance(berth_volumes=[{"name": "db"}], berth_pool="fast")
+    try:
+        spec, _seed = build_request(given, Catalog.from_variables({**variables(), "berth_volumes_defined": defined}))
+    except InvalidInput as error:
+        assert error.field == refused and "db, slow" in str(error)
+    else:
+        assert not refused and spec["pool"] == "fast"
