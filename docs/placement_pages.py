@@ -22,7 +22,7 @@ LABELS = ("Options", "Aggregate metadata", "Group rule", "Host", "Source")
 GENERAL = {
     "driver": "filter: all of this; chance: any host that is up; fake: the first",
     "enabled_filters": "the filters, in the order they are asked; class names, or ns.coll.name of any collection",
-    "available_filters": "kept for who brings a nova.conf; every filter is available",
+    "available_filters": "which filters may be enabled: names as in enabled_filters, or all_filters for every one there is",
     "weight_classes": "the weighers; all_weighers stands for those of Nova",
     "host_subset_size": "choose at random among the best N hosts",
     "shuffle_best_same_weighed_hosts": "shuffle the hosts that weigh the same as the best",

@@ -42,7 +42,8 @@ class ClaimFailed(BerthError):
 
 
 class SchedulerHostFilterNotFound(InvalidInput):
-    """enabled_filters names filters that do not exist; the error lists all of them (Nova's error of this name)."""
+    """enabled_filters or available_filters names filters that do not exist, or enabled_filters some that available_filters
+    leaves out; the error lists all of them (Nova's error of this name)."""
 
 
 class SchedulerWeigherNotFound(InvalidInput):

@@ -11,6 +11,7 @@ plain, in columns, and counts hosts beyond ``most`` by rule instead of listing t
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 
 from ..model import failed_builds
@@ -22,6 +23,7 @@ from .plain import plain
 from .text import number, table
 
 MOST_HOSTS = 40
+WIDEST = 200  # characters of a number that a filter tells
 
 
 def document(answer):
@@ -117,7 +119,13 @@ def decision_text(explained, most=MOST_HOSTS):
         return "\n".join([_headline(explained, None), *_hosts(explained, 0, most)]) + "\n"
     parts = []
     for at, instance in enumerate(explained["instances"]):
-        parts += [_headline(explained, instance), *_hosts(explained, at, most), *_weights(instance, most), ""]
+        parts += [
+            _headline(explained, instance),
+            *_hosts(explained, at, most),
+            *_weights(instance, most),
+            *_told(instance, most),
+            "",
+        ]
     return "\n".join(parts)
 
 
@@ -184,6 +192,29 @@ def _weights(instance, most):
     ]
     heads = [weigher["weigher"].replace("Weigher", "") for weigher in telling]
     return ["  weights, as raw > normalised x multiplier:", *table(["HOST", *heads, "SUM"], rows)]
+
+
+def _told(instance, most):
+    """Return what filters tell of hosts that pass, as DumpFilter does: the reason, and a row for each number."""
+    lines = []
+    for step in instance["filters"]:
+        telling = [
+            (host, verdict) for host, verdict in step["verdicts"].items() if verdict["passed"] and "reason" in verdict
+        ]
+        for host, verdict in telling[:most]:
+            lines.append(visible("  %s of %s: %s" % (step["filter"], host, verdict["reason"])))
+            rows = [(name, json.dumps(value)[:WIDEST]) for name, value in _flat(verdict.get("numbers") or {})]
+            lines += table(("NUMBER", "VALUE"), rows, "    ") if rows else []
+    return lines
+
+
+def _flat(numbers):
+    for part, value in numbers.items():
+        yield from (
+            (("%s.%s" % (part, name), each) for name, each in value.items())
+            if isinstance(value, dict)
+            else [(part, value)]
+        )
 
 
 def _points(weigher):

@@ -30,6 +30,9 @@ REMOVED = {
     "TrustedComputeFilter": "it asked an attestation service that nobody runs any more; Nova removed it in 17.0.0 (Queens)",
 }
 
+ALIASES = {"dump": "DumpFilter"}  # as the how-to calls it
+ALL_FILTERS = "all_filters"
+
 _cache = {}
 
 
@@ -78,7 +81,7 @@ def _load(name, kind):
     base = Filter if kind == "filters" else Weigher
     if isinstance(name, type) and issubclass(name, base):
         return name
-    parts = str(name).split(".")
+    parts = ALIASES.get(str(name), str(name)).split(".")
     own = _own(parts[-1], kind) if len(parts) == 1 or parts[0] == "nova" else None
     if own is not None:
         return own
@@ -139,11 +142,11 @@ def declared_options(kind, class_):
     return class_.options
 
 
-def _check_found(error, kind, bad, rule):
+def _check_found(error, kind, bad, rule, field=None):
     """Raise one error for all names that are unknown."""
     if bad:
         hint = " ".join(_hint(kind, name) for name in bad)
-        raise error(FIELDS[kind], ", ".join(bad), rule, hint=hint, names=bad)
+        raise error(field or FIELDS[kind], ", ".join(bad), rule, hint=hint, names=bad)
 
 
 def find_filters(names):
@@ -162,6 +165,20 @@ def find_filters(names):
             found.append(filter_class)
     _check_found(SchedulerHostFilterNotFound, "filters", bad, "names of filters")
     return found
+
+
+def check_available(names, enabled):
+    """Raise SchedulerHostFilterNotFound, as Nova does, for ``names`` (available_filters) that are no filters, and for
+    ``enabled`` classes that are not among them. all_filters stands for every filter."""
+    others = [name for name in names if str(name).rsplit(".", 1)[-1] != ALL_FILTERS]
+    available = [_load(name, "filters") for name in others]
+    bad = [str(name) for name, class_ in zip(others, available) if class_ is None]
+    rule = "names of filters, or " + ALL_FILTERS
+    _check_found(SchedulerHostFilterNotFound, "filters", bad, rule, "available_filters")
+    missing = [class_.__name__ for class_ in enabled if class_ not in available]
+    if missing and len(others) == len(names):
+        rule, text = "filters that are among available_filters", ", ".join(missing)
+        raise SchedulerHostFilterNotFound(FIELDS["filters"], text, rule, names=missing)
 
 
 def find_weighers(names):

@@ -92,8 +92,10 @@ def load(options, plugins=()):
     def named(names):
         return [own.get(name, name) if isinstance(name, str) else name for name in names]
 
-    base = read_options({name: values[name] for name in ("enabled_filters", "weight_classes") if name in values})
+    lists = ("enabled_filters", "available_filters", "weight_classes")
+    base = read_options({name: values[name] for name in lists if name in values})
     filter_classes = registry.find_filters(named(base["enabled_filters"]))
+    registry.check_available(named(base["available_filters"]), filter_classes)
     weigher_classes = registry.find_weighers(named(base["weight_classes"]))
     classes = [("filters", class_) for class_ in filter_classes] + [("weighers", class_) for class_ in weigher_classes]
     options = read_options(values, [registry.declared_options(*class_) for class_ in classes])

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from ansible.template import trust_as_template
 from held_case import held
-from placement_case import CATALOG, VM, controller, facts, place
+from placement_case import CATALOG, HOST, VM, controller, facts, place
+from plan_moves_case import held as member
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
 from ansible_collections.berth.kvm.plugins.module_utils.model import host_document, host_hints, input_hints
@@ -411,3 +412,12 @@ def test_the_plan_says_which_power_the_inventory_names():
     result = place({"a": {**VM, "berth_state": "stopped"}, "b": VM}, args={"plan": True})
     plan = result["ansible_facts"]["berth_plan"]
     assert [plan["instances"][name].get("berth_state") for name in "ab"] == ["stopped", None]
+
+
+def test_an_instance_keeps_away_from_the_members_of_its_group_that_the_hosts_tell():
+    """C13"""
+    fuller = facts("h2", free_ram_mb=HOST["free_ram_mb"] - 1)
+    known = {"h1": facts("h1", instances=[member("b", "pair")], num_instances=1), "h2": fuller}
+    assert place({"a": VM}, more_facts=known)["selections"]["a"]["host"] == "h1"
+    placed = place({"a": {**VM, "berth_server_group": "pair"}}, more_facts=known)
+    assert placed["selections"]["a"]["host"] == "h2"

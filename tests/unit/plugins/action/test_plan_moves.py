@@ -237,3 +237,10 @@ def test_a_resize_whose_group_is_on_all_hosts_is_also_told_that_it_may_stay(caps
     found = plan(instances=trio, groups=dict.fromkeys(trio, "pair"), at=at, args={"instances": ["c"]})
     assert "NoValidHost" in found["errors"]["c"]
     assert "c would fit: " + hints.resize_on_its_host("h1") in capsys.readouterr().out
+
+
+def test_a_move_keeps_away_from_the_members_of_its_group_that_the_hosts_tell():
+    """C13: the record knows none of them."""
+    there = {"h1": ["a"], "h2": ["b"]}
+    found = plan(instances={"a": vm()}, groups={"a": "pair", "b": "pair"}, at=there)
+    assert [candidate["host"] for candidate in found["moves"]["a"]["candidates"]] == ["h3"]

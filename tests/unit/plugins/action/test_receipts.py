@@ -16,6 +16,7 @@ from ansible.playbook.task import Task
 from placement_case import VM, facts
 from receipt_case import create, files, replay, run, why
 
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import placing
 from ansible_collections.berth.kvm.plugins.module_utils.model import input_hints
 from ansible_collections.berth.kvm.plugins.plugin_utils import acting, receipts
 
@@ -164,3 +165,12 @@ def test_who_asks_why_of_no_instance_is_told_how_to_name_it(own_state):
 @pytest.mark.parametrize("action, variable", [("replay_receipt", "berth_receipt"), ("show_decision", "berth_name")])
 def test_what_the_playbook_was_not_given_is_named(action, variable):
     assert run(action, {})["msg"].startswith("InvalidInput: %s: nothing is given" % variable)
+
+
+def test_a_receipt_has_how_long_the_decision_took(own_state, monkeypatch):
+    """C12"""
+    clock = iter((100.0, 100.25))
+    monkeypatch.setattr(placing.time, "monotonic", lambda: next(clock))
+    create()
+    (path,) = files(own_state)
+    assert receipts.read(str(path))[1]["seconds"] == 0.25

@@ -138,3 +138,18 @@ def test_a_project_at_its_quota_can_resize_down(cores, planned):
     quotas = {"default": {"cores": cores, "ram": 128}}
     found = plan(instances={"a": vm("trim")}, variables={"berth_flavors": flavors, "berth_quotas": quotas})
     assert (found["act"] == ["a"]) is planned and ("a" in found["errors"]) is not planned
+
+
+def test_a_move_of_an_instance_that_is_locked_on_its_host_is_refused_before_anything():
+    """R10: locked from another controller, so the inventory does not say it."""
+    found = plan(held_with={"locked": "ada"})
+    assert found["errors"]["a"].startswith("InstanceIsLocked") and "ada" in found["errors"]["a"] and not found["act"]
+
+
+@pytest.mark.parametrize("more", [{"extra_specs": {"hw:cpu_sockets": "1"}}, {"vcpus": 2}, {"swap": 512}])
+def test_a_flavor_of_the_same_name_that_is_another_now_is_a_resize(more):
+    """R09"""
+    small = {"vcpus": 1, "memory_mb": 128, "root_gb": 1}
+    same = plan(instances={"a": vm("small")}, variables={"berth_flavors": {"small": small}})
+    assert (same["act"], same["errors"]) == ([], {})
+    assert plan(instances={"a": vm("small")}, variables={"berth_flavors": {"small": {**small, **more}}})["act"] == ["a"]

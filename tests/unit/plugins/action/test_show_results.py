@@ -180,3 +180,28 @@ def test_what_would_not_change_or_fails_has_no_diff(show):
     for moves in (idle, failing):
         result = show("resize", {}, check_mode=True, berth_moves=moves)
         assert not result["changed"] and diff_of(result) is None
+
+
+ATTEMPTS = [
+    {"attempt": 1, "host": "kvm2", "code": "ClaimFailed", "cause": "no room for %s" % WEB},
+    {"attempt": 2, "host": "kvm3", "code": "HostUnknown", "cause": "it is silent"},
+]
+TRIED = ["web1 was tried on:", "ATTEMPT HOST ERROR CAUSE", "1 kvm2 ClaimFailed no room for web1"]
+
+
+@pytest.mark.parametrize("failure", [None, "MaxRetriesExceeded: Exceeded maximum number of retries"])
+def test_a_move_that_failed_shows_each_host_that_it_was_tried_on_and_why(show, capsys, failure):
+    """C11"""
+    moves = planned(id="p1")
+    walk = {"walk": {"plan": "p1", "met_end": False}, "failure": failure, "attempts": ATTEMPTS, "failed": bool(failure)}
+    registered = {"web1": {"__berth_failure": failure} if failure else {}}
+    it = Controller(
+        {"kvm_hosts": ["kvm1"], "vms": ["web1"]},
+        facts={"localhost": {"berth_moves": moves}, "web1": {"berth_walk": walk}},
+    )
+    it.register("web1", **registered["web1"])
+    hosts = {"ansible_play_hosts_all": ["web1"], "ansible_play_hosts": ["web1"]}
+    result = it.run("show_results", {"operation": "resize"}, {**it.task_vars(), **hosts})
+    said = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert all(line in said for line in TRIED) is bool(failure), said
+    assert result["outcomes"][0].get("error_code") == (failure and "MaxRetriesExceeded"), result["outcomes"]

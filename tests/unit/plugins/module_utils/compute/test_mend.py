@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from unittest import mock
 from xml.etree import ElementTree
@@ -361,3 +362,11 @@ def test_an_instance_whose_seed_is_gone_is_started_rebooted_and_moved_only_when_
     assert seed_file.read_bytes() == was and seed_file.stat().st_mode & 0o777 == 0o600
     disk_chain.check(web.host, web.record)
     assert web.instance().started()
+
+
+def test_the_diff_tells_what_was_and_what_is(web):
+    """C05"""
+    wanted = {"state": "stopped", "mend": False}
+    told = outcome.of(web.instance(), wanted, False, lambda: web.instance().stopped(1))
+    before, after = (json.loads(told["diff"][when]) for when in ("before", "after"))
+    assert (before["state"], after["state"]) == ("running", "shutdown"), told["diff"]

@@ -392,3 +392,17 @@ def test_two_runs_that_claim_one_address_on_two_hosts_never_both_build():
             steps[name] += 1
         built = [name for name, plan in plans.items() if plan["instances"][name]["state"] == rounds.BUILDING]
         assert len(built) <= 1, order
+
+
+def test_a_claim_carries_the_limits_of_the_decision_also_on_an_alternate():
+    """C28, S23: the host tests them again."""
+    first, second = {"memory_mb": 1000.0}, {"memory_mb": 2000.0}
+    made = {**instance("a"), "limits": first}
+    made["alternates"] = [{**made["alternates"][0], "limits": second}]
+    plan = a_plan(made)
+    rounds.prepare_round(plan, lambda: "t")
+    assert [claim["limits"] for claims in plan["claims"].values() for claim in claims] == [first]
+    hosts = {name: Host(name) for name in HOSTS}
+    hosts["h1"].capacity = 0
+    run_all(plan, hosts)
+    assert plan["instances"]["a"]["limits"] == second

@@ -27,3 +27,12 @@ def test_another_boot_volume_than_at_the_creation_is_refused_with_the_indexes_th
     with pytest.raises(InvalidInput) as told:
         volumes.check_boot_stays("web1", BOOTS, entries)
     assert "berth_volumes: %r is not valid (volume os with boot_index 0" % wanted in str(told.value)
+
+
+@pytest.mark.parametrize("slots", [(0, 0), (0, volumes.MOST), (0, -1), (0, True), (0, None)])
+def test_each_volume_has_a_slot_of_its_own(slots):
+    """C26: the slot decides the name of its device in the guest."""
+    spec = {"volumes": [{"name": "v%d" % at, "size_gb": 1, "slot": slot} for at, slot in enumerate(slots)]}
+    with pytest.raises(InvalidInput) as told:
+        volumes.check(spec)
+    assert told.value.field == "volumes[1].slot"

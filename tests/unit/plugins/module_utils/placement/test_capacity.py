@@ -199,3 +199,18 @@ def test_a_forbidden_trait_that_no_host_has_forbids_nothing():
     """In Nova a trait that Placement does not know ends the request."""
     asked = asking({"trait:HW_NO_SUCH_TRAIT": "forbidden"})
     assert select_destinations([host("a")], [asked]).requests[0].hosts == ["a"]
+
+
+@pytest.mark.parametrize("ratio", [1.0, 4.0, 16.0])
+def test_pinned_cpus_are_never_overcommitted_whatever_the_ratio(ratio):
+    """S24"""
+    pinned = dict(FLAVOR, extra_specs={"hw:cpu_policy": "dedicated"})
+    cells = {"cells": [{
+        "id": 0, "cpuset": [], "pcpuset": [0, 1, 2, 3], "memory_mb": 65536, "siblings": [], "pinned_cpus": [],
+        "mempages": [{"size_kb": 4, "total": 16777216, "used": 0, "reserved": 0}],
+    }]}  # fmt: skip
+    it = host("a", vcpus=0, pcpus=4, cpu_allocation_ratio=ratio, numa_topology=cells)
+    asked = [request(uuid="v%d" % number, flavor=pinned) for number in range(3)]
+    hosts = [answer.hosts for answer in select_destinations([it], asked).requests]
+    assert hosts == [["a"], ["a"], []], "two CPUs each, of four"
+    assert HostState.from_document(it).inventories["PCPU"]["allocation_ratio"] == 1.0

@@ -209,3 +209,19 @@ def test_the_matrix_of_a_huge_decision_is_left_out_but_not_its_hash(monkeypatch)
     assert short["matrix"] is None
     assert short["decision"]["matrix_sha256"] == whole["decision"]["matrix_sha256"]
     receipt.replay(short, fleet())
+
+
+@pytest.mark.parametrize(
+    "name", ["DumpFilter", "dump", "nova.scheduler.filters.dump_filter.DumpFilter", "berth.kvm.dump"]
+)
+def test_what_a_filter_tells_of_a_host_that_passes_is_shown_with_a_row_for_each_number(name):
+    """S43: as the filter that this one is named after prints them."""
+    options = {**OPTIONS, "enabled_filters": [name, "ComputeFilter"]}
+    answer = decide(request(), options=options).requests[0]
+    rows = [" ".join(line.split()) for line in explain.decision_text(explain.document(answer)).splitlines()]
+    assert "DumpFilter of k1: (k1, k1) ram: 2560MB disk: 51200MB io_ops: 0 instances: 0" in rows, rows
+    for row in (
+        'state.host "k1"', "state.free_ram_mb 2560", "state.numa_topology null", "state.instances []", "asked.vcpus 1",
+        "state.ram_allocation_ratio 1.0", "state.pci_stats []", "asked.memory_mb 1024",
+    ):  # fmt: skip
+        assert row in rows, (row, rows)

@@ -394,3 +394,16 @@ def test_a_nic_has_a_fixed_address_of_each_version_whatever_their_order():
 def test_addresses_and_networks_that_do_not_fit_each_other_are_refused(address, network):
     with pytest.raises(InvalidInput):
         dual(address, **network)
+
+
+@pytest.mark.parametrize("pool, refused", [(None, None), ("fast", None), ("slow", "berth_pool")])
+def test_an_instance_is_in_the_pool_of_its_volume(pool, refused):
+    """A21"""
+    defined = {"db": {"size_gb": 1, **({"pool": pool} if pool else {})}}
+    given = instance(berth_volumes=[{"name": "db"}], berth_pool="fast")
+    try:
+        spec, _seed = build_request(given, Catalog.from_variables({**variables(), "berth_volumes_defined": defined}))
+    except InvalidInput as error:
+        assert error.field == refused and "db, slow" in str(error)
+    else:
+        assert not refused and spec["pool"] == "fast"

@@ -370,3 +370,37 @@ def test_hosts_that_a_request_names_are_left_out_asked_for_or_forced(named, host
     """S26, S27, S28: kvm1 is the best, kvm3 is not up, which only a forced host is not asked about."""
     fleet = [host("kvm1"), host("kvm2", memory_mb_used=100), host("kvm3", service={"forced_down": True})]
     assert chosen(select_destinations(fleet, [request(**named)], fast=fast)) == [hosts]
+
+
+def test_filters_are_asked_in_the_order_of_the_list():
+    """S33"""
+    names = ["NumInstancesFilter", "ComputeFilter", "IoOpsFilter", "AllHostsFilter"]
+    for order in (names, names[::-1]):
+        answer = select_destinations([host("a"), host("b")], [request()], {"enabled_filters": order}, explain=True)
+        asked = answer.requests[0].explanation["instances"][0]["filters"]
+        assert [step["filter"] for step in asked] == order
+
+
+ALL = "nova.scheduler.filters.all_filters"
+
+
+@pytest.mark.parametrize(
+    "available, refused",
+    [
+        ([ALL], None),
+        ("all_filters", None),
+        (["nova.scheduler.filters.compute_filter.ComputeFilter", "IoOpsFilter"], None),
+        (["IoOpsFilter"], ("enabled_filters", ["ComputeFilter"])),
+        ([], ("enabled_filters", ["ComputeFilter", "IoOpsFilter"])),
+        ([ALL, "nonsense", "no.such.thing"], ("available_filters", ["nonsense", "no.such.thing"])),
+    ],
+)
+def test_what_is_enabled_is_among_the_available_filters_and_those_are_filters(available, refused):
+    """S33"""
+    options = {"enabled_filters": ["ComputeFilter", "IoOpsFilter"], "available_filters": available}
+    if not refused:
+        assert chosen(select_destinations([host("a")], [request()], options)) == [["a"]]
+        return
+    with pytest.raises(SchedulerHostFilterNotFound) as caught:
+        select_destinations([host("a")], [request()], options)
+    assert (caught.value.field, caught.value.details["names"]) == refused
