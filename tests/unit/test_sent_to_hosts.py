@@ -30,7 +30,7 @@ MOST = {
     "instance": 465,
     "instance_copy": 360,
     "instance_info": 283,
-    "migration": 554,
+    "migration": 556,
     "rescan": 122,
     "volume": 403,
     "volume_info": 98,
