@@ -60,10 +60,10 @@ PACKED = {
 BOOT_SIGNATURE = b"\x55\xaa"  # at the end of the first sector of a disk
 
 
-def detect(head, tail, magics=MAGICS):
+def detect(head, tail, magics=None):
     """Return the formats whose magic bytes are in a file's first 64 KiB and last 512 bytes; none means raw."""
     found = []
-    for name, (offset, magic) in magics.items():
+    for name, (offset, magic) in (magics or MAGICS).items():
         part = head[offset : offset + len(magic)] if offset >= 0 else tail[offset:][: len(magic)]
         if part == magic:
             found.append(name)

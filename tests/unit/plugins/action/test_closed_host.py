@@ -23,8 +23,9 @@ POOLED = {"berth_networks_defined": {"lan": {"type": "bridge", "source": "br0", 
                                              "pool": {"ranges": ["192.0.2.8/30"]}}}}  # fmt: skip
 
 
-def create(note=OWNER, closed=CLOSED, variables=None, vm=VM):
-    it = controller({"web": vm, "h9": closed}, variables, silent=["h9"])
+def create(note="its owner", closed=None, variables=None, vm=None):
+    note = OWNER if note == "its owner" else note
+    it = controller({"web": vm or VM, "h9": CLOSED if closed is None else closed}, variables, silent=["h9"])
     told = {"ansible_facts": facts("h1"), "notes": {instance_uuid("default", "web"): note} if note else {}}
     silent = {"reason": "UNREACHABLE: no route to host"}
     it.register(

@@ -23,8 +23,9 @@ LOST = {"berth_lost_hosts": "h9"}
 SILENT = {"h9": {"reason": "UNREACHABLE: no route to host"}}
 
 
-def create(variables=None, note=OWNER, vm=WEB, check_mode=False, **args):
-    it = controller({"web": vm}, {**LOST, **(variables or {})}, silent=["h9"])
+def create(variables=None, note="its owner", vm=None, check_mode=False, **args):
+    note = OWNER if note == "its owner" else note
+    it = controller({"web": vm or WEB}, {**LOST, **(variables or {})}, silent=["h9"])
     told = {"h1": {"ansible_facts": facts("h1"), "notes": {instance_uuid("default", "web"): note} if note else {}}}
     it.register("localhost", __berth_facts={"answers": {**told, "h2": {"ansible_facts": facts("h2")}, **SILENT}})
     return it.run("placement", {"instances": ["web"], "plan": True, **args}, check_mode=check_mode)

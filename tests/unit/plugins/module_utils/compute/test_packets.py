@@ -43,7 +43,7 @@ def web(prepared, wanted, monkeypatch, kernel):
         return defined(xml)
 
     monkeypatch.setattr(prepared.connection, "nwfilterDefineXML", define)
-    (before["xml"],) = packets.packet_filter.render(case.record).values()
+    before["xml"] = next(iter(packets.packet_filter.render(case.record).values()))
     return case
 
 
@@ -143,7 +143,9 @@ def test_a_guest_that_has_arrived_is_looked_at_as_soon_as_it_runs(web, kernel, m
     flush(kernel)
     arrived.resume(web.record)
     assert wrong(web) == []
-    monkeypatch.setattr(
-        packets, "mend", lambda *_: (_ for _ in ()).throw(packets.PacketRulesNotRead("iptables failed"))
-    )
+
+    def unread(*_asked):
+        raise packets.PacketRulesNotRead("iptables failed")
+
+    monkeypatch.setattr(packets, "mend", unread)
     arrived.resume(web.record)  # it runs, whatever the look says

@@ -232,7 +232,10 @@ def test_at_the_time_limit_it_is_tried_until_libvirt_has_a_job_to_end(monkeypatc
 
     thread = threading.Thread(target=ended.wait, args=(5,))
     thread.start()
-    stats = lambda _flags: {**COPIES_MEMORY, "memory_remaining": 1, "memory_processed": next(processed)}  # noqa: E731
+
+    def stats(_flags):
+        return {**COPIES_MEMORY, "memory_remaining": 1, "memory_processed": next(processed)}
+
     guest = SimpleNamespace(jobStats=stats, **{call: end})
     limit = live.limit_of(guest, {"timeout": 0.01, "timeout_action": action})
     live.watch(guest, "uuid", thread, limit, live.stalled.Stalled(guest))
