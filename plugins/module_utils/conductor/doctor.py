@@ -287,6 +287,11 @@ def _overpromised_pools(case: Case) -> Iterator[Finding]:
             yield Finding("PoolOverpromised", WARNING, host, text, host_hints.make_room_in_pool(path))
 
 
+OF_ONE_KIND = (
+    "Move guests live only between hosts with CPUs of one kind: give those an aggregate or an availability zone"
+)
+
+
 def _different_cpus(case: Case) -> Iterator[Finding]:
     """Hosts whose guests have different CPUs: not all of them can be moved live. Named once, with the model to set."""
     cpus = {host: document["guest_cpu"] for host, document in case.fleet.documents.items() if "guest_cpu" in document}
@@ -297,9 +302,7 @@ def _different_cpus(case: Case) -> Iterator[Finding]:
     best = cpu_models.best_common(usable)
     text = "the CPU models of %s differ" % ", ".join(sorted(cpus))
     if best is None:
-        yield Finding(
-            "CpusDiffer", NOTE, "", text + ", and no known one can be had on all of them", host_hints.group_by_cpu()
-        )
+        yield Finding("CpusDiffer", NOTE, "", text + ", and no known one can be had on all of them", OF_ONE_KIND)
     else:
         text += "; the newest that all %d hosts can run is %s" % (len(cpus), best)
         yield Finding("CpusDiffer", NOTE, "", text, host_hints.name_cpu_model(best))

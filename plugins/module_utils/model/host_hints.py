@@ -214,11 +214,6 @@ def name_cpu_model(model: str) -> str:
     )
 
 
-def group_by_cpu() -> str:
-    """No CPU model can be had on all hosts."""
-    return "Move guests live only between hosts with CPUs of one kind: give those an aggregate or an availability zone"
-
-
 def keep_pool(host: str, pool: str) -> str:
     """Instances have their disks in the storage pool that a host had."""
     return "Set berth_host_pool of %s to %s, and run the same again, or first migrate its instances away" % (host, pool)

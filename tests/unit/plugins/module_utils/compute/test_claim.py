@@ -395,6 +395,7 @@ def test_a_claim_for_another_room_is_decided_anew(host, part):
     assert now is None if refused else (now.token, now.spec[part], len(now.history)) == ("t2", wanted, 1)
 
 
+@pytest.mark.follows("usable_cpu_models")
 def test_a_host_that_can_run_no_cpu_model_of_its_settings_refuses_a_claim_by_name(host):
     host.settings = HostSettings(cpu_models=("EPYC-Genoa",))
     host.guest_type = SimpleNamespace(usable_models=("Nehalem",))
