@@ -20,9 +20,7 @@ NOTE = "<!-- Written by docs/generate.py from the docstring in %s: change it the
 LABELS = ("Options", "Aggregate metadata", "Group rule", "Host", "Source")
 # What the options mean that belong to no filter and no weigher.
 GENERAL = {
-    "driver": "filter: all of this; caching: the same on kept facts; chance: any host that is up; fake: the first",
-    "periodic_task_interval": "of driver caching: a host is left out whose kept facts this controller did not read within so many "
-    "seconds; -1: no limit (Nova read its hosts anew so often)",
+    "driver": "filter: all of this; chance: any host that is up; fake: the first",
     "enabled_filters": "the filters, in the order they are asked; class names, or ns.coll.name of any collection",
     "available_filters": "which filters may be enabled: names as in enabled_filters, or all_filters for every one there is",
     "weight_classes": "the weighers; all_weighers stands for those of Nova",

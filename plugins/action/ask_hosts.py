@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ..plugin_utils import kept_facts
+from ..plugin_utils.answers_of_hosts import FACT
 from ..plugin_utils.asking import MODULES, answers, ask, warnings
 from ..plugin_utils.controller import ControllerAction
 
@@ -29,6 +29,6 @@ def summary(found, task_vars):
     if not found:
         result["skipped"] = True
     own = (found.get(task_vars["inventory_hostname"]) or {}).get("ansible_facts") or {}
-    if kept_facts.FACT in own:
-        result["ansible_facts"] = {name: own[name] for name in (kept_facts.FACT, kept_facts.READ) if name in own}
+    if FACT in own:
+        result["ansible_facts"] = {FACT: own[FACT]}
     return result

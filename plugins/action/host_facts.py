@@ -5,10 +5,6 @@
 
 from __future__ import annotations
 
-from ..plugin_utils import kept_facts
-from ..plugin_utils.host_reply import HostAction
+from ..plugin_utils.host_reply import HostAction as ActionModule
 
-
-class ActionModule(HostAction):
-    def run(self, tmp=None, task_vars=None):
-        return kept_facts.stamped(super().run(tmp, task_vars))
+__all__ = ["ActionModule"]

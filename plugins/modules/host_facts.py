@@ -468,7 +468,7 @@ ansible_facts:
         pools:
           description:
             - The active storage pools. C(promised_gb) is the sum of the virtual sizes of all disks on the pool's file system,
-              C(owed_gb) what they may still grow by.
+              C(owed_gb) what they may still grow by. C(images_mb) is what the cached images in the pool take.
             - Pools with one C(storage) lie on one file system and share its space.
           type: dict
           sample:
@@ -477,6 +477,7 @@ ansible_facts:
               free_gb: 9
               free_mb: 9216
               owed_gb: 2
+              images_mb: 512
               path: /var/lib/libvirt/berth
               promised_gb: 2
               storage: berth
@@ -511,6 +512,11 @@ ansible_facts:
               disks: {"logs": 10}
               unfiltered: ["02:00:00:00:00:01"]
               request_digests: {"image": "1f0a2b3c4d5e", "networks": "6a7b8c9d0e1f"}
+        damaged_volumes:
+          description: Why the record of a volume cannot be read, by the uuid of the volume. It counts as there.
+          type: dict
+          returned: when there is one
+          sample: {"66f05e8b-4d9b-5ee4-8f5b-cd1d4a3d6bb2": "its checksum is that of another content"}
         volumes:
           description: The volumes of the host, and the instance that has each (C(uuid) and C(name)), or null.
           type: list

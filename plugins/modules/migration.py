@@ -194,7 +194,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute.detached import Detached
 from ..module_utils.compute.errors import failing
-from ..module_utils.compute.move import listener
+from ..module_utils.compute.move import listener, rehearsal
 from ..module_utils.compute.move.moving_host import MovingHost
 from ..module_utils.compute.move.steps.common import view
 from ..module_utils.compute.move.steps.table import STEPS, run
@@ -235,7 +235,6 @@ SPEC = {
     "by": {"type": "dict"},
 }
 # This step continues in the background: it waits for what the other host does next.
-CHECKED_DRY = ("begin",)  # steps that can be told to check, and to change nothing
 WAITING = "take_over"
 # These open ports for a copy, with a process beside them that closes the ports when nobody uses them.
 OPENING = {"receive", "receive_seed"}
@@ -296,19 +295,14 @@ def act(module):
 
 
 def would_act(parameters):
-    """In check mode, the checks with which a move begins; the steps after it need what it has written."""
-    host, uuid, token = MovingHost(), parameters["uuid"], parameters["token"]
-    for step in parameters["steps"]:
-        if step in CHECKED_DRY:
-            run(host, uuid, step, token, parameters["peer"], dry=True, **arguments_of_step(parameters))
-    move = view(host, uuid)
-    return {
-        "changed": False,
-        "move": move,
-        "token": token,
-        "took": {},
-        "diff": dict.fromkeys(("before", "after"), shown(move)),
-    }
+    """In check mode, the checks of the steps; ``move`` is what the checks of the other host need to see."""
+    host, uuid = MovingHost(), parameters["uuid"]
+    as_it_is = shown(view(host, uuid))
+    changed, move, token = rehearsal.rehearse(
+        host, uuid, parameters["steps"], parameters["token"], parameters["peer"], **arguments_of_step(parameters)
+    )
+    diff = dict.fromkeys(("before", "after"), as_it_is)
+    return {"changed": changed, "move": move, "token": token, "took": {}, "diff": diff}
 
 
 def arguments_of_step(parameters):

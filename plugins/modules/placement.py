@@ -64,6 +64,24 @@ EXAMPLES = r"""
   berth.kvm.placement:
     instances: [web-1, web-2]
   register: placed
+
+# In a play of your own, read the hosts first. The facts that Ansible has count, also older ones of a fact cache.
+- name: Read the KVM hosts
+  hosts: kvm_hosts
+  gather_facts: false
+  tasks:
+    - name: Gather the host state
+      berth.kvm.host_facts:
+      become: true
+
+- name: Choose hosts
+  hosts: localhost
+  gather_facts: false
+  tasks:
+    - name: Where would web-1 go
+      berth.kvm.placement:
+        instances: [web-1]
+      register: placed
 """
 
 RETURN = r"""

@@ -138,7 +138,7 @@ def exchange(store, host_uuid, about, told, dry=False):
     with contextlib.nullcontext() if dry else store.host_lock():
         notes = whereabouts.recall(store, about)
         records = store.sound()
-        volumes = VolumeStore.beside(store).records()
+        volumes, damaged = VolumeStore.beside(store).sound_and_damaged()
         known = members.read(store.state_dir)
         if not dry:
             whereabouts.remember(store, told)
@@ -149,7 +149,8 @@ def exchange(store, host_uuid, about, told, dry=False):
         "host_uuid": host_uuid,
         "instances": [{**summary(record), **lets_in[record.uuid]} for record in records],
         "notes": notes,
-        "volumes": [{"uuid": each.uuid, "project_id": each.project_id, "size_gb": size_gb(each)} for each in volumes],
+        "volumes": [{"uuid": each.uuid, "project_id": each.project_id, "size_gb": size_gb(each)} for each in volumes]
+        + [{"uuid": uuid, "project_id": "", "size_gb": 0} for uuid in damaged],
         "members": known,
     }
 

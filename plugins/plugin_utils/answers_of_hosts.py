@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The answers of the hosts in this run, and the fleet that they make; of a host that was not asked, the facts that
-Ansible has kept."""
+Ansible has of it, as a play of somebody's own may bring them with module host_facts."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from ..module_utils.conductor import silence
 from ..module_utils.conductor.fleet import read_fleet
 from ..module_utils.model import catalog_schema, host_document, host_hints
 from ..module_utils.model.safe_text import clean
-from . import kept_facts
 from .inventory_variables import is_true, kvm_hosts, raw_vars, variables
 from .plain import plain
 
+FACT = "berth_host"
 CELL = "berth_host_cell"
 DISABLED, DISABLED_REASON = "berth_host_disabled", "berth_host_disabled_reason"
 
@@ -33,29 +33,20 @@ def answer(result):
     return {key: value for key, value in result.items() if key not in ("warnings", "deprecations", "exception")}
 
 
-def read_reports(task_vars, hosts=None, oldest=None):
-    """The fleet as the hosts reported it: what read_hosts got in this run, otherwise the facts that Ansible has of a
-    host. Those do not count if they are older than ``oldest`` seconds, and replace an answer only if the host's own
-    counters are higher."""
+def read_reports(task_vars, hosts=None):
+    """The fleet as the hosts reported it: what read_hosts got in this run; of a host that it did not ask, the facts that
+    Ansible has, whatever their age: the claim on the host has the last word."""
     hosts = kvm_hosts(task_vars, hosts)
     known = {name: raw_vars(task_vars, name) for name in hosts}
     found = replies(task_vars, "__berth_facts")
     reports = {}
     for name in hosts:
         reply = found.get(name)
-        kept = known[name].get("ansible_facts") or {}
-        facts = (reply.get("ansible_facts") or {}) if reply else kept
-        old = (
-            None
-            if reply or kept_facts.FACT not in kept
-            else kept_facts.too_old(plain(kept.get(kept_facts.READ)), oldest)
-        )
-        if old:
-            reports[name] = {"reason": old}
-        elif kept_facts.FACT in facts:
+        facts = (reply or known[name]).get("ansible_facts") or {}
+        if FACT in facts:
             cell = variables(task_vars, name, [CELL]).get(CELL) if CELL in known[name] else None
             reports[name] = {
-                "document": kept_facts.newer(*(plain(_read_facts(source)) for source in (facts, kept))),
+                "document": plain(facts[FACT]),
                 "notes": plain((reply or {}).get("notes") or {}),
                 "members": plain((reply or {}).get("members") or {}),
                 "cell": None if cell is None else catalog_schema.CELL.check(cell, "%s of %s" % (CELL, name)),
@@ -73,11 +64,6 @@ def _of_closed(task_vars, name, reason):
     if not is_true(values, DISABLED):
         return reason
     return silence.closed(reason, clean(str(values.get(DISABLED_REASON) or ""), 255))
-
-
-def _read_facts(facts):
-    """What module host_facts reported, and when."""
-    return {name: facts[name] for name in (kept_facts.FACT, kept_facts.READ) if name in facts}
 
 
 def reason_of(reply):

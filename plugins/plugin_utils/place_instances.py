@@ -31,7 +31,6 @@ from ..module_utils.model import address_clash, catalog_schema, nics, ways_in
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.errors_of_instances import of_several
 from ..module_utils.model.identity import project_of, uuid_of
-from ..module_utils.placement.options import oldest_facts
 from ..module_utils.placement.request import build_request
 from . import acting, end_of_create, failed_requests, receipts, seeds
 from .answers_of_hosts import read_reports, replies
@@ -184,7 +183,7 @@ class PlaceInstances(ControllerAction):
         run_variables.update(catalogs.run)
         catalog = catalogs.shared
         options = {**catalog.placement, **plain(args["options"])}
-        fleet, lost = read_reports(task_vars, hosts, oldest_facts(options)), lost_hosts(run_variables)
+        fleet, lost = read_reports(task_vars, hosts), lost_hosts(run_variables)
         warn_of_lost(lost, known_hosts(task_vars, hosts), fleet)
         run = _Run(task_vars, run_variables, catalogs, fleet, lost, args["take_over"], args["plan"], {})
         requests = self._requests(run, names, known_hosts(task_vars, hosts))

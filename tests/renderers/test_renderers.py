@@ -94,6 +94,16 @@ CASES = {
             "netplan": [r"(gateway4|via): 192\.0\.2\.1\n", r"(gateway6|via): fe80::1\n"],
         },
     ),
+    "both versions": (
+        [nic(0, **V4, address6=V6["address"], gateway6=V6["gateway"], nameservers=["192.0.2.53"])],
+        {
+            "sysconfig": [r"IPADDR=192\.0\.2\.20\n", r"IPV6ADDR=2001:db8::20/64\n", r"IPV6_DEFAULTGW=2001:db8::1\n"],
+            "eni": [r"iface eth0 inet static\n +address 192\.0\.2\.20/24\n", r"iface eth0 inet6 static\n +address 2001:db8::20/64\n"],
+            "networkd": [r"Address=192\.0\.2\.20/24", r"Address=2001:db8::20/64", r"Gateway=2001:db8::1"],
+            "network_manager": [r"address1=192\.0\.2\.20/24\n", r"address1=2001:db8::20/64\n", r"gateway=2001:db8::1\n"],
+            "netplan": [r"- 192\.0\.2\.20/24\n", r"- 2001:db8::20/64\n", r"(gateway6|via): 2001:db8::1\n"],
+        },
+    ),
     "DHCP": (
         [nic(0, dhcp="both", nameservers=["192.0.2.53"]), nic(1, mtu=1400)],
         {

@@ -18,21 +18,21 @@ from test_architecture import PLUGINS, SOURCES, imports  # noqa: E402
 
 # Our own part of what is sent for a module, in units of 1,000 bytes. Ansible's own part, about 169 of them, comes to it.
 MOST = {
-    "build_instances": 363,
+    "build_instances": 364,
     "cached_image": 139,
-    "claim": 347,
+    "claim": 349,
     "group_members": 130,
     "host_certificates": 127,
-    "host_clean": 187,
-    "host_facts": 383,
+    "host_clean": 188,
+    "host_facts": 384,
     "host_prepare": 216,
     "host_system": 3,
     "instance": 465,
     "instance_copy": 360,
     "instance_info": 283,
-    "migration": 554,
+    "migration": 556,
     "rescan": 122,
-    "volume": 403,
+    "volume": 405,
     "volume_info": 98,
 }
 CLAIMING = {"claim", "instance", "migration", "volume"}

@@ -115,8 +115,9 @@ def fixed(wanted: Iterable[Mapping[str, Any]], networks: Mapping[str, Any], name
     """The fixed addresses and MAC addresses that the inventory gives an instance, whether it exists or not."""
     found: Index = {}
     for nic in wanted:
-        if nic["address"] and nic["network"] in networks:
-            found[nics.address(networks[nic["network"]], nic["address"])] = {name: name}
+        if nic["network"] in networks:
+            texts = nics.asked(nic["address"])
+            found.update((nics.address(networks[nic["network"]], text), {name: name}) for text in texts)
         if nic["mac"]:
             found[nics.mac(nic["mac"])] = {name: name}
     return found
@@ -130,7 +131,7 @@ def _pooled(instance: Instance) -> List[Any]:
 def _given(instance: Instance) -> List[str]:
     """The addresses that the inventory gives; a MAC address that is made from the instance's own uuid is nobody else's."""
     networks = instance["spec"].get("networks") or ()
-    fixed_ones = [nics.address(nic, nic["address"]) for nic in networks if nic.get("address")]
+    fixed_ones = [nics.address(nic, each) for nic in networks for each in nics.addresses(nic)]
     macs = ((at, str(nic["mac"]).lower()) for at, nic in enumerate(networks) if nic.get("mac"))
     return fixed_ones or [nics.mac(mac) for at, mac in macs if mac != nics.own_mac(instance["uuid"], at)]
 
@@ -155,8 +156,7 @@ def _choose(instance: Instance, held: Index) -> None:
             if address is None:
                 raise _exhausted(instance, nic)
             nic["address"] = "%s/%d" % (address, nic["prefixlen"])
-        if nic.get("address"):
-            chosen.add(str(nic["address"]).partition("/")[0])
+        chosen.update(text.partition("/")[0] for text in nics.addresses(nic))
 
 
 def _exhausted(instance: Instance, nic: Mapping[str, Any]) -> AddressPoolExhausted:

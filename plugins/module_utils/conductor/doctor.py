@@ -104,6 +104,7 @@ TODO: Dict[str, Callable[[str, str, str], str]] = {
     "DisksDiffer": lambda host, name, said: disk_hints.undo_before_a_move(name),
     "SeedMissing": lambda host, name, said: state_hints.make_seed_anew(name),
     "VolumeFileMissing": lambda host, name, said: volume_hints.mount_or_restore_volume(host),
+    "VolumeDamaged": lambda host, name, said: state_hints.restore_damaged_volume(name),
     "VolumeWithoutRecord": lambda host, name, said: volume_hints.restore_volume_record(name),
     "NicNotConnected": lambda host, name, said: packet_hints.packets_of_guest(name),
     "PacketFilterNotInForce": lambda host, name, said: packet_hints.packets_of_guest(name),
@@ -275,7 +276,7 @@ def _full_pools(case: Case) -> Iterator[Finding]:
                     pool["capacity_gb"],
                     pool["path"],
                     pool["promised_gb"],
-                )
+                ) + pool_room.images(pool)
                 yield Finding("PoolFull", WARNING, host, text, host_hints.make_room_in_pool(pool["path"] or name))
 
 

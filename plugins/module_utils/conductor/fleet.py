@@ -137,6 +137,11 @@ class Fleet:
         """(host, volume) of all volumes that the hosts report."""
         return [(host, found) for host, document in self.documents.items() for found in document.get("volumes") or ()]
 
+    def damaged_volumes(self) -> Dict[str, Tuple[str, str]]:
+        """Volume uuid -> (host, why it cannot read its record)."""
+        told = ((host, document.get("damaged_volumes") or {}) for host, document in self.documents.items())
+        return {uuid: (host, why) for host, found in told for uuid, why in found.items()}
+
     @functools.cached_property
     def places(self) -> Dict[str, List[Place]]:
         """Instance uuid -> where it is: a place for each host that has a record of it."""

@@ -112,7 +112,8 @@ def _is_on(reported: str, network: Network) -> bool:
         address = ipaddress.ip_address(next(addressing.on_network(network, [reported]), ("", ""))[1])
     except ValueError:
         return False
-    return not network.get("cidr") or address in ipaddress.ip_network(network["cidr"])
+    blocks = [network[part] for part in ("cidr", "cidr6") if network.get(part)]
+    return not blocks or any(address in ipaddress.ip_network(block) for block in blocks)
 
 
 def _cut(members: Dict[str, List[str]], group: str) -> List[str]:

@@ -11,7 +11,7 @@ import re
 import textwrap
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence
 
-from ..model import disk_hints, hints, saved_hints
+from ..model import disk_hints, hints, nics, saved_hints
 from ..model.errors import shortened
 from ..model.lifecycle import SAVED
 from ..model.line import CHANGED, FAILED, LEFT_OUT, UNCHANGED, marked
@@ -120,9 +120,12 @@ def first_word(error: str) -> str:
 
 
 def address_of(networks: Any) -> str:
-    """The first fixed address of an instance's NICs, and how many more there are."""
-    nics = [nic for nic in networks or () if isinstance(nic, dict) and nic.get("address")]
-    found = [str(nic["address"]).partition("/")[0] for nic in nics]
+    """The first fixed address of an instance's NICs, as a request or the inventory has them, and how many more there are."""
+    found = []
+    for nic in (nic for nic in networks or () if isinstance(nic, dict)):
+        found += [
+            str(each).partition("/")[0] for each in nics.asked(nic.get("address")) + nics.asked(nic.get("address6"))
+        ]
     return found[0] + (" +%d" % (len(found) - 1) if len(found) > 1 else "") if found else ""
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
+from ..model import nics
 from ..model.lifecycle import ACTIVE, OWN
 from ..model.messages import Document
 from ..model.travelled_history import ON
@@ -41,7 +42,7 @@ def outcome(name: str, held: Held) -> Outcome:
         if (instance.get("vm_state"), instance.get("task_state")) == ("resized", None)
         else []
     )
-    addresses = [nic["address"] for nic in instance.get("networks") or () if nic.get("address")]
+    addresses = [each for nic in instance.get("networks") or () for each in nics.addresses(nic)]
     address = str(addresses[0]).partition("/")[0] if addresses else ""
     return Outcome(name, state, host, instance.get("flavor") or "", address, "; ".join(map(str, why)))
 
@@ -124,7 +125,7 @@ def _flavor(found: Document) -> str:
 
 
 def _nic(nic: Document) -> str:
-    return " ".join(str(nic[key]) for key in ("network", "address", "mac") if nic.get(key))
+    return " ".join(str(nic[key]) for key in ("network", "address", "address6", "mac") if nic.get(key))
 
 
 def _move(move: Optional[Dict[str, Any]]) -> Optional[str]:

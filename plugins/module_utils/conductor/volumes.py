@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any, Collection, Dict, Iterable, List, Mapping, Optional, Tuple
 
-from ..model import hints, volume_hints, volumes
+from ..model import hints, state_hints, volume_hints, volumes
 from ..model.errors import BerthError
 from ..model.lifecycle import BUILDING as BEING_MADE
 from ..model.lifecycle import CLAIM, CLAIMED, DELETING, IN, OUT
@@ -20,6 +20,7 @@ from ..model.messages import Document
 from ..model.suggest import did_you_mean
 from ..model.volume_errors import (
     VolumeConflict,
+    VolumeDamaged,
     VolumeDuplicate,
     VolumeElsewhere,
     VolumeInUse,
@@ -36,7 +37,10 @@ Found = List[Tuple[str, Document]]  # (host, volume) of the hosts that report it
 def find(fleet: Fleet, uuid: str) -> Found:
     """The hosts that own it; if none does, as in the middle of a move, the host that a revert gives it back to; if there is
     no volume yet, those where a run has claimed one. A claim beside a volume is given up by its run, or left by one that
-    was killed."""
+    was killed. Raise VolumeDamaged if a host cannot read its record of it."""
+    damaged = fleet.damaged_volumes().get(uuid)
+    if damaged:
+        raise VolumeDamaged("%s: %s" % damaged, hint=state_hints.restore_damaged_volume(uuid), uuid=uuid)
     found = [pair for pair in fleet.volumes() if pair[1]["uuid"] == uuid]
     owners = [pair for pair in found if pair[1].get("role") not in (IN, OUT, CLAIM)]
     moving = [pair for pair in found if pair[1].get("role") in (IN, OUT)]

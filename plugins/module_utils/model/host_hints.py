@@ -110,7 +110,7 @@ def free_vgpus(parent: str, host: str) -> str:
 
 def read_facts_first() -> str:
     """A decision was requested without the host's facts."""
-    return "run berth.kvm.host_facts on it first"
+    return "run module berth.kvm.host_facts on it in an earlier task"
 
 
 def doctor_fixes() -> str:
@@ -158,7 +158,8 @@ def newer_version() -> str:
 def make_room_in_pool(path: str = "the destination's pool") -> str:
     """The file system of a pool is full. A guest that writes there is paused, and builds and copies fail."""
     return (
-        "Remove files that nobody needs from the file system of %s, or enlarge it. If it is the host's own pool and "
+        "Remove files that nobody needs from the file system of %s (cached images: berth.kvm.prepare_hosts -e "
+        "kvm_host_remove_unused_images=true removes those that nothing needs), or enlarge it. If it is the host's own pool and "
         "others use space there, keep new instances away: set berth_host_reserved_host_disk_gb to that space and run "
         "berth.kvm.prepare_hosts" % path
     )

@@ -11,11 +11,11 @@ an address of its own it is version 2, as netplan gets name servers beside DHCP 
 from __future__ import annotations
 
 import json
-from typing import Any, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from .errors import InvalidInput
 from .messages import Document
-from .nics import Nic, dhcp_versions, ip_version
+from .nics import Nic, by_version, dhcp_versions
 
 # Of a default route that DHCP gives to another NIC than that of the guest's default route, whose metric is at most 100.
 OTHER_METRIC = 200
@@ -31,7 +31,8 @@ def network_config(nics: Optional[Sequence[Nic]]) -> Optional[Document]:
         first = [at for at, nic in enumerate(nics) if nic.get("default_route") is not False][:1]
         by_name = {"eth%d" % at: _ethernet(at, nic, at in (told or first)) for at, nic in enumerate(nics)}
         return {"version": 2, "ethernets": by_name}
-    config = [_physical(at, nic, at in _default_routes(nics)) for at, nic in enumerate(nics)]
+    defaults = _default_routes(nics)
+    config = [_physical(at, nic, defaults) for at, nic in enumerate(nics)]
     static = next(subnet for device in config for subnet in device["subnets"] if subnet["type"] == "static")
     # Renderers drop those of a subnet with DHCP, and a guest asks all its name servers, whichever NIC has them.
     servers = [server for nic in nics if not nic["address"] for server in nic["nameservers"]]
@@ -40,31 +41,32 @@ def network_config(nics: Optional[Sequence[Nic]]) -> Optional[Document]:
     return {"version": 1, "config": config}
 
 
-def _default_routes(nics: Sequence[Nic]) -> List[int]:
-    """Return which NICs' gateways are default routes: of each IP version those of NICs that say so, or else the first."""
+def _default_routes(nics: Sequence[Nic]) -> List[Tuple[int, int]]:
+    """Return (NIC, IP version) of the gateways that are default routes: of each IP version those of NICs that say so, or else the first."""
     chosen = []
     for version in (4, 6):
-        of_version = [at for at, nic in enumerate(nics) if nic["address"] and ip_version(nic["address"]) == version]
+        of_version = {at: by_version(nic)[version] for at, nic in enumerate(nics) if version in by_version(nic)}
         told = any(nic.get("default_route") and version in dhcp_versions(nic) for nic in nics)
         told = told or any(nics[at].get("default_route") for at in of_version)
-        may = [at for at in of_version if nics[at]["gateway"] and nics[at].get("default_route") is not False]
-        chosen += [at for at in may if nics[at].get("default_route")] if told else may[:1]
+        may = [at for at, pair in of_version.items() if pair[1] and nics[at].get("default_route") is not False]
+        may = [at for at in may if nics[at].get("default_route")] if told else may[:1]
+        chosen += [(at, version) for at in may]
     return chosen
 
 
-def _physical(at: int, nic: Nic, is_default: bool) -> Document:
+def _physical(at: int, nic: Nic, defaults: Sequence[Tuple[int, int]]) -> Document:
     device: Document = {"type": "physical", "name": "eth%d" % at, "mac_address": nic["mac"]}
     if nic["mtu"]:
         device["mtu"] = nic["mtu"]
     subnets: List[Dict[str, Any]] = [{"type": "dhcp%d" % version} for version in dhcp_versions(nic)]
-    if nic["address"]:
-        static = {"type": "static", "address": nic["address"]}
-        if is_default:
-            static["gateway"] = nic["gateway"]
-        if nic["nameservers"]:
-            static["dns_nameservers"] = list(nic["nameservers"])
-        subnets.insert(0, static)
-    return {**device, "subnets": subnets}
+    fixed: List[Dict[str, Any]] = []
+    for version, (address, gateway) in by_version(nic).items():
+        fixed.append(
+            {"type": "static", "address": address, **({"gateway": gateway} if (at, version) in defaults else {})}
+        )
+    if fixed and nic["nameservers"]:
+        fixed[0]["dns_nameservers"] = list(nic["nameservers"])
+    return {**device, "subnets": fixed + subnets}
 
 
 def _ethernet(at: int, nic: Nic, is_default: bool) -> Document:

@@ -51,6 +51,8 @@ class Network:
             "nwfilter": Text(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z", "the name of a libvirt network filter", longest=63),
             "cidr": Address(network=True),
             "gateway": Address(),
+            "cidr6": Address(network=True),
+            "gateway6": Address(),
             "nameservers": ListOf(Address(), longest=16),
             "pool": POOL,
             "dhcp": OneOf("ipv4", "ipv6", "both"),
@@ -66,6 +68,8 @@ class Network:
             "nwfilter": None,
             "cidr": None,
             "gateway": None,
+            "cidr6": None,
+            "gateway6": None,
             "nameservers": [],
             "pool": None,
             "dhcp": None,
@@ -76,8 +80,10 @@ class Network:
     def check(self, value: Any, field: str) -> Document:
         network = self.fields.check(value, field)
         together(functools.partial(check, network, field) for check in (_check_source, _check_filter))
-        if network["gateway"]:
-            _check_gateway(network, field)
+        _check_beside(network, field)
+        for cidr, gateway in (("cidr", "gateway"), ("cidr6", "gateway6")):
+            if network[gateway]:
+                _check_gateway(network, cidr, gateway, field)
         if network["pool"] is not None:
             address_pool.check_pool(network, field)
         return network
@@ -110,20 +116,38 @@ def _check_filter(network: Document, field: str) -> None:
             raise InvalidInput("%s.%s" % (field, part), network[part], UNFILTERED)
 
 
-def _check_gateway(network: Document, field: str) -> None:
-    if not network["cidr"]:
-        raise InvalidInput(field + ".cidr", None, "needed where there is a gateway")
-    cidr, gateway = ipaddress.ip_network(network["cidr"]), ipaddress.ip_address(network["gateway"])
+def _check_beside(network: Document, field: str) -> None:
+    """Check that cidr6 is the IPv6 network beside an IPv4 one in cidr."""
+    if network["cidr6"] and ":" not in network["cidr6"]:
+        raise InvalidInput(field + ".cidr6", network["cidr6"], "an IPv6 network such as 2001:db8::/64")
+    if network["cidr6"] and ":" in (network["cidr"] or ":"):
+        raise InvalidInput(field + ".cidr", network["cidr"], "an IPv4 network beside cidr6")
+
+
+def _check_gateway(network: Document, of: str, name: str, field: str) -> None:
+    if not network[of]:
+        raise InvalidInput("%s.%s" % (field, of), None, "needed where there is a gateway")
+    cidr, gateway = ipaddress.ip_network(network[of]), ipaddress.ip_address(network[name])
     if gateway.version == cidr.version and (gateway.is_link_local or cidr.num_addresses == 1):
         return  # reached without being in the same network, as a router's fe80::1, or that of a single address
     if gateway not in cidr or cidr.version == 4 and gateway in address_pool.unusable(cidr):
-        raise InvalidInput(field + ".gateway", network["gateway"], "an address in %s that a machine can have" % cidr)
+        raise InvalidInput("%s.%s" % (field, name), network[name], "an address in %s that a machine can have" % cidr)
+
+
+class FixedAddresses:
+    """An IP address, or a list of an IPv4 and an IPv6 address."""
+
+    _one = Text(r"[0-9A-Fa-f:.]+(/[0-9]{1,3})?\Z", "an IP address, with or without prefix length", longest=64)
+    _both = ListOf(_one, longest=2)
+
+    def check(self, value: Any, field: str) -> Any:
+        return (self._both if isinstance(value, (list, tuple)) else self._one).check(value, field)
 
 
 NIC = Fields(
     {
         "network": Text(),
-        "address": Text(r"[0-9A-Fa-f:.]+(/[0-9]{1,3})?\Z", "an IP address, with or without prefix length", longest=64),
+        "address": FixedAddresses(),
         "mac": MAC,
         "security_groups": ListOf(Text(), single=True, longest=64),
         "port_security": Flag(),

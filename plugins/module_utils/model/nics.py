@@ -8,7 +8,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import uuid
-from typing import Any, Dict, Iterable, List, Mapping, Optional
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 
 Nic = Mapping[str, Any]
 
@@ -19,9 +19,24 @@ def taken(networks: Optional[Iterable[Nic]]) -> List[str]:
     for nic in networks or ():
         if nic.get("mac"):
             found.append(mac(nic["mac"]))
-        if nic.get("address"):
-            found.append(address(nic, nic["address"]))
+        found += [address(nic, each) for each in addresses(nic)]
     return found
+
+
+def addresses(nic: Nic) -> List[str]:
+    """Return the fixed addresses of a NIC: one, or an IPv4 address and beside it ``address6``."""
+    return [each for each in (nic.get("address"), nic.get("address6")) if each]
+
+
+def asked(address: Any) -> List[str]:
+    """Return the addresses that a NIC of the inventory asks for: none, one, or a list of both versions."""
+    return list(address) if isinstance(address, (list, tuple)) else [address] if address else []
+
+
+def by_version(nic: Nic) -> Dict[int, Tuple[str, Optional[str]]]:
+    """Return {IP version: (fixed address, gateway or None)} of a NIC."""
+    pairs = (nic.get("address"), nic.get("gateway")), (nic.get("address6"), nic.get("gateway6"))
+    return {ip_version(text): (text, gateway) for text, gateway in pairs if text}
 
 
 def own_mac(instance: str, at: int) -> str:
@@ -76,9 +91,8 @@ def ip_version(text: str) -> int:
 
 def dhcp_versions(nic: Nic) -> List[int]:
     """Return the IP versions for which the NIC asks DHCP: none that it has an address of, 4 where nothing else is said."""
-    asked = nic.get("dhcp") or (None if nic.get("address") else "ipv4")
-    own = ip_version(nic["address"]) if nic.get("address") else None
-    return [version for version in (4, 6) if asked in ("both", "ipv%d" % version) and version != own]
+    dhcp = nic.get("dhcp") or (None if nic.get("address") else "ipv4")
+    return [each for each in (4, 6) if dhcp in ("both", "ipv%d" % each) and each not in by_version(nic)]
 
 
 def nic_request(at: int) -> str:

@@ -27,6 +27,12 @@ def lacks_bytes(document: Document, pool: Optional[str]) -> Optional[str]:
     return "has %d MiB free in its storage pool %s, an instance needs %d at once" % (free, name, LEAST_FREE_MB)
 
 
+def images(pool: Document) -> str:
+    """Return how much of a pool its cached images take, in words; nothing where they take none."""
+    taken = pool.get("images_mb", 0)
+    return "; cached images take %d MiB" % taken if taken else ""
+
+
 def overpromised(document: Document) -> Iterator[Tuple[str, str]]:
     """Yield (pool, sentence) for each pool of which others take more than TOLERATED beyond the host's reserve."""
     for name, pool in sorted((document.get("pools") or {}).items()):
@@ -42,5 +48,6 @@ def overpromised(document: Document) -> Iterator[Tuple[str, str]]:
                 name,
                 "of the %d GiB of storage pool %s %d are free, and disks that were promised there may still take %d: "
                 "%d GiB are taken by what was promised to no instance (%d are reserved). Placement counts what was "
-                "promised, so it gives away more than there is" % (capacity, name, free, owed, others, reserved),
+                "promised, so it gives away more than there is%s"
+                % (capacity, name, free, owed, others, reserved, images(pool)),
             )

@@ -186,9 +186,10 @@ _OF_INSTANCE: Dict[str, Check] = {
     "networks": list_of(
         object_of(
             {
-                **dict.fromkeys(("network", "mac", "address"), or_null(text())),
+                **dict.fromkeys(("network", "mac", "address", "address6"), or_null(text())),
                 "security_groups": or_null(list_of(text(), 64)),
-            }
+            },
+            ("address6",),
         ),
         1000,
     ),

@@ -80,6 +80,7 @@ _IMAGE = {
 }
 _NIC = {
     **dict.fromkeys(("network", "address", "mac", "type", "source", "model", "nwfilter", "gateway"), _LINE),
+    **dict.fromkeys(("address6", "gateway6"), _LINE),
     "mtu": or_null(_COUNT),
     "nameservers": or_null(list_of(text(), 100)),
     "security": or_null(mapping(anything)),

@@ -93,7 +93,7 @@ def mount_storage_to_remove(directory: str) -> str:
 
 
 def restore_damaged_volume(uuid: str) -> str:
-    """The record of a volume cannot be read: its host counts as silent, because it may have any volume."""
+    """The record of a volume cannot be read: until it is restored, the volume is neither made anew, attached nor removed."""
     return (
         "Restore record.json below volumes/%s in the state directory of this host from a backup. If there is none, move that "
         "file out of the state directory and keep it: the volume has no record then, its file stays in the pool as it is"

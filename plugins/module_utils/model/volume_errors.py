@@ -20,6 +20,10 @@ class VolumeUnknown(BerthError):
     """A host that may have the volume does not answer. The volume was neither made nor removed."""
 
 
+class VolumeDamaged(BerthError):
+    """A host cannot read its record of the volume. The volume counts as there: it is not made anew, attached or removed."""
+
+
 class VolumeDuplicate(BerthError):
     """More than one host has a volume of this name. A person has to decide."""
 

@@ -1,10 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Two drivers for comparison: chance takes a random host that is up, fake the first one; both still claim.
-
-The caching driver is the filter driver on facts that the caller has kept: the claim on the host tests them again.
-"""
+"""Two drivers for comparison: chance takes a random host that is up, fake the first one; both still claim."""
 
 from __future__ import annotations
 

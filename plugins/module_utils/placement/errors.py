@@ -58,6 +58,10 @@ class FilterRemoved(InvalidInput):
     """Nova once had this filter. It cannot work here."""
 
 
+class DriverRemoved(InvalidInput):
+    """Nova once had this scheduler driver. Here it would do nothing of its own."""
+
+
 class PluginFailed(InvalidInput):
     """A filter or weigher exists but cannot be imported or instantiated. The error names it and the cause."""
 

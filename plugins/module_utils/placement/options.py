@@ -9,7 +9,7 @@ import math
 
 from ..model.errors import InvalidInput
 from ..model.suggest import did_you_mean
-from .errors import UnknownOption
+from .errors import DriverRemoved, UnknownOption
 
 ALL_WEIGHERS = "nova.scheduler.weights.all_weighers"
 DEFAULT_FILTERS = (
@@ -19,12 +19,15 @@ DEFAULT_FILTERS = (
     "ServerGroupAntiAffinityFilter",
     "ServerGroupAffinityFilter",
 )
-DRIVERS = ("filter", "caching", "chance", "fake")
+DRIVERS = ("filter", "chance", "fake")
+NO_CACHING = (
+    "caching: Nova's caching scheduler placed by what it had kept of its hosts. Here every run reads them afresh, so there is "
+    "nothing to keep: leave the driver out, or use filter"
+)
 
 # name: (default, lowest allowed value)
 OPTIONS = {
     "driver": ("filter", None),
-    "periodic_task_interval": (60, -1),
     "enabled_filters": (list(DEFAULT_FILTERS), None),
     "available_filters": (["nova.scheduler.filters.all_filters"], None),
     "weight_classes": ([ALL_WEIGHERS], None),
@@ -72,7 +75,7 @@ METRICS = {
 }
 # Options of Nova about services and databases that do not exist here: known, without effect.
 WITHOUT_EFFECT = frozenset(
-    "track_instance_changes discover_hosts_in_cells_interval workers pci_in_placement service_down_time "
+    "track_instance_changes discover_hosts_in_cells_interval periodic_task_interval workers pci_in_placement service_down_time "
     "query_placement_for_routed_network_aggregates query_placement_for_availability_zone initial_cpu_allocation_ratio "
     "initial_ram_allocation_ratio initial_disk_allocation_ratio cpu_allocation_ratio ram_allocation_ratio "
     "disk_allocation_ratio reserved_host_memory_mb reserved_host_disk_mb reserved_host_cpus".split()
@@ -122,17 +125,12 @@ def _check_names(given, metrics, known):
 def _driver(given):
     """Return Nova's name of the driver; older Novas wrote filter_scheduler."""
     driver = str(given).replace("_scheduler", "")
+    rule = "one of " + ", ".join(DRIVERS)
+    if driver == "caching":
+        raise DriverRemoved("berth_placement.driver", given, rule, hint=NO_CACHING)
     if driver not in DRIVERS:
-        rule = "one of " + ", ".join(DRIVERS)
         raise InvalidInput("berth_placement.driver", given, rule, hint=did_you_mean(driver, DRIVERS))
     return driver
-
-
-def oldest_facts(given):
-    """Return how many seconds old kept facts may be for the caching driver; None without a limit."""
-    options = read_options({name: given[name] for name in ("driver", "periodic_task_interval") if name in given})
-    seconds = options["periodic_task_interval"]
-    return seconds if options["driver"] == "caching" and seconds >= 0 else None
 
 
 def _copy(value):

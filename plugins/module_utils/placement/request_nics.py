@@ -25,10 +25,11 @@ def nic(own_uuid, at, wanted, catalog, card, groups=()):
     network = check_network(at, wanted, catalog.networks)
     document = {
         "network": network["name"],
-        "address": _address(wanted["address"], network, field + ".address"),
+        "address": None,
         "mac": (wanted["mac"] or nics.own_mac(own_uuid, at)).lower(),
         "model": network["model"] or card,
         **{part: network[part] for part in ("type", "source", "virtualport", "mtu", "vlan", "nwfilter", "gateway")},
+        **_addresses(nics.asked(wanted["address"]), network, field + ".address"),
         "nameservers": list(network["nameservers"]),
         "security": _security(wanted, network, catalog, field, groups),
     }
@@ -37,7 +38,7 @@ def nic(own_uuid, at, wanted, catalog, card, groups=()):
     document.update(_dhcp_and_route(wanted, network, field))
     if network["type"] == "direct":
         document.update(source=network["pci_alias"], model=None)
-    if network["pool"] is not None and wanted["address"] is None:
+    if network["pool"] is not None and not wanted["address"]:
         document.update(prefixlen=ipaddress.ip_network(network["cidr"]).prefixlen, pool=address_pool.ranges(network))
     return document
 
@@ -45,7 +46,7 @@ def nic(own_uuid, at, wanted, catalog, card, groups=()):
 def _dhcp_and_route(wanted, network, field):
     """Return {dhcp, default_route}, as far as they are not what a NIC does by itself."""
     said, static = wanted.get("default_route"), wanted["address"] or network["pool"] is not None
-    if said and static and not network["gateway"]:
+    if said and static and not (network["gateway"] or network["gateway6"]):
         raise InvalidInput(field + ".default_route", said, "a gateway in network %s" % network["name"])
     version = ip_version(network["cidr"] or "")
     dhcp = network["dhcp"] or ("ipv6" if version == 6 and not static else None)
@@ -95,22 +96,37 @@ def _known(path, name, known):
         raise SecurityGroupNotFound.named(path, name, known)
 
 
-def _address(text, network, field):
-    """Return address/prefix, with the network's prefix if none is given; None without an address."""
-    if text is None:
-        return None
+def _addresses(texts, network, field):
+    """Return {address, gateway, address6, gateway6}, the latter two only of an IPv6 address beside an IPv4 one."""
+    versions = [ip_version(text) for text in texts]
+    if len(set(versions)) < len(versions):
+        raise InvalidInput(field, list(texts), "at most one IPv4 and one IPv6 address")
+    found = {}
+    for version, text in sorted(zip(versions, texts)):
+        beside = "6" if version == 6 and network["cidr6"] else ""
+        cidr, gateway = network["cidr" + beside], network["gateway" + beside]
+        end = "6" if found else ""
+        found["address" + end] = _address(text, network["name"], cidr, gateway, field)
+        found["gateway" + end] = gateway if cidr and ip_version(cidr) == version else None
+    return found
+
+
+def _address(text, name, cidr, gateway, field):
+    """Return address/prefix, with the prefix of the network ``name`` if none is given."""
     try:
         address = ipaddress.ip_interface(text)
     except ValueError:
         raise InvalidInput(field, text, "an IP address such as 192.0.2.10 or 192.0.2.10/24")
-    if network["cidr"]:
-        cidr = ipaddress.ip_network(network["cidr"])
+    if cidr:
+        cidr = ipaddress.ip_network(cidr)
         if address.ip not in cidr:
-            raise InvalidInput(field, text, "an address in %s, the cidr of network %s" % (cidr, network["name"]))
-        if address.ip in address_pool.unusable(cidr) or str(address.ip) == network["gateway"]:
-            rule = "an address that a machine can have, other than the gateway of network %s" % network["name"]
+            raise InvalidInput(field, text, "an address in %s, a cidr of network %s" % (cidr, name))
+        if address.ip in address_pool.unusable(cidr) or str(address.ip) == gateway:
+            rule = "an address that a machine can have, other than the gateway of network %s" % name
             raise InvalidInput(field, text, rule)
         return text if "/" in text else "%s/%d" % (address.ip, cidr.prefixlen)
     if "/" not in text:
-        raise InvalidInput(field, text, "an address with prefix length, as network %s has no cidr" % network["name"])
+        raise InvalidInput(
+            field, text, "an address with prefix length, as network %s has no cidr of its version" % name
+        )
     return text

@@ -28,7 +28,9 @@ def best_first(hosts, weights, chosen_at, position):
 
 def draws(options):
     """Whether lots decide which host comes first."""
-    return options["driver"] == "chance" or options["shuffle_best_same_weighed_hosts"] or options["host_subset_size"] > 1
+    return (
+        options["driver"] == "chance" or options["shuffle_best_same_weighed_hosts"] or options["host_subset_size"] > 1
+    )
 
 
 def drawn(order, weights, options, rng):

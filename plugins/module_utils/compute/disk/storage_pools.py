@@ -15,7 +15,8 @@ GIB = 1 << 30
 
 
 def read_pools(connection, deadline, warnings):
-    """Return {name: {path, type, capacity, free, device}} of the active pools; sizes in bytes, device is the st_dev.
+    """Return {name: {path, type, capacity, free, images, device}} of the active pools; sizes in bytes, ``images`` that of the
+    cached images, device is the st_dev.
 
     A pool that cannot be read within the time limit is left out and named in ``warnings``.
     """
@@ -36,10 +37,12 @@ def _read(pool):
     if kind in DIRECTORIES:  # the file system is asked, since libvirt's numbers are those of its last refresh
         sizes = os.statvfs(path)
         capacity, free = sizes.f_blocks * sizes.f_frsize, sizes.f_bavail * sizes.f_frsize
-        return {"type": kind, "path": path, "capacity": capacity, "free": free, "device": os.stat(path).st_dev}
+        images = allocated_below(os.path.join(path, "images"))
+        room = {"capacity": capacity, "free": free, "images": images}
+        return {"type": kind, "path": path, **room, "device": os.stat(path).st_dev}
     pool.refresh(0)
     _state, capacity, _allocation, free = pool.info()
-    return {"type": kind, "path": path, "capacity": capacity, "free": free, "device": None}
+    return {"type": kind, "path": path, "capacity": capacity, "free": free, "images": 0, "device": None}
 
 
 def storages(pools, first):

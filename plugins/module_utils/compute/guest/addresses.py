@@ -32,7 +32,7 @@ def of_instances(connection: Any, records: Iterable[Record], neighbours: str = N
     found, unknown = {}, []
     for record in owned:
         nics = record.spec.get("networks") or []
-        known = [("static", nic.get("address")) for nic in nics]
+        known = [("static", nic.get(key)) for nic in nics for key in ("address", "address6")]
         known += [
             (source, address) for source, of in by_mac.items() for nic in nics for address in of.get(nic.get("mac"), ())
         ]

@@ -13,8 +13,15 @@ from ...model.lifecycle import DELETING, OWN
 from .. import paths
 from ..disk import disk, disk_chain, volume
 from ..record import journal
+from ..record.volume_store import VolumeStore
 from . import definition, domain, gate, instance_pools
 from .converged import is_made
+
+
+def check_volumes(store, record):
+    """Raise RecordInvalid if the record of a volume is damaged: the delete would end half way, with the disks gone."""
+    for entry in volumes.of(record.spec):
+        VolumeStore.beside(store).read(entry["uuid"])
 
 
 def check_pool(host, record):

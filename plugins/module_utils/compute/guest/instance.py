@@ -204,6 +204,7 @@ class Instance:
 
     def _check_removable(self, record, changed_disks):
         self._refuse_moving(record)
+        delete.check_volumes(self.store, record)
         if record.phase == DELETING and not changed_disks:
             delete.check_pool(self.host, record)
         if record.phase == ACTIVE and not changed_disks:

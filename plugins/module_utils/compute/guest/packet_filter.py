@@ -17,7 +17,7 @@ import uuid as uuids
 from xml.etree import ElementTree
 
 from ...model import admitted_members, hints
-from ...model.nics import asking_filters, dhcp_versions, unfiltered
+from ...model.nics import addresses, asking_filters, dhcp_versions, unfiltered
 from ..connection import Deadline, LibvirtUnavailable, has_no_driver, require_libvirt
 from ..errors import BuildFailed, PacketFilterForeign, PacketFilterInUse
 from ..record import journal
@@ -104,7 +104,7 @@ def _addresses(root, nic):
         (entry.get("mac") or nic["mac"], ipaddress.ip_network(entry["address"])) for entry in nic["security"]["allowed"]
     ]
     if nic.get("address"):
-        allowed.append((nic["mac"], ipaddress.ip_network(nic["address"].partition("/")[0])))
+        allowed += [(nic["mac"], ipaddress.ip_network(each.partition("/")[0])) for each in addresses(nic)]
         allowed += [(nic["mac"], EVERYTHING[version]) for version in dhcp_versions(nic)]
         for mac in sorted({mac for mac, _block in allowed}):
             _before_it_has_one(root, mac)

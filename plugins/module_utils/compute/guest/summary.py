@@ -72,6 +72,7 @@ def _nic(nic):
     security = nic.get("security")
     return {
         **{key: nic.get(key) for key in ("network", "mac", "address")},
+        **({"address6": nic["address6"]} if nic.get("address6") else {}),
         "security_groups": security["groups"] if security else None,
     }
 

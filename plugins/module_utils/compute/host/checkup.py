@@ -254,12 +254,14 @@ def _files_beside(host: Host, records: Sequence[Record]) -> Iterator[Finding]:
 
 def _volumes(host: Host) -> Iterator[Finding]:
     store = VolumeStore.beside(host.store)
-    volumes = store.records()
+    volumes, damaged = store.sound_and_damaged()
+    for uuid, error in damaged.items():
+        yield finding("VolumeDamaged", ERROR, error.message, uuid)
     for volume in volumes:
         lacking = _is_at_rest(volume) and _lacking(host, volume)
         if lacking and store.read(volume.uuid) is not None:
             yield finding("VolumeFileMissing", ERROR, "the file of volume %s is gone: %s" % (volume.name, lacking))
-    known = {volume.uuid for volume in volumes}
+    known = {volume.uuid for volume in volumes} | set(damaged)
     for pool_path in host.pool_paths():
         for uuid in sorted(filter(is_uuid, paths.entries(os.path.join(pool_path, "volumes")))):
             path = paths.volume_file(pool_path, uuid)

@@ -54,10 +54,20 @@ def gather(timeout, save_generation, uri=URI, settings_path=PATH, state_dir=STAT
     store = Store(state_dir)
     # before the records, so that the serial is never newer than they are
     state = state_directory.look(store)
-    (records, damaged), volumes = store.sound_and_damaged(), VolumeStore.beside(store).records()
+    records, damaged = store.sound_and_damaged()
+    volumes, damaged_volumes = VolumeStore.beside(store).sound_and_damaged()
     libvirt = connect(timeout, uri)
     document = collect(libvirt, host_settings, records, state_dir, timeout, save_generation, volumes)
-    return {**with_damaged(document, damaged), "state": state}
+    return {**with_damaged(with_damaged_volumes(document, damaged_volumes), damaged), "state": state}
+
+
+def with_damaged_volumes(document, damaged):
+    """Return the document with the volumes whose records cannot be read, {uuid: why}. Each is refused by itself."""
+    if not damaged:
+        return document
+    why = {uuid: clean(error.message, WARNING_LENGTH) for uuid, error in damaged.items()}
+    warnings = [*why.values(), *document["warnings"]][:WARNINGS_LIMIT]
+    return {**document, "damaged_volumes": why, "warnings": warnings}
 
 
 def with_damaged(document, damaged):
@@ -316,6 +326,7 @@ def _pools(connection, settings, records, disk_uses, deadline, warnings):
                 "capacity_gb": pool["capacity"] // GIB,
                 "free_gb": pool["free"] // GIB,
                 "free_mb": pool["free"] >> 20,
+                "images_mb": pool["images"] >> 20,
                 "promised_gb": _gb_up(uses[storages[name]]["promised"]),
                 "owed_gb": _gb_up(uses[storages[name]]["owed"]),
             },

@@ -61,6 +61,7 @@ class Effects(Guests, VolumeEffects):
         self.host = host
         self.remote = None  # the destination's libvirt, on the source of a live migration
         self.downtime = None  # of this guest, see downtime.py
+        self.only_looks = False  # see rehearsal.py
 
     # the guest
 
@@ -197,16 +198,19 @@ class Effects(Guests, VolumeEffects):
         self.host.compute.cpu_model()
         firmware.check(self.host.compute, record, disks.variables(manifest))
         pool_path = self.pool_path(record)
-        shared = storage.is_one(pool_path, record.uuid, record.op)
+        shared = storage.is_one(pool_path, record.uuid, record.op) or (
+            self.only_looks and storage.is_owned_by_source(pool_path, record)
+        )
         if shared:
             disks.check_seen(pool_path, record, manifest)
         else:
             storage.check_no_files(pool_path, record.uuid)
-        self._volumes(record).check_seen(shared)
+        if not (self.only_looks and shared):  # nothing is marked then
+            self._volumes(record).check_seen(shared)
         return shared
 
     def disks(self, record):
-        if record.op and not same_host(record.migration):
+        if record.op and not same_host(record.migration) and not self.only_looks:
             storage.mark(self.pool_path(record), record, self.host.identity["uuid"])
         found = disks.manifest(self.pool_path(record), record, with_path=True)
         return [
@@ -293,15 +297,16 @@ class Effects(Guests, VolumeEffects):
     def check_kept(self, record, hint):
         disks.check_kept(self.pool_path(record), record, hint)
         self._volumes(record).check_kept(hint)
-        if not storage.is_shared(record):
+        if not (storage.is_shared(record) or self.only_looks):
             owner.check_writable(self.pool_path(record), record.uuid)
         self.check_restorable(record)
 
     def check_restorable(self, record):
         """Raise FileNotUsable or StateNotWritten if the disks here could only be read, or no start could be permitted. It takes
         no room beside the disks: going back to the kept ones makes some."""
-        disk.check_writable(self.pool_path(record), record, self.host.identity["name"])
-        gate.check_writable(record.uuid)
+        if not self.only_looks:
+            disk.check_writable(self.pool_path(record), record, self.host.identity["name"])
+            gate.check_writable(record.uuid)
 
     def take_back(self, record):
         """On the source, own the disks again after the destination has given the instance back."""

@@ -50,6 +50,11 @@ def is_one(pool_path, uuid, op, of=paths.instance):
     return os.path.basename(marker(pool_path, uuid, op, of)) in _names(pool_path, uuid, of)
 
 
+def is_owned_by_source(pool_path, record):
+    """Whether the disks seen here are the source's: how shared storage is known before the source has marked it."""
+    return owner.read(pool_path, record.uuid) == record.migration["source"]["uuid"]
+
+
 def check_side(pool_path, record):
     """Raise DisksOfAnotherHost if the disks are those of a host outside the move."""
     sides = [record.migration[side]["uuid"] for side in ("source", "destination")]

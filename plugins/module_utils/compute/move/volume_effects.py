@@ -13,7 +13,7 @@ class VolumeEffects:
         return volumes.Volumes(self.host.compute, self.host.identity, record)
 
     def tell_volumes(self, record):
-        return self._volumes(record).tell()
+        return self._volumes(record).tell(marked=not self.only_looks)
 
     def expect_volumes(self, record, reported):
         self._volumes(record).expect(reported)

@@ -31,12 +31,13 @@ class Volumes:
         self.records = VolumeStore.beside(host.store) if self.entries else None
         self.pool_path = host.pool_of(record) if self.entries else None
 
-    def tell(self):
+    def tell(self, marked=True):
         """On the source, own the volumes, even if an interrupted run had already let go of them, and mark them. Return
         what the destination has to know."""
-        self.own()
+        if marked:
+            self.own()
         self.check_attached()
-        if not same_host(self.record.migration):
+        if marked and not same_host(self.record.migration):
             for entry in self.entries:
                 storage.mark(self.pool_path, self.record, self.identity["uuid"], entry["uuid"], paths.volume)
         return volume_move.reported(self.records, self.record)

@@ -26,7 +26,7 @@ class Ledger:
             host.store.records(),
             host.store.state_dir,
             save_generation=False,
-            volumes=VolumeStore.beside(host.store).records(),
+            volumes=VolumeStore.beside(host.store).sound(),
         )
         self.state = HostState.from_document(self.document)
         self.present = list(self.document["instances"])

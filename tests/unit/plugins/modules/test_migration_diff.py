@@ -52,18 +52,12 @@ def test_a_host_without_a_record_shows_nothing(leg):
     assert leg(HELD, NOTHING)["diff"]["after"] == "" != leg(NOTHING, HELD)["diff"]["after"]
 
 
-def test_check_mode_runs_no_step_and_shows_no_change(leg):
+def test_check_mode_shows_no_change_of_the_record(leg, monkeypatch):
     """C05: what would become of the instance is shown with the results, by the controller."""
-    looked = leg(HELD, NOTHING, check_mode=True)
-    assert looked["diff"]["before"] == looked["diff"]["after"] and not looked["changed"]
-
-
-def test_check_mode_makes_the_checks_with_which_a_move_begins(monkeypatch):
     asked = []
-    monkeypatch.setattr(migration, "MovingHost", lambda: None)
-    monkeypatch.setattr(migration, "view", lambda _host, _uuid: HELD)
-    monkeypatch.setattr(migration, "run", lambda _h, _u, step, _t, _p, dry, **_o: asked.append((step, dry)))
-    given = {name: option.get("default") for name, option in migration.SPEC.items()}
-    given.update(uuid=UUID, steps=["begin", "freeze"], token={"op": "op", "attempt": 0})
-    migration.act(SimpleNamespace(params=given, check_mode=True))
-    assert asked == [("begin", True)]
+    monkeypatch.setattr(
+        migration.rehearsal, "rehearse", lambda *given, **_o: asked.append(given) or (True, HELD, {"op": "op"})
+    )
+    looked = leg(HELD, NOTHING, check_mode=True)
+    assert looked["diff"]["before"] == looked["diff"]["after"] and looked["move"] == HELD
+    assert asked == [(None, UUID, ["freeze"], {"op": "op", "attempt": 1}, {})]

@@ -6,8 +6,6 @@ claim.py."""
 
 from __future__ import annotations
 
-import contextlib
-
 from ....model import host_hints
 from ....model import migration as names
 from ....model import move_guards as guards
@@ -43,12 +41,10 @@ def begin(
     destination=None,
     limits=None,
     confirm_window=0,
-    dry=False,
     **_ignored,
 ):
     """On the source: begin or resume the move. Hand out the attempt; nothing else happens to the guest. On the same
-    host, claim the room. ``source`` and ``destination`` are {uuid, name}, with their inventory names. ``dry``: only
-    check."""
+    host, claim the room. ``source`` and ``destination`` are {uuid, name}, with their inventory names."""
     op = token["op"]
     record = existing(host, uuid, op)
     if is_past(record, op, (OUT, KEEP), (OWN, RESIZED)):
@@ -62,19 +58,14 @@ def begin(
             raise has_just_ended(uuid)
         migration = _new_migration(host, op, kind, record, spec, source, destination, confirm_window)
         new = record.replace(op=op, phase=RESIZING, migration=migration)
-        with contextlib.nullcontext() if dry else host.store.host_lock():
+        with host.store.host_lock():
             if names.same_host(migration):
                 new = claim_beside(host, new, limits)
-            if not dry:
-                put(host, record, new, "%s begins" % kind)
-    elif dry and record.op == op:
-        return False
+            put(host, record, new, "%s begins" % kind)
     elif record.op == op and record.phase in (RESIZING, FROZEN):
         _take_up_again(host, record, destination)
     else:
         raise InstanceInvalidState(uuid, "task_state", record.task_state or record.phase, kind, op=record.op)
-    if dry:
-        return False
     record = host.store.read(uuid)
     described = {
         "disks": host.effects.disks(record),

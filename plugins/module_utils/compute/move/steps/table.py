@@ -40,7 +40,7 @@ def run(host, uuid, step, token, peer=None, **options):
         raise MigrationConflict(
             "step %s of %s was requested without the id of an operation, so it belongs to no move" % (step, uuid)
         )
-    with contextlib.nullcontext() if step in UNLOCKED or options.get("dry") else host.store.instance_lock(uuid):
+    with contextlib.nullcontext() if step in UNLOCKED else host.store.instance_lock(uuid):
         try:
             peer_view = checked_view(peer)
             check_counts(uuid, token, peer_view)

@@ -439,3 +439,19 @@ def test_a_link_in_place_of_a_directory_is_named_and_accepted_when_the_directory
     os.rename(host.run_dir, host.run_dir + ".link")
     os.rename(host.run_dir + ".real", host.run_dir)
     assert look() == []
+
+
+@pytest.mark.follows("restore_damaged_volume")
+def test_a_volume_whose_record_is_damaged_is_named_and_the_others_are_looked_at(well):
+    host, _uuid, look = well
+    store, _file = has_volume(host)
+    (volume,) = store.records()
+    path = Path(store.state_dir) / "volumes" / volume.uuid / "record.json"
+    before = path.read_bytes()
+    path.write_bytes(before.replace(b'"name": "db"', b'"name": "dc"'))
+    assert path.read_bytes() != before
+    (found,) = look()
+    assert (found["code"], found["severity"], found["uuid"]) == ("VolumeDamaged", "error", volume.uuid)
+    assert "checksum" in found["said"] and told(found).todo == state_hints.restore_damaged_volume(volume.uuid)
+    path.write_bytes(before)
+    assert look() == []

@@ -82,3 +82,9 @@ def test_a_guest_from_before_and_a_nic_without_port_security_have_no_filter():
     old = {key: value for key, value in nic().items() if key != "security"}
     assert packet_filter.render(record(old, nic(None))) == {}
     assert (packet_filter.filter_of(record(old), 0), packet_filter.filter_of(record(nic(None)), 0)) == (None, None)
+
+
+def test_a_guest_may_send_from_its_fixed_address_of_each_version():
+    both = nic(OPEN, address="192.0.2.20/24", address6="2001:db8::20/64")
+    said = " ".join(what for _action, _way, _tag, what in rules_of(both))
+    assert "192.0.2.20" in said and "2001:db8::20" in said

@@ -122,3 +122,11 @@ def test_its_instance_is_refused_by_name_and_its_host_answers_and_gets_no_new_gu
     with pytest.raises(RecordInvalid, match="kvm1 cannot read its record of web-1: .*checksum") as refused:
         locate(read_fleet({"kvm1": {"document": document, "notes": {}}}, lambda document: document), "web-1", UUID)
     assert refused.value.hint == state_hints.restore_damaged_record(UUID)
+
+
+def test_a_damaged_record_of_a_volume_is_told_and_its_host_goes_on():
+    document = {"service": {"disabled": False}, "warnings": ["w"]}
+    told = facts.with_damaged_volumes(document, {UUID: RecordInvalid("its checksum is none")})
+    assert told["damaged_volumes"] == {UUID: "its checksum is none"} and not told["service"]["disabled"]
+    assert told["warnings"] == ["its checksum is none", "w"]
+    assert facts.with_damaged_volumes(document, {}) == document

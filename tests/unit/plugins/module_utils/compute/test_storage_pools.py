@@ -82,3 +82,12 @@ def test_allocated_is_the_sum_of_one_directory(tmp_path):
     (tmp_path / "a").write_bytes(b"x" * 8192)
     assert storage_pools.allocated_below(tmp_path) >= 8192
     assert storage_pools.allocated_below(tmp_path / "gone") == 0
+
+
+def test_cached_images_count_with_what_they_take_and_not_with_their_length(tmp_path):
+    assert storage_pools._read(Pool("p", path=tmp_path))["images"] == 0
+    (tmp_path / "images").mkdir()
+    with open(tmp_path / "images" / "sparse", "wb") as file:
+        file.write(b"x" * (1 << 20))
+        file.truncate(1 << 30)
+    assert 1 << 20 <= storage_pools._read(Pool("p", path=tmp_path))["images"] < 1 << 22

@@ -29,6 +29,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.model.volume_errors impo
     VolumeInUse,
     VolumeNotAttached,
 )
+from ansible_collections.berth.kvm.plugins.modules import rescan
 
 pytestmark = NEEDS_QEMU_IMG
 
@@ -84,7 +85,7 @@ def test_an_instance_whose_record_is_lost_keeps_its_volume_while_libvirt_knows_i
 
 
 @pytest.mark.follows("restore_damaged_volume", "restore_volume_record")
-def test_a_damaged_record_stops_its_host_and_no_volume_is_lost_whichever_way_it_is_mended(house, tmp_path):
+def test_a_volume_with_a_damaged_record_is_not_lost_whichever_way_it_is_mended(house, tmp_path):
     web = house.guest()
     web.make(named(new=True))
     web.delete()
@@ -106,6 +107,35 @@ def test_a_damaged_record_stops_its_host_and_no_volume_is_lost_whichever_way_it_
     shutil.copy(backup, path)
     web.make(named())
     assert house.has() == (ACTIVE, "web1", True) and house.file().read_bytes() == before
+
+
+def test_a_volume_with_a_damaged_record_counts_as_there_and_all_else_on_its_host_goes_on(house):
+    web, other = house.guest(), house.guest("web2")
+    web.make(named(new=True))
+    other.make(named("log", new=True))
+    web.instance().stopped(1)
+    path = Path(house.store.state_dir) / "volumes" / DB / "record.json"
+    before, file = path.read_bytes(), house.file().read_bytes()
+    path.write_bytes(before.replace(b'"disk_gb": 2', b'"disk_gb": 3'))
+    assert path.read_bytes() != before
+    third = house.guest("web3")
+    for refused in (
+        lambda: volume.delete(house.host, DB),
+        lambda: third.claim(named()),
+        lambda: third.claim(named(new=True)),
+        lambda: web.instance().started(),
+        web.delete,
+        lambda: other.update(named("log"), named("db", slot=1)),
+    ):
+        with pytest.raises(BerthError, match="damaged.*checksum"):
+            refused()
+    third.make(named("more", new=True))
+    other.instance().stopped(1)
+    assert other.instance().started() and other.update() and third.delete()
+    told = rescan.exchange(house.host.store, house.host.uuid, [], {})["volumes"]
+    assert DB in [each["uuid"] for each in told]
+    path.write_bytes(before)
+    assert house.file().read_bytes() == file and web.instance().started()
 
 
 def refused_as_two(*houses):

@@ -418,3 +418,9 @@ def test_the_newest_cpu_model_that_all_hosts_have_is_named_where_they_differ():
     assert "berth_host_cpu_models: [Skylake-Client]" in found.todo
     assert cpus(*both, model="Haswell") == [] == cpus(["Haswell", "EPYC"], ["EPYC", "Haswell"])
     assert "no known one" in cpus(["Haswell"], ["EPYC"])[0].said
+
+
+def test_a_full_pool_says_what_its_cached_images_take():
+    pool = {"path": "/srv", "capacity_gb": 9, "free_gb": 0, "promised_gb": 3, "images_mb": 2048}
+    (found,) = examine(fleet(WELL, kvm2={"pool": "berth", "pools": {"berth": pool}}))
+    assert found.said.endswith("; cached images take 2048 MiB") and "kvm_host_remove_unused_images" in found.todo

@@ -384,3 +384,8 @@ def test_the_hosts_that_were_tried_are_told_with_the_name_of_the_instance_and_no
 def test_check_mode_says_what_would_be_stopped(check_mode, state):
     instance = {"state": "existing", "changed": True, "berth_state": "stopped"}
     assert report_creation._state(instance, check_mode) == state
+
+
+def test_a_nic_with_an_address_of_each_version_counts_twice():
+    asked, made = {"address": ["192.0.2.1", "2001:db8::1"]}, {"address": "192.0.2.1/24", "address6": "2001:db8::1/64"}
+    assert report.address_of([asked]) == report.address_of([made]) == "192.0.2.1 +1"

@@ -12,6 +12,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import F
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.plan import ACTIVE, BUILDING, EXISTING, FAILED
 from ansible_collections.berth.kvm.plugins.module_utils.model import volume_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.volume_errors import (
+    VolumeDamaged,
     VolumeDuplicate,
     VolumeElsewhere,
     VolumeInUse,
@@ -315,3 +316,18 @@ def test_of_claims_that_belong_to_no_instance_none_is_gone_on_with_until_all_but
     assert volumes.to_delete(fleet(kvm1=[told(**BEGUN)], kvm2=[told(**BEGUN)]), "db", told()["uuid"], {}, ()) == "kvm1"
     alone = settled(instance("db"), fleet(kvm1=[], kvm2=[told(**BEGUN)]))
     assert alone["spec"]["requested_destination"]["host"] == "kvm2"
+
+
+def test_a_volume_whose_record_a_host_cannot_read_is_neither_made_attached_nor_removed():
+    db, said = volume_uuid("default", "db"), "the record is damaged"
+    has = Fleet({"kvm1": {"volumes": []}, "kvm2": {"volumes": [told("log")], "damaged_volumes": {db: said}}}, {})
+    web = settled(instance("db"), has)
+    assert (web["state"], web["error"]["code"]) == (FAILED, "VolumeDamaged")
+    assert "kvm2" in web["error"]["message"] and said in web["error"]["message"]
+    for refused in (
+        lambda: volumes.to_delete(has, "db", db, {"db": {}}, ()),
+        lambda: volumes.to_have(has, "web1", "u1", "kvm2", [{"name": "db", "uuid": db, "size_gb": 2}], ()),
+    ):
+        with pytest.raises(VolumeDamaged):
+            refused()
+    assert settled(instance("log", of=WEB2), has)["spec"]["requested_destination"]["host"] == "kvm2"

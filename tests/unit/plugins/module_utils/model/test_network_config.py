@@ -132,3 +132,13 @@ def test_what_is_no_network_config_is_refused(own):
     with pytest.raises(InvalidInput) as caught:
         NetworkConfig().check(own, "berth_network_config")
     assert caught.value.field == "berth_network_config"
+
+
+def test_a_nic_has_an_address_of_each_version_with_its_own_default_route():
+    both = {**V4, "address6": V6["address"], "gateway6": V6["gateway"], "nameservers": ["192.0.2.2"]}
+    document = network_config([nic(0, **both, dhcp="both"), nic(1, **OTHER4)])
+    fours, sixes = {"type": "static", **V4, "dns_nameservers": ["192.0.2.2"]}, {"type": "static", **V6}
+    assert document["config"][0]["subnets"] == [fours, sixes], "no DHCP for a version that has an address"
+    assert "gateway" not in document["config"][1]["subnets"][0]
+    first, second = static(network_config([nic(0, **both), nic(1, **OTHER4, default_route=True)])).values()
+    assert ["gateway" in subnet for subnet in first + second] == [False, True, True]

@@ -11,7 +11,7 @@ import pytest
 from sample_catalog import variables
 
 from ansible_collections.berth.kvm.plugins.module_utils.model import catalog as catalog_module
-from ansible_collections.berth.kvm.plugins.module_utils.model import request_shape
+from ansible_collections.berth.kvm.plugins.module_utils.model import nics, request_shape
 from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError, InvalidInput
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
@@ -352,6 +352,48 @@ def test_the_host_name_of_the_guest_is_the_first_label_and_the_uuid_is_that_of_t
     spec, seed = build_request(instance(inventory_hostname=name), catalog)
     assert (seed["hostname"], seed["fqdn"]) == (hostname, fqdn)
     assert (spec["name"], spec["uuid"]) == (name, instance_uuid("default", name))
+
+
+DUAL = {"type": "bridge", "source": "br0", "cidr": "192.0.2.0/24", "gateway": "192.0.2.1"}
+DUAL = {**DUAL, "cidr6": "2001:db8::/64", "gateway6": "fe80::1"}
+
+
+def dual(address, **network):
+    catalog = Catalog.from_variables({**variables(), "berth_networks_defined": {"dual": {**DUAL, **network}}})
+    wanted = instance(berth_networks=[{"network": "dual", "address": address}])
+    return build_request(wanted, catalog)[0]["networks"][0]
+
+
+def test_a_nic_has_a_fixed_address_of_each_version_whatever_their_order():
+    both = dual(["2001:db8::20", "192.0.2.20/32"])
+    assert both == dual(["192.0.2.20/32", "2001:db8::20"])
+    assert (both["address"], both["gateway"]) == ("192.0.2.20/32", "192.0.2.1")
+    assert (both["address6"], both["gateway6"]) == ("2001:db8::20/64", "fe80::1")
+    assert nics.taken([both])[1:] == ["address 192.0.2.20 on bridge br0", "address 2001:db8::20 on bridge br0"]
+    six = dual("2001:db8::20")
+    assert (six["address"], six["gateway"]) == ("2001:db8::20/64", "fe80::1") and "address6" not in six
+    assert dual(["192.0.2.20"]) == dual("192.0.2.20")
+
+
+@pytest.mark.parametrize(
+    ("address", "network"),
+    [
+        (["192.0.2.20", "192.0.2.21"], {}),
+        (["192.0.2.20", "2001:db8::20", "2001:db8::21"], {}),
+        (["192.0.2.20", "2001:db9::20"], {}),
+        (["192.0.2.20", "x"], {}),
+        (["192.0.2.20", None], {}),
+        (["192.0.2.20", "2001:db8::20"], {"cidr6": None, "gateway6": None}),
+        ("192.0.2.20", {"cidr6": "198.51.100.0/24", "gateway6": None}),
+        ("192.0.2.20", {"cidr6": None}),
+        ("2001:db8::20", {"cidr": "2001:db8::/64", "gateway": None}),
+        ("2001:db8::20", {"cidr": None, "gateway": None}),
+        ("192.0.2.20", {"gateway6": "2001:db9::1"}),
+    ],
+)
+def test_addresses_and_networks_that_do_not_fit_each_other_are_refused(address, network):
+    with pytest.raises(InvalidInput):
+        dual(address, **network)
 
 
 @pytest.mark.parametrize("pool, refused", [(None, None), ("fast", None), ("slow", "berth_pool")])

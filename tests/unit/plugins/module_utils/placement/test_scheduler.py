@@ -19,6 +19,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.model.request_spec impor
 from ansible_collections.berth.kvm.plugins.module_utils.placement import capacity
 from ansible_collections.berth.kvm.plugins.module_utils.placement.base import Filter, Verdict
 from ansible_collections.berth.kvm.plugins.module_utils.placement.errors import (
+    DriverRemoved,
     NoValidHost,
     SchedulerHostFilterNotFound,
     UnknownOption,
@@ -159,6 +160,19 @@ def test_every_driver_chooses_in_its_own_way(driver, expected):
     for hosts in ([FULL, BUSY, FREE, DOWN], [DOWN, FULL, FREE, BUSY]):
         found = (select_destinations(hosts, [request()], options, seed=seed) for seed in range(60))
         assert {one.requests[0].hosts[0] for one in found} == expected
+
+
+@pytest.mark.parametrize("given", ["caching", "caching_scheduler"])
+def test_the_caching_driver_is_refused_with_the_reason(given):
+    """S05, S16: it would do what filter does."""
+    with pytest.raises(DriverRemoved, match="berth_placement.driver") as caught:
+        select_destinations([host("a")], [request()], {"driver": given})
+    assert "every run reads them afresh" in caught.value.hint
+
+
+def test_the_interval_of_the_caching_driver_in_a_nova_conf_has_no_effect():
+    """S05"""
+    assert chosen(select_destinations([host("a")], [request()], {"periodic_task_interval": 20})) == [["a"]]
 
 
 def test_fake_takes_the_first_whatever_lots_the_options_ask_for():

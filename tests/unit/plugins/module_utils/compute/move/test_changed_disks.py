@@ -256,19 +256,3 @@ def test_disks_are_not_taken_back_from_a_lost_host_under_a_snapshots_layer():
     with pytest.raises(DiskChainChanged):
         table.run(world.host(S), memory_names.UUID, "reclaim", token, None, lost=True)
     assert world.records[S]["role"] == "OUT"
-
-
-def test_a_begin_that_only_checks_refuses_the_same_and_changes_nothing():
-    world = memory.World()
-    sides = {"source": {"uuid": S, "name": S}, "destination": {"uuid": D, "name": D}}
-    before = copy.deepcopy(world.records)
-
-    def check():
-        token = {"op": "op0", "attempt": 0}
-        return table.run(world.host(S), memory_names.UUID, "begin", token, dry=True, spec=memory_names.NEW, **sides)
-
-    assert check()[0] is False and world.records == before
-    world.changed = S
-    with pytest.raises(DiskChainChanged):
-        check()
-    assert world.records == before
