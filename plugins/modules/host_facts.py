@@ -406,6 +406,18 @@ ansible_facts:
           type: dict
           returned: where the host has AMD SEV
           sample: {"total": 59, "used": 1}
+        custom_resources:
+          description:
+            - Resources that C(berth_host_custom_resources) declares, how much the host has of each and how much instances have
+              claimed. Absent where none is declared or claimed.
+          type: dict
+          returned: where there are some
+          sample: {"CUSTOM_LICENSE": {"total": 4, "used": 1}}
+        stats:
+          description: What C(berth_host_stats) says of the host, for ComputeCapabilitiesFilter and JsonFilter.
+          type: dict
+          returned: where there are some
+          sample: {"tier": "gold"}
         mdev_types:
           description: The types of mediated devices that can be made.
           type: list

@@ -81,6 +81,7 @@ HOST = (
     "berth_host_cpu_dedicated_set",
     "berth_host_cpu_models",
     "berth_host_cpu_shared_set",
+    "berth_host_custom_resources",
     "berth_host_disabled",
     "berth_host_disabled_reason",
     "berth_host_disk_allocation_ratio",
@@ -99,6 +100,7 @@ HOST = (
     "berth_host_reserved_host_disk_gb",
     "berth_host_reserved_host_memory_mb",
     "berth_host_security_driver_none_ok",
+    "berth_host_stats",
     "berth_host_traits",
 )
 

@@ -19,6 +19,7 @@ from .cpu_list import MAX_CPU
 from .errors import BerthError
 from .lifecycle import ROLES
 from .messages import Document
+from .schema import CUSTOM
 from .shape import (
     Fault,
     address,
@@ -350,6 +351,8 @@ _DOCUMENT = object_of(
         ),
         "vgpus": list_of(object_of({"parent": _PCI, "type": _NAME, "total": _COUNT, "used": _COUNT}), DEVICES_LIMIT),
         "encrypted_guests": object_of({"total": _COUNT, "used": _COUNT}),
+        "custom_resources": map_of(word(CUSTOM, 255), object_of({"total": _COUNT, "used": _COUNT}), 1000),
+        "stats": map_of(word(r"[A-Za-z0-9_.-]+", 64), text(), 1000),
         "bridges": list_of(text(15), DEVICES_LIMIT),
         "networks": list_of(text(), DEVICES_LIMIT),
         "network_filters": list_of(text(), DEVICES_LIMIT),
@@ -388,6 +391,8 @@ _DOCUMENT = object_of(
         "mdev_types",
         "vgpus",
         "encrypted_guests",
+        "custom_resources",
+        "stats",
         "failed_instances",
         "damaged_volumes",
         "volumes",

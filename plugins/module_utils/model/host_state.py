@@ -57,6 +57,7 @@ def inventories(doc: Document) -> Dict[str, Document]:
     null removes a class, other classes are added.
     """
     get = doc.get
+    custom = get("custom_resources") or {}
     found: Dict[str, Document] = {}
     for name, total, reserved, ratio in (
         ("VCPU", get("vcpus", 0), get("reserved_host_cpus", 0), get("cpu_allocation_ratio", 4.0)),
@@ -66,6 +67,7 @@ def inventories(doc: Document) -> Dict[str, Document]:
         ("MEM_ENCRYPTION_CONTEXT", (get("encrypted_guests") or {}).get("total"), 0, 1.0),
         *((name, pool["capacity_gb"], 0, get("disk_allocation_ratio", 1.0)) for name, pool in other_disks(doc).items()),
         *((name, total, 0, 1.0) for name, total in vgpus.totals(doc).items()),
+        *((name, each["total"], 0, 1.0) for name, each in custom.items()),
     ):
         if total:
             found[name] = {
@@ -96,6 +98,7 @@ def usages(doc: Document) -> Dict[str, int]:
         **({"MEM_ENCRYPTION_CONTEXT": doc["encrypted_guests"]["used"]} if doc.get("encrypted_guests") else {}),
         **{name: pool["promised_gb"] for name, pool in other_disks(doc).items()},
         **vgpus.used(doc),
+        **{name: each["used"] for name, each in (get("custom_resources") or {}).items()},
     }
     used.update(get("placement_used") or {})
     return used

@@ -34,6 +34,9 @@ class Check(Protocol):
         """Return the cleaned value, or raise InvalidInput that names ``field``."""
 
 
+CUSTOM = r"CUSTOM_[A-Z0-9_]{1,248}"  # a resource class that Placement lets people define
+
+
 class Whole:
     """A whole number from ``low`` to ``high``."""
 

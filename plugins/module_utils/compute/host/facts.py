@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+from collections import Counter
 from xml.etree import ElementTree
 
 from ...model import admitted_members, data_disks, nics, pool_room, request_digest
@@ -17,6 +19,7 @@ from ...model.collection_version import COLLECTION_VERSION
 from ...model.lifecycle import BUSY
 from ...model.nova_states import SPAWNING
 from ...model.safe_text import clean, clean_all
+from ...model.schema import CUSTOM
 from ..connection import URI, Deadline, LibvirtUnavailable, connect, each, require_libvirt
 from ..disk import pool_mounted, storage_pools
 from ..guest import domains, network, summary
@@ -132,6 +135,7 @@ def _collect(connection, settings, records, state_dir, deadline, save_generation
     document.update(
         {**_pci(connection, settings, records, foreign, warnings), **_encrypted_guests(guest_types, records)}
     )
+    document.update({**_custom_resources(settings, records), **({"stats": settings.stats} if settings.stats else {})})
     document["instances"] = _instances(connection, records, domain_states, state_dir, save_generation, warnings) + [
         _foreign(
             domain, domain_states[domain.uuid][1], disk_uses[domain.uuid], pools.get(settings.pool), cpus["dedicated"]
@@ -260,10 +264,27 @@ def _traits(connection, settings, host, guest_types, topology):
     return traits.host_traits(host.arch, features, best.enums, threads, own, best.encrypted_guests)
 
 
+def _taken(records):
+    """Return {resource class: how much of it the instances have}."""
+    taken = Counter()
+    for record in records:
+        amounts = record.resources.get("resources") or {}
+        taken.update({name: amount for name, amount in amounts.items() if isinstance(amount, int)})
+    return taken
+
+
+def _custom_resources(settings, records):
+    """Return {custom_resources} of a host that has or had some: {CUSTOM_X: {total, used}}."""
+    taken = _taken(records)
+    names = sorted({*settings.custom_resources, *(name for name in taken if re.match(CUSTOM + r"\Z", name))})
+    found = {name: {"total": settings.custom_resources.get(name, 0), "used": taken[name]} for name in names}
+    return {"custom_resources": found} if found else {}
+
+
 def _encrypted_guests(guest_types, records):
     """Return {encrypted_guests} of a host that supports them: Nova's MEM_ENCRYPTION_CONTEXT."""
     total = guest_types[0].encrypted_guests if guest_types else 0
-    used = sum((record.resources.get("resources") or {}).get("MEM_ENCRYPTION_CONTEXT") or 0 for record in records)
+    used = _taken(records)["MEM_ENCRYPTION_CONTEXT"]
     return {"encrypted_guests": {"total": total, "used": used}} if total or used else {}
 
 

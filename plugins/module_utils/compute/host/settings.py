@@ -16,7 +16,7 @@ from ...model.cpu_list import MAX_CPU, parse_cpu_spec
 from ...model.errors import BerthError, InvalidInput
 from ...model.identity import UUID
 from ...model.safe_text import is_safe
-from ...model.schema import Check, Fields, Flag, ListOf, OneOf, OrNull, Text, Whole
+from ...model.schema import CUSTOM, Check, Fields, Flag, ListOf, MapOf, OneOf, OrNull, Text, Whole
 from ...model.suggest import did_you_mean
 from ..errors import HostIdentityChanged, HostNotPrepared
 
@@ -58,7 +58,8 @@ class HostSettings:
     ``reserved_host_memory_mb`` is in MiB, ``reserved_host_disk_gb`` in GiB, the CPU sets are in Nova's notation
     ("0-3,8,^2"). ``uuid`` is libvirt's host uuid at preparation. ``prepared`` is false if no file exists. Image files
     are only read below ``image_directories`` and downloaded by ``image_proxy``; ``metrics_directory`` has your own numbers for placement.
-    ``enabled_mdev_types`` are the types of vGPUs that GPUs offer, one for each GPU.
+    ``enabled_mdev_types`` are the types of vGPUs that GPUs offer, one for each GPU. ``custom_resources`` {CUSTOM_X: how
+    many} may be asked for by flavors, ``stats`` {name: text} by filters.
     """
 
     schema: int = SCHEMA
@@ -86,6 +87,8 @@ class HostSettings:
     image_proxy: Optional[str] = None
     metrics_directory: Optional[str] = None
     enabled_mdev_types: Tuple[Dict[str, Any], ...] = ()
+    custom_resources: Dict[str, int] = dataclasses.field(default_factory=dict)
+    stats: Dict[str, str] = dataclasses.field(default_factory=dict)
     prepared: bool = False
 
     def check_uuid(self, found: Optional[str]) -> None:
@@ -116,7 +119,7 @@ class HostSettings:
         data = dataclasses.asdict(self)
         del data["prepared"]
         data["enabled_mdev_types"] = list(data["enabled_mdev_types"])
-        for name in ("image_proxy", "metrics_directory", "enabled_mdev_types", "migration_address_only", "cpu_models"):
+        for name in LATER:
             if not data[name]:
                 del data[name]
         return dict(
@@ -128,6 +131,15 @@ class HostSettings:
         )
 
 
+LATER = (
+    "image_proxy",
+    "metrics_directory",
+    "enabled_mdev_types",
+    "migration_address_only",
+    "cpu_models",
+    "custom_resources",
+    "stats",
+)
 NAMES = tuple(field.name for field in dataclasses.fields(HostSettings) if field.name != "prepared")
 
 
@@ -193,6 +205,13 @@ class MdevType:
         return {name: part for name, part in self._fields.check(value, field).items() if part is not None}
 
 
+class Stat:
+    """What a host says of itself to filters: text, as all of Nova's stats are; a number becomes text."""
+
+    def check(self, value: Any, field: str) -> str:
+        return SafeLine().check(str(value) if type(value) in (int, float) else value, field)
+
+
 _CHECKS: Dict[str, Check] = {
     "schema": Whole(1, SCHEMA),
     "uuid": OrNull(Text(UUID + r"\Z", "a uuid in lower case")),
@@ -223,6 +242,10 @@ _CHECKS: Dict[str, Check] = {
     ),
     "metrics_directory": OrNull(Directory("metrics")),
     "enabled_mdev_types": ListOf(MdevType(), longest=100),
+    "custom_resources": MapOf(
+        Whole(1, (1 << 31) - 1), Text(CUSTOM + r"\Z", "a class such as CUSTOM_LICENSE", longest=255)
+    ),
+    "stats": MapOf(Stat(), Text(r"[A-Za-z0-9_.-]+\Z", "a name of letters, digits, _ . and -", longest=64)),
 }
 
 

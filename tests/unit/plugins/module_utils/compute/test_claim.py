@@ -71,9 +71,9 @@ def host(tmp_path, monkeypatch):
     compute_host = FakeHost(store=Store(str(tmp_path / "berth")), settings=HostSettings(), connect=lambda: None)
     compute_host.foreign = []
 
-    def collect(_connection, _settings, records, *_args, **_kwargs):
+    def collect(_connection, settings, records, *_args, **_kwargs):
         compute_host.gathered += 1
-        return document(records, compute_host.foreign)
+        return {**document(records, compute_host.foreign), **facts._custom_resources(settings, records)}
 
     monkeypatch.setattr(facts, "collect", collect)
     return compute_host
@@ -404,3 +404,26 @@ def test_a_host_that_can_run_no_cpu_model_of_its_settings_refuses_a_claim_by_nam
     assert "EPYC-Genoa" in refused["error"]["message"] and not host.store.records()
     host.settings = HostSettings(cpu_models=("EPYC-Genoa", "Nehalem"))
     assert claim_one(host, spec("web-1"))["claimed"]
+
+
+def licensed(name, amount):
+    wanted = spec(name)
+    wanted["flavor"]["extra_specs"] = {"resources:CUSTOM_LICENSE": str(amount)}
+    return wanted
+
+
+def test_a_claim_takes_the_hosts_custom_resources_and_no_more_than_there_are(host):
+    """S25"""
+    host.settings = HostSettings(custom_resources={"CUSTOM_LICENSE": 3})
+    assert claim_one(host, licensed("web-1", 2))["claimed"]
+    refused = claim_one(host, licensed("web-2", 2))
+    assert not refused["claimed"] and "CUSTOM_LICENSE: needs 2, 1 free" in refused["error"]["message"], refused
+    assert claim_one(host, licensed("web-3", 1))["claimed"]
+    host.settings = HostSettings()
+    refused = claim_one(host, licensed("web-4", 1))
+    assert not refused["claimed"] and "has no CUSTOM_LICENSE" in refused["error"]["message"], (
+        "none is declared any more"
+    )
+    assert facts._custom_resources(host.settings, host.store.records()) == {
+        "custom_resources": {"CUSTOM_LICENSE": {"total": 0, "used": 3}}
+    }

@@ -22,6 +22,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.model.host_state import 
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.model.nova_states import SPAWNING
 from ansible_collections.berth.kvm.plugins.module_utils.model.unknown_names import NetworkNotFound
+from ansible_collections.berth.kvm.plugins.module_utils.placement.scheduler import select_destinations
 
 
 @pytest.fixture(scope="module")
@@ -363,3 +364,20 @@ def test_a_host_that_lacks_all_cpu_models_of_its_settings_gets_no_guests(monkeyp
     assert found["guest_cpu"] == {"model": model, "usable": ["Nehalem"]}
     assert (found["service"]["disabled"], found["service"]["disabled_reason"]) == (bool(reason), reason)
     assert bool(reason) == any("EPYC-Genoa" in warning for warning in found["warnings"])
+
+
+def test_what_is_declared_of_a_host_is_seen_by_flavors_and_filters():
+    """S13, S25"""
+    own = {"custom_resources": {"CUSTOM_GOLD": 2}, "stats": {"tier": "gold"}}
+    found = host_document.check(collect(options=own))
+    assert found["custom_resources"] == {"CUSTOM_GOLD": {"total": 2, "used": 0}} and found["stats"] == {"tier": "gold"}
+    plain = collect()
+    assert not {"custom_resources", "stats"} & set(plain)
+    asks = [{"resources:CUSTOM_GOLD": "1"}, {"capabilities:tier": "gold"}, {"capabilities:tier": "s== iron"}]
+    placed = []
+    for number, extra in enumerate(asks):
+        flavor = {"name": "m1", "vcpus": 1, "memory_mb": 1, "root_gb": 0, "extra_specs": extra}
+        for document in (found, plain):
+            result = select_destinations([document], [{"uuid": "vm%d" % number, "name": "vm", "flavor": flavor}])
+            placed.append(bool(result.requests[0].hosts))
+    assert placed == [True, False, True, False, False, False]

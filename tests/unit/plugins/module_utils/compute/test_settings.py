@@ -238,3 +238,33 @@ def test_settings_that_only_root_may_read_are_read_by_root(tmp_path, monkeypatch
             settings.load(str(path))
     assert caught.value.hint == host_hints.run_as_root()
     assert settings.load(str(path)).prepared
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("custom_resources", {"VCPU": 4}),
+        ("custom_resources", {"CUSTOM_gold": 4}),
+        ("custom_resources", {"CUSTOM_GOLD": 0}),
+        ("custom_resources", {"CUSTOM_GOLD": True}),
+        ("custom_resources", ["CUSTOM_GOLD"]),
+        ("stats", {"a:b": "c"}),
+        ("stats", {"tier": "two\nlines"}),
+        ("stats", {"tier": None}),
+        ("stats", "gold"),
+    ],
+)
+def test_what_no_resource_or_stat_can_be_is_refused_by_its_variable(name, value):
+    with pytest.raises(settings.SettingsInvalid) as error:
+        settings.parse({name: value})
+    assert error.value.field.startswith("berth_host_" + name)
+
+
+def test_resources_and_stats_of_ones_own_are_written_only_where_they_are_set():
+    """A version that does not know them reads the settings of a host without them."""
+    assert not {"custom_resources", "stats"} & set(settings.parse({}).to_dict())
+    own = settings.parse({"custom_resources": {"CUSTOM_GOLD": 2}, "stats": {"tier": "gold", "rack": 7}})
+    assert (own.stats, settings.parse(json.loads(json.dumps(own.to_dict())), from_file=True)) == (
+        {"tier": "gold", "rack": "7"},
+        own,
+    )
