@@ -37,12 +37,12 @@ def test_a_host_that_comes_back_after_its_instance_was_made_elsewhere_starts_not
     lab.ansible_playbook("berth.kvm.create", inventory=[path])
     first = homes(lab)["web1"]
     lab.crash(first)
-    lab.ansible_playbook("berth.kvm.create", inventory=[path], extra_vars={"berth_lost_hosts": first})
+    lab.ansible_playbook("berth.kvm.create", inventory=[path], extra_vars={"berth_lost_hosts": first, "berth_rebuild_lost": "web1"})
     second = homes(lab)["web1"]
     assert second != first and running(lab) == [second]
     lab.start(first)
     for playbook in ("recover", "start", "create", "recover"):
-        lab.ansible_playbook("berth.kvm." + playbook, inventory=[path], check=False)
+        lab.ansible_playbook("berth.kvm." + playbook, "-e", "berth_all=true", inventory=[path], check=False)
         assert running(lab) == [second], playbook
     assert sorted(records(lab)) == sorted((host, "web1", "OWN") for host in (first, second))
 

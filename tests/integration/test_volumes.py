@@ -19,7 +19,8 @@ VOLUMES = {"berth_volumes_defined": {"data": {"size_gb": 1}, "more": {"size_gb":
 
 
 def play(lab, path, playbook, *more, **options):
-    return lab.ansible_playbook("berth.kvm." + playbook, *more, inventory=[path], **options)
+    every = ("-e", "berth_all=true") if playbook == "update_disks" else ()
+    return lab.ansible_playbook("berth.kvm." + playbook, *every, *more, inventory=[path], **options)
 
 
 def test_what_a_guest_wrote_on_a_volume_is_there_after_delete_and_create(lab, image, inventory):
