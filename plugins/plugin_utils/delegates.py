@@ -44,7 +44,8 @@ def run_on(hosts, module, arguments, task, at_once, seconds):
     with selectors.DefaultSelector() as selector:
         asking = _Asking(lambda: _start(task, module, arguments), hosts, seconds, selector)
         with _ended_with(asking.running):
-            results = asking.ask_all(at_once, os.getppid())
+            # not os.getppid(): a controller that was killed before this asked anybody would not be missed
+            results = asking.ask_all(at_once, getattr(worker.current_worker, "_parent_pid", None) or os.getppid())
     return {host: results[host] for host in hosts}
 
 
