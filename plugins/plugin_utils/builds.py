@@ -10,6 +10,7 @@ from typing import Any, Dict, Optional
 from ansible.errors import AnsibleError
 from ansible.module_utils.common.validation import check_type_int
 
+from ..module_utils.conductor import kept_entries
 from ..module_utils.conductor.plan import Instance
 from ..module_utils.model.catalog import Catalog
 from ..module_utils.model.errors import InvalidInput
@@ -57,8 +58,10 @@ def _power(wanted: Optional[str]) -> Document:
 
 def _built(task_vars: Dict[str, Any], name: str, instance: Instance) -> Document:
     values = variables(task_vars, name, (*CATALOG, *INSTANCE, "berth_locked", "berth_mend", "berth_shutdown_timeout"))
-    _spec, seed = build_request({**values, "inventory_hostname": name}, Catalog.from_variables(values))
-    spec = instance["spec"]
+    spec, catalog = instance["spec"], Catalog.from_variables(values)
+    if instance.get("existing"):
+        catalog, _kept = kept_entries.with_entries(catalog, values, spec["flavor"], spec["image"])
+    _spec, seed = build_request({**values, "inventory_hostname": name}, catalog)
     if not values.get("berth_network_config"):
         seed["network_config"] = network_config(spec["networks"])  # with the addresses from pools
     wanted = {"state": "present", "seed": seed, **_power(power_state(values))}

@@ -23,7 +23,7 @@ def case_of(task_vars: Dict[str, Any], hosts: List[str], asked: Sequence[float],
     named = names_by_uuid(task_vars)
     inventory = InventoryDifferences(task_vars, list(named.values()), hosts, loader)
     wished = {
-        uuid: (inventory.request(name) or {}).get("networks") or ()
+        uuid: (inventory.request(name, fleet.places.get(uuid, ())) or {}).get("networks") or ()
         for uuid, name in named.items()
         if any(place["unfiltered"] for place in fleet.places.get(uuid, ()))
     }

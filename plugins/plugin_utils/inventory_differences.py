@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Dict, Iterable, List, Optional, Sequence
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
-from ..module_utils.conductor import drift
+from ..module_utils.conductor import drift, kept_entries
 from ..module_utils.conductor.fleet import Place
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.lifecycle import OWN
@@ -45,16 +45,20 @@ class InventoryDifferences:
     def differences(self, name: str, places: Iterable[Place]) -> List[str]:
         """[] if not exactly one host owns the instance, or if the inventory is invalid, which create reports."""
         place = owner(places)
-        wanted = self.request(name) if place and in_inventory(self._task_vars, name) else None
-        return drift.differences(name, place, wanted) if place and wanted else []
+        wanted, kept = self._request(name, [place]) if place and in_inventory(self._task_vars, name) else (None, [])
+        return [*drift.differences(name, place, wanted), *kept] if place and wanted else []
 
-    def request(self, name: str) -> Optional[Document]:
-        """The request of an instance of the inventory, None if it is invalid."""
+    def request(self, name: str, places: Iterable[Place] = ()) -> Optional[Document]:
+        """The request of an instance of the inventory, None if it is invalid. ``places``: where the hosts have it."""
+        return self._request(name, places)[0]
+
+    def _request(self, name: str, places: Iterable[Place]) -> Tuple[Optional[Document], List[str]]:
         try:
             values = {**variables(self._task_vars, name, INSTANCE), "inventory_hostname": name}
-            return build_request(values, self.catalogs.of(name))[0]
+            catalog, kept = kept_entries.with_kept(self.catalogs.of(name), values, places)
+            return build_request(values, catalog)[0], kept
         except BerthError:
-            return None
+            return None, []
 
     def all_differences(self, name: str, places: Iterable[Place]) -> List[str]:
         """The same, and what somebody changed in libvirt's definition of the guest."""

@@ -14,6 +14,7 @@ from ..module_utils.conductor import (
     addressing,
     approval,
     groups,
+    kept_entries,
     locks,
     lost_data,
     placing,
@@ -85,16 +86,18 @@ class _Run(NamedTuple):
 
 class _Request(NamedTuple):
     """``after_the_build``: what the plan says beside the request, {berth_state, mend}, each only if it is asked for.
-    ``lacks``: ways_in.lacks()."""
+    ``lacks``: ways_in.lacks(); ``kept``: what only its record has, see conductor/kept_entries.py."""
 
     spec: Dict[str, Any]
     locked_by: Any  # berth_locked: true, or a name
     after_the_build: Dict[str, Any]
     lacks: List[str]
+    kept: List[str]
 
 
 def _request(run, name, values, catalog, hosts):
     check_own_name(name, run.task_vars)
+    catalog, kept = kept_entries.with_kept(catalog, values, _places(run, name, values))
     spec, seed = build_request({**values, "inventory_hostname": name}, catalog)
     check_hosts(spec, str(values.get("berth_availability_zone") or ""), hosts)
     # checked before anything is claimed: hosts use it only later
@@ -102,7 +105,14 @@ def _request(run, name, values, catalog, hosts):
     if "berth_state" in values:
         after_the_build["berth_state"] = values["berth_state"]
     spec["batch_id"] = acting.RUN if run.variables.get("berth_count") else None
-    return _Request(spec, who_locked(values), after_the_build, ways_in.lacks(spec, seed))
+    return _Request(spec, who_locked(values), after_the_build, ways_in.lacks(spec, seed), kept)
+
+
+def _places(run, name, values):
+    """Where the hosts have the instance; nowhere if its name is wrong, which its request tells."""
+    with contextlib.suppress(BerthError):
+        return run.fleet.places.get(uuid_of(name, values), ())
+    return ()
 
 
 def _silent(run):
@@ -246,6 +256,7 @@ class PlaceInstances(ControllerAction):
         locks.hold_locked(instances, {name: request.locked_by for name, request in requests.items()}, run.fleet)
         for name in requests.keys() & instances.keys():
             instances[name].update(requests[name].after_the_build)
+            kept_entries.tell(instances[name], requests[name].kept)
         return instances
 
     def _requests(self, run, names, hosts):

@@ -44,7 +44,7 @@ def build_request(hostvars, catalog):
     values = _checked(hostvars, schema.INSTANCE, ("berth_flavor", "berth_image"), name, catalog)
     project = values.get("berth_project", DEFAULT_PROJECT)
     flavor = catalog.flavor(values["berth_flavor"], project)
-    image = _image(values["berth_image"], project, catalog)
+    image = image_of(values["berth_image"], project, catalog)
     settings = GuestSettings(flavor["extra_specs"], image["properties"])
     boots = _boot_volume(values, catalog, image, settings)
     check_image_fits(dict(flavor, root_gb=0) if boots else flavor, image)
@@ -77,7 +77,8 @@ def build_request(hostvars, catalog):
     return spec, {**seed, "network_config": values.get("berth_network_config") or network_config(nics)}
 
 
-def _image(name, project, catalog):
+def image_of(name, project, catalog):
+    """Return the image with the kernel and the initrd of the images that it names."""
     return with_boot_files(catalog.image(name, project), lambda other, field: catalog.image(other, project, field))
 
 

@@ -1,0 +1,98 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A catalog that no longer has the flavor or the image of an instance that exists: its record has both, and only new
+instances need the entries.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Dict, Iterable, List, Mapping, Tuple
+
+from ..model import catalog_schema, request_digest
+from ..model.catalog import Catalog
+from ..model.errors import BerthError
+from ..model.identity import DEFAULT_PROJECT
+from ..model.lifecycle import OWN
+from ..model.messages import Document
+from ..model.unknown_names import FlavorNotFound, ImageNotFound, UnknownName
+from ..placement.request import image_of
+from .fleet import Place
+from .plan import FAILED, Instance, fail
+
+NOT_THERE = "the catalog has no %s %s any more, the instance keeps it"
+
+
+def with_kept(catalog: Catalog, values: Mapping[str, Any], places: Iterable[Place]) -> Tuple[Catalog, List[str]]:
+    """The catalog with the flavor and the image that an owner's record has under the names in ``values``, if the catalog
+    lacks them, and what it lacked, for people. Another name than the record's stays unknown."""
+    owners = [place for place in places if place["role"] == OWN]
+    flavor, image = values.get("berth_flavor"), values.get("berth_image")
+    content = next((place["content"] for place in owners if place["flavor"] == flavor), None)
+    digest = request_digest.digests({"image": {"name": image}})["image"]
+    has_image = any((place["request_digests"] or {}).get("image") == digest for place in owners)
+    return with_entries(catalog, values, content, {"name": image} if has_image else None)
+
+
+def with_entries(catalog: Catalog, values: Mapping[str, Any], flavor: Any, image: Any) -> Tuple[Catalog, List[str]]:
+    """The same with the ``flavor`` and the ``image`` of a request, None where nobody has one."""
+    project = str(values.get("berth_project") or DEFAULT_PROJECT)
+    lacked: Dict[str, str] = {}
+    if flavor and _lacks_flavor(catalog, flavor["name"], project):
+        try:
+            kept = _flavor(flavor)
+        except BerthError:  # what a host says of it is no flavor: it stays unknown
+            return catalog, []
+        catalog = dataclasses.replace(catalog, flavors={**catalog.flavors, flavor["name"]: kept})
+        lacked["flavor"] = flavor["name"]
+    if image and _lacks_image(catalog, image["name"], project):
+        catalog = dataclasses.replace(catalog, images={**catalog.images, image["name"]: _image(image)})
+        lacked["image"] = image["name"]
+    return catalog, [NOT_THERE % entry for entry in lacked.items()]
+
+
+def _lacks_flavor(catalog: Catalog, name: str, project: str) -> bool:
+    try:
+        catalog.flavor(name, project)
+    except FlavorNotFound:
+        return True
+    return False
+
+
+def _lacks_image(catalog: Catalog, name: str, project: str) -> bool:
+    """Also where the image is there, and one that it names for its kernel is not."""
+    try:
+        image_of(name, project, catalog)
+    except ImageNotFound:
+        return True
+    except BerthError:
+        return False  # what else is wrong with it is told with the request
+    return False
+
+
+def _flavor(content: Document) -> Document:
+    fields = {part: content[part] for part in catalog_schema.FLAVOR.fields if part in content}
+    return {**catalog_schema.FLAVOR.check(fields, "berth_flavor"), "name": content["name"]}
+
+
+def _image(image: Document) -> Document:
+    """Enough for the request of an instance that exists: nothing is built from it."""
+    parts = dict.fromkeys(("url", "checksum", "upload", "kernel", "initrd"))
+    rest = {
+        "disk_format": "qcow2",
+        "min_disk": 0,
+        "min_ram": 0,
+        "properties": {},
+        "visibility": "public",
+        "projects": [],
+    }
+    return {**parts, **rest, "name": image["name"]}
+
+
+def tell(instance: Instance, kept: List[str]) -> None:
+    """Say in its row what only the record has. Nothing is built from such a request."""
+    if kept and instance.get("existing"):
+        instance["differs"] = [*(instance.get("differs") or ()), *kept]
+    elif kept and instance.get("state") != FAILED:
+        fail(instance, UnknownName("; ".join(kept)))

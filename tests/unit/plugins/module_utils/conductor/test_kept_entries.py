@@ -1,0 +1,76 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An instance that exists keeps its flavor and image, whatever became of the catalog: conductor/kept_entries.py."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import kept_entries
+from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
+from ansible_collections.berth.kvm.plugins.module_utils.model.request_digest import digests
+from ansible_collections.berth.kvm.plugins.module_utils.model.unknown_names import FlavorNotFound, ImageNotFound
+
+SMALL = {"vcpus": 1, "memory_mb": 128, "root_gb": 1}
+GUEST = {"url": "https://images/guest.qcow2", "checksum": "sha256:" + "0" * 64, "disk_format": "qcow2"}
+VALUES = {"berth_flavor": "small", "berth_image": "guest"}
+HAS = {**SMALL, "name": "small", "ephemeral_gb": 0, "swap": 0, "extra_specs": {"ram_kind": "fast"}}
+
+
+def catalog(flavors=None, images=None):
+    return Catalog.from_variables({"berth_flavors": flavors or {}, "berth_images": images or {}})
+
+
+def place(role="OWN", content=HAS, image="guest"):
+    kept = digests({"image": {"name": image}})
+    return {"role": role, "flavor": content["name"], "content": content, "request_digests": kept}
+
+
+def test_what_the_catalog_lacks_is_as_the_record_has_it_and_is_told():
+    found, kept = kept_entries.with_kept(catalog(), VALUES, [place()])
+    assert found.flavor("small", "default")["extra_specs"] == {"ram_kind": "fast"}
+    assert found.image("guest", "default")["name"] == "guest"
+    assert kept == [kept_entries.NOT_THERE % ("flavor", "small"), kept_entries.NOT_THERE % ("image", "guest")]
+
+
+def test_what_the_catalog_has_counts():
+    full = catalog({"small": {**SMALL, "vcpus": 4}}, {"guest": GUEST})
+    assert kept_entries.with_kept(full, VALUES, [place()]) == (full, [])
+
+
+def test_a_disabled_flavor_refuses_no_instance_that_has_it():
+    disabled = catalog({"small": {**SMALL, "disabled": True}}, {"guest": GUEST})
+    found, kept = kept_entries.with_kept(disabled, VALUES, [place()])
+    assert found.flavor("small", "default") and len(kept) == 1
+
+
+def test_an_image_whose_kernel_is_gone_refuses_no_instance_that_has_it():
+    loader = {**GUEST, "properties": {"kernel_id": "vmlinuz"}}
+    found, kept = kept_entries.with_kept(catalog({"small": SMALL}, {"guest": loader}), VALUES, [place()])
+    assert kept == [kept_entries.NOT_THERE % ("image", "guest")] and not found.images["guest"]["properties"]
+
+
+@pytest.mark.parametrize(
+    "places",
+    [[], [place(role="CLAIM")], [place(content={**HAS, "name": "other"}, image="other")]],
+    ids=["that no host has", "that is not built yet", "whose record has other names"],
+)
+def test_an_instance_needs_the_catalog(places):
+    found, kept = kept_entries.with_kept(catalog(), VALUES, places)
+    assert not kept
+    with pytest.raises(FlavorNotFound):
+        found.flavor("small", "default")
+    with pytest.raises(ImageNotFound):
+        found.image("guest", "default")
+
+
+@pytest.mark.parametrize("content", [{**HAS, "vcpus": 0}, {"name": "small"}, {**HAS, "extra_specs": [1]}])
+def test_a_flavor_that_no_catalog_could_have_is_not_taken_from_a_host(content):
+    assert not kept_entries.with_kept(catalog(images={"guest": GUEST}), VALUES, [place(content=content)])[1]
+
+
+def test_nothing_is_made_from_what_only_a_record_has():
+    instance = {"state": None}
+    kept_entries.tell(instance, ["the catalog has no image guest any more, the instance keeps it"])
+    assert instance["state"] == "failed"
