@@ -13,6 +13,7 @@ from ..module_utils.conductor import (
     moving,
     placing,
     quotas,
+    report,
     report_moves,
     sides,
     telling,
@@ -291,6 +292,7 @@ class ActionModule(ControllerAction):
             "settle": [name for name, move in moves.items() if move["settles"]],
             "act": [name for name, move in moves.items() if move["sequence"] and not move["settles"]],
             "errors": {name: _text(error) for name, error in errors.items()},
+            "error_details": {name: report.details_of(error) for name, error in errors.items()},
             "ended": [name for name, error in errors.items() if action == "delete" and error["code"] in ENDED],
         }
 

@@ -65,7 +65,8 @@ ansible_facts:
   contains:
     berth_moves:
       description: The C(moves) by instance, the names to C(settle) first since an earlier run left something to be
-        ended, those to C(act) on, the C(errors) by instance, and those to be deleted whose move has C(ended).
+        ended, those to C(act) on, the C(errors) and C(error_details) by instance, and those to be deleted whose
+        move has C(ended).
       type: dict
-      sample: {moves: {}, settle: [], act: [], errors: {}, ended: []}
+      sample: {moves: {}, settle: [], act: [], errors: {}, error_details: {}, ended: []}
 """

@@ -27,7 +27,8 @@ KINDS = {FAILED: FAILED, UNCHANGED: UNCHANGED, "error": FAILED, "unknown": LEFT_
 
 @dataclasses.dataclass
 class Outcome:
-    """What became of one instance. ``error`` is the error that the run reports for it."""
+    """What became of one instance. ``error`` is the error that the run reports for it, ``error_details`` what it says as
+    data beside the text, such as the numbers of a quota."""
 
     instance: str
     state: str
@@ -36,10 +37,13 @@ class Outcome:
     address: str = ""
     why: str = ""
     error: str = ""
+    error_details: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
-    def to_dict(self) -> Dict[str, str]:
-        code = {"error_code": error_code(self.error)} if self.error else {}
-        return {**dataclasses.asdict(self), **code}
+    def to_dict(self) -> Dict[str, Any]:
+        known = dataclasses.asdict(self)
+        details = known.pop("error_details")
+        known.update({"error_code": error_code(self.error)} if self.error else {})
+        return {**known, **({"error_details": details} if details else {})}
 
 
 def closing(
@@ -113,6 +117,12 @@ def error_code(error: str) -> str:
     """The code at the beginning of an error, for programs; Failed if there is none."""
     found = re.match(r"([A-Z][A-Za-z0-9]+): ", error)
     return found.group(1) if found else "Failed"
+
+
+def details_of(error: Mapping[str, Any]) -> Dict[str, Any]:
+    """What an error (BerthError.to_dict) says as data beside its text."""
+    said = ("code", "message", "retryable", "field", "value", "rule", "hint", "also")
+    return {name: part for name, part in error.items() if name not in said}
 
 
 def first_word(error: str) -> str:

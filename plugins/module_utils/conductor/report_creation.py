@@ -11,7 +11,7 @@ from ..model import data_disks, hints
 from ..model.nova_states import PAUSED
 from . import drift, filter_drift, volume_drift
 from .plan import ACTIVE, EXISTING, FAILED, PLANNED, UNCONFIRMED
-from .report import Outcome, address_of, closing, disks_gone, left_off, named, not_running, tried
+from .report import Outcome, address_of, closing, details_of, disks_gone, left_off, named, not_running, tried
 
 Plan = Dict[str, Any]
 
@@ -48,6 +48,7 @@ def _outcome(name: str, instance: Dict[str, Any], check_mode: bool) -> Outcome:
         address=address_of(spec.get("networks")),
         why=error["code"] if failed else _why(instance),
         error=named("%s: %s" % (error["code"], error["message"]), instance["uuid"], name) if failed else "",
+        error_details=details_of(error) if failed else {},
     )
 
 

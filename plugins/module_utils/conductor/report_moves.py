@@ -51,7 +51,7 @@ def outcome(operation: str, name: str, moves: Dict[str, Any], done: Dict[str, An
     move = moves["moves"].get(name)
     error = failure(done, {}) or moves["errors"].get(name) or ""
     if move is None:
-        return Outcome(name, FAILED, why=first_word(error), error=error)
+        return Outcome(name, FAILED, why=first_word(error), error=error, error_details=_details(moves, name, error))
     before, after = _before(move), _after(move)
     walked = done.get("move_walk") or {}
     last, attempts = walked.get("move") or {}, walked.get("attempts") or []
@@ -79,6 +79,11 @@ def outcome(operation: str, name: str, moves: Dict[str, Any], done: Dict[str, An
         away = downtime.described(walked)
         line.why = "; ".join(filter(None, [line.why, away, *differs]))
     return line
+
+
+def _details(moves: Dict[str, Any], name: str, error: str) -> Dict[str, Any]:
+    """Those of the plan's error, if that is the one that is told."""
+    return moves.get("error_details", {}).get(name, {}) if error == moves["errors"].get(name) else {}
 
 
 def difference(operation: str, line: Outcome, moves: Dict[str, Any]) -> Optional[Dict[str, str]]:

@@ -225,7 +225,7 @@ class Walk:
         if self.candidate + 1 < len(self.move.candidates):
             self.candidate += 1
             self._begin()
-        elif self.move.candidates:
+        elif len(self.move.candidates) > 1:  # of one host its own error tells more
             self.failure = "MaxRetriesExceeded: Exhausted all hosts available for moving %s. Last cause: %s" % (
                 self.move.name,
                 self.failure,

@@ -247,6 +247,15 @@ def test_the_code_of_an_error_is_a_key_of_its_own_for_programs(error, code):
     assert "error_code" not in report.Outcome("web1", "active").to_dict()
 
 
+def test_what_an_error_of_a_create_says_as_data_is_told_to_programs():
+    """R08"""
+    error = {"code": "QuotaExceeded", "message": "over", "retryable": False, "hint": "wait", "limits": {"cores": 2}}
+    instance = {"uuid": "u", "state": "failed", "host": None, "attempts": [], "error": error, "spec": {}}
+    (said,) = report_creation.outcomes({"instances": {"web1": instance}})
+    assert said.to_dict()["error_details"] == {"limits": {"cores": 2}}
+    assert "error_details" not in report.Outcome("web1", "active").to_dict()
+
+
 def test_an_instance_of_another_flavor_than_the_inventory_says_is_told_how_to_get_it():
     instance = {
         "name": "web1", "state": "active", "host": "kvm1", "attempts": [], "error": None, "existing": True,

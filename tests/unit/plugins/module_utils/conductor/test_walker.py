@@ -223,6 +223,16 @@ def test_when_no_candidate_is_left_the_last_cause_is_said():
     )
 
 
+def test_where_one_host_alone_could_take_it_the_error_is_that_of_the_host():
+    """R07: programs read its code."""
+    walk = Walk.begin(move(candidates=("kvm2",)))
+    answer(walk)
+    fail(walk, "ClaimFailed: it is full")
+    for _leg in GIVEN_UP:
+        answer(walk)
+    assert walk.turn() is None and walk.failure == "ClaimFailed: it is full"
+
+
 @pytest.mark.parametrize("legs, sequence", [(3, "resize"), (4, "resize"), (4, "live_migrate"), (5, "live_migrate")])
 def test_what_fails_later_is_given_up_and_no_other_candidate_is_tried(legs, sequence):
     walk = Walk.begin(move(sequence))
