@@ -48,3 +48,10 @@ def test_every_page_is_in_the_list_of_pages():
     listed = (ROOT / "docs" / "README.md").read_text("utf-8")
     pages = [page.name for page in (ROOT / "docs").glob("*.md") if page.name != "README.md"]
     assert not [page for page in pages if "(%s)" % page not in listed]
+
+
+def test_the_page_of_tasks_has_every_playbook():
+    page = (ROOT / "docs" / "i-want-to.md").read_text("utf-8")
+    public = set(re.findall(r"^## ([a-z_]+)$", (ROOT / "docs" / "playbooks.md").read_text("utf-8"), re.MULTILINE))
+    assert len(public) > 30
+    assert public - set(re.findall(r"berth\.kvm\.([a-z_]+)", page)) == set()
