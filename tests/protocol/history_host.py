@@ -156,7 +156,7 @@ class Machine(volume_fleet_case.Site):
         ]  # fmt: skip
         volumes = [facts._volume(each, "berth", records, states) for each in self.store.records()]
         document = {"uuid": host.uuid, "instances": instances, "volumes": volumes, "state": state, "host": self.name}
-        document["failed_instances"] = sorted(failed_instances.read(host.store.state_dir))
+        document["failed_instances"] = failed_instances.reported(host.store.state_dir)
         said = {"document": document, "notes": whereabouts.recall(host.store, self.about if about is None else about)}
         if heard_of:
             said["heard_of"] = whereabouts.heard_of(host.store)

@@ -161,7 +161,13 @@ class Fleet:
 
     def failed_on(self, uuid: str) -> List[str]:
         """The hosts that remember the instance as failed (vm_state error)."""
-        return [host for host, document in self.documents.items() if uuid in document.get("failed_instances", ())]
+        return [host for host, failure in self.failures() if failure["uuid"] == uuid]
+
+    def failures(self) -> Iterator[Tuple[str, Document]]:
+        """(host, {uuid, name, project_id, code, message}) of each instance that a host remembers as failed."""
+        for host, document in self.documents.items():
+            for failure in document.get("failed_instances", ()):
+                yield host, failure
 
     def members(self, group: Document, project: str) -> List[str]:
         """The uuids of all instances of a server group {name, uuid}, as the hosts report them."""
