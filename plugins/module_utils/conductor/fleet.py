@@ -38,6 +38,7 @@ PLACE = (
     "unfiltered",
     "domain_differs",
     "moved_to",
+    "image_props",
 )
 
 
@@ -65,6 +66,7 @@ class Place(TypedDict):
     unfiltered: Optional[List[str]]  # the MAC addresses of its NICs without a packet filter
     domain_differs: Optional[Document]  # what somebody changed in libvirt, see compute/guest/live_differences.py
     moved_to: Optional[Document]  # {op, host_uuid} of the move for which this host let go of it
+    image_props: Optional[Document]  # the properties of its image
     flavor: Optional[str]
     content: Document  # the flavor as it was when the instance got it
 
