@@ -530,10 +530,15 @@ ansible_facts:
               instance: {uuid: 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a, name: web-1}
               phase: active
         failed_instances:
-          description: The UUIDs of the instances that are in C(vm_state) error since this host failed to build them.
+          description: The instances that are in C(vm_state) error since this host failed to build them, and why.
           type: list
-          elements: str
-          sample: []
+          elements: dict
+          sample:
+            - uuid: 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a
+              name: web-1
+              project_id: default
+              code: DiskExists
+              message: there is a disk already
         warnings:
           description: What a person should look at, such as guests that hang.
           type: list

@@ -58,8 +58,9 @@ def done_together(
 
 
 def _waiting(come: Any, parts: Results, task_vars: Dict[str, Any]) -> List[str]:
-    """The hosts whose processes wait. Those that Ansible starts together come within moments."""
-    most = min(int(task_vars["ansible_forks"]), len(task_vars["ansible_play_batch"]) - len(parts))
+    """The hosts whose processes wait. Those that Ansible starts together come within moments. Each batch of a play with
+    ``serial`` carries out the same task."""
+    most = min(int(task_vars["ansible_forks"]), len(set(task_vars["ansible_play_batch"]) - set(parts)))
     hosts: List[str] = []
     changed = time.monotonic()
     while len(hosts) < most and time.monotonic() < changed + SETTLED:

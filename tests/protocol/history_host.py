@@ -33,6 +33,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.instance i
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import (
     failed_instances,
+    members,
     record_copy,
     state_directory,
     whereabouts,
@@ -41,6 +42,13 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store imp
 
 MEMORY_MB = 256  # room for four of the smallest instances
 NAMED = re.compile(rb"disk ([0-9a-f]{8}) (\d{8})\n")
+
+
+def make_one_fleet(machines):
+    """The end of prepare_hosts: each knows that all of them belong to the fleet."""
+    told = {machine.host.uuid: {"name": machine.name, "changes": 1} for machine in machines}
+    for machine in machines:
+        members.take_in(machine.host.store, told)
 
 
 class Machine(volume_fleet_case.Site):
@@ -156,8 +164,9 @@ class Machine(volume_fleet_case.Site):
         ]  # fmt: skip
         volumes = [facts._volume(each, "berth", records, states) for each in self.store.records()]
         document = {"uuid": host.uuid, "instances": instances, "volumes": volumes, "state": state, "host": self.name}
-        document["failed_instances"] = sorted(failed_instances.read(host.store.state_dir))
+        document["failed_instances"] = failed_instances.reported(host.store.state_dir)
         said = {"document": document, "notes": whereabouts.recall(host.store, self.about if about is None else about)}
+        said["members"] = members.read(host.store.state_dir)
         if heard_of:
             said["heard_of"] = whereabouts.heard_of(host.store)
         said["digests"] = whereabouts.digests(host.store, failed_instances.read(host.store.state_dir))

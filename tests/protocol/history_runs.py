@@ -21,6 +21,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
     arrived,
     keep_one,
     locate,
+    majority,
     recovery,
     removal,
     telling,
@@ -110,6 +111,7 @@ class Run:
         hosts = {host: {"uuid": uuid} for host, uuid in seen.uuids().items()}
         hosts.update({host: {"reason": reason} for host, reason in seen.verdicts.items()})
         plan = rounds.new_plan(self.run_id, instances, hosts, 3, telling.whereabouts(seen))
+        plan["members"] = seen.member_lists
         rounds.prepare_round(plan, self.token)
         if not plan["claims"]:
             yield from self.tell_owners(plan["told"], plan["reachable"])
@@ -275,6 +277,10 @@ class Run:
         host = self.options["host"]
         try:
             removal.check_removable(seen, host, self.lost, {self.world.uuid(name): name for name in self.world.names})
+            gone = majority.removed(seen.member_lists, host, seen.uuids().get(host))
+            for other in set(seen.documents) - {host} if gone else ():
+                told = {**majority.agreed(seen.member_lists), **gone}
+                yield from self.ask(other, "rescan", (), {"members": told})
             self.world.take_out(host)
         except BerthError as error:
             self.refused(host, error)

@@ -56,6 +56,7 @@ class World:
         for machine in self.machines.values():
             machine.network = network
         self.inventory = list(self.machines)
+        history_host.make_one_fleet(self.machines.values())
         self.newest, self.of_disk, self.given_up = {}, {}, set()
         self.flavors, self.number = {}, 0
         self.outdated = set()  # the hosts whose state directory is from a backup, or that were given up and are back

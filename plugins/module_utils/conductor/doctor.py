@@ -129,6 +129,7 @@ def examine(case: Case) -> List[Finding]:
         *_left(case),
         *_strays(case),
         *_instances(case),
+        *_not_built(case),
         *_unlisted(case),
         *_missing(case),
         *_same_addresses(case),
@@ -387,13 +388,23 @@ def _instances(case: Case) -> Iterator[Finding]:
             yield Finding("NotConfirmed", NOTE, "".join(owners), text, todo, name)
         yield from _by_hand(places, name)
         yield from _unfiltered(places, case.wished_nics.get(uuid, ()), name)
-    for host, document in case.fleet.documents.items():
-        for uuid in document.get("failed_instances", ()):
-            name = case.name(uuid)
-            todo = (
-                hints.create_or_delete(name) if uuid in case.in_inventory else fleet_hints.forget_unlisted_build(host)
-            )
-            yield Finding("BuildFailed", WARNING, host, "it could not be built", todo, name)
+
+
+def _not_built(case: Case) -> Iterator[Finding]:
+    """What no host has had. A host that was silent while another one built the instance keeps its note until a create tells it."""
+    for host, failure in case.fleet.failures():
+        uuid, listed = failure["uuid"], failure["uuid"] in case.in_inventory
+        if not _was_built(case.fleet, uuid):
+            name = case.in_inventory.get(uuid) or failure["name"]
+            forget = fleet_hints.forget_unlisted_build(host, name, uuid, failure["project_id"])
+            todo = hints.create_or_delete(name) if listed else forget
+            text = "it could not be built: %(code)s: %(message)s" % failure
+            yield Finding("BuildFailed", WARNING, host, text, todo, name)
+
+
+def _was_built(fleet: Fleet, uuid: str) -> bool:
+    """Also where its record is lost: a delete would remove its guest and its disks."""
+    return uuid in fleet.places or uuid in fleet.strays or fleet.notes_on(uuid).known is not None
 
 
 def _by_hand(places: Sequence[Place], name: str) -> Iterator[Finding]:

@@ -38,6 +38,7 @@ PLACE = (
     "unfiltered",
     "domain_differs",
     "moved_to",
+    "image_props",
 )
 
 
@@ -65,6 +66,7 @@ class Place(TypedDict):
     unfiltered: Optional[List[str]]  # the MAC addresses of its NICs without a packet filter
     domain_differs: Optional[Document]  # what somebody changed in libvirt, see compute/guest/live_differences.py
     moved_to: Optional[Document]  # {op, host_uuid} of the move for which this host let go of it
+    image_props: Optional[Document]  # the properties of its image
     flavor: Optional[str]
     content: Document  # the flavor as it was when the instance got it
 
@@ -161,7 +163,13 @@ class Fleet:
 
     def failed_on(self, uuid: str) -> List[str]:
         """The hosts that remember the instance as failed (vm_state error)."""
-        return [host for host, document in self.documents.items() if uuid in document.get("failed_instances", ())]
+        return [host for host, failure in self.failures() if failure["uuid"] == uuid]
+
+    def failures(self) -> Iterator[Tuple[str, Document]]:
+        """(host, {uuid, name, project_id, code, message}) of each instance that a host remembers as failed."""
+        for host, document in self.documents.items():
+            for failure in document.get("failed_instances", ()):
+                yield host, failure
 
     def members(self, group: Document, project: str) -> List[str]:
         """The uuids of all instances of a server group {name, uuid}, as the hosts report them."""

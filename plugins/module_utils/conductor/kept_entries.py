@@ -10,10 +10,11 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Dict, Iterable, List, Mapping, Tuple
 
-from ..model import catalog_schema, request_digest
+from ..model import catalog_schema, direct_boot, request_digest
 from ..model.catalog import Catalog
 from ..model.errors import BerthError
 from ..model.identity import DEFAULT_PROJECT
+from ..model.image_properties import ImageProperties
 from ..model.lifecycle import OWN
 from ..model.messages import Document
 from ..model.unknown_names import FlavorNotFound, ImageNotFound, UnknownName
@@ -21,6 +22,7 @@ from ..placement.request import image_of
 from .fleet import Place
 from .plan import FAILED, Instance, fail
 
+BOOTED_DIRECTLY = (*direct_boot.PROPERTIES.values(), "os_command_line")
 NOT_THERE = "the catalog has no %s %s any more, the instance keeps it"
 
 
@@ -31,25 +33,25 @@ def with_kept(catalog: Catalog, values: Mapping[str, Any], places: Iterable[Plac
     flavor, image = values.get("berth_flavor"), values.get("berth_image")
     content = next((place["content"] for place in owners if place["flavor"] == flavor), None)
     digest = request_digest.digests({"image": {"name": image}})["image"]
-    has_image = any((place["request_digests"] or {}).get("image") == digest for place in owners)
-    return with_entries(catalog, values, content, {"name": image} if has_image else None)
+    has = next((place for place in owners if (place["request_digests"] or {}).get("image") == digest), None)
+    return with_entries(catalog, values, content, {"name": image, "properties": has["image_props"]} if has else None)
 
 
 def with_entries(catalog: Catalog, values: Mapping[str, Any], flavor: Any, image: Any) -> Tuple[Catalog, List[str]]:
     """The same with the ``flavor`` and the ``image`` of a request, None where nobody has one."""
     project = str(values.get("berth_project") or DEFAULT_PROJECT)
     lacked: Dict[str, str] = {}
-    if flavor and _lacks_flavor(catalog, flavor["name"], project):
-        try:
-            kept = _flavor(flavor)
-        except BerthError:  # what a host says of it is no flavor: it stays unknown
-            return catalog, []
-        catalog = dataclasses.replace(catalog, flavors={**catalog.flavors, flavor["name"]: kept})
-        lacked["flavor"] = flavor["name"]
-    if image and _lacks_image(catalog, image["name"], project):
-        catalog = dataclasses.replace(catalog, images={**catalog.images, image["name"]: _image(image)})
-        lacked["image"] = image["name"]
-    return catalog, [NOT_THERE % entry for entry in lacked.items()]
+    kept = catalog
+    try:
+        if flavor and _lacks_flavor(catalog, flavor["name"], project):
+            kept = dataclasses.replace(kept, flavors={**catalog.flavors, flavor["name"]: _flavor(flavor)})
+            lacked["flavor"] = flavor["name"]
+        if image and _lacks_image(catalog, image["name"], project):
+            kept = dataclasses.replace(kept, images={**catalog.images, image["name"]: _image(image)})
+            lacked["image"] = image["name"]
+    except BerthError:  # what a host says of it is no flavor or no image: it stays unknown
+        return catalog, []
+    return kept, [NOT_THERE % entry for entry in lacked.items()]
 
 
 def _lacks_flavor(catalog: Catalog, name: str, project: str) -> bool:
@@ -77,13 +79,15 @@ def _flavor(content: Document) -> Document:
 
 
 def _image(image: Document) -> Document:
-    """Enough for the request of an instance that exists: nothing is built from it."""
+    """Enough for the request of an instance that exists: nothing is built from it. What its flavor needs of it is in its
+    properties; what is booted directly is left out, since the catalog may lack that, too."""
+    given = {name: value for name, value in (image.get("properties") or {}).items() if name not in BOOTED_DIRECTLY}
     parts = dict.fromkeys(("url", "checksum", "upload", "kernel", "initrd"))
     rest = {
         "disk_format": "qcow2",
         "min_disk": 0,
         "min_ram": 0,
-        "properties": {},
+        "properties": ImageProperties().check(given, "berth_image"),
         "visibility": "public",
         "projects": [],
     }

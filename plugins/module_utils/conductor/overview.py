@@ -121,13 +121,12 @@ def _instances(answers: Answers) -> Iterator[Document]:
     seen = set(fleet.places)
     for uuid, places in fleet.places.items():
         yield _held(answers, uuid, places)
-    for host, document in fleet.documents.items():
-        for uuid in document.get("failed_instances", ()):
-            if uuid not in seen:
-                seen.add(uuid)
-                yield _row(
-                    answers, uuid, state="error", host=host, why="this host was the last that failed to build it"
-                )
+    for host, failure in fleet.failures():
+        uuid = failure["uuid"]
+        if uuid not in seen:
+            seen.add(uuid)
+            why = "this host was the last that failed to build it"
+            yield _row(answers, uuid, name=failure["name"], state="error", host=host, why=why)
     for uuid in sorted({uuid for notes in fleet.notes.values() for uuid in notes} - seen):
         known = fleet.notes_on(uuid).known
         if known and known.host in fleet.verdicts:

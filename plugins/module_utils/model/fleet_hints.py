@@ -10,6 +10,7 @@ import shlex
 from typing import Sequence
 
 from . import hints
+from .identity import DEFAULT_PROJECT
 
 
 def _bring_back_first(silent: Sequence[str]) -> str:
@@ -205,12 +206,13 @@ def recover_or_start(name: str) -> str:
     )
 
 
-def forget_unlisted_build(host: str) -> str:
-    """An instance could not be built on ``host``, and the inventory has it no longer: only that host knows its name."""
-    return (
-        "If nobody needs it, read its name in /var/lib/berth/failures.json on %s, and run berth.kvm.delete -e berth_name=NAME, "
-        "with -e berth_project=PROJECT if its project_id is not default" % host
-    )
+def forget_unlisted_build(host: str, name: str, uuid: str, project: str) -> str:
+    """An instance could not be built on ``host``, and the inventory has it no longer. If ``name`` is the uuid, nobody knows
+    the one from which it follows."""
+    if name == uuid:
+        return "Remove its entry from /var/lib/berth/failures.json on %s" % host
+    of_project = "" if project == DEFAULT_PROJECT else " -e berth_project=%s" % project
+    return "If nobody needs it, run berth.kvm.delete -e berth_name=%s%s to forget it" % (name, of_project)
 
 
 def unlisted(host: str, silent: Sequence[str]) -> str:

@@ -228,6 +228,14 @@ def _instance(value: Any) -> Document:
     return instance if instance["foreign"] else own_names.instance(instance, instance["project_id"] or "")
 
 
+_FAILED = object_of({"uuid": uuid, "name": text(), "project_id": text(), "code": text(64), "message": text(1024)})
+
+
+def _failed(value: Any) -> Document:
+    failure = _FAILED(value)
+    return own_names.instance(failure, failure["project_id"])
+
+
 _VOLUME = object_of(
     {
         "uuid": uuid,
@@ -379,7 +387,7 @@ _DOCUMENT = object_of(
             1000,
         ),
         "instances": list_of(_instance, INSTANCES_LIMIT),
-        "failed_instances": list_of(uuid, INSTANCES_LIMIT),
+        "failed_instances": list_of(_failed, INSTANCES_LIMIT),
         "volumes": list_of(lambda value: own_names.volume(_VOLUME(value)), INSTANCES_LIMIT),
         "damaged_volumes": map_of(uuid, text(1024), INSTANCES_LIMIT),
         "warnings": list_of(text(1024), 100),

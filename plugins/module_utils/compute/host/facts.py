@@ -143,7 +143,7 @@ def _collect(connection, settings, records, state_dir, deadline, save_generation
         for domain in foreign
     ]
     document["volumes"] = [_volume(volume, settings.pool, records, domain_states) for volume in volumes]
-    document["failed_instances"] = sorted(failed_instances.read(state_dir))
+    document["failed_instances"] = failed_instances.reported(state_dir)
     document.update(_usage(connection, settings, document["instances"], pools.get(settings.pool), cpus))
     document["numa_topology"] = numa.to_document(_with_usage(topology, records, foreign, warnings), distances)
     document["generation"] = state_generation.of(_fingerprint(document, settings, records), save_generation, state_dir)

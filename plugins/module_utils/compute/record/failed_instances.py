@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 
+from ...model.safe_text import clean
 from .. import durable
 from . import journal, state_file
 from .store import check_uuid
@@ -18,6 +19,7 @@ from .store import check_uuid
 FILE = "failures.json"
 LIMIT = 1000
 LONGEST = 1000
+SHOWN = 240
 
 
 def read(state_dir):
@@ -66,6 +68,15 @@ def _replace(store, before, after, dry=False):
         return after != before
     durable.write_in(store.state_dir, FILE, json.dumps(after).encode(), create=True)
     return True
+
+
+def reported(state_dir):
+    """Return [{uuid, name, project_id, code, message}] for the host's document."""
+    shown = ("name", "project_id", "code", "message")
+    return [
+        {"uuid": uuid, **{part: clean(failure[part], SHOWN) for part in shown}}
+        for uuid, failure in sorted(read(state_dir).items())
+    ]
 
 
 def describe(uuid, failure):

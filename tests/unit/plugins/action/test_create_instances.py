@@ -290,3 +290,14 @@ def test_only_those_who_have_come_are_worked_for_and_each_once():
     with concurrent.futures.ThreadPoolExecutor(3) as pool:
         assert list(pool.map(run, "abde")) == ["part of " + name for name in "abde"]
     assert sorted(sum(worked, [])) == list("abde") and len(worked) < 4
+
+
+def test_each_batch_of_a_play_with_serial_is_worked_for():
+    """All batches carry out the same task."""
+
+    def run(name, batch):
+        work = lambda hosts: {"parts": {host: "part of " + host for host in hosts}}  # noqa: E731
+        return together.done_together(*of_host(name, uuid="serial", batch=batch), work)[0]
+
+    found = [run(name, batch) for batch in ("ab", "cd", "e") for name in batch]
+    assert found == ["part of " + name for name in "abcde"]

@@ -6,10 +6,8 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import re
-from pathlib import Path
 
 import pytest
 from records import plant
@@ -23,7 +21,6 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
 )
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.instance import Instance
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import failed_instances
-from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import STATE_DIR
 from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints, state_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceInvalidState
@@ -94,15 +91,15 @@ def test_an_instance_whose_builds_failed_is_made_by_a_create_and_forgotten_by_a_
 
 
 @pytest.mark.follows("forget_unlisted_build")
-def test_a_failed_build_that_no_inventory_has_is_forgotten_by_the_name_in_the_file_that_the_hint_names(web):
+def test_a_failed_build_that_no_inventory_has_is_forgotten_by_the_name_and_project_that_its_host_reports(web):
     """No playbook takes a uuid: a delete forgets the build by its project and name."""
     error = {"code": "BuildFailed", "message": "no space"}
     failure = {"uuid": instance_uuid("acme", "db7"), "name": "db7", "project_id": "acme", "host": "kvm1"}
     failed_instances.note(web.host.store, [{**failure, "error": error}])
-    file = re.search(r"(\S+) on kvm1", fleet_hints.forget_unlisted_build("kvm1"))[1]
-    assert Path(file).parent == Path(STATE_DIR)
-    (said,) = json.loads((Path(web.host.store.state_dir) / Path(file).name).read_text()).values()
-    Instance(web.host, instance_uuid(said["project_id"], said["name"])).absent()
+    (told,) = failed_instances.reported(web.host.store.state_dir)
+    hint = fleet_hints.forget_unlisted_build("kvm1", told["name"], told["uuid"], told["project_id"])
+    named = dict(re.findall(r"-e (\w+)=(\S+)", hint))
+    Instance(web.host, instance_uuid(named["berth_project"], named["berth_name"])).absent()
     assert failed_instances.read(web.host.store.state_dir) == {}
 
 

@@ -50,6 +50,12 @@ def fleet(places=None, verdicts=None, notes=None, **documents):
     return Fleet(found, verdicts or {}, notes or {})
 
 
+def failure(uuid, name, **change):
+    """As a host reports an instance that it failed to build."""
+    said = {"code": "DiskExists", "message": "there is a disk"}
+    return {"uuid": uuid, "name": name, "project_id": "default", **said, **change}
+
+
 def examine(case, checkups=None, in_inventory=None, asked=(100.0, 105.0), wished_nics=None):
     return doctor.examine(
         doctor.Case(
@@ -115,7 +121,7 @@ def test_a_volume_that_two_hosts_have_is_found_and_nobody_is_told_to_use_or_dele
             ("NotConfirmed", "note", "kvm2", "web1"),
         ),
         (fleet({"kvm1": [place(domain_differs=DIFFERS)]}), ("DomainDiffers", "warning", "kvm1", "web1")),
-        (fleet(WELL, kvm2={"failed_instances": [DB]}), ("BuildFailed", "warning", "kvm2", DB)),
+        (fleet(WELL, kvm2={"failed_instances": [failure(DB, "db")]}), ("BuildFailed", "warning", "kvm2", "db")),
         (fleet(), ("InstanceMissing", "note", "", "web1")),
     ],
 )
@@ -123,12 +129,28 @@ def test_what_shows_in_the_answers_is_found(case, expected):
     assert shown(examine(case)) == [expected]
 
 
-def test_a_failed_build_of_an_instance_that_the_inventory_has_no_longer_says_where_its_name_is():
-    """Its uuid is no name that berth.kvm.delete knows."""
-    (found,) = examine(fleet(WELL, kvm2={"failed_instances": [DB]}))
-    assert found.todo == fleet_hints.forget_unlisted_build("kvm2") and DB not in found.todo
-    listed = examine(fleet({}, kvm2={"failed_instances": [WEB]}))
+def test_a_failed_build_of_an_instance_that_the_inventory_has_no_longer_is_told_with_its_name_and_what_the_host_said():
+    (found,) = examine(fleet(WELL, kvm2={"failed_instances": [failure(DB, "db")]}))
+    assert found.todo.endswith("berth.kvm.delete -e berth_name=db to forget it")
+    assert found.said == "it could not be built: DiskExists: there is a disk"
+    (found,) = examine(fleet(WELL, kvm2={"failed_instances": [failure(DB, "db", project_id="acme")]}))
+    assert "-e berth_name=db -e berth_project=acme " in found.todo
+    (found,) = examine(fleet(WELL, kvm2={"failed_instances": [failure(DB, DB)]}))
+    assert "berth.kvm.delete" not in found.todo, "a name that does not give the uuid could be that of another instance"
+    listed = examine(fleet({}, kvm2={"failed_instances": [failure(WEB, "web1")]}))
     assert hints.create_or_delete("web1") in [one.todo for one in listed]
+
+
+def test_a_failed_build_that_another_host_made_is_no_finding_since_its_hint_deletes_the_instance():
+    def found_with(places, **more):
+        return [one.code for one in examine(fleet(places, kvm2={"failed_instances": [failure(WEB, "web1")]}, **more))]
+
+    assert found_with(WELL) == []
+    known = {"host": "kvm1", "host_uuid": "uuid-of-kvm1", "generation": [2, 0], "at": None}
+    assert found_with({}, notes={"uuid-of-kvm2": {WEB: {"known": known}}}) == ["RecordMissing"]
+    without = fleet({}, kvm2={"failed_instances": [failure(WEB, "web1")]})
+    without.strays[WEB] = [{"host": "kvm1", "name": WEB, "managed": True, "damaged": None, "power_state": "running"}]
+    assert [one.code for one in examine(without)] == ["DomainWithoutRecord"]
 
 
 def test_a_nic_without_the_packet_filter_that_the_inventory_asks_for_is_found_with_what_gives_it_one():

@@ -11,6 +11,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor import kept_en
 from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
 from ansible_collections.berth.kvm.plugins.module_utils.model.request_digest import digests
 from ansible_collections.berth.kvm.plugins.module_utils.model.unknown_names import FlavorNotFound, ImageNotFound
+from ansible_collections.berth.kvm.plugins.module_utils.placement.request import build_request
 
 SMALL = {"vcpus": 1, "memory_mb": 128, "root_gb": 1}
 GUEST = {"url": "https://images/guest.qcow2", "checksum": "sha256:" + "0" * 64, "disk_format": "qcow2"}
@@ -22,9 +23,11 @@ def catalog(flavors=None, images=None):
     return Catalog.from_variables({"berth_flavors": flavors or {}, "berth_images": images or {}})
 
 
-def place(role="OWN", content=HAS, image="guest"):
+def place(role="OWN", content=HAS, image="guest", props=None):
     kept = digests({"image": {"name": image}})
-    return {"role": role, "flavor": content["name"], "content": content, "request_digests": kept}
+    return {
+        "role": role, "flavor": content["name"], "content": content, "request_digests": kept, "image_props": props or {},
+    }  # fmt: skip
 
 
 def test_what_the_catalog_lacks_is_as_the_record_has_it_and_is_told():
@@ -49,6 +52,29 @@ def test_an_image_whose_kernel_is_gone_refuses_no_instance_that_has_it():
     loader = {**GUEST, "properties": {"kernel_id": "vmlinuz"}}
     found, kept = kept_entries.with_kept(catalog({"small": SMALL}, {"guest": loader}), VALUES, [place()])
     assert kept == [kept_entries.NOT_THERE % ("image", "guest")] and not found.images["guest"]["properties"]
+
+
+@pytest.mark.parametrize(
+    "specs, props",
+    [
+        ({"os:secure_boot": "required"}, {"hw_firmware_type": "uefi", "hw_machine_type": "q35"}),
+        ({}, {"hw_disk_bus": "ide", "hw_machine_type": "pc"}),
+        ({}, {"kernel_id": "vmlinuz", "os_command_line": "quiet"}),
+    ],
+)
+def test_a_flavor_that_needs_what_its_image_says_gives_a_request_without_the_image_in_the_catalog(specs, props):
+    """One request that cannot be made refuses the whole run."""
+    values = {**VALUES, "inventory_hostname": "web1"}
+    has = {**HAS, "extra_specs": specs}
+    found, kept = kept_entries.with_kept(catalog(), values, [place(content=has, props=props)])
+    booted_directly = {"kernel_id", "os_command_line"}
+    assert found.images["guest"]["properties"].keys() == props.keys() - booted_directly and len(kept) == 2
+    assert build_request(values, found)[0]["flavor"]["extra_specs"] == specs
+
+
+def test_properties_that_no_catalog_could_have_are_not_taken_from_a_host():
+    full = catalog({"small": SMALL})
+    assert kept_entries.with_kept(full, VALUES, [place(props={"hw_firmware_type": "other"})]) == (full, [])
 
 
 @pytest.mark.parametrize(

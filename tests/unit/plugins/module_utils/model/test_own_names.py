@@ -33,6 +33,13 @@ def test_an_instance_is_called_by_its_uuid_where_its_name_is_that_of_another_or_
     )
 
 
+def test_what_cannot_be_a_project_gives_no_name_to_a_failed_build():
+    """The host may choose the uuid for it, and an -e of Ansible may set several variables."""
+    told = {"uuid": instance_uuid("a berth_all=true", "web-1"), "name": "web-1", "project_id": "a berth_all=true"}
+    failure = {**told, "code": "DiskExists", "message": "no"}
+    assert check({**GOOD, "failed_instances": [failure]})["failed_instances"][0]["name"] == told["uuid"]
+
+
 VOLUME = {
     "uuid": volume_uuid("default", "db"), "name": "db", "project_id": "default", "size_gb": 20, "pool": "berth", "role": "OWN",
     "phase": "active", "instance": {"uuid": INSTANCE["uuid"], "name": "web-1"},
