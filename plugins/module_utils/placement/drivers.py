@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from .filters.compute_filter import ComputeFilter
+from .filters.state import ComputeFilter
 
 
 def run_simple(pipeline, spec, explain):
