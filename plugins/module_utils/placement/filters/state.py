@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from ..base import PASS, Filter, Verdict, fail, parse_options
-from ..plain import plain
+from ..text import plain
 
 
 class AllHostsFilter(Filter):

@@ -19,7 +19,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.placement import capacit
 from ansible_collections.berth.kvm.plugins.module_utils.placement.errors import ClaimFailed
 from ansible_collections.berth.kvm.plugins.module_utils.placement.filtering import judge
 from ansible_collections.berth.kvm.plugins.module_utils.placement.options import read_options
-from ansible_collections.berth.kvm.plugins.module_utils.placement.prepare import prepare
+from ansible_collections.berth.kvm.plugins.module_utils.placement.scheduler import prepare
 
 FLAVOR = {"name": "small", "vcpus": 2, "memory_mb": 2048, "root_gb": 10}
 HOST = {
