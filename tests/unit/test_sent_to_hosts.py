@@ -44,7 +44,6 @@ ONLY_FOR = {
     "module_utils/model/host_document.py": (set(), "the controller checks what hosts tell"),
     "module_utils/placement/capacity.py": (CLAIMING, "only a claim takes room"),
     "module_utils/placement/numa.py": (CLAIMING, "what is used of NUMA cells is in numa_usage.py"),
-    "module_utils/placement/numa_fit.py": (CLAIMING, "what is used of NUMA cells is in numa_usage.py"),
     "module_utils/compute/host/facts.py": (CLAIMING | {"host_facts"}, "the others need a part of it at most"),
     "module_utils/compute/guest/domain_xml.py": (DEFINING, "what its readers need is in terms.py"),
     "module_utils/compute/guest/iso9660.py": (

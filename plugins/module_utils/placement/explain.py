@@ -19,8 +19,7 @@ from ..model.host_state import HostState
 from ..model.line import LEFT_OUT, marked
 from ..model.safe_text import visible
 from .fast.matrix import Matrix
-from .plain import plain
-from .text import number, table
+from .text import number, plain, table
 
 MOST_HOSTS = 40
 WIDEST = 200  # characters of a number that a filter tells

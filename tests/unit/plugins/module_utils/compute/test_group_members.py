@@ -22,7 +22,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.addressing imp
 from ansible_collections.berth.kvm.plugins.module_utils.model import address_clash, group_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
-from ansible_collections.berth.kvm.plugins.module_utils.placement import request_nics
+from ansible_collections.berth.kvm.plugins.module_utils.placement import request
 from ansible_collections.berth.kvm.plugins.modules import rescan
 from ansible_collections.berth.kvm.plugins.plugin_utils import delegates, fleet_filters
 
@@ -62,7 +62,7 @@ class World:
             "address": address,
         }
         nic = {**given, "network": "lan", **more}
-        case.spec["networks"] = [request_nics.nic(case.uuid, 0, nic, catalog, "virtio", groups)]
+        case.spec["networks"] = [request.make_nic(case.uuid, 0, nic, catalog, "virtio", groups)]
         case.make()
         return case
 
