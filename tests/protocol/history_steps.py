@@ -209,8 +209,10 @@ class Player:
 
     def is_dispensable(self, machine):
         """Whether somebody else answers who heard of each host that was given up and is not gone: nobody else knows, so
-        that host, once it is back and alone, would start what another has (docs/guarantees.md). So does somebody who knows
-        of each instance: nobody would else know that it is there (docs/create-and-delete.md, "What cannot be known")."""
+        that host, once it is back and alone, would start what another has (docs/guarantees.md). Then so has somebody who
+        knows of each instance: a host that was given up does not count for the majority, which else knows of it."""
+        if not self.lies:
+            return True
         machines = [each for each in self.world.machines.values() if each.name in self.world.inventory]
         left = [each for each in machines if each.up and each is not machine]
         known = all(
