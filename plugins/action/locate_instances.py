@@ -45,14 +45,7 @@ FIND = {
     "delete": locate_to_delete,
     "unlock": locate_to_unlock,
 }
-RUN = (
-    "berth_keep_on",
-    "berth_keep_on_confirmed",
-    "berth_lost_hosts",
-    "berth_rebuild_lost",
-    older_copy.FIELD,
-    "berth_set_aside_on",
-)
+RUN = ("berth_keep_on", "berth_keep_on_confirmed", "berth_lost_hosts", older_copy.FIELD, "berth_set_aside_on")
 CHECKED = {"berth_reboot": OneOf("soft", "hard"), "berth_lock_reason": Text(longest=200, empty=True)}
 
 

@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-from ..module_utils.conductor import lost_data, volumes
+from ..module_utils.conductor import volumes
 from ..module_utils.model.catalog import Catalog, defined_volume
 from ..module_utils.model.catalog_schema import INSTANCE, VOLUMES
 from ..module_utils.model.errors import InvalidInput
 from ..module_utils.model.identity import project_of
 from ..module_utils.model.volumes import volume_uuid
-from .inventory_variables import listed, lost_hosts, variables
+from .inventory_variables import lost_hosts, variables
 
 
 def wanted_disks(task_vars, fleet, name, task, values, run):
@@ -27,8 +27,6 @@ def wanted_disks(task_vars, fleet, name, task, values, run):
     if boots:
         rule = "set when the instance is created: an existing instance boots from what it was created with"
         raise InvalidInput("berth_volumes.%s.boot_index" % boots[0], 0, rule)
-    made = [entry for entry in wanted if entry["uuid"] in new]
-    lost_data.refuse_volumes(name, made, fleet, lost_hosts(run), listed(run, "berth_rebuild_lost"))
     place = fleet.place_on(task["uuid"], host)
     pool = place["pool"] if place else None
     parts = ("name", "size_gb", "delete_on_termination", "boot_index")
@@ -38,7 +36,8 @@ def wanted_disks(task_vars, fleet, name, task, values, run):
         "volumes": [{part: entry[part] for part in parts if entry[part] is not None} for entry in wanted],
         "new_volumes": [
             _new_volume(task_vars, name, project, {**entry, "pool": entry["pool"] or pool}, task["uuid"])
-            for entry in made
+            for entry in wanted
+            if entry["uuid"] in new
         ],
         "grown_volumes": [
             {**{part: entry[part] for part in ("uuid", "name", "size_gb")}, "from_gb": has, "instance": task["uuid"]}

@@ -8,7 +8,7 @@ That a host is lost is one word, that nobody needs what it had is another: a per
 
 from __future__ import annotations
 
-from typing import Any, Collection, List, Mapping, Sequence
+from typing import Collection, List, Mapping
 
 from ..model import data_disks, fleet_hints, volumes
 from .errors import DataWouldBeLost
@@ -34,19 +34,6 @@ def refuse(instances: Mapping[str, Instance], fleet: Fleet, lost: Collection[str
         else:
             text = "%s would be made empty. That gives up %s" % (instance["name"], given)
             fail(instance, DataWouldBeLost(text, hint=fleet_hints.rebuild_lost(instance["name"], sorted(lost))))
-
-
-def refuse_volumes(
-    name: str, new: Sequence[Mapping[str, Any]], fleet: Fleet, lost: Collection[str], rebuilt: Collection[str]
-) -> None:
-    """Raise DataWouldBeLost if ``new`` volumes [{name, size_gb}] of an instance that exists would be made empty though a
-    ``lost`` host may have them, unless a person has ``rebuilt`` the instance."""
-    silent = sorted(set(lost) & set(fleet.verdicts))
-    if new and silent and name not in rebuilt:
-        parts = ", ".join("volume %(name)s %(size_gb)d GiB" % entry for entry in new)
-        text = "%s would get empty volumes. That gives up what may be on %s: %s (sizes by the inventory)"
-        hint = fleet_hints.make_lost_volumes(name, sorted(lost))
-        raise DataWouldBeLost(text % (name, " and ".join(silent), parts), hint=hint)
 
 
 def warnings(instances: Mapping[str, Instance]) -> List[str]:
