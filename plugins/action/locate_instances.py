@@ -34,7 +34,7 @@ from ..plugin_utils.answers_of_hosts import read_reports
 from ..plugin_utils.controller import ControllerAction, controller_fact
 from ..plugin_utils.inventory_differences import InventoryDifferences, by_hand
 from ..plugin_utils.inventory_variables import is_true, kvm_hosts, lost_hosts, variables, who_locked
-from ..plugin_utils.screen import say
+from ..plugin_utils.screen import say, warn
 from ..plugin_utils.second_look import after_second_look
 from ..plugin_utils.selection import check_explicit, in_inventory, known_hosts, not_found, selected, warn_of_lost
 from ..plugin_utils.telling_owners import tell_latest
@@ -45,7 +45,14 @@ FIND = {
     "delete": locate_to_delete,
     "unlock": locate_to_unlock,
 }
-RUN = ("berth_keep_on", "berth_keep_on_confirmed", "berth_lost_hosts", older_copy.FIELD, "berth_set_aside_on")
+RUN = (
+    "berth_keep_on",
+    "berth_keep_on_confirmed",
+    "berth_lost_hosts",
+    "berth_rebuild_lost",
+    older_copy.FIELD,
+    "berth_set_aside_on",
+)
 CHECKED = {"berth_reboot": OneOf("soft", "hard"), "berth_lock_reason": Text(longest=200, empty=True)}
 
 
@@ -88,13 +95,15 @@ class ActionModule(ControllerAction):
                 values = variables(task_vars, name, ["berth_project", "berth_locked", "berth_state"])
                 found[name] = self._task_of(run, name, values)
                 _check_found(run, name, found[name])
-                notes[name] = _notes(run, name, values, found[name])
+                notes[name] = joined(found[name].get("gives_up"), _notes(run, name, values, found[name]))
             except BerthError as error:
                 if isinstance(error, InstanceMoving) and method == "delete" and not args["again"]:
                     moving.append(name)
                 else:
                     errors[name] = _text(error, method)
         errors.update(_over_quota(found, fleet, inventory))
+        for name in [name for name, task in found.items() if task.get("gives_up")]:
+            warn("%s %s" % (name, found[name]["gives_up"]))
         skipped = {name: task.pop("skipped") for name, task in found.items() if "skipped" in task}
         located = {
             "names": names,

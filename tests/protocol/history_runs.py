@@ -21,6 +21,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
     arrived,
     keep_one,
     locate,
+    lost_data,
     majority,
     recovery,
     removal,
@@ -50,6 +51,7 @@ class Run:
     def __init__(self, world, inventory, names, dice, lost=(), cut=(), **options):
         self.world, self.inventory, self.names, self.dice = world, list(inventory), list(names), dice
         self.lost, self.cut, self.options = list(lost), set(cut), options
+        self.rebuilt = (options.get("berth_rebuild_lost") or "").split(",")
         self.run_id = "r%d" % next(self.numbers)
         self.tokens = itertools.count()
         self.errors, self.changed, self.unconfirmed = {}, False, []
@@ -107,6 +109,7 @@ class Run:
         seen = yield from self.read()
         requests = {name: self.world.request(name)[0] for name in self.names}
         instances = what_to_create.sort_out(requests, seen, self.lost, self.options.get("strict", False))
+        lost_data.settle(instances, seen, self.lost, self.rebuilt)
         self._place(instances, seen)
         hosts = {host: {"uuid": uuid} for host, uuid in seen.uuids().items()}
         hosts.update({host: {"reason": reason} for host, reason in seen.verdicts.items()})

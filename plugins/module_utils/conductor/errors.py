@@ -82,8 +82,8 @@ class InstanceSuperseded(BerthError):
 
 
 class DataWouldBeLost(BerthError):
-    """The instance would be made anew, empty, although a host that was declared lost may have its disks. A person has to
-    name it as one whose data are given up. Nothing was created."""
+    """The instance, or a volume for it, would be made anew, empty, although a host that was declared lost may have the
+    disks. A person has to name the instance as one whose data are given up. Nothing was created."""
 
 
 class HostNotLost(BerthError):

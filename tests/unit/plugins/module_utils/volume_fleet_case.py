@@ -22,6 +22,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.host import fact
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim, state_directory, whereabouts
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
     locate,
+    lost_data,
     new_volumes,
     quotas,
     telling,
@@ -148,14 +149,15 @@ def call(site, method, *args, **more):
 
 
 class MakesVolumes:
-    """How update_disks has volumes made, for a fleet with ``ask``, ``hosts``, ``lost``, ``quotas``, ``entries`` and ``new_token``."""
+    """How update_disks has volumes made, for a fleet with ``ask``, ``hosts``, ``lost``, ``rebuilt``, ``quotas``, ``entries``
+    and ``new_token``."""
 
     def _to_update(self, seen, name, uuid, names):
         hosts = locate.locate(seen, name, uuid, self.lost)
         if not hosts:
             raise BerthError("no instance %s" % name)
         wanted = [{**entry, "uuid": volume_uuid("default", entry["name"])} for entry in self.entries(names)]
-        new = volumes.to_have(seen, name, uuid, hosts[-1], wanted, self.lost)
+        new, _given = lost_data.volumes_to_make(seen, name, uuid, hosts[-1], wanted, self.lost, self.rebuilt)
         grown = [(entry, volumes.grows_from(seen, entry)) for entry in wanted]
         parts = ("uuid", "name", "size_gb")
         return {
@@ -213,7 +215,7 @@ class Fleet(MakesVolumes):
         self.sites, self.wanted, self.defined = sites, wanted, defined
         self.quotas = {"default": quota} if quota else {}
         self.numbers = itertools.count(1)
-        self.lost = ()
+        self.lost = self.rebuilt = ()
 
     def read(self):
         reports = {}
@@ -246,7 +248,7 @@ class Fleet(MakesVolumes):
         ]
         seen = yield from self.read()
         instances = what_to_create.sort_out({name: spec}, seen, self.lost, strict=True)
-        volumes.settle(instances, seen, self.lost)
+        lost_data.settle(instances, seen, self.lost, self.rebuilt)
         quotas.before_placement(instances, seen, self.quotas)
         instance = instances[name]
         if "state" not in instance:
