@@ -19,9 +19,9 @@ from test_architecture import PLUGINS, SOURCES, imports  # noqa: E402
 # Our own part of what is sent for a module, in units of 1,000 bytes. Ansible's own part, about 169 of them, comes to it.
 MOST = {
     "build_instances": 365,
-    "cached_image": 140,
+    "cached_image": 141,
     "claim": 351,
-    "group_members": 132,
+    "group_members": 133,
     "host_certificates": 128,
     "host_clean": 189,
     "host_facts": 386,

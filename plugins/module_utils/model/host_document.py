@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any, List, Optional
 
-from . import guest_needs, own_names
+from . import guest_settings, volumes
 from .cpu_list import MAX_CPU
 from .errors import BerthError
 from .lifecycle import ROLES
@@ -225,7 +225,7 @@ _INSTANCE = object_of(
 
 def _instance(value: Any) -> Document:
     instance = _INSTANCE(value)
-    return instance if instance["foreign"] else own_names.instance(instance, instance["project_id"] or "")
+    return instance if instance["foreign"] else volumes.instance(instance, instance["project_id"] or "")
 
 
 _VOLUME = object_of(
@@ -309,7 +309,7 @@ _DOCUMENT = object_of(
                 {
                     "machines": list_of(text(64), 100),
                     "secure_boot": flag,
-                    "variables": word(guest_needs.VARIABLES, 64),
+                    "variables": word(guest_settings.VARIABLES, 64),
                 }
             ),
             100,
@@ -380,7 +380,7 @@ _DOCUMENT = object_of(
         ),
         "instances": list_of(_instance, INSTANCES_LIMIT),
         "failed_instances": list_of(uuid, INSTANCES_LIMIT),
-        "volumes": list_of(lambda value: own_names.volume(_VOLUME(value)), INSTANCES_LIMIT),
+        "volumes": list_of(lambda value: volumes.volume(_VOLUME(value)), INSTANCES_LIMIT),
         "damaged_volumes": map_of(uuid, text(1024), INSTANCES_LIMIT),
         "warnings": list_of(text(1024), 100),
     },

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import re
 
-from ...model import take_over_hints, volumes
+from ...model import copy_hints, volumes
 from ...model.move_errors import MigrationConflict, MigrationPreCheckError
 from .. import paths
 from ..disk import owner
@@ -68,7 +68,7 @@ def check_no_files(pool_path, uuid, of=paths.instance):
         raise MigrationPreCheckError(
             uuid,
             ["the destination holds files in %s that no record accounts for" % of(pool_path, uuid)],
-            hint=take_over_hints.put_files_away(of(pool_path, uuid)),
+            hint=copy_hints.put_files_away(of(pool_path, uuid)),
         )
 
 

@@ -14,7 +14,7 @@ import os
 from ...model import volume_hints, volumes
 from ...model.lifecycle import IN
 from ...model.migration import LIVE, same_host
-from ...model.volume_errors import VolumeStays
+from ...model.volumes import VolumeStays
 from .. import paths
 from ..disk import owner, volume_files
 from ..record import room, volume_claim, volume_move, volume_store

@@ -18,8 +18,8 @@ from the source only what nobody else knows, and none of that decides what it bu
 from __future__ import annotations
 
 from ....model import hints, travelled_history, volumes
+from ....model import migration as guards
 from ....model import migration as names
-from ....model import move_guards as guards
 from ....model.errors import InvalidInput
 from ....model.lifecycle import CLAIM, CLAIMED, IN, INCOMING, OWN, RESIZED
 from ....model.move_errors import MigrationConflict, MigrationEnded, MigrationFenced, MigrationNotReady, SourceDiffers

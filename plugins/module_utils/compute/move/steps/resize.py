@@ -7,8 +7,8 @@ claim.py."""
 from __future__ import annotations
 
 from ....model import host_hints
+from ....model import migration as guards
 from ....model import migration as names
-from ....model import move_guards as guards
 from ....model.lifecycle import FROZEN, IN, KEEP, OUT, OWN, RESIZED, RESIZING, RESTORING
 from ....model.move_errors import InstanceInvalidState, MigrationConflict, MigrationNotReady
 from .claim import claim_beside

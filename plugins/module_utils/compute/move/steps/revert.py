@@ -9,7 +9,7 @@ from ....model import hints, host_hints, state_hints, travelled_history, volume_
 from ....model.lifecycle import KEEP, OUT, OWN, RESIZED, RESTORING, REVERTED, REVERTING
 from ....model.migration import RESIZE
 from ....model.move_errors import InstanceNotResized, MigrationConflict, MigrationNotReady
-from ....model.volume_errors import VolumeWritesLost
+from ....model.volumes import VolumeWritesLost
 from .common import after, existing, is_past, moved, next_epoch, put, was_on
 from .confirm import take
 from .fencing import fenced
