@@ -55,8 +55,8 @@ ONLY_FOR = {
         "who knows an instance's disks has it, the others never read an image",
     ),
     "module_utils/compute/move/moving_host.py": ({"migration"}, "who only looks at a host has onlooker.py"),
-    "module_utils/compute/move/rounds.py": ({"migration"}, "who only looks at a host copies nothing"),
-    "module_utils/compute/move/live.py": ({"migration"}, "the state of a guest is read in guest_state.py"),
+    "module_utils/compute/move/increment.py": ({"migration"}, "who only looks at a host copies nothing"),
+    "module_utils/compute/move/live.py": ({"migration"}, "the state of a guest is read in onlooker.py"),
 }
 
 
