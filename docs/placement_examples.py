@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import yaml
 
-from ansible_collections.berth.kvm.plugins.module_utils.model.aggregate import Aggregate
 from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
+from ansible_collections.berth.kvm.plugins.module_utils.model.host_state import Aggregate
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.model.request_spec import RequestSpec
 from ansible_collections.berth.kvm.plugins.module_utils.placement import pci, scheduler

@@ -25,9 +25,9 @@ from ..module_utils.conductor.recovery import to_recover
 from ..module_utils.conductor.telling import will_own
 from ..module_utils.model import copy_hints, data_disks, fleet_hints, hints, nics
 from ..module_utils.model.errors import BerthError, InvalidInput
-from ..module_utils.model.guest_address import guest_address
 from ..module_utils.model.identity import uuid_of
 from ..module_utils.model.lifecycle import OUT, OWN
+from ..module_utils.model.nics import guest_address
 from ..module_utils.model.schema import OneOf, Text
 from ..plugin_utils import acting, listed_copies
 from ..plugin_utils.answers_of_hosts import read_reports

@@ -19,7 +19,7 @@ from ..module_utils.model import fleet_hints, hints, input_hints
 from ..module_utils.model.errors import BerthError, InvalidInput, joined, together
 from ..module_utils.model.identity import RESERVED, uuid_of
 from ..module_utils.model.messages import hosts_named
-from ..module_utils.model.suggest import did_you_mean, nearest
+from ..module_utils.model.unknown_names import did_you_mean, nearest
 from .inventory_variables import described, instances_among, is_true, kvm_hosts, raw_vars, variables, with_variable
 from .patterns import selects_anything
 from .screen import warn

@@ -17,8 +17,8 @@ from nova.pci import stats as pci_stats
 from nova.virt import hardware
 
 from ansible_collections.berth.kvm.plugins.module_utils.model.cpu_list import parse_cpu_spec
+from ansible_collections.berth.kvm.plugins.module_utils.model.guest_features import ImageProperties
 from ansible_collections.berth.kvm.plugins.module_utils.model.image import known_properties
-from ansible_collections.berth.kvm.plugins.module_utils.model.image_properties import ImageProperties
 from ansible_collections.berth.kvm.plugins.module_utils.placement import features, numa, numa_usage, pci
 
 

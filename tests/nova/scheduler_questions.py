@@ -20,7 +20,7 @@ from nova.scheduler import weights as weights_package
 from nova.scheduler.filters import extra_specs_ops
 from nova.scheduler.filters import utils as filter_utils
 
-from ansible_collections.berth.kvm.plugins.module_utils.model.aggregate import Aggregate, merged_metadata, values_of
+from ansible_collections.berth.kvm.plugins.module_utils.model.host_state import Aggregate, merged_metadata, values_of
 from ansible_collections.berth.kvm.plugins.module_utils.placement import registry
 from ansible_collections.berth.kvm.plugins.module_utils.placement.base import Weigher, normalize, parse_options
 from ansible_collections.berth.kvm.plugins.module_utils.placement.filters import capabilities

@@ -43,11 +43,11 @@ class Network:
             check_address=lambda *_: None, bytes_per_second=lambda _options: None,
         ))  # fmt: skip
         monkeypatch.setattr(moving_host.address, "of_host", lambda _setting, name: name)
-        monkeypatch.setattr(moving_host.others_jobs, "check", lambda *_: None)
+        monkeypatch.setattr(moving_host.block_jobs, "check_no_others_jobs", lambda *_: None)
         monkeypatch.setattr(moving_host.following.Asked, "check", lambda _self: None)
         monkeypatch.setattr(moving_host.network, "check", lambda *_: None)
         history_live.set_up(world, monkeypatch)
-        monkeypatch.setattr(moving_host.backups, "end_of", lambda *_: None)
+        monkeypatch.setattr(moving_host.block_jobs, "backup_end_of", lambda *_: None)
         monkeypatch.setattr(moving_host, "increment", types.SimpleNamespace(
             tidy=lambda *_: None, is_possible=lambda *_: False, discard_scratch=lambda *_: None,
             what_is_missing=lambda _record, manifest: (manifest, {}),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Iterable, List
 
 from ..model.errors import BerthError
-from ..model.suggest import did_you_mean
+from ..model.unknown_names import did_you_mean
 
 
 class AddressPoolExhausted(BerthError):

@@ -9,8 +9,8 @@ import time
 from typing import Any, Collection, Dict, Iterable, List, Optional
 
 from ..model import hints
-from ..model.aggregate import zones
 from ..model.catalog import DEFAULT_ZONE
+from ..model.host_state import zones
 from ..model.messages import Document
 from ..placement import explain, receipt
 from ..placement.changes.would_fit import fits_unignored, smallest_changes

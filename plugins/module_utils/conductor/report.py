@@ -11,11 +11,10 @@ import re
 import textwrap
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence
 
-from ..model import disk_hints, hints, nics, saved_hints
+from ..model import disk_hints, hints, nics
 from ..model.errors import shortened
-from ..model.lifecycle import SAVED
+from ..model.lifecycle import PAUSED, SAVED
 from ..model.line import CHANGED, FAILED, LEFT_OUT, UNCHANGED, marked
-from ..model.nova_states import PAUSED
 from ..placement.text import table
 
 HEADS = ("INSTANCE", "STATE", "HOST", "FLAVOR", "ADDRESS", "WHY")
@@ -85,7 +84,7 @@ def disks_gone(host: str, name: str, instance: Mapping[str, Any]) -> Optional[st
 def left_off(name: str, state: Optional[str]) -> str:
     """The same, with what helps."""
     if state == SAVED:
-        return "%s. %s" % (not_running(state), saved_hints.restore_or_boot(name))
+        return "%s. %s" % (not_running(state), disk_hints.restore_or_boot(name))
     return "%s; %s" % (not_running(state), hints.start())
 
 

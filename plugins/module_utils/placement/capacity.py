@@ -12,8 +12,8 @@ The rule is that of openstack-placement. MEMORY_MB is MiB, DISK_GB is GiB.
 from __future__ import annotations
 
 from ..model import vgpus
-from ..model.disk_class import DISK, disk_class
 from ..model.lifecycle import OWN
+from ..model.pools import DISK, disk_class
 from ..model.resources import InstanceTopology
 from . import networks_and_pools, numa, numa_usage, pci
 from .errors import ClaimFailed

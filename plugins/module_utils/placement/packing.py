@@ -14,7 +14,7 @@ from collections import Counter
 from typing import NamedTuple, Tuple
 
 from ..model.errors import InvalidInput
-from ..model.flavor import Flavor
+from ..model.request_spec import Flavor
 from . import numa
 
 # Guards a floor against floats that are a hair below the whole number they stand for.

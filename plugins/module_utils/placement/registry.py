@@ -18,7 +18,7 @@ import importlib
 import os
 
 from ..model.errors import BerthError
-from ..model.suggest import did_you_mean
+from ..model.unknown_names import did_you_mean
 from .base import RAISED, Filter, Weigher
 from .errors import FilterRemoved, PluginFailed, SchedulerHostFilterNotFound, SchedulerWeigherNotFound
 

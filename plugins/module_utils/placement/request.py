@@ -13,22 +13,19 @@ import ipaddress
 import json
 import uuid
 
-from ..model import address_pool, data_disks, input_hints, nics, request_digest, security_group, volumes
 from ..model import catalog_schema as schema
+from ..model import data_disks, input_hints, nics, request_digest, volumes
 from ..model.catalog import check_image_fits, check_image_fits_volume, defined_volume, uploaded
-from ..model.direct_boot import PROPERTIES, with_boot_files
+from ..model.cloud_init import IGNITION, cloud_config, decode_user_data, kind, network_config
 from ..model.errors import InvalidInput, together
 from ..model.guest_check import check_guest
-from ..model.guest_config import cloud_config
-from ..model.guest_settings import GuestSettings
+from ..model.guest_settings import PROPERTIES, GuestSettings, with_boot_files
 from ..model.identity import DEFAULT_PROJECT, NAMESPACE, check_name, instance_uuid, short_name
-from ..model.move_guards import check_same_firmware
-from ..model.network_config import network_config
-from ..model.network_schema import UNFILTERED, is_filtered
+from ..model.migration import check_same_firmware
+from ..model.networks import UNFILTERED, is_filtered, ranges, security, unusable
 from ..model.nics import ip_version, is_of_nic
 from ..model.request_spec import SCHEMA, RequestSpec
 from ..model.unknown_names import AvailabilityZoneNotFound, NetworkNotFound, SecurityGroupNotFound, ServerGroupNotFound
-from ..model.user_data import IGNITION, decode_user_data, kind
 from . import features, numa, pci
 
 # The NICs of a request, from the instance's variables and the catalog's networks: MAC addresses, the addresses that an
@@ -57,7 +54,7 @@ def make_nic(own_uuid, at, wanted, catalog, card, groups=()):
     if network["type"] == "direct":
         document.update(source=network["pci_alias"], model=None)
     if network["pool"] is not None and not wanted["address"]:
-        document.update(prefixlen=ipaddress.ip_network(network["cidr"]).prefixlen, pool=address_pool.ranges(network))
+        document.update(prefixlen=ipaddress.ip_network(network["cidr"]).prefixlen, pool=ranges(network))
     return document
 
 
@@ -97,7 +94,7 @@ def _security(wanted, network, catalog, field, groups):
     known = catalog.security_groups
     together(functools.partial(_known, path, name, known) for name in names)
     found = [known[name] for name in dict.fromkeys(names)]
-    return security_group.security(found, wanted["allowed_addresses"] or (), filtered)
+    return security(found, wanted["allowed_addresses"] or (), filtered)
 
 
 def _check_unfiltered(wanted, field, groups):
@@ -139,7 +136,7 @@ def _address(text, name, cidr, gateway, field):
         cidr = ipaddress.ip_network(cidr)
         if address.ip not in cidr:
             raise InvalidInput(field, text, "an address in %s, a cidr of network %s" % (cidr, name))
-        if address.ip in address_pool.unusable(cidr) or str(address.ip) == gateway:
+        if address.ip in unusable(cidr) or str(address.ip) == gateway:
             rule = "an address that a machine can have, other than the gateway of network %s" % name
             raise InvalidInput(field, text, rule)
         return text if "/" in text else "%s/%d" % (address.ip, cidr.prefixlen)

@@ -13,8 +13,7 @@ from __future__ import annotations
 import copy
 import random
 
-from ..model.aggregate import Aggregate
-from ..model.host_state import HostState
+from ..model.host_state import Aggregate, HostState
 from ..model.request_spec import RequestSpec
 from ..model.resources import InstanceTopology
 from . import numa, pci, registry

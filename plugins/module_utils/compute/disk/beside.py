@@ -11,7 +11,7 @@ import re
 import stat
 from typing import List
 
-from ...model import data_disks, direct_boot, volumes
+from ...model import data_disks, guest_settings, volumes
 from ...model.errors import MOST_NAMED
 from .. import paths
 from ..guest import nvram
@@ -35,7 +35,7 @@ KNOWN = {
     nvram.FILE,
     *DISKS,
     *COPIED,
-    *direct_boot.PROPERTIES,
+    *guest_settings.PROPERTIES,
 }
 
 

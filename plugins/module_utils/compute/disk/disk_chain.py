@@ -16,11 +16,10 @@ import os
 from typing import List
 from xml.etree import ElementTree
 
-from ...model import data_disks, disk_hints, hints, saved_hints, state_hints, volumes
+from ...model import data_disks, disk_hints, hints, state_hints, volumes
 from ...model.errors import shortened
 from ...model.guest_settings import GuestSettings
-from ...model.lifecycle import ACTIVE, FROZEN, OWN, RESIZING
-from ...model.nova_states import STARTING
+from ...model.lifecycle import ACTIVE, FROZEN, OWN, RESIZING, STARTING
 from .. import paths
 from ..errors import BuildFailed, DiskChainChanged, GuestSaved, HostNotPrepared
 from ..guest import domain, nvram
@@ -50,7 +49,7 @@ def check(host, record, live=False):
 def check_unsaved(host, record):
     """Raise GuestSaved if the guest's memory is in a file here: it would be lost, or resume beside changed disks."""
     if record.phase in FROM_HERE and domain.is_saved(host.connection, record.uuid):
-        hint = (hints.let_go_on if record.phase == ACTIVE else saved_hints.give_up_move)(record.name)
+        hint = (hints.let_go_on if record.phase == ACTIVE else disk_hints.give_up_move)(record.name)
         raise _saved(host, record, "saved on %s, as virsh managedsave does", hint)
     check_not_in_file(host, record)
 
@@ -61,7 +60,7 @@ def check_not_in_file(host, record):
     if record.power_state != "running" or record.task_state in STARTING:
         return
     if record.phase in FROM_HERE and domain.is_saved_to_file(host.connection, record.uuid):
-        hint = saved_hints.restore_or_boot(record.name)
+        hint = disk_hints.restore_or_boot(record.name)
         raise _saved(host, record, "saved to a file on %s, as virsh save does", hint)
 
 

@@ -13,8 +13,7 @@ from __future__ import annotations
 from ...model import data_disks, hints, volume_hints
 from ...model.errors import InvalidInput
 from ...model.lifecycle import ACTIVE, CLAIMED, OWN
-from ...model.volume_errors import VolumeConflict, VolumeElsewhere
-from ...model.volumes import volume_uuid
+from ...model.volumes import VolumeConflict, VolumeElsewhere, volume_uuid
 from ..record import journal, room, volume_claim
 from ..record.volume_store import UNUSED, VolumeStore, change, instance_of
 from . import disk_chain, volume_files

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 
-from ...model.disk_class import DIRECTORIES
 from ...model.lifecycle import ACTIVE, OWN
+from ...model.pools import DIRECTORIES
 
 
 def missing(pool_path, name, first, records):

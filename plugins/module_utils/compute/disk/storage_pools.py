@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from xml.etree import ElementTree
 
-from ...model.disk_class import DIRECTORIES
+from ...model.pools import DIRECTORIES
 from ..connection import LibvirtTimeout, require_libvirt
 
 GIB = 1 << 30

@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from ...model import hints, volumes
 from ...model.lifecycle import CLAIMED
-from ...model.volume_errors import VolumeConflict
-from ...model.volumes import volume_uuid
+from ...model.volumes import VolumeConflict, volume_uuid
 from ..record import journal, room, volume_claim
 from ..record.volume_store import FROM, VolumeStore, confirmed_gb, grows, instance_of, size_gb
 from . import new_volume

@@ -12,9 +12,19 @@ from __future__ import annotations
 
 from ...model import copy_hints, hints
 from ...model.errors import InvalidInput
-from ...model.lifecycle import ACTIVE, BUILDING, CLAIM, CLAIMED, DELETING, KEEP, OWN, RESIZED, SETTING_ASIDE
+from ...model.lifecycle import (
+    ACTIVE,
+    BUILDING,
+    CLAIM,
+    CLAIMED,
+    DELETING,
+    KEEP,
+    OWN,
+    POWERING_OFF,
+    RESIZED,
+    SETTING_ASIDE,
+)
 from ...model.move_errors import InstanceInvalidState, InstanceNotFound
-from ...model.nova_states import POWERING_OFF
 from ...model.safe_text import clean
 from .. import paths
 from ..disk import disk, disk_chain, missing

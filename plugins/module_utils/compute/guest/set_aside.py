@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import os
 
-from ...model import copy_hints, saved_hints, volumes
+from ...model import copy_hints, disk_hints, volumes
 from ...model.lifecycle import ACTIVE, DELETING, OWN, SETTING_ASIDE
 from ...model.move_errors import InstanceInvalidState, InstanceNotFound
 from ...model.record import Record
@@ -188,7 +188,7 @@ def _check_unsaved(instance, record):
         raise GuestSaved(
             "the memory of %s (%s) was saved on %s, as virsh managedsave does: it would be lost if this copy were set aside"
             % (record.name, record.uuid, host),
-            hint=saved_hints.keep_or_drop_memory(record.name, host, record.uuid),
+            hint=disk_hints.keep_or_drop_memory(record.name, host, record.uuid),
             instance=record.name,
             host=host,
         )

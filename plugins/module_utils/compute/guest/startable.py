@@ -6,9 +6,8 @@ whether a new guest may be made."""
 
 from __future__ import annotations
 
-from ...model import host_hints, state_hints, take_over_hints, travelled_history
-from ...model.lifecycle import CLAIM
-from ...model.nova_states import SPAWNING
+from ...model import copy_hints, host_hints, state_hints, travelled_history
+from ...model.lifecycle import CLAIM, SPAWNING
 from .. import paths
 from ..disk import disk, disk_chain, owner, shared_disks
 from ..errors import BuildFailed, DisksUsed, GuestRunsAlready
@@ -76,7 +75,7 @@ def check_unused(pool_path, record):
         try:
             run(["qemu-img", "info", "-f", planned.format, "--", path], timeout=60)
         except BuildFailed as error:
-            raise DisksUsed("%s: %s" % (path, error), hint=take_over_hints.switch_user_of_disk_off(path))
+            raise DisksUsed("%s: %s" % (path, error), hint=copy_hints.switch_user_of_disk_off(path))
 
 
 def _is_taking_over(pool_path, record):

@@ -12,7 +12,7 @@ interrupted one.
 from __future__ import annotations
 
 from ...model import hints, volume_hints, volumes
-from ...model.volume_errors import VolumeConflict
+from ...model.volumes import VolumeConflict
 from .. import paths
 from ..disk import volume, volume_files
 from ..errors import DiskNotDetached

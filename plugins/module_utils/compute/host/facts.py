@@ -14,10 +14,10 @@ import re
 from collections import Counter
 from xml.etree import ElementTree
 
-from ...model import admitted_members, data_disks, nics, pool_room, request_digest
+from ...model import admitted_members, data_disks, nics, request_digest
 from ...model.collection_version import COLLECTION_VERSION
-from ...model.lifecycle import BUSY
-from ...model.nova_states import SPAWNING
+from ...model.lifecycle import BUSY, SPAWNING
+from ...model.pools import overpromised
 from ...model.safe_text import clean, clean_all
 from ...model.schema import CUSTOM
 from ..connection import URI, Deadline, LibvirtUnavailable, connect, each, require_libvirt
@@ -147,7 +147,7 @@ def _collect(connection, settings, records, state_dir, deadline, save_generation
     document.update(_usage(connection, settings, document["instances"], pools.get(settings.pool), cpus))
     document["numa_topology"] = numa.to_document(_with_usage(topology, records, foreign, warnings), distances)
     document["generation"] = state_generation.of(_fingerprint(document, settings, records), save_generation, state_dir)
-    warnings += [text for _pool, text in pool_room.overpromised(document)]
+    warnings += [text for _pool, text in overpromised(document)]
     document["warnings"] = [clean(warning, WARNING_LENGTH) for warning in warnings[:WARNINGS_LIMIT]]
     return document
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import heapq
 from itertools import repeat
 
-from ...model.guest_needs import GuestNeeds
+from ...model.guest_settings import GuestNeeds
 from .. import prefilters
 from ..filtering import NAMED_HOSTS, judge, skips_filters
 from ..networks_and_pools import NetworksAndPool

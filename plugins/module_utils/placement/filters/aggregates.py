@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from ...model.aggregate import merged_metadata, values_of
 from ...model.catalog import DEFAULT_ZONE
+from ...model.host_state import merged_metadata, values_of
 from ..base import PASS, Filter, fail
 from . import capabilities
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ...model.aggregate import lowest
+from ...model.host_state import lowest
 from ..base import PASS, Filter, fail
 from ..networks_and_pools import counts_elsewhere
 from ..text import number

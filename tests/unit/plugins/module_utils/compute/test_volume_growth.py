@@ -19,11 +19,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.record.volume_st
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints, volume_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import CannotResizeDisk
-from ansible_collections.berth.kvm.plugins.module_utils.model.volume_errors import (
-    VolumeConflict,
-    VolumeInUse,
-    VolumeNotFound,
-)
+from ansible_collections.berth.kvm.plugins.module_utils.model.volumes import VolumeConflict, VolumeInUse, VolumeNotFound
 
 pytestmark = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
 

@@ -13,7 +13,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
     report_instance,
     report_power,
 )
-from ansible_collections.berth.kvm.plugins.module_utils.model import hints, saved_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import disk_hints, hints
 
 
 def test_what_somebody_changed_in_libvirt_is_told_until_it_is_mended():
@@ -36,7 +36,7 @@ def test_a_start_that_changed_nothing_tells_what_somebody_changed_in_libvirt(cha
     assert said.why == ("" if changed else "runs already; live domain differs")
 
 
-IN_FILE = "off: its memory was saved to a file with virsh save. " + saved_hints.restore_or_boot("web1")
+IN_FILE = "off: its memory was saved to a file with virsh save. " + disk_hints.restore_or_boot("web1")
 
 
 def test_of_a_guest_whose_memory_is_in_a_file_each_table_says_so_and_what_helps():

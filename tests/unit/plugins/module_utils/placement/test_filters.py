@@ -12,8 +12,7 @@ import sys
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.model.aggregate import Aggregate
-from ansible_collections.berth.kvm.plugins.module_utils.model.host_state import HostState
+from ansible_collections.berth.kvm.plugins.module_utils.model.host_state import Aggregate, HostState
 from ansible_collections.berth.kvm.plugins.module_utils.model.request_spec import RequestSpec
 from ansible_collections.berth.kvm.plugins.module_utils.placement import capacity, pci, registry
 from ansible_collections.berth.kvm.plugins.module_utils.placement.errors import ClaimFailed

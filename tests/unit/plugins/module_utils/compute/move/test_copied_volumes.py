@@ -25,7 +25,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.record.volume_st
 from ansible_collections.berth.kvm.plugins.module_utils.model import volume_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import IN, OUT, OWN
-from ansible_collections.berth.kvm.plugins.module_utils.model.volume_errors import VolumeInUse
+from ansible_collections.berth.kvm.plugins.module_utils.model.volumes import VolumeInUse
 
 REAL = moving_host.Effects
 MANIFEST = moving_host.disks.manifest

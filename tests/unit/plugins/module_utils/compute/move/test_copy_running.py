@@ -14,7 +14,7 @@ import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import connection
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import move_files
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move import backups, increment, rounds
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import block_jobs, increment
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import TransferFailed
 
 RECORD = SimpleNamespace(uuid="0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a", op="0123456789abcdef", migration={"attempt": 2})
@@ -52,17 +52,17 @@ def guest(tmp_path, monkeypatch):
     made = Guest(tmp_path)
     monkeypatch.setattr(connection, "libvirt", fake_libvirt.library())
     monkeypatch.setattr(increment.guests, "find", lambda *_arguments: made)
-    monkeypatch.setattr(backups, "socket_of", lambda _domain: str(tmp_path / "socket"))
+    monkeypatch.setattr(block_jobs, "socket_of", lambda _domain: str(tmp_path / "socket"))
 
     def end(_domain):
         made.ended += 1
         made.left.discard("backup")
 
-    monkeypatch.setattr(backups, "end", end)
-    monkeypatch.setattr(backups, "forget_checkpoints", lambda _domain: made.left.discard("checkpoints"))
-    monkeypatch.setattr(increment.jobs, "finish_backup", lambda _domain: made.changes.append("written"))
+    monkeypatch.setattr(block_jobs, "end_backup", end)
+    monkeypatch.setattr(block_jobs, "forget_checkpoints", lambda _domain: made.left.discard("checkpoints"))
+    monkeypatch.setattr(increment.block_jobs, "finish_backup", lambda _domain: made.changes.append("written"))
     monkeypatch.setattr(
-        increment.monitor, "copy", lambda _uuid, disk, path, *_more: made.changes.append((disk["name"], path))
+        increment, "copy_by_daemon", lambda _uuid, disk, path, *_more: made.changes.append((disk["name"], path))
     )
     return made
 
@@ -105,7 +105,7 @@ def copy(guest, monkeypatch, again=0, error=None):
         for number in range(1, again + 1):
             copies.again(number)
 
-    monkeypatch.setattr(rounds, "repeat", repeat)
+    monkeypatch.setattr(increment, "repeat", repeat)
     increment.copy_running(None, RECORD, manifest(guest.top), [], "key", None)
     return sent
 
@@ -186,7 +186,7 @@ def test_a_guest_that_the_copy_had_paused_goes_on_when_its_files_are_gone(guest,
     monkeypatch.setattr(guest, "state", lambda: [3, fake_libvirt.CONSTANTS["VIR_DOMAIN_PAUSED_" + state]])
     monkeypatch.setattr(guest, "resume", lambda: resumed.append(sorted(os.listdir(guest.top))), raising=False)
     monkeypatch.setattr(
-        backups, "show", lambda _domain, _socket, shown, _name: open(move_files.scratch(shown["vda"]), "w")
+        block_jobs, "show_backup", lambda _domain, _socket, shown, _name: open(move_files.scratch(shown["vda"]), "w")
     )
     copy(guest, monkeypatch)
     assert bool(resumed) is goes_on
@@ -196,8 +196,8 @@ def test_a_guest_that_the_copy_had_paused_goes_on_when_its_files_are_gone(guest,
 def test_a_backup_is_a_moves_if_it_writes_beside_any_disk_of_the_guest(guest):
     """It has the copied disks only; one that a killed run left is ended, and one of somebody else never."""
     text = "<domainbackup><disks><disk><target file='%s'/></disk></disks></domainbackup>"
-    assert backups.is_of_a_move(guest, text % move_files.scratch(str(guest.top / "root")))
-    assert not backups.is_of_a_move(guest, text % "/backups/root")
+    assert block_jobs.is_of_a_move(guest, text % move_files.scratch(str(guest.top / "root")))
+    assert not block_jobs.is_of_a_move(guest, text % "/backups/root")
 
 
 def test_libvirt_shows_each_disk_on_the_socket_and_writes_beside_it_alone(guest, monkeypatch):

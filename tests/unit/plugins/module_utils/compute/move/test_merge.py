@@ -17,7 +17,7 @@ from data_disk_case import CHECKSUM, OP, UUID, holds, info, needs_qemu_img, pool
 from ansible_collections.berth.kvm.plugins.module_utils.compute import paths
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import move_files
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move import disks, merge
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import disks
 from ansible_collections.berth.kvm.plugins.module_utils.model import disk_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import TransferFailed
 
@@ -39,7 +39,7 @@ def rebase(path, *more):
 @needs_qemu_img
 def test_a_kept_disk_that_the_new_one_stands_on_after_all_is_not_removed(files, monkeypatch, resized):
     """Whatever qemu-img or libvirt says: the guest would lose all that was written before the move."""
-    monkeypatch.setattr(merge, "_pull", lambda *_arguments: None)
+    monkeypatch.setattr(disks, "_pull", lambda *_arguments: None)
     with pytest.raises(TransferFailed, match="still needs"):
         disks.drop_kept(None, pool(files), record("IN"))
     assert "root.qcow2.pre-" + OP in resized()
@@ -47,7 +47,7 @@ def test_a_kept_disk_that_the_new_one_stands_on_after_all_is_not_removed(files, 
 
 def being_merged(path):
     note = Path(move_files.merging("%s.pre-%s" % (path, OP)))
-    note.write_bytes(merge._identity(str(path)))
+    note.write_bytes(disks._identity(str(path)))
     return note
 
 
@@ -136,7 +136,7 @@ def running(files, monkeypatch, resized):
     monkeypatch.setattr(domain, "is_active", lambda connection, uuid: True)
     monkeypatch.setattr(domain, "find", lambda connection, uuid: "the guest")
     monkeypatch.setattr(domain, "ask_qemu", ask)
-    monkeypatch.setattr(merge.jobs, "pull", pull)
+    monkeypatch.setattr(disks.block_jobs, "pull", pull)
     return answers, flushed
 
 
