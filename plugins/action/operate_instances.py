@@ -8,17 +8,18 @@ from __future__ import annotations
 from ..module_utils.conductor.operations import OPERATIONS
 from ..module_utils.conductor.procedures.delete import delete
 from ..module_utils.conductor.procedures.operate import Done, operate
-from ..module_utils.conductor.report import error_code, text_of
+from ..module_utils.conductor.procedures.update_disks import Run, update_disks
+from ..module_utils.conductor.report import error_of, text_of
 from ..module_utils.model.messages import BESIDE_FACTS
 from ..plugin_utils import end_of_operation, fleet_filters
-from ..plugin_utils.answers_of_hosts import replies
-from ..plugin_utils.controller import controller_facts, outcomes_reported
+from ..plugin_utils.controller import controller_facts, new_token, outcomes_reported
 from ..plugin_utils.driving import carry_out
-from ..plugin_utils.inventory_variables import raw_vars, variables
+from ..plugin_utils.inventory_variables import kvm_hosts, lost_hosts, raw_vars, variables
 from ..plugin_utils.locating import LocateInstances
 from ..plugin_utils.plain import plain
 from ..plugin_utils.reading import read
 from ..plugin_utils.together import done_together
+from ..plugin_utils.whose_variables import Catalogs
 
 FACTS = "__berth_facts"
 READ = {**dict.fromkeys(BESIDE_FACTS, False), "must_answer": True, "most": None}
@@ -50,18 +51,19 @@ class ActionModule(LocateInstances):
 
     def _operate(self, names, args, task_vars):
         operation, facts = args["operation"], plain(controller_facts(task_vars))
+        hosts = kvm_hosts(task_vars, args["hosts"])
         located = facts.get("berth_located") or CARRIED_OUT
         if located["operation"] != operation or task_vars["inventory_hostname"] not in located["names"]:
-            about = {"instances": names, "hosts": args["hosts"]}
+            about = {"instances": names, "hosts": hosts}
             task_vars = {**task_vars, FACTS: read(self, {**READ, **about}, task_vars)}
             located, facts = (
                 self.located({**about, "method": operation, "selected": True, "again": True}, task_vars),
                 {},
             )
         tasks = {name: task for name, task in located["instances"].items() if name not in located["errors"]}
-        done, said = carry_out(self, task_vars, self._procedure(operation, tasks, task_vars))
+        done, said = carry_out(self, task_vars, self._procedure(operation, tasks, hosts, task_vars))
         if operation == "delete" and any(each.changed for each in done.values()):
-            fleet_filters.follow(self, task_vars, list(replies(task_vars, FACTS)))
+            fleet_filters.follow(self, task_vars, hosts)
         ended = end_of_operation.end(self, task_vars, operation, located, facts.get("berth_moves") or {}, done)
         ended["ansible_facts"]["berth_located"] = CARRIED_OUT  # no later task carries it out again
         return {
@@ -69,11 +71,20 @@ class ActionModule(LocateInstances):
             "run": {**ended, "said": said},
         }
 
-    def _procedure(self, operation, tasks, task_vars):
+    def _procedure(self, operation, tasks, hosts, task_vars):
         given = {name: self._given(operation, task_vars, name) for name in tasks}
         if operation == "delete":
-            return delete(tasks, given, list(replies(task_vars, FACTS)))
+            return delete(tasks, given, hosts)
+        if operation == "update_disks":
+            return update_disks(tasks, given, self._makes(tasks, hosts, task_vars))
         return operate(operation, tasks, given)
+
+    def _makes(self, tasks, hosts, task_vars):
+        """What making volumes needs to know. No catalog is read where there are none to make."""
+        makes = any(task.get("new_volumes") or task.get("grown_volumes") for task in tasks.values())
+        quotas = Catalogs(task_vars, list(tasks), hosts, self._loader).shared.quotas if makes else {}
+        lost = lost_hosts(self.own_variables(task_vars, ["berth_lost_hosts"]))
+        return Run(new_token, hosts, lost, quotas, self._task.check_mode)
 
     def _given(self, operation, task_vars, name):
         """The arguments that the variables of the instance say, or else those of the play."""
@@ -88,12 +99,9 @@ class ActionModule(LocateInstances):
 
 def _part(refused, done):
     """What the task of one instance returns. ``refused``: why nothing was done."""
-    errors = (
-        [{"code": error_code(refused), "message": refused.removeprefix(error_code(refused) + ": ")}] if refused else []
-    )
     part = {"changed": done.changed, "warnings": done.warnings, "diff": done.diff, "instance": done.instance}
     part = {name: value for name, value in part.items() if value or name == "changed"}
-    errors += done.errors
+    errors = [*([error_of(refused)] if refused else []), *done.errors]
     return {**part, "error": errors[0], "msg": "; ".join(map(text_of, errors))} if errors else part
 
 

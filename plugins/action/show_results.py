@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ..module_utils.conductor.operations import OPERATIONS
 from ..module_utils.conductor.procedures.operate import Done
-from ..module_utils.conductor.report import error_code, failure
+from ..module_utils.conductor.report import error_of, failure
 from ..plugin_utils import end_of_operation
 from ..plugin_utils.controller import ControllerAction, controller_facts, outcomes_reported
 from ..plugin_utils.end_of_operation import FAILURE, is_gone, registered
@@ -35,5 +35,4 @@ def _done(task_vars, name):
     values = raw_vars(task_vars, name)
     result = registered(values.get(DONE) or {})
     why = failure({**({FAILURE: values[FAILURE]} if FAILURE in values else {}), "gone": is_gone(task_vars, name)})
-    errors = [{"code": error_code(why), "message": why.removeprefix(error_code(why) + ": ")}] if why else []
-    return Done(bool(result.get("changed")), result.get("instance") or {}, errors=errors)
+    return Done(bool(result.get("changed")), result.get("instance") or {}, errors=[error_of(why)] if why else [])

@@ -16,6 +16,7 @@ import json
 
 import procedure_case
 from history_host import Machine
+from volume_fleet_case import answers_of
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
     arrived,
@@ -147,7 +148,8 @@ class Run:
         """A step of a procedure, of which each thing that the host does is a call of its own."""
         if module == "build_instances":
             return self._ask_to_build(host, given["builds"])
-        return self.ask(host, module, **given)
+        method, arguments = answers_of(module, given)
+        return self.ask(host, method, **arguments)
 
     def _ask_to_build(self, host, builds):
         done = []

@@ -124,6 +124,12 @@ def text_of(error: Mapping[str, Any]) -> str:
     return "%s: %s" % (error.get("code"), "; ".join(told))
 
 
+def error_of(text: str) -> Dict[str, Any]:
+    """The same, of a text that begins with its code."""
+    code = error_code(text)
+    return {"code": code, "message": text.removeprefix(code + ": ")}
+
+
 def details_of(error: Mapping[str, Any]) -> Dict[str, Any]:
     """What an error (BerthError.to_dict) says as data beside its text."""
     said = ("code", "message", "retryable", "field", "value", "rule", "hint", "also")

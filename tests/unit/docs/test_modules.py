@@ -27,7 +27,6 @@ INTERNAL = {
     "group_members",
     "host_task",
     "locate_instances",
-    "make_volumes",
     "migration",
     "operate_instances",
     "plan_moves",

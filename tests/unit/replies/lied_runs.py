@@ -17,10 +17,10 @@ import lied_fleet
 from ansible.errors import AnsibleError
 from ansible.utils.display import Display
 
-from ansible_collections.berth.kvm.plugins.action import create_instances, make_volumes, plan_moves
+from ansible_collections.berth.kvm.plugins.action import create_instances, operate_instances, plan_moves
 from ansible_collections.berth.kvm.plugins.plugin_utils import acting, delegates, place_instances, screen
 
-NONCES = (create_instances, make_volumes, place_instances, plan_moves)
+NONCES = (create_instances, operate_instances, place_instances, plan_moves)
 SETTINGS = {"confirm_window": 600, "stop_timeout": 60, "timeout": 600, "tls": True}
 MOST_LEGS = 30
 
@@ -100,10 +100,6 @@ def operation(method):
         found = located(run, method)
         if method == "delete" and found.get("moving"):
             plan_and_walk(run, "delete", found["moving"])
-        asked = found.get("instances", {}).values()
-        if any(task.get("new_volumes") or task.get("grown_volumes") for task in asked):
-            run.run("make_volumes", hosts=list(good.HOSTS))
-            run.texts += list(run.fact("berth_located")["errors"].values())
         if found:
             done = run.run("operate_instances", of=found["names"][0], operation=method, may_fail=True)
             run.texts += [each["error"] for each in done.get("outcomes", ()) if each["error"]]

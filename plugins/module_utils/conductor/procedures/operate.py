@@ -13,7 +13,7 @@ from ...model import hints
 from ...model.messages import Document
 from ..errors import HostUnknown
 from ..operations import OPERATIONS
-from ..report import error_code
+from ..report import error_of
 from .steps import Ask, Procedure, said
 
 SILENT = (
@@ -78,5 +78,4 @@ def _unknown(host: str, reason: str) -> Document:
     if reason.startswith(SILENT):
         why = "%s did not answer: %s" % (host, reason.removeprefix(SILENT))
         return HostUnknown(why, hint=hints.bring_back_or_lost([host])).to_dict()
-    code = error_code(reason)
-    return {"code": code, "message": reason[len(code) + 2 :] if reason.startswith(code) else reason}
+    return error_of(reason)
