@@ -12,6 +12,7 @@ from ansible.plugins.action import ActionBase
 
 from ..module_utils.conductor.procedures.steps import Ask, Procedure, Result, Say
 from ..module_utils.model.messages import Document
+from . import known_ansible
 from .asking import answers, ask_each
 from .host_reply import answer_of
 from .plain import plain
@@ -37,8 +38,11 @@ def carry_out(
 
 
 def _asked(action: ActionBase, task_vars: Dict[str, Any], step: Ask) -> Dict[str, Any]:
-    found: Dict[str, Any] = plain(answers(ask_each(action, task_vars, step.module, step.arguments)))
-    for answer in found.values():
+    results = ask_each(action, task_vars, step.module, step.arguments, step.at, step.check)
+    found: Dict[str, Any] = plain(answers(results))
+    for asked, answer in found.items():
+        if results[asked].get("warnings"):
+            answer["warnings"] = list(map(known_ansible.delegates().shown, results[asked]["warnings"]))
         for build in answer.get("builds", ()):
             build["reply"] = answer_of(build["reply"])
     return found

@@ -16,6 +16,7 @@ import json
 
 import procedure_case
 from history_host import Machine
+from volume_fleet_case import answers_of
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
     arrived,
@@ -23,15 +24,15 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
     locate,
     lost_data,
     majority,
-    recovery,
     removal,
     telling,
     what_to_create,
+    what_to_operate,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import plan as rounds
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import HostUnknown
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import create
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import create, delete, operate
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError, InvalidInput
 
 SILENT = {"reason": "UNREACHABLE"}
@@ -152,7 +153,8 @@ class Run:
         """A step of a procedure, of which each thing that the host does is a call of its own."""
         if module == "build_instances":
             return self._ask_to_build(host, given["builds"])
-        return self.ask(host, module, **given)
+        method, arguments = answers_of(module, given)
+        return self.ask(host, method, **arguments)
 
     def _ask_to_build(self, host, builds):
         done = []
@@ -176,24 +178,38 @@ class Run:
             except BerthError as error:
                 self.refused(name, error)
 
-    def act(self, find, state, **more):
-        seen = yield from self.read()
-        for name, uuid, hosts in list(self.located(seen, find)):
-            for host in (seen.failed_on(uuid) + hosts)[-1:]:
-                reply = yield from self.ask(host, "instance", uuid, state, **more)
-                self.failed(name, reply)
+    def operate(self, operation, **given):
+        """Find the instances, and carry the operation out where they are."""
+        tasks = yield from self._found(operation)
+        yield from self._carry_out(operate.operate(operation, tasks, dict.fromkeys(tasks, given)))
+
+    def _found(self, operation):
+        self.seen, tasks = (yield from self.read()), {}
+        for name in self.names:
+            uuid = self.world.uuid(name)
+            try:
+                tasks[name] = {"uuid": uuid, **what_to_operate.where(operation, self.seen, name, uuid, self.lost)}
+            except BerthError as error:
+                self.refused(name, error)
+        return tasks
+
+    def _carry_out(self, procedure):
+        done = yield from procedure_case.play(procedure, self._ask_step)
+        for name, each in done.items():
+            if each.errors:
+                self.errors.setdefault(name, each.errors[0])
 
     def start(self):
-        yield from self.act(locate.locate_to_run, "started")
+        yield from self.operate("start")
 
     def stop(self):
-        yield from self.act(locate.locate, "stopped")
+        yield from self.operate("stop")
 
     def reboot(self):
-        yield from self.act(locate.locate_to_run, "rebooted", hard=self.dice.random() < 0.5)
+        yield from self.operate("reboot", reboot="hard" if self.dice.random() < 0.5 else "soft")
 
     def recover(self):
-        yield from self.act(lambda *asked: recovery.to_recover(*asked)["hosts"], "recovered")
+        yield from self.operate("recover")
 
     def recover_record(self):
         seen, chosen = (yield from self.read()), self.options.get("berth_recover_on")
@@ -216,25 +232,11 @@ class Run:
     # delete
 
     def delete(self):
-        seen = yield from self.read()
-        found = list(self.located(seen, locate.locate_to_delete))
-        gone, after = {}, {}
-        for name, uuid, held in found:
-            known, answers = seen.notes_on(uuid).known, seen.answers(self.lost)
-            latest, given_up = list(seen.notes_on(uuid).latest), known is not None and not answers.counts(known)
-            hosts, well = seen.failed_on(uuid) + held, True
+        tasks = yield from self._found("delete")
+        for name in tasks:
             self.world.gives_up(name)
-            for host in hosts:
-                reply = yield from self.ask(host, "instance", uuid, "absent", latest, changed_disks=self._changed())
-                well = not self.failed(name, reply) and well
-            if known and (given_up and not hosts or hosts and well):
-                gone.setdefault(known.host_uuid, {})[uuid] = latest
-                after.update({uuid: latest[0]} if given_up else {})
-        for host in self.inventory if gone else ():
-            yield from self.ask(host, "rescan", (), {"gone": gone, **({"after": after} if after else {})})
-
-    def _changed(self):
-        return bool(self.options.get("berth_delete_changed_disks"))
+        given = {"changed_disks": bool(self.options.get("berth_delete_changed_disks"))}
+        yield from self._carry_out(delete.delete(tasks, dict.fromkeys(tasks, given), self.inventory))
 
     # copies
 

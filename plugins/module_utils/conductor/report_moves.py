@@ -49,7 +49,7 @@ MEANS = {
 def outcome(operation: str, name: str, moves: Dict[str, Any], done: Dict[str, Any], check_mode: bool) -> Outcome:
     """``moves`` is the fact berth_moves; ``done`` what the play registered for the instance."""
     move = moves["moves"].get(name)
-    error = failure(done, {}) or moves["errors"].get(name) or ""
+    error = failure(done) or moves["errors"].get(name) or ""
     if move is None:
         return Outcome(name, FAILED, why=first_word(error), error=error, error_details=_details(moves, name, error))
     before, after = _before(move), _after(move)

@@ -28,11 +28,11 @@ def locate(monkeypatch):
     """locate(method, run variables, h1=[...], ...): what the action gives as berth_located, or its failure."""
     from controller import Controller
 
-    from ansible_collections.berth.kvm.plugins.action import locate_instances
+    from ansible_collections.berth.kvm.plugins.plugin_utils import locating
 
     document_of = json.loads((Path(__file__).parent / "host.json").read_text())
     # tests/unit/replies/test_bring_back.py plays what hosts are told
-    monkeypatch.setattr(locate_instances, "tell_latest", lambda *_what: None)
+    monkeypatch.setattr(locating, "tell_latest", lambda *_what: None)
 
     def act(method, run, instance=None, selected=True, unknown=False, names=("web1",), notes=None, more=(), **hosts):
         facts = {}

@@ -21,7 +21,7 @@ def play(procedure, ask):
         if isinstance(step, Ask):
             answer = {}
             for host, arguments in step.arguments.items():
-                answer[host] = yield from ask(host, step.module, arguments)
+                answer[host] = yield from ask(step.host_of(host), step.module, arguments)
 
 
 def ask(module, given, call, build):
