@@ -56,7 +56,7 @@ def run(asked, check_mode=False, wanted=None, of_run=None, **hosts):
     asked["updated"], values = [], {**there.task_vars(), "inventory_hostname": "web1"}
     result = there.run("operate_instances", {"operation": "update_disks", "may_fail": True}, values, check_mode)
     failed = result["ansible_facts"]["berth_results"]["failed"]
-    return asked["questions"], result, {"found": asked["updated"], "errors": failed}
+    return asked["questions"], result, {"found": asked["updated"], "errors": failed, "notes": located["notes"]}
 
 
 def test_a_volume_that_no_host_has_is_claimed_then_all_hosts_are_read_then_it_is_made(asked):
