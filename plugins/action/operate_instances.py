@@ -6,10 +6,9 @@
 from __future__ import annotations
 
 from ..module_utils.conductor.operations import OPERATIONS
+from ..module_utils.conductor.procedures.copies import keep_one, recover_record
 from ..module_utils.conductor.procedures.delete import delete
-from ..module_utils.conductor.procedures.keep_one import keep_one
 from ..module_utils.conductor.procedures.operate import Done, operate
-from ..module_utils.conductor.procedures.recover_record import recover_record
 from ..module_utils.conductor.procedures.update_disks import Run, update_disks
 from ..module_utils.conductor.report import error_of, text_of
 from ..module_utils.model.messages import BESIDE_FACTS

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Dict, Iterable
 
 from ..module_utils.conductor.fleet import Fleet
-from ..module_utils.conductor.procedures import tell_latest as procedure
+from ..module_utils.conductor.procedures import copies
 from ..module_utils.conductor.telling import lacking
 from ..module_utils.model.messages import Document
 from .answers_of_hosts import replies
@@ -28,4 +28,4 @@ def tell_owners(action: Any, task_vars: Dict[str, Any], told: Document, hosts: I
 def tell_latest(action: Any, task_vars: Dict[str, Any], fleet: Fleet, name: str, told: Document) -> None:
     """Tell all hosts which record of ``name`` becomes the latest. Raise HostUnknown if one does not take it: it would take a
     lost host that is back for the owner."""
-    carry_out(action, task_vars, procedure.tell_latest(name, told, fleet.documents, fleet.unprepared()))
+    carry_out(action, task_vars, copies.tell_latest(name, told, fleet.documents, fleet.unprepared()))

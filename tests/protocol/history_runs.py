@@ -27,12 +27,10 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
 )
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import (
+    copies,
     create,
     delete,
-    keep_one,
     operate,
-    recover_record,
-    tell_latest,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 
@@ -94,7 +92,7 @@ class Run:
         self.errors[name] = {**error.to_dict(), "message": str(error)}
 
     def tell_latest(self, seen, name, told):
-        told = tell_latest.tell_latest(name, told, seen.documents, seen.unprepared())
+        told = copies.tell_latest(name, told, seen.documents, seen.unprepared())
         yield from procedure_case.play(told, self._ask_step)
 
     def tell_owners(self, told, hosts):
@@ -218,7 +216,7 @@ class Run:
         for name in tasks if chosen else ():
             if tasks[name]["hosts"]:
                 self.world.continues_with(name, chosen)
-        yield from self._carry_out(recover_record.recover_record(tasks, {}, dry=False))
+        yield from self._carry_out(copies.recover_record(tasks, {}, dry=False))
 
     # delete
 
@@ -234,7 +232,7 @@ class Run:
     def keep_one(self):
         tasks = yield from self._found("keep_one")
         look = functools.partial(self._found, "keep_one")
-        yield from self._carry_out(keep_one.keep_one(tasks, {}, dry=False), look)
+        yield from self._carry_out(copies.keep_one(tasks, {}, dry=False), look)
 
     # hosts
 

@@ -87,7 +87,7 @@ def _keep_one(_operation: str, fleet: Fleet, name: str, uuid: str, said: Said) -
 
 
 def _to_tell(fleet: Fleet, told: Document) -> Document:
-    """What procedures/tell_latest.py needs to know."""
+    """What procedures/copies.py needs to know."""
     return {"told": told, "hosts": list(fleet.documents), "unprepared": list(fleet.unprepared())}
 
 
