@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from ..module_utils.conductor.operations import OPERATIONS
+from ..module_utils.conductor.procedures.copies import keep_one, recover_record
 from ..module_utils.conductor.procedures.delete import delete
 from ..module_utils.conductor.procedures.operate import Done, operate
 from ..module_utils.conductor.procedures.update_disks import Run, update_disks
@@ -18,6 +19,7 @@ from ..plugin_utils.inventory_variables import kvm_hosts, lost_hosts, raw_vars, 
 from ..plugin_utils.locating import LocateInstances
 from ..plugin_utils.plain import plain
 from ..plugin_utils.reading import read
+from ..plugin_utils.screen import say
 from ..plugin_utils.together import done_together
 from ..plugin_utils.whose_variables import Catalogs
 
@@ -36,7 +38,7 @@ class ActionModule(LocateInstances):
         "operation": {
             "type": "str",
             "required": True,
-            "choices": [name for name, row in OPERATIONS.items() if row.state],
+            "choices": [name for name in OPERATIONS if name != "console"],
         },
         "hosts": {"type": "list", "elements": "str"},
         "may_fail": {"type": "bool", "default": False},
@@ -60,8 +62,15 @@ class ActionModule(LocateInstances):
                 self.located({**about, "method": operation, "selected": True, "again": True}, task_vars),
                 {},
             )
-        tasks = {name: task for name, task in located["instances"].items() if name not in located["errors"]}
-        done, said = carry_out(self, task_vars, self._procedure(operation, tasks, hosts, task_vars))
+
+        def look():
+            about = {"instances": located["names"], "hosts": hosts}
+            facts = {**task_vars, FACTS: read(self, {**READ, **about}, task_vars)}
+            located.update(self.located({**about, "method": operation, "selected": True, "again": True}, facts))
+            return _tasks(located)
+
+        done, said = carry_out(self, task_vars, self._procedure(operation, _tasks(located), hosts, task_vars), look)
+        say(*_where_set_aside(located, done, self._task.check_mode))
         if operation == "delete" and any(each.changed for each in done.values()):
             fleet_filters.follow(self, task_vars, hosts)
         ended = end_of_operation.end(self, task_vars, operation, located, facts.get("berth_moves") or {}, done)
@@ -73,6 +82,10 @@ class ActionModule(LocateInstances):
 
     def _procedure(self, operation, tasks, hosts, task_vars):
         given = {name: self._given(operation, task_vars, name) for name in tasks}
+        if operation == "keep_one":
+            return keep_one(tasks, given, self._task.check_mode)
+        if operation == "recover_record":
+            return recover_record(tasks, given, self._task.check_mode)
         if operation == "delete":
             return delete(tasks, given, hosts)
         if operation == "update_disks":
@@ -95,6 +108,28 @@ class ActionModule(LocateInstances):
             said = [values[each] for each in names if each in values]
             found.update({argument: said[0]} if said else {})
         return found
+
+
+def _tasks(located):
+    return {name: task for name, task in located["instances"].items() if name not in located["errors"]}
+
+
+def _where_set_aside(located, done, dry):
+    """The line about each copy that was set aside."""
+    for name, each in done.items():
+        for host, paths in each.set_aside.items() if not each.errors else ():
+            yield (
+                "%s stays on %s. The copy on %s %s in %s on that host. When nobody needs it any more, "
+                "berth.kvm.remove_set_aside --limit %s -e berth_set_aside_on=%s removes it; nothing else does"
+            ) % (
+                name,
+                located["instances"][name]["stays"],
+                host,
+                "would be" if dry else "is now",
+                ", ".join(paths),
+                name,
+                host,
+            )
 
 
 def _part(refused, done):

@@ -10,11 +10,9 @@ from ..module_utils.conductor.procedures.operate import Done
 from ..module_utils.conductor.report import error_of, failure
 from ..plugin_utils import end_of_operation
 from ..plugin_utils.controller import ControllerAction, controller_facts, outcomes_reported
-from ..plugin_utils.end_of_operation import FAILURE, is_gone, registered
+from ..plugin_utils.end_of_operation import FAILURE, is_gone
 from ..plugin_utils.inventory_variables import raw_vars
 from ..plugin_utils.plain import plain
-
-DONE = "__berth_done"
 
 
 class ActionModule(ControllerAction):
@@ -31,8 +29,7 @@ class ActionModule(ControllerAction):
 
 
 def _done(task_vars, name):
-    """What the tasks of the play registered."""
+    """Of an operation that only shows something: why it failed."""
     values = raw_vars(task_vars, name)
-    result = registered(values.get(DONE) or {})
     why = failure({**({FAILURE: values[FAILURE]} if FAILURE in values else {}), "gone": is_gone(task_vars, name)})
-    return Done(bool(result.get("changed")), result.get("instance") or {}, errors=[error_of(why)] if why else [])
+    return Done(errors=[error_of(why)] if why else [])

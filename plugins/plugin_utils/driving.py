@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 import datetime
-from typing import Any, Dict, List, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from ansible.plugins.action import ActionBase
 
-from ..module_utils.conductor.procedures.steps import Ask, Procedure, Result, Say
+from ..module_utils.conductor.procedures.steps import Ask, Look, Procedure, Result, Say
 from ..module_utils.model.messages import Document
 from . import known_ansible
 from .asking import answers, ask_each
@@ -19,9 +19,12 @@ from .plain import plain
 
 
 def carry_out(
-    action: ActionBase, task_vars: Dict[str, Any], procedure: Procedure[Result]
+    action: ActionBase,
+    task_vars: Dict[str, Any],
+    procedure: Procedure[Result],
+    look: Optional[Callable[[], Dict[str, Any]]] = None,
 ) -> Tuple[Result, List[Document]]:
-    """Return the procedure's result, and what it said: [{at, instance, ...}]."""
+    """Return the procedure's result, and what it said: [{at, instance, ...}]. ``look`` answers a Look."""
     said: List[Document] = []
     answer: Any = None
     while True:
@@ -33,6 +36,8 @@ def carry_out(
         if isinstance(step, Say):
             at = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
             said.append({"at": at, "instance": step.instance, **step.event})
+        elif isinstance(step, Look):
+            answer = look() if look else {}
         else:
             answer = _asked(action, task_vars, step)
 

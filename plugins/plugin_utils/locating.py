@@ -5,19 +5,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, Dict, NamedTuple
 
-from ..module_utils.conductor import arrived, given_away, locks, older_copy, volume_quotas, what_to_operate
-from ..module_utils.conductor.errors import InstanceMoving, KvmHostNotFound
+from ..module_utils.conductor import arrived, given_away, keep_one, locks, older_copy, volume_quotas, what_to_operate
+from ..module_utils.conductor.errors import InstanceMoving
 from ..module_utils.conductor.fleet import Fleet
-from ..module_utils.conductor.keep_one import choose
-from ..module_utils.conductor.locate import locate_to_take_back
 from ..module_utils.conductor.locks import lock_of
 from ..module_utils.conductor.operations import OPERATIONS
-from ..module_utils.conductor.telling import will_own
 from ..module_utils.model import copy_hints, data_disks, fleet_hints, hints, nics
-from ..module_utils.model.errors import BerthError, InvalidInput
+from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import uuid_of
 from ..module_utils.model.lifecycle import OUT, OWN
 from ..module_utils.model.nics import guest_address
@@ -29,11 +25,10 @@ from .inventory_differences import InventoryDifferences, by_hand
 from .inventory_variables import is_true, kvm_hosts, lost_hosts, variables, who_locked
 from .screen import say, warn
 from .selection import check_explicit, in_inventory, known_hosts, not_found, selected, warn_of_lost
-from .telling_owners import tell_latest
 from .wanted_disks import wanted_disks
 
 RUN = (
-    "berth_keep_on",
+    keep_one.FIELD,
     "berth_keep_on_confirmed",
     "berth_lost_hosts",
     "berth_rebuild_lost",
@@ -51,6 +46,18 @@ class _Run(NamedTuple):
     fleet: Fleet
     inventory: InventoryDifferences
     variables: Dict[str, Any]
+
+    @property
+    def said(self):
+        given = self.variables
+        return what_to_operate.Said(
+            acting.RUN,
+            lost_hosts(given),
+            given.get(keep_one.FIELD),
+            is_true(given, "berth_keep_on_confirmed"),
+            given.get(older_copy.FIELD) or None,
+            given.get("berth_set_aside_on"),
+        )
 
 
 class LocateInstances(ControllerAction):
@@ -92,7 +99,6 @@ class LocateInstances(ControllerAction):
             "instances": found,
             "found": [name for name in found if found[name]["hosts"]],
             "moving": moving,
-            "listed": [name for name, task in found.items() if task.get("listed")],
             "errors": errors,
         }
 
@@ -100,57 +106,27 @@ class LocateInstances(ControllerAction):
         """What the playbook should do about one instance: {uuid, hosts, ...}; nothing if there are no hosts."""
         fleet, uuid = run.fleet, uuid_of(name, values)
         locks.check(run.method, name, who_locked(values), fleet.places.get(uuid, ()))
-        task = {"uuid": uuid, **self._what_to_do(run, name, uuid)}
+        task = self._where(run, name, uuid)
         if run.method != "update_disks":
             return task
         return {**task, **wanted_disks(run.task_vars, fleet, name, task, values, run.variables)}
 
-    def _what_to_do(self, run, name, uuid):
-        method, fleet, run_variables = run.method, run.fleet, run.variables
-        if method == "keep_one":
-            return self._keep_one(run, name, uuid)
-        if method == "remove_set_aside":
-            return {"hosts": [_answering(fleet, "berth_set_aside_on", run_variables.get("berth_set_aside_on"))]}
-        if method == "recover_record":
-            return self._take_back(run, name, uuid)
-        return what_to_operate.where(method, fleet, name, uuid, lost_hosts(run_variables))
+    def _where(self, run, name, uuid):
+        task = what_to_operate.where(run.method, run.fleet, name, uuid, run.said)
+        if run.method == "keep_one":
+            self._say_what_stays(run, name, task)
+        return task
 
-    def _take_back(self, run, name, uuid):
-        """``after``: the generation after which the record begins; a host that was lost and is back must not count as the
-        owner. ``moved_by``: the move that brought the guest here, if its source has a record of it."""
-        chosen = run.variables.get(older_copy.FIELD) or None
-        if chosen:
-            _answering(run.fleet, older_copy.FIELD, chosen)
-        hosts = locate_to_take_back(run.fleet, name, uuid, lost_hosts(run.variables), chosen)
-        if not hosts:
-            return {"hosts": []}
-        host = hosts[0]
-        latest = arrived.latest(run.fleet, uuid, host, lost_hosts(run.variables))
-        given_away.check(run.fleet, name, uuid, host)
-        if not self._task.check_mode:
-            told = will_own(run.fleet, uuid, host, latest[0], acting.RUN)
-            tell_latest(self, run.task_vars, run.fleet, name, told)
-        return {"hosts": hosts, "after": list(latest), **arrived.move_of(arrived.source_of(run.fleet, uuid, host))}
-
-    def _keep_one(self, run, name, uuid):
-        fleet, stays = run.fleet, _answering(run.fleet, "berth_keep_on", run.variables.get("berth_keep_on"))
-        confirmed = is_true(run.variables, "berth_keep_on_confirmed")
-        choice = choose(fleet, name, uuid, stays, confirmed, lost_hosts(run.variables))
-        dry = self._task.check_mode
-        if choice.comes_back:
-            given_away.check(fleet, name, uuid, stays)
-            if choice.listed:
-                listed = listed_copies.addresses(self, run.task_vars, stays, uuid)
-                given_away.check_addresses(fleet, name, uuid, stays, listed)
+    def _say_what_stays(self, run, name, task):
+        dry, stays = self._task.check_mode, task["stays"]
+        if task["listed"]:
+            listed = listed_copies.addresses(self, run.task_vars, stays, task["uuid"])
+            given_away.check_addresses(run.fleet, name, task["uuid"], stays, listed)
+        if task["comes_back"]:
             say("%s: the copy on %s %s back" % (name, stays, "would come" if dry else "comes"))
-        for host in choice.others:
+        for host in task["others"]:
             verb = "would be" if dry else "is"
             say("%s: the copy on %s stays, that on %s %s stopped and set aside" % (name, stays, host, verb))
-        if not dry and (choice.others or (choice.comes_back and not choice.listed)):
-            # once the other copy is gone, nobody else may know of the one that stays
-            told = will_own(fleet, uuid, stays, choice.above[0], acting.RUN)
-            tell_latest(self, run.task_vars, fleet, name, told)
-        return {**dataclasses.asdict(choice), "hosts": [stays] if choice.comes_back else choice.others}
 
 
 def _check_found(run, name, task):
@@ -183,17 +159,6 @@ def _over_quota(found, fleet, inventory):
     for name in over:
         del found[name]
     return {name: str(error.to_result()["msg"]) for name, error in over.items()}
-
-
-def _answering(fleet, field, host):
-    """The KVM host that a variable names. Raise unless it is in the inventory and answers."""
-    if host and host not in fleet.documents and host not in fleet.verdicts:
-        raise KvmHostNotFound.of(field, host, [*fleet.documents, *fleet.verdicts])
-    if host not in fleet.documents:
-        raise InvalidInput(
-            field, host, "a KVM host that answers: %s" % (", ".join(sorted(fleet.documents)) or "none does")
-        )
-    return host
 
 
 def note(method, name, berth_state, locked, places):

@@ -203,11 +203,10 @@ class Machine(volume_fleet_case.Site):
         }
         return {"changed": acts[state]()}
 
-    def instance_copy(self, uuid, state, above=None):
+    def instance_copy(self, uuid, state, above=None, check=False):
         instance = Instance(self.host, uuid, timeout=1)
         acts = {
-            "would_keep": lambda: set_aside.would_keep(instance, above),
-            "kept": lambda: set_aside.keep(instance, above),
+            "kept": lambda: (set_aside.would_keep if check else set_aside.keep)(instance, above),
             "stopped": lambda: set_aside.stop(instance, 1),
             "recorded": lambda: bring_back.record_again(instance),
             "brought_back": lambda: bring_back.bring_back(instance, above, 1),

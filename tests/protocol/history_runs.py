@@ -19,9 +19,6 @@ from history_host import Machine
 from volume_fleet_case import answers_of
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
-    arrived,
-    keep_one,
-    locate,
     lost_data,
     majority,
     removal,
@@ -30,10 +27,14 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
     what_to_operate,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import plan as rounds
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import HostUnknown
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import create, delete, operate
-from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError, InvalidInput
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import (
+    copies,
+    create,
+    delete,
+    operate,
+)
+from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 
 SILENT = {"reason": "UNREACHABLE"}
 
@@ -94,10 +95,8 @@ class Run:
         self.errors[name] = {**error.to_dict(), "message": str(error)}
 
     def tell_latest(self, seen, name, told):
-        for host in seen.documents:
-            taken = yield from self.ask(host, "rescan", (), told)
-            if "host_uuid" not in taken:
-                raise HostUnknown("the record of %s is left as it is: %s did not take that" % (name, host))
+        told = copies.tell_latest(name, told, seen.documents, seen.unprepared())
+        yield from procedure_case.play(told, self._ask_step)
 
     def tell_owners(self, told, hosts):
         digests = {host: self.reports[host].get("digests") for host in hosts}
@@ -186,15 +185,20 @@ class Run:
     def _found(self, operation):
         self.seen, tasks = (yield from self.read()), {}
         for name in self.names:
-            uuid = self.world.uuid(name)
             try:
-                tasks[name] = {"uuid": uuid, **what_to_operate.where(operation, self.seen, name, uuid, self.lost)}
+                tasks[name] = what_to_operate.where(operation, self.seen, name, self.world.uuid(name), self._said())
             except BerthError as error:
                 self.refused(name, error)
         return tasks
 
-    def _carry_out(self, procedure):
-        done = yield from procedure_case.play(procedure, self._ask_step)
+    def _said(self):
+        variables = ("keep_on", "keep_on_confirmed", "recover_on")
+        return what_to_operate.Said(
+            self.run_id, self.lost, **{each: self.options.get("berth_" + each) for each in variables}
+        )
+
+    def _carry_out(self, procedure, look=None):
+        done = yield from procedure_case.play(procedure, self._ask_step, look)
         for name, each in done.items():
             if each.errors:
                 self.errors.setdefault(name, each.errors[0])
@@ -212,22 +216,12 @@ class Run:
         yield from self.operate("recover")
 
     def recover_record(self):
-        seen, chosen = (yield from self.read()), self.options.get("berth_recover_on")
-        find = functools.partial(locate.locate_to_take_back, chosen=chosen)
-        for name, uuid, hosts in list(self.located(seen, find)):
-            if hosts and chosen:
+        chosen = self.options.get("berth_recover_on")
+        tasks = yield from self._found("recover_record")
+        for name in tasks if chosen else ():
+            if tasks[name]["hosts"]:
                 self.world.continues_with(name, chosen)
-            try:
-                for host in hosts[-1:]:
-                    latest, source = arrived.latest(seen, uuid, host, self.lost), arrived.source_of(seen, uuid, host)
-                    told = telling.will_own(seen, uuid, host, latest[0], self.run_id)
-                    yield from self.tell_latest(seen, name, told)
-                    reply = yield from self.ask(
-                        host, "instance", uuid, "recorded", list(latest), **arrived.move_of(source)
-                    )
-                    self.failed(name, reply)
-            except BerthError as error:
-                self.refused(name, error)
+        yield from self._carry_out(copies.recover_record(tasks, {}, dry=False))
 
     # delete
 
@@ -241,38 +235,9 @@ class Run:
     # copies
 
     def keep_one(self):
-        seen = yield from self.read()
-        for name in self.names:
-            try:
-                yield from self._keep_one(seen, name, self.world.uuid(name))
-            except BerthError as error:
-                self.refused(name, error)
-
-    def _keep_one(self, seen, name, uuid):
-        stays = self.options["berth_keep_on"]
-        if stays not in seen.documents:  # as the action says
-            raise InvalidInput(keep_one.FIELD, stays, "a host of the inventory that answered")
-        confirmed = bool(self.options.get("berth_keep_on_confirmed"))
-        choice = keep_one.choose(seen, name, uuid, stays, confirmed, self.lost)
-        if choice.listed:
-            reply = yield from self.ask(stays, "instance_copy", uuid, "recorded")
-            if self.failed(name, reply):
-                return
-            seen = yield from self.read()
-            choice = keep_one.choose(seen, name, uuid, stays, confirmed, self.lost)
-        if not choice.others and not choice.comes_back:
-            return
-        told = telling.will_own(seen, uuid, stays, choice.above[0], self.run_id)
-        yield from self.tell_latest(seen, name, told)
-        steps = [(stays, "brought_back", choice.above)]
-        if not choice.comes_back:
-            others = choice.others
-            steps = [(stays, "would_keep", choice.above), *((host, "stopped", None) for host in others)]
-            steps += [(stays, "kept", choice.above), *((host, "set_aside", None) for host in others)]
-        for host, state, above in steps:
-            reply = yield from self.ask(host, "instance_copy", uuid, state, above)
-            if self.failed(name, reply):
-                return
+        tasks = yield from self._found("keep_one")
+        look = functools.partial(self._found, "keep_one")
+        yield from self._carry_out(copies.keep_one(tasks, {}, dry=False), look)
 
     # hosts
 

@@ -50,7 +50,8 @@ OPERATIONS: Dict[str, Operation] = {
         "absent", {"changed_disks": ("delete_changed_disks", "berth_delete_changed_disks")}, ("after",), everywhere=True,
     ),
     "keep_one": Operation(
-        Words("one copy kept", "one copy would be kept", "has one copy"), needs_one=True, differences=True
+        Words("one copy kept", "one copy would be kept", "has one copy"),
+        given=SHUTDOWN, needs_one=True, differences=True,
     ),
     "lock": Operation(
         Words("locked", "would be locked", "is locked already"),

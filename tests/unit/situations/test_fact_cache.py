@@ -54,8 +54,8 @@ def test_a_role_that_stands_alone_looks_anew_and_follows_nothing_of_an_earlier_r
 
 
 def test_a_playbook_that_begins_in_the_middle_does_not_act_on_what_an_earlier_run_found(tmp_path):
-    stop = ("stop", "--limit", "at-rest-h1")
-    (first, _cache), (after, _same) = runs(tmp_path, stop, (*stop, "--start-at-task", "Stop the instance"))
+    stop, task = ("stop", "--limit", "at-rest-h1"), "{{ __berth_does | default('Act on the instances') }}"
+    (first, _cache), (after, _same) = runs(tmp_path, stop, (*stop, "--start-at-task", task))
     assert any(first["asked"].values()) and not any(after["asked"].values())
 
 

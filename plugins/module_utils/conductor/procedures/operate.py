@@ -20,17 +20,20 @@ SILENT = (
     "UNREACHABLE: "  # so begins the reason of a host that did not answer; any other begins with the code of an error
 )
 SHOWN = ("instance", "instance_copy")
+FAILED = {"error", "reason"}  # of which an answer has one or both if the host did not do what it was asked
 
 
 @dataclasses.dataclass
 class Done:
-    """What became of one instance. ``instance``: as its last host shows it; ``errors``: of each host that refused, or whose
+    """What became of one instance. ``instance``: as its last host shows it; ``set_aside``: host -> where its copy is;
+    ``errors``: of each host that refused, or whose
     result is unknown, {code, message, ...}."""
 
     changed: bool = False
     instance: Document = dataclasses.field(default_factory=dict)
     diff: List[Any] = dataclasses.field(default_factory=list)
     warnings: List[str] = dataclasses.field(default_factory=list)
+    set_aside: Dict[str, List[str]] = dataclasses.field(default_factory=dict)
     errors: List[Document] = dataclasses.field(default_factory=list)
 
 
@@ -55,22 +58,25 @@ def _arguments(row: Any, task: Mapping[str, Any], given: Document) -> Document:
 
 
 def asked(
-    done: Dict[str, Done], module: str, arguments: Mapping[str, Document], at: Mapping[str, str]
+    done: Dict[str, Done], module: str, arguments: Mapping[str, Document], at: Mapping[str, str], check: bool = False
 ) -> Procedure[None]:
-    """Ask for each instance its host, and add the answers to what is ``done``."""
-    answers = yield Ask(module, dict(arguments), dict(at))
+    """Ask for each instance its host, and add the answers to what is ``done``; of a ``check``, only why it fails."""
+    answers = yield Ask(module, dict(arguments), dict(at), check)
     for name, host in at.items():
-        _add(done[name], host, answers[name])
+        if check and "changed" in answers[name] and not answers[name].keys() & FAILED:
+            continue
+        _add(done[name], host, arguments[name]["state"], answers[name])
         if answers[name].get("changed") and done[name].instance:
             yield said(name, arguments[name]["uuid"], host, done[name].instance)
 
 
-def _add(done: Done, host: str, answer: Mapping[str, Any]) -> None:
+def _add(done: Done, host: str, state: str, answer: Mapping[str, Any]) -> None:
     done.changed = done.changed or bool(answer.get("changed"))
     done.instance = next((answer[part] for part in SHOWN if part in answer), {})
     done.diff += [answer["diff"]] if "diff" in answer else []
     done.warnings += answer.get("warnings", ())
-    if "error" in answer or "reason" in answer:
+    done.set_aside.update({host: done.instance["paths"]} if state == "set_aside" and done.instance.get("paths") else {})
+    if answer.keys() & FAILED:
         done.errors.append(answer.get("error") or _unknown(host, str(answer["reason"])))
 
 

@@ -36,6 +36,10 @@ class Say(NamedTuple):
     event: Document
 
 
+class Look(NamedTuple):
+    """All hosts are read again, and the instances located anew. Answer: name -> task of those that are found."""
+
+
 STATES = ("role", "phase", "vm_state", "task_state", "power_state", "state")
 
 
@@ -46,4 +50,4 @@ def said(name: str, uuid: str, host: Any, now: Mapping[str, Any], **more: int) -
 
 Answers = Mapping[str, Any]
 Result = TypeVar("Result")
-Procedure = Generator[Union[Ask, Say], Answers, Result]
+Procedure = Generator[Union[Ask, Say, Look], Answers, Result]

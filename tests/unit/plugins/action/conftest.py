@@ -24,15 +24,11 @@ def own_state(tmp_path_factory, monkeypatch):
 
 
 @pytest.fixture
-def locate(monkeypatch):
+def locate():
     """locate(method, run variables, h1=[...], ...): what the action gives as berth_located, or its failure."""
     from controller import Controller
 
-    from ansible_collections.berth.kvm.plugins.plugin_utils import locating
-
     document_of = json.loads((Path(__file__).parent / "host.json").read_text())
-    # tests/unit/replies/test_bring_back.py plays what hosts are told
-    monkeypatch.setattr(locating, "tell_latest", lambda *_what: None)
 
     def act(method, run, instance=None, selected=True, unknown=False, names=("web1",), notes=None, more=(), **hosts):
         facts = {}

@@ -38,6 +38,7 @@ def operate(monkeypatch):
     def run(what, hosts=None, variables=None, check_mode=False, may_fail=True, play=None, **more):
         monkeypatch.setattr(delegates, "run_on", (hosts or Hosts()).run_on)
         task = {"uuid": "u", "hosts": ["h1"], "after": [1, 7], "owner": "o", "given_up": False}
+        task.update(stays="h2", others=["h1"], above=[1, 7], comes_back=False, listed=False)
         located = {
             "operation": what, "names": list(NAMES), "found": list(NAMES), "moving": [], "errors": {}, "skipped": {},
             "left_out": {}, "shown": {name: {"host": "h1"} for name in NAMES}, "instances": dict.fromkeys(NAMES, task), **more,
@@ -123,6 +124,18 @@ def test_what_the_variables_of_an_instance_say_goes_to_its_host_alone(operate, o
         given = dict(zip(NAMES, (each for _host, module, each, _check in hosts.asked if module == "instance")))
         assert {part: given[name].get(part) for part in sent} == sent
         assert not set(sent) & set(given[other])
+
+
+def test_of_two_copies_the_one_that_is_stopped_has_the_time_that_its_variable_says(operate, capsys):
+    copy = {"uuid": "u", "paths": ["/p/u-1.5"], "nics": []}
+    hosts = Hosts(**dict.fromkeys(NAMES, {"changed": True, "instance_copy": copy}))
+    done = operate("keep_one", hosts, {"web1": {"berth_shutdown_timeout": 300}})
+    given = [each.get("shutdown_timeout") for host, _m, each, _c in hosts.asked if host == "h1"]
+    assert given == [300, None] * 2 and done["web1"]["outcomes"][0]["state"] == "one copy kept"
+    said = "web1 stays on h2. The copy on h1 is now in /p/u-1.5 on that host. When nobody needs it any more, "
+    assert said + "berth.kvm.remove_set_aside --limit web1 -e berth_set_aside_on=h1" in " ".join(
+        capsys.readouterr().out.split()
+    )
 
 
 def test_what_a_play_says_for_its_role_goes_to_the_hosts_of_all_that_do_not_say_it_themselves(operate):

@@ -11,9 +11,8 @@ import pytest
 import yaml
 from controller import Controller
 
-from ansible_collections.berth.kvm.plugins.action import show_results
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.sequences import DECISION, SEQUENCES
-from ansible_collections.berth.kvm.plugins.plugin_utils import delegates, walking
+from ansible_collections.berth.kvm.plugins.plugin_utils import delegates, end_of_operation, walking
 
 UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
 PLAN = {
@@ -125,7 +124,7 @@ def test_how_long_the_guest_is_away_goes_from_leg_to_leg(host):
     at = found(host.leg(host.after(3), {**SAID, "took": took}))
     at = found(host.leg(at, {**SAID, "took": {"acquire": 1.0, "start": 1.0}}))
     assert at["labels"] == [] and 5.5 <= at["away"] < 60
-    assert 5.5 <= show_results.registered(at)["away"] < 60  # what the closing table gets to know
+    assert 5.5 <= end_of_operation.registered(at)["away"] < 60  # what the closing table gets to know
 
 
 def test_what_the_source_of_a_live_migration_measured_is_told_at_the_end(host):

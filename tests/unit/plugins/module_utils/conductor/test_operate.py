@@ -8,17 +8,18 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.operations import OPERATIONS
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.copies import keep_one, recover_record
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.delete import delete
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.operate import operate
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Ask, Say
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Ask, Look, Say
 
 H1 = "4c4c4544-0042-3510-8052-b4c04f4a3231"
 SILENT = {"changed": False, "reason": "UNREACHABLE: no route"}
 REFUSED = {"changed": False, "error": {"code": "DiskChainChanged", "message": "a layer", "hint": "Commit it"}}
 
 
-def played(procedure, said=None):
-    """(result, what was asked, what was said). ``said``: (host, name or host) -> its answer."""
+def played(procedure, said=None, again=None):
+    """(result, what was asked, what was said). ``said``: (host, name or host) -> its answer; ``again``: what a second look finds."""
     asked, told, answer = [], [], None
     while True:
         try:
@@ -29,10 +30,17 @@ def played(procedure, said=None):
         if isinstance(step, Say):
             told.append(step)
             continue
+        if isinstance(step, Look):
+            asked.append(step)
+            answer = again
+            continue
         assert isinstance(step, Ask)
         asked.append(step)
         shown = {"changed": True, "instance": {"uuid": "u", "state": "shutdown"}}
-        answer = {name: (said or {}).get((step.host_of(name), name), shown) for name in step.arguments}
+        answer = {}
+        for name, given in step.arguments.items():
+            keys = [(step.host_of(name), name), (step.host_of(name), name, given.get("state"))]
+            answer[name] = next((said[key] for key in keys if key in (said or {})), shown)
 
 
 def task(*hosts, **more):
@@ -110,3 +118,86 @@ def test_hosts_are_told_of_what_was_deleted_and_of_nothing_else(owner, answer, l
 def test_what_is_on_no_host_and_was_not_given_up_is_not_forgotten():
     instance = {"uuid": "u", "hosts": [], "after": [1, 7], "owner": H1, "given_up": False}
     assert played(delete({"web1": instance}, {}, ["h1"]))[1] == []
+
+
+TOLD = {"told": {"after": {"u": 2}}, "hosts": ["h1", "h2"], "unprepared": ["h9"]}
+
+
+def copies(*others, comes_back=False, listed=False, **more):
+    """A choice of the copy on h1."""
+    choice = {"stays": "h1", "others": list(others), "above": [2, 0], "comes_back": comes_back, "listed": listed}
+    return {"uuid": "u", "hosts": list(others), **choice, **({} if listed else {"to_tell": TOLD}), **more}
+
+
+def steps_of(asked):
+    """(what, host, state or None, whether only checked) of each call."""
+    return [
+        (step.module, step.host_of(name), given.get("state"), step.check) if isinstance(step, Ask) else "look"
+        for step in asked
+        for name, given in (step.arguments.items() if isinstance(step, Ask) else [(None, {})])
+    ]
+
+
+def test_of_two_copies_the_other_is_stopped_before_the_one_that_stays_counts_and_that_is_looked_at_first():
+    """If the one that stays cannot be kept, nothing is stopped; if the other's host is silent then, nothing counts more."""
+    done, asked, _said = played(keep_one({"web1": copies("h2")}, {"web1": {"shutdown_timeout": 5}}, dry=False))
+    assert steps_of(asked) == [
+        ("rescan", "h1", None, False),
+        ("rescan", "h2", None, False),
+        ("instance_copy", "h1", "kept", True),
+        ("instance_copy", "h2", "stopped", False),
+        ("instance_copy", "h1", "kept", False),
+        ("instance_copy", "h2", "set_aside", False),
+    ]
+    given = [step.arguments["web1"] for step in asked[1:]]
+    assert [("above" in each, each.get("shutdown_timeout")) for each in given] == [
+        (True, None),
+        (False, 5),
+        (True, None),
+        (False, 5),
+    ]
+    assert done["web1"].changed and not done["web1"].errors
+
+
+@pytest.mark.parametrize("host, state, last", [("h1", "kept", 3), ("h2", "stopped", 4), ("h2", "set_aside", 6)])
+def test_what_fails_for_two_copies_ends_there_for_that_instance_alone(host, state, last):
+    tasks, said = {"web1": copies("h2"), "web2": copies("h3")}, {(host, "web1", state): REFUSED}
+    done, asked, _said = played(keep_one(tasks, {}, dry=False), said)
+    assert [error["code"] for error in done["web1"].errors] == ["DiskChainChanged"] and not done["web2"].errors
+    assert sum("web1" in step.arguments for step in asked if step.module == "instance_copy") == last - 2
+    assert sum("web2" in step.arguments for step in asked if step.module == "instance_copy") == 4
+
+
+def test_nobody_is_told_in_check_mode_and_the_steps_are_the_same():
+    _done, asked, _said = played(keep_one({"web1": copies("h2")}, {}, dry=True))
+    assert [state for _module, _host, state, _check in steps_of(asked)] == ["kept", "stopped", "kept", "set_aside"]
+
+
+def test_a_copy_that_was_set_aside_gets_its_record_then_all_are_looked_at_again_then_it_comes_back():
+    again = {"web1": copies(comes_back=True)}
+    _done, asked, _said = played(keep_one({"web1": copies(comes_back=True, listed=True)}, {}, False), again=again)
+    assert steps_of(asked) == [
+        ("instance_copy", "h1", "recorded", False),
+        "look",
+        ("rescan", "h1", None, False),
+        ("rescan", "h2", None, False),
+        ("instance_copy", "h1", "brought_back", False),
+    ]
+
+
+def test_a_copy_that_the_second_look_refuses_does_not_come_back():
+    _done, asked, _said = played(keep_one({"web1": copies(comes_back=True, listed=True)}, {}, False), again={})
+    assert steps_of(asked) == [("instance_copy", "h1", "recorded", False), "look"]
+
+
+@pytest.mark.parametrize("host, goes_on", [("h2", False), ("h9", True)])
+def test_no_record_becomes_the_latest_unless_all_hosts_but_those_that_are_not_prepared_took_that(host, goes_on):
+    told = {**TOLD, "hosts": ["h1", "h2", "h9"]}
+    for procedure in (
+        recover_record({"web1": task("h1", to_tell=told)}, {}, dry=False),
+        keep_one({"web1": {**copies("h2"), "to_tell": told}}, {}, dry=False),
+    ):
+        done, asked, _said = played(procedure, {(host, host): SILENT})
+        assert [error["code"] for error in done["web1"].errors] == ([] if goes_on else ["HostUnknown"])
+        assert goes_on or "%s did not take" % host in done["web1"].errors[0]["message"]
+        assert any(step.module != "rescan" for step in asked) == goes_on
