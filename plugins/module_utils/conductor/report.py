@@ -12,7 +12,7 @@ import textwrap
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence
 
 from ..model import disk_hints, hints, nics, saved_hints
-from ..model.errors import shortened
+from ..model.errors import shortened, worded
 from ..model.lifecycle import SAVED
 from ..model.line import CHANGED, FAILED, LEFT_OUT, UNCHANGED, marked
 from ..model.nova_states import PAUSED
@@ -123,6 +123,12 @@ def details_of(error: Mapping[str, Any]) -> Dict[str, Any]:
     """What an error (BerthError.to_dict) says as data beside its text."""
     said = ("code", "message", "retryable", "field", "value", "rule", "hint", "also")
     return {name: part for name, part in error.items() if name not in said}
+
+
+def text_of(error: Mapping[str, Any]) -> str:
+    """An error (BerthError.to_dict) as people read it."""
+    texts = [worded(each["message"], each.get("rule"), each.get("hint")) for each in (error, *error.get("also", ()))]
+    return "%s: %s" % (error["code"], "; ".join(texts))
 
 
 def first_word(error: str) -> str:
