@@ -8,12 +8,12 @@ from __future__ import annotations
 import copy
 from dataclasses import replace
 
-import procedure_case
 from memory_names import NAME, NEW, OFF, OLD, UUID, D, Killed, S, Violation
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import common, table
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import sequences
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import move as procedure
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Ask
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.walk import Candidate, Move, Token, Walk
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import OWN, IllegalChange
@@ -144,7 +144,7 @@ class Controller:
     def go_on(self):
         """Come to what the procedure asks next, or to its end."""
         self.walk = Walk(self.move)
-        asked = procedure_case.after(procedure.move(self.walk, procedure.Run(self.options)), self.answers)
+        asked = after(procedure.move(self.walk, procedure.Run(self.options)), self.answers)
         self.given = None
         if asked:
             [(self.host, self.given)] = asked.arguments.items()
@@ -209,6 +209,21 @@ class Controller:
             self.token = {"op": self.token["op"], "attempt": said.get("attempt") or self.token["attempt"]}
         if step in ("send", "presend") and "pending" in (said.get("transfer") or ()):
             self.pending = (name, said["transfer"])
+
+
+def after(procedure, answers):
+    """The question to which a procedure comes with these answers, or None at its end."""
+    left, answer = list(answers), None
+    while True:
+        try:
+            step = procedure.send(answer)
+        except StopIteration:
+            return None
+        answer = None
+        if isinstance(step, Ask):
+            if not left:
+                return step
+            answer = left.pop(0)
 
 
 def move_of(world, sequence, views, token, ops=None):

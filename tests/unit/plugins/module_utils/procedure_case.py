@@ -24,21 +24,6 @@ def play(procedure, ask):
                 answer[host] = yield from ask(host, step.module, arguments)
 
 
-def after(procedure, answers):
-    """The question to which a procedure comes with these answers, or None at its end."""
-    left, answer = list(answers), None
-    while True:
-        try:
-            step = procedure.send(answer)
-        except StopIteration:
-            return None
-        answer = None
-        if isinstance(step, Ask):
-            if not left:
-                return step
-            answer = left.pop(0)
-
-
 def ask(module, given, call, build):
     """The answer of one host to a step of a create. ``call``: (method, arguments) -> its answer; ``build``: a build's
     arguments -> the answer to it."""
