@@ -141,7 +141,7 @@ def walk(run, plan):
             return
         if at["tasks"] == "look.yml":
             answer = {"answers": run.run("ask_hosts", hosts=plan["look"], module="rescan").get("answers", {})}
-            answer = run.run("commit_move", move=plan, host=at["host"], scans=answer["answers"])
+            run.run("commit_move", move=plan, host=at["host"], scans=answer["answers"])
         else:
             answer = run.it.run("run_leg", {"move": plan, "at": at, "key": "k" * 64}, run.values())
             if not answer.get("failed"):

@@ -353,7 +353,7 @@ def test_a_backup_that_began_after_the_move_is_seen_before_the_guest_is_stopped(
 
     monkeypatch.setattr(type(world.host(S).effects), "check_movable", busy)
     with pytest.raises(DisksBusy):
-        table.run(world.host(S), memory_names.UUID, "freeze", controller.token, controller.walk.turn().peer)
+        table.run(world.host(S), memory_names.UUID, "freeze", controller.token, controller.given["peer"])
     assert world.guest[S] == memory_names.ON and world.records[S]["phase"] == "resizing"
 
 
