@@ -144,7 +144,8 @@ class ActionModule(ControllerAction):
         known, answers = noted.known, fleet.answers(lost_hosts(run_variables))
         given_up = known is not None and not answers.counts(known)
         owner = known.host_uuid if known else None
-        hosts = fleet.failed_on(uuid) + hosts
+        if method == "delete" or not hosts:  # another host may have made since what one of these failed to build
+            hosts = fleet.failed_on(uuid) + hosts
         return {"hosts": hosts, "after": list(noted.latest), "owner": owner, "given_up": given_up}
 
     def _take_back(self, run, name, uuid):

@@ -34,13 +34,25 @@ def locate(monkeypatch):
     # tests/unit/replies/test_bring_back.py plays what hosts are told
     monkeypatch.setattr(locate_instances, "tell_latest", lambda *_what: None)
 
-    def act(method, run, instance=None, selected=True, unknown=False, names=("web1",), notes=None, more=(), **hosts):
+    def act(
+        method,
+        run,
+        instance=None,
+        selected=True,
+        unknown=False,
+        names=("web1",),
+        notes=None,
+        more=(),
+        failed=None,
+        **hosts,
+    ):
         facts = {}
         for name, instances in hosts.items():
             if instances is None:
                 continue
             identity = str(uuid.uuid5(uuid.NAMESPACE_DNS, name))
             document = {**document_of, "uuid": identity, "instances": instances, "num_instances": len(instances)}
+            document["failed_instances"] = (failed or {}).get(name, [])
             facts[name] = {"berth_host": document}
         described = {} if unknown else {"berth_flavor": "small"}
         variables = {"web1": {**described, **(instance or {})}, "all": run, **{name: described for name in more}}
