@@ -243,9 +243,9 @@ def _handed_over(fleet: Fleet, places: Iterable[Place]) -> List[Place]:
 
 
 def locate_to_unlock(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[str] = ()) -> List[str]:
-    """The hosts where it is locked: both if two own it, since a lock would block keep_one. Otherwise as ``locate``."""
+    """The hosts where it is locked: both if two own it, since a lock would block keep_one. Otherwise its owner."""
     locked = [place["host"] for place in fleet.places.get(uuid, ()) if lock_of([place])]
-    return locked or locate(fleet, name, uuid, lost_hosts)
+    return locked or locate(fleet, name, uuid, lost_hosts)[-1:]
 
 
 def is_moving(place: Mapping[str, Any]) -> bool:

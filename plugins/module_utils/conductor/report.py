@@ -135,12 +135,6 @@ def details_of(error: Mapping[str, Any]) -> Dict[str, Any]:
     return {name: part for name, part in error.items() if name not in said}
 
 
-def text_of(error: Mapping[str, Any]) -> str:
-    """An error (BerthError.to_dict) as people read it."""
-    texts = [worded(each["message"], each.get("rule"), each.get("hint")) for each in (error, *error.get("also", ()))]
-    return "%s: %s" % (error["code"], "; ".join(texts))
-
-
 def first_word(error: str) -> str:
     return error.partition(":")[0] if ":" in error else error
 

@@ -47,7 +47,8 @@ def _at_rest(operation: str, fleet: Fleet, name: str, uuid: str, said: Said) -> 
     known, answers = noted.known, fleet.answers(said.lost)
     given_up = known is not None and not answers.counts(known)
     owner = known.host_uuid if known else None
-    hosts = fleet.failed_on(uuid) + hosts
+    if operation == "delete" or not hosts:  # another host may have made since what one of these failed to build
+        hosts = fleet.failed_on(uuid) + hosts
     return {"hosts": hosts, "after": list(noted.latest), "owner": owner, "given_up": given_up}
 
 

@@ -30,13 +30,25 @@ def locate():
 
     document_of = json.loads((Path(__file__).parent / "host.json").read_text())
 
-    def act(method, run, instance=None, selected=True, unknown=False, names=("web1",), notes=None, more=(), **hosts):
+    def act(
+        method,
+        run,
+        instance=None,
+        selected=True,
+        unknown=False,
+        names=("web1",),
+        notes=None,
+        more=(),
+        failed=None,
+        **hosts,
+    ):
         facts = {}
         for name, instances in hosts.items():
             if instances is None:
                 continue
             identity = str(uuid.uuid5(uuid.NAMESPACE_DNS, name))
             document = {**document_of, "uuid": identity, "instances": instances, "num_instances": len(instances)}
+            document["failed_instances"] = (failed or {}).get(name, [])
             facts[name] = {"berth_host": document}
         described = {} if unknown else {"berth_flavor": "small"}
         variables = {"web1": {**described, **(instance or {})}, "all": run, **{name: described for name in more}}

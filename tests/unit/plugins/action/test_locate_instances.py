@@ -80,6 +80,27 @@ def test_a_name_that_another_project_has_is_found_once_the_project_is_named(loca
     ]
 
 
+NOT_BUILT = {"uuid": WEB, "name": "web1", "project_id": "default", "code": "DiskExists", "message": "there is a disk"}
+
+
+@pytest.mark.parametrize("method", ["lock", "reboot", "start", "stop", "unlock", "update_disks", "delete"])
+def test_a_host_that_failed_to_build_what_another_one_made_is_asked_by_a_delete_alone(locate, method):
+    """It would refuse, and say that a delete makes it forget the instance."""
+
+    def hosts(*instances):
+        located = locate(method, {}, h1=list(instances), h2=[], failed={"h2": [NOT_BUILT]})
+        return located["instances"]["web1"]["hosts"]
+
+    assert hosts(held()) == (["h2", "h1"] if method == "delete" else ["h1"]) and hosts() == ["h2"]
+
+
+@pytest.mark.parametrize("locked", [{}, {"locked": "ann since 2026-11-28"}])
+def test_an_unlock_asks_no_host_that_has_only_a_claim_of_the_instance(locate, locked):
+    claim = held(role="CLAIM", phase="claimed", generation=[1, 1])
+    located = locate("unlock", {}, h1=[held(**locked)], h2=[claim])
+    assert located["instances"]["web1"]["hosts"] == ["h1"]
+
+
 @pytest.mark.parametrize("method", ["delete", "stop", "recover"])
 def test_what_is_in_the_inventory_and_on_no_host_needs_no_end(locate, method):
     located = locate(method, {}, h1=[])
