@@ -81,7 +81,18 @@ def registered(value):
     """What the table needs of a registered result or a fact, without what Ansible adds, which is not plain data."""
     if not isinstance(value, dict):
         return plain(value)
-    needed = ("changed", "failed", "msg", "instance", "move", "attempts", "destination", "away", "unreachable")
+    needed = (
+        "changed",
+        "failed",
+        "msg",
+        "instance",
+        "instance_copy",
+        "move",
+        "attempts",
+        "destination",
+        "away",
+        "unreachable",
+    )
     found = plain({key: value[key] for key in needed if key in value})
     items = value.get("results")
     return {**found, "results": [registered(item) for item in items]} if isinstance(items, list) else found

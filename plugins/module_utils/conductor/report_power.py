@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterable, Mapping, NamedTuple
 
+from ..model import disk_words
 from ..model.lifecycle import SAVED
 from . import drift
 from .report import FAILED, Outcome, address_of, failure, first_word, left_off
@@ -36,6 +37,7 @@ WORDS = {
 }
 # When these would change a guest, it may be as its record says again. After they did, its host compared the two.
 REPAIRING = ("reboot", "recover", "start", "update_disks")
+ANSWERS = ("instance", "instance_copy")  # what the modules of hosts call what they say of an instance
 # Of a guest that was off already: to stop it is to do without its memory.
 STOPPED_SAVED = "its memory was saved to a file with virsh save, and the next start boots without it. Never restore that file afterwards"
 
@@ -66,8 +68,15 @@ def outcome(operation: str, name: str, located: Dict[str, Any], done: Dict[str, 
     if operation == "stop" and (result.get("instance") or {}).get("state") == SAVED:
         note = "; ".join(filter(None, (note, STOPPED_SAVED)))
     if not line.error:
-        line.why = "; ".join(part for part in (line.why, note, *_by_hand(operation, name, located, result)) if part)
+        parts = (line.why, given_up(result), note)
+        line.why = "; ".join(part for part in (*parts, *_by_hand(operation, name, located, result)) if part)
     return line
+
+
+def given_up(result: Mapping[str, Any]) -> str:
+    """The disks whose data are gone, or would be, on each host that was asked; empty if none."""
+    told = [answer.get(part) or {} for answer in (result, *result.get("results", ())) for part in ANSWERS]
+    return disk_words.given_up(word for each in told for word in each.get("gives_up") or ())
 
 
 def _by_hand(operation: str, name: str, located: Dict[str, Any], result: Mapping[str, Any]) -> Iterable[str]:
