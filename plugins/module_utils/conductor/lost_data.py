@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Collection, Iterable, List, Mapping, Optional, Tuple
 
-from ..model import data_disks, fleet_hints
+from ..model import disk_words, fleet_hints
 from ..model import volumes as requested
 from . import volumes
 from .errors import DataWouldBeLost
@@ -30,8 +30,8 @@ def settle(instances: Mapping[str, Instance], fleet: Fleet, lost: Collection[str
         if instance.get("state") not in (None, CLAIMING):
             continue
         host = _had_it(instance, fleet, lost)
-        new = _told(entry for entry in requested.of(instance["spec"]) if entry.get("new"))
-        parts = (_own_disks(instance) if host else []) + new * bool(host or silent)
+        new = disk_words.of_volumes(entry for entry in requested.of(instance["spec"]) if entry.get("new"))
+        parts = (disk_words.own(instance["spec"]) if host else []) + new * bool(host or silent)
         if not parts:
             continue
         given = _given(host or silent, parts)
@@ -54,7 +54,7 @@ def volumes_to_make(
     """The uuids of the volumes ``wanted`` [{name, uuid, size_gb}] that have still to be made on ``host`` for the instance
     there, and what that gives up, for people; empty if nothing. Raise DataWouldBeLost if nobody said that it may go."""
     new = volumes.to_have(fleet, name, uuid, host, wanted, lost)
-    parts, silent = _told(entry for entry in wanted if entry["uuid"] in new), _silent(fleet, lost)
+    parts, silent = disk_words.of_volumes(entry for entry in wanted if entry["uuid"] in new), _silent(fleet, lost)
     if not silent or not parts:
         return new, ""
     given = _given(silent, parts)
@@ -76,25 +76,10 @@ def _had_it(instance: Instance, fleet: Fleet, lost: Collection[str]) -> str:
     return " and ".join(sorted({note.host for note in (*owner, *given_up(noted, answers))}))
 
 
-def _own_disks(instance: Instance) -> List[str]:
-    """Those that the instance has by the inventory, besides its volumes; a root disk of 0 GiB is as large as its image."""
-    spec = instance["spec"]
-    sizes = {"root disk": requested.root_gb(spec), "ephemeral disk": spec["flavor"].get("ephemeral_gb") or 0}
-    sizes.update(("data disk %s" % disk["name"], disk["size_gb"]) for disk in data_disks.of(spec))
-    if requested.boot(spec):
-        del sizes["root disk"]
-    told = ["%s %d GiB" % each if each[1] else each[0] for each in sizes.items()]
-    return [each for each in told if each != "ephemeral disk"]
-
-
 def _silent(fleet: Fleet, lost: Collection[str]) -> str:
     """The lost hosts of the inventory, any of which may have a volume that no host has that answers: nobody remembers
     where the volumes of others were."""
     return " and ".join(sorted(set(lost) & set(fleet.verdicts)))
-
-
-def _told(entries: Iterable[Mapping[str, Any]]) -> List[str]:
-    return ["volume %s %d GiB" % (entry["name"], entry["size_gb"]) for entry in entries]
 
 
 def _given(host: str, parts: Iterable[str]) -> str:

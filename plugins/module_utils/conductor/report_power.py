@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterable, Mapping
 
+from ..model import disk_words
 from ..model.lifecycle import SAVED
 from . import drift
 from .operations import OPERATIONS
@@ -42,7 +43,8 @@ def outcome(operation: str, name: str, located: Dict[str, Any], done: Done, chec
     if operation == "stop" and done.instance.get("state") == SAVED:
         note = "; ".join(filter(None, (note, STOPPED_SAVED)))
     if not line.error:
-        line.why = "; ".join(part for part in (line.why, note, *_by_hand(operation, name, located, done)) if part)
+        parts = (line.why, disk_words.given_up(done.gives_up), note)
+        line.why = "; ".join(part for part in (*parts, *_by_hand(operation, name, located, done)) if part)
     return line
 
 

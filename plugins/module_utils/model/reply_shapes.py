@@ -226,6 +226,7 @@ _OF_INSTANCE: Dict[str, Check] = {
     "console_log": text(),
     "disks_missing": list_of(cleaned(), 1000),
     "disks_differ": list_of(cleaned(), 1000),
+    "gives_up": list_of(cleaned(), 1000),
     "mended": or_null(cleaned(1000)),
     "domain_differs": host_document.domain_differs,
     "faults": _PEOPLE,
@@ -415,7 +416,9 @@ _FACTS = object_of(
     optional=("looks", "moves", "notes", "addresses", "checkup", "digests", "heard_of", "members"),
 )
 _NO_KEYS = object_of({})
-_COPY = object_of({"uuid": uuid, "paths": many(text()), "nics": many(text())})
+_COPY = object_of(
+    {"uuid": uuid, "paths": many(text()), "nics": many(text()), "gives_up": list_of(cleaned(), 1000)}, ("gives_up",)
+)
 _VOLUME = object_of({"uuid": uuid, "generation": generation, "image": or_null(text()), "history": _PEOPLE})
 _DELETED_VOLUME = object_of({"uuid": uuid, "history": _PEOPLE, "faults": _PEOPLE})
 

@@ -31,6 +31,7 @@ class Done:
 
     changed: bool = False
     instance: Document = dataclasses.field(default_factory=dict)
+    gives_up: List[str] = dataclasses.field(default_factory=list)
     diff: List[Any] = dataclasses.field(default_factory=list)
     warnings: List[str] = dataclasses.field(default_factory=list)
     set_aside: Dict[str, List[str]] = dataclasses.field(default_factory=dict)
@@ -73,6 +74,7 @@ def asked(
 def _add(done: Done, host: str, state: str, answer: Mapping[str, Any]) -> None:
     done.changed = done.changed or bool(answer.get("changed"))
     done.instance = next((answer[part] for part in SHOWN if part in answer), {})
+    done.gives_up += done.instance.get("gives_up") or ()
     done.diff += [answer["diff"]] if "diff" in answer else []
     done.warnings += answer.get("warnings", ())
     done.set_aside.update({host: done.instance["paths"]} if state == "set_aside" and done.instance.get("paths") else {})

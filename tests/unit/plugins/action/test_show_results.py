@@ -135,7 +135,10 @@ def diff_of(result):
 
 
 WAITING = {"source": {"role": "OUT"}, "destination": {
-    "uuid": WEB, "role": "OWN", "phase": "resized", "vm_state": "resized", "spec": {"flavor": {"name": "big"}},
+    "uuid": WEB, "role": "OWN", "phase": "resized", "vm_state": "resized",
+    "spec": {"flavor": {"name": "big", "root_gb": 3}, "disks": [{"name": "db", "size_gb": 2}], "volumes": [
+        {"name": "logs", "size_gb": 1, "delete_on_termination": True, "slot": 0},
+        {"name": "kept", "size_gb": 1, "delete_on_termination": False, "slot": 1}]},
     "migration": {"vm_state_before": "stopped", "old_spec": {"flavor": {"name": "small"}},
                   "new_spec": {"flavor": {"name": "big"}}},
 }}  # fmt: skip
@@ -165,7 +168,12 @@ WAITING = {"source": {"role": "OUT"}, "destination": {
         (
             "delete",
             planned(views=WAITING),
-            {"host": ("kvm2", None), "flavor": ("big", None), "vm_state": ("resized", None)},
+            {
+                "host": ("kvm2", None),
+                "flavor": ("big", None),
+                "vm_state": ("resized", None),
+                "gives_up": (["root disk 3 GiB", "data disk db 2 GiB", "volume logs 1 GiB"], None),
+            },
         ),
     ],
 )

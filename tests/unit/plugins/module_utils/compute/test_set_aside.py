@@ -226,11 +226,13 @@ def test_only_the_command_of_its_own_removes_what_was_set_aside(copies, killed_a
     other.make()
     other.instance().absent()
     assert files(path) == before
+    assert set_aside.given_up(other.instance()) == ["root disk 1 GiB"]
     if killed_at:
         with pytest.raises(Killed):
             set_aside.remove(other.instance(killed_at))
     assert set_aside.remove(other.instance()) == [str(path)]
     assert set_aside.remove(other.instance()) == [] and not path.exists()
+    assert set_aside.given_up(other.instance()) == []
 
 
 @pytest.mark.follows("keep_copy_with_disks")
