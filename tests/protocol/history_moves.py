@@ -12,10 +12,10 @@ import history_live
 import volume_fleet_case
 from history_host import header_size
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.disk.move_files import incoming
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import disks, moving_host
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import common, table
+from ansible_collections.berth.kvm.plugins.module_utils.compute.paths import incoming_file
 from ansible_collections.berth.kvm.plugins.module_utils.model.migration import SAID, TAKING
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import TransferFailed
 
@@ -67,7 +67,7 @@ class Network:
         self.close(uuid)
         targets = []
         for each in wanted:
-            path = incoming(each["path"], attempt)
+            path = incoming_file(each["path"], attempt)
             moving_host.paths.remove(path)
             with open(path, "wb") as stream:
                 stream.write(volume_fleet_case.header(each["size"]) if each["format"] == "qcow2" else b"")

@@ -23,7 +23,7 @@ MOST = {
     "claim": 351,
     "group_members": 133,
     "host_certificates": 128,
-    "host_clean": 189,
+    "host_clean": 190,
     "host_facts": 386,
     "host_prepare": 218,
     "host_system": 3,

@@ -27,7 +27,7 @@ from ...model.lifecycle import (
 from ...model.move_errors import InstanceInvalidState, InstanceNotFound
 from ...model.safe_text import clean
 from .. import paths
-from ..disk import disk, disk_chain, missing
+from ..disk import differences, disk, disk_chain
 from ..errors import ClaimRevoked, DeletionFinished
 from ..host import mdev
 from ..record import build_slots, failed_instances, journal, whereabouts
@@ -69,7 +69,7 @@ class Instance:
             return {"uuid": self.uuid, "state": "absent"}
         connection = self.host.connection
         state = domain.shown_state(connection, self.uuid, domain.state(connection, self.uuid))
-        return {**summary.describe(record, state), **missing.reported(self.host, record)}
+        return {**summary.describe(record, state), **differences.reported_missing(self.host, record)}
 
     # made
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from ...model import copy_hints, host_hints, state_hints, travelled_history
 from ...model.lifecycle import CLAIM, SPAWNING
 from .. import paths
-from ..disk import disk, disk_chain, owner, shared_disks
+from ..disk import disk, disk_chain, owner
 from ..errors import BuildFailed, DisksUsed, GuestRunsAlready
 from ..host import firmware, mdev
 from ..record import volume_claim, volume_store
 from ..run import run
-from . import domain, network
+from . import disk_users, domain, network
 
 TAKE_OVER = "take over"
 
@@ -28,7 +28,7 @@ def check(host, record):
     volume_claim.check_here(host, record)
     check_owner(host, record)
     disk_chain.check_start(host, record)
-    shared_disks.check_start(host, record)
+    disk_users.check_start(host, record)
     disk_chain.check_not_in_file(host, record)
     disk.check_writable(host.pool_of(record), record, host.connection.getHostname())
     mdev.check(host, record.name, record.resources)

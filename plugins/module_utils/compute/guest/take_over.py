@@ -17,7 +17,7 @@ import os
 from ...model import copy_hints
 from ...model.lifecycle import ACTIVE, CLAIM, OWN
 from .. import paths
-from ..disk import disk, disk_chain, layers, move_files, owner, virtual_size, volume
+from ..disk import disk, disk_chain, layers, owner, virtual_size, volume
 from ..errors import ClaimRevoked, DisksNotHere, DisksUnfit, typed
 from ..record import journal
 from . import converged, definition, startable
@@ -87,7 +87,7 @@ def _check(host, record, source):
         )
     if owner.read(pool_path, record.uuid) != source:
         owner.refuse(pool_path, record.uuid, record.name)
-    moving = sorted(name for name in os.listdir(directory) if move_files.is_kept_or_incoming(name))
+    moving = sorted(name for name in os.listdir(directory) if paths.is_kept_or_incoming(name))
     if moving:
         raise DisksUnfit(
             "%s was in a move, of which %s is left in %s" % (record.name, moving[0], directory),

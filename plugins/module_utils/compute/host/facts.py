@@ -21,7 +21,7 @@ from ...model.pools import overpromised
 from ...model.safe_text import clean, clean_all
 from ...model.schema import CUSTOM
 from ..connection import URI, Deadline, LibvirtUnavailable, connect, each, require_libvirt
-from ..disk import pool_mounted, storage_pools
+from ..disk import storage_pools
 from ..guest import domains, network, summary
 from ..record import failed_builds, failed_instances, state_directory, state_generation
 from ..record.store import STATE_DIR, Store
@@ -305,7 +305,7 @@ def _pools(connection, settings, records, disk_uses, deadline, warnings):
     limit = Deadline(min(POOL_TIMEOUT, deadline.remaining()))
     pools = storage_pools.read_pools(connection, limit, warnings)
     instances = [record for record in records if not is_volume(record)]
-    pools = pool_mounted.only_mounted(pools, settings.pool, instances, warnings)
+    pools = storage_pools.only_mounted(pools, settings.pool, instances, warnings)
     if settings.pool not in pools:
         warnings.append(
             "the pool %s for instances does not exist or is not active, so the host has no disk space for them"

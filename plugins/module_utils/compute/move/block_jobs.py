@@ -14,9 +14,9 @@ from ...model import hints
 from ...model.move_errors import TransferFailed
 from .. import paths
 from ..connection import LibvirtTimeout, require_libvirt
-from ..disk.move_files import scratch
 from ..errors import DisksBusy
 from ..guest import domain as guests
+from ..paths import scratch_file
 from . import following
 
 # Block jobs of a running guest, through libvirt.
@@ -95,26 +95,26 @@ LIBVIRT_DIR = "/var/lib/libvirt/qemu"
 
 def show_backup(domain, socket, shown, checkpoint):
     """Export disks as they are now on a socket, until end(). ``shown``: {name in the guest, such as vda: path}."""
-    discard_backup([socket, *map(scratch, shown.values())])
+    discard_backup([socket, *map(scratch_file, shown.values())])
     root = ElementTree.Element("domainbackup", mode="pull")
     ElementTree.SubElement(root, "server", transport="unix", socket=socket)
     parts = ElementTree.SubElement(root, "disks")
     for target, path in shown.items():
         element = ElementTree.SubElement(parts, "disk", name=target, backup="yes", type="file", exportname=target)
-        ElementTree.SubElement(element, "scratch", file=scratch(path))
+        ElementTree.SubElement(element, "scratch", file=scratch_file(path))
     _begin(domain, root, shown, checkpoint)
 
 
 def write_changes(domain, shown, since, checkpoint):
     """Start writing what changed since the checkpoint ``since`` beside each disk; jobs.finish_backup() waits for it."""
-    discard_backup(map(scratch, shown.values()))
+    discard_backup(map(scratch_file, shown.values()))
     root = ElementTree.Element("domainbackup", mode="push")
     ElementTree.SubElement(root, "incremental").text = since
     parts = ElementTree.SubElement(root, "disks")
     for target, path in shown.items():
         element = ElementTree.SubElement(parts, "disk", name=target, backup="yes", type="file")
         ElementTree.SubElement(element, "driver", type="qcow2")
-        ElementTree.SubElement(element, "target", file=scratch(path))
+        ElementTree.SubElement(element, "target", file=scratch_file(path))
     _begin(domain, root, shown, checkpoint)
 
 
@@ -151,7 +151,7 @@ def _begin(domain, root, shown, name):
 def is_of_a_move(domain, text):
     """Whether a backup that libvirt describes belongs to a move."""
     written = {target.get("file") for target in ElementTree.fromstring(text).iterfind("disks/disk/target")}
-    return SOCKET in text or bool(written) and any(scratch(path) in written for path in _paths(domain))
+    return SOCKET in text or bool(written) and any(scratch_file(path) in written for path in _paths(domain))
 
 
 def _paths(domain):

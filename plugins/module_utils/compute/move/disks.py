@@ -19,7 +19,7 @@ from ...model import disk_hints, volume_hints
 from ...model.move_errors import CannotResizeDisk, MigrationConflict, MigrationPreCheckError, TransferFailed
 from .. import durable, paths
 from ..disk import disk as disks
-from ..disk import move_files, qcow2_header, volume_files
+from ..disk import layers, volume_files
 from ..disk.disk import NVRAM, READ_ONLY, planned
 from ..guest import domain, gate, nvram, qemu_nodes
 from ..run import run
@@ -36,7 +36,7 @@ def merge(connection, record, path, kept):
     """Make the qcow2 disk at ``path`` independent of ``kept``, and all of it durable. Raise TransferFailed if that is not
     certain. ``unstartable``: a guest that runs must be the one that ran at an earlier call that did not end."""
     guest = domain.find(connection, record.uuid) if domain.is_active(connection, record.uuid) else None
-    note = move_files.merging(kept)
+    note = paths.merging_file(kept)
     if guest is None and os.path.lexists(note) and not _stands_on(path, kept):
         _check_same_file(record, path, kept)
         # What was merged is written again; what the guest has written or zeroed since is in the new disk.
@@ -46,7 +46,7 @@ def merge(connection, record, path, kept):
         )
     if _stands_on(path, kept):
         durable.write_at(note, _identity(path), durable.FILE_MODE)
-        _pull(guest, path, qcow2_header.read(kept))
+        _pull(guest, path, layers.read_header(kept))
         if _stands_on(path, kept):
             raise TransferFailed("%s still needs %s" % (path, kept))
     if guest is None:
@@ -78,7 +78,7 @@ def _identity(path):
 def _check_same_file(record, path, kept):
     """Raise TransferFailed if the disk was replaced: on the kept one, what is zero in it would be the old data again. A
     note of an earlier version is empty and names none."""
-    note = move_files.merging(kept)
+    note = paths.merging_file(kept)
     with open(note, "rb") as file:
         if file.read(64) in (b"", _identity(path)):
             return
@@ -91,7 +91,7 @@ def _check_same_file(record, path, kept):
 
 
 def _stands_on(path, kept):
-    return qcow2_header.read(path).backing == kept
+    return layers.read_header(path).backing == kept
 
 
 def _pull(guest, path, below):
@@ -290,7 +290,7 @@ def discard_older(pool_path, record):
     volumes = [os.path.dirname(path) for _disk, path in volumes_of(pool_path, record.spec)]
     for directory in [paths.instance(pool_path, record.uuid), *volumes]:
         for name in os.listdir(directory) if os.path.isdir(directory) else ():
-            if move_files.is_incoming(name):
+            if paths.is_incoming(name):
                 paths.remove(os.path.join(directory, name))
 
 
@@ -318,11 +318,11 @@ def check_seen(pool_path, record, manifest):
 
 
 def kept(path, record):
-    return move_files.kept(path, record.op)
+    return paths.kept_file(path, record.op)
 
 
 def part_of(path, record):
-    return move_files.incoming(path, record.migration["attempt"])
+    return paths.incoming_file(path, record.migration["attempt"])
 
 
 def has_kept(pool_path, record):
@@ -414,4 +414,4 @@ def drop_kept(connection, pool_path, record):
                 merge(connection, record, path, old)
             paths.remove(old)
             paths.sync_directory(os.path.dirname(old))
-        paths.remove(move_files.merging(old))
+        paths.remove(paths.merging_file(old))

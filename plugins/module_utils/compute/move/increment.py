@@ -22,8 +22,8 @@ import subprocess
 import time
 
 from ...model.move_errors import TransferFailed
+from .. import paths
 from ..connection import require_libvirt
-from ..disk import move_files
 from ..guest import domain as guests
 from ..run import PATH
 from . import block_jobs, disks, following, storage, transfer
@@ -239,7 +239,7 @@ class Copies:
             self._end()
 
     def _send_changes(self, disk, target):
-        changes = move_files.scratch(disk["path"])
+        changes = paths.scratch_file(disk["path"])
         return copy_by_daemon(self.record.uuid, disk, changes, target, self.bandwidth, {"sync": "top"})
 
     def take_back(self, number):
@@ -261,7 +261,7 @@ class Copies:
 
     def _end(self, *more):
         block_jobs.end_backup(self.domain)
-        block_jobs.discard_backup([*map(move_files.scratch, self.shown.values()), *more])
+        block_jobs.discard_backup([*map(paths.scratch_file, self.shown.values()), *more])
         guests.retry_failed_io(self.domain)
 
 
@@ -313,7 +313,7 @@ def tidy(connection, uuid, manifest):
 
 def discard_scratch(manifest):
     """Remove what a host left beside disks when it lost power while copying them. Their guest is off."""
-    block_jobs.discard_backup(move_files.scratch(disk["path"]) for disk in manifest if disk["format"] == "qcow2")
+    block_jobs.discard_backup(paths.scratch_file(disk["path"]) for disk in manifest if disk["format"] == "qcow2")
 
 
 def remove_bitmaps(path):

@@ -16,8 +16,8 @@ from ...model.migration import LIVE, same_host
 from ...model.move_errors import TransferFailed
 from ...model.request_spec import RequestSpec
 from .. import paths
-from ..disk import disk, disk_chain, owner, shared_disks, volume
-from ..guest import answers, definition, domain, gate, hardware, health, network, packet_filter, packets
+from ..disk import disk, disk_chain, owner, volume
+from ..guest import answers, definition, disk_users, domain, gate, hardware, health, network, packet_filter, packets
 from ..host import address, firmware, mdev
 from ..record.ledger import Ledger
 from . import block_jobs, disks, following, handover, increment, live, live_checks, onlooker, storage, transfer
@@ -111,7 +111,7 @@ class Effects(Guests, VolumeEffects):
         """Raise DiskChainChanged if the disks are not the record's, DisksUsed if another domain has them, GuestSaved if a move
         would leave memory behind."""
         disk_chain.check_unsaved(self.host.compute, record)
-        shared_disks.check_move(self.host.compute, record)
+        disk_users.check_move(self.host.compute, record)
         disk_chain.check(self.host.compute, record, live)
 
     def check_beside(self, record):

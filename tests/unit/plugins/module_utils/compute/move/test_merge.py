@@ -15,7 +15,6 @@ import pytest
 from data_disk_case import CHECKSUM, OP, UUID, holds, info, needs_qemu_img, pool, record, write
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import paths
-from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import move_files
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import disks
 from ansible_collections.berth.kvm.plugins.module_utils.model import disk_hints
@@ -29,7 +28,7 @@ def resized(files, monkeypatch):
     monkeypatch.setattr(domain, "is_active", lambda connection, uuid: False)
     disks.layer(pool(files), record())
     disks.swap_in(pool(files), record("IN"))
-    return lambda: sorted(path.name for path in files.iterdir() if move_files.is_kept_or_incoming(path.name))
+    return lambda: sorted(path.name for path in files.iterdir() if paths.is_kept_or_incoming(path.name))
 
 
 def rebase(path, *more):
@@ -46,7 +45,7 @@ def test_a_kept_disk_that_the_new_one_stands_on_after_all_is_not_removed(files, 
 
 
 def being_merged(path):
-    note = Path(move_files.merging("%s.pre-%s" % (path, OP)))
+    note = Path(paths.merging_file("%s.pre-%s" % (path, OP)))
     note.write_bytes(disks._identity(str(path)))
     return note
 
@@ -69,7 +68,7 @@ def test_a_qemu_that_died_right_after_a_merge_left_out_the_data_and_the_next_con
 def test_a_merge_that_an_earlier_version_began_goes_on(files, resized):
     """Its note says of no file that it stood on the kept one."""
     rebase(files / "data-logs.qcow2", "-u")
-    Path(move_files.merging("%s.pre-%s" % (files / "data-logs.qcow2", OP))).touch()
+    Path(paths.merging_file("%s.pre-%s" % (files / "data-logs.qcow2", OP))).touch()
     disks.drop_kept(None, pool(files), record("IN"))
     assert holds(files / "data-logs.qcow2", "0x42") and not resized()
 
@@ -129,7 +128,7 @@ def running(files, monkeypatch, resized):
         return json.dumps(answers.get(name, {"return": ""}))
 
     def pull(_guest, path, base):
-        assert os.path.lexists(move_files.merging("%s.pre-%s" % (path, OP))), "it is noted before it begins"
+        assert os.path.lexists(paths.merging_file("%s.pre-%s" % (path, OP))), "it is noted before it begins"
         rebase(path, *(["-u"] if base else []))
 
     flushed = []
