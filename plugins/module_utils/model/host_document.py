@@ -304,7 +304,7 @@ _DOCUMENT = object_of(
         "cpu_allocation_ratio": _RATIO,
         "ram_allocation_ratio": _RATIO,
         "disk_allocation_ratio": _RATIO,
-        "service": object_of({"disabled": flag, "disabled_reason": text(), "up": flag}),
+        "service": object_of({"disabled": flag, "disabled_reason": text(1024), "up": flag}),
         "num_instances": whole(0, INSTANCES_LIMIT),
         "num_io_ops": whole(0, INSTANCES_LIMIT),
         "failed_builds": _COUNT,

@@ -23,7 +23,7 @@ from ...model.errors import InvalidInput
 from ...model.safe_text import clean
 from .. import paths
 from ..errors import DisksWithoutRecord, ImageInvalid, file_not_usable
-from ..guest import nvram, seed
+from ..guest import nvram
 from ..run import TIMEOUT, run
 from . import image as images
 from . import owner
@@ -59,10 +59,10 @@ MIB = 1 << 20
 ROOT_KINDS = ("overlay", "full", "raw")
 DATA, VOLUME = "data", "volume"
 Disk = collections.namedtuple("Disk", "name file format size kind bus serial", defaults=(None, None))
-SEED = Disk("seed", seed.FILE, "raw", None, "seed")
+SEED = Disk("seed", paths.SEED, "raw", None, "seed")
 NVRAM = Disk("nvram", nvram.FILE, "raw", None, "nvram")
 BOOT_FILES = tuple(Disk(part, part, "raw", None, part) for part in PARTS)
-IGNITION = Disk("ignition", seed.IGNITION, "raw", None, "ignition")
+IGNITION = Disk("ignition", paths.IGNITION, "raw", None, "ignition")
 OF_SEED = (SEED, IGNITION)  # what is made from the inventory
 READ_ONLY = (*OF_SEED, *BOOT_FILES)  # a guest never writes to them
 NO_DISKS = (*READ_ONLY, NVRAM)  # files that may be in an instance's directory but not among its devices

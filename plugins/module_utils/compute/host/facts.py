@@ -34,6 +34,7 @@ GIB = storage_pools.GIB
 POOL_TIMEOUT = 5  # s
 WARNINGS_LIMIT = 50
 WARNING_LENGTH = 500
+REASON_LENGTH = 1000  # with what to do
 
 # Task states that keep the host's disks or network busy although role and phase do not.
 BUSY_TASKS = frozenset((SPAWNING, "migrating", "resize_reverting"))
@@ -82,9 +83,12 @@ def with_damaged(document, damaged):
         {**instance, "managed": True, "damaged": why[instance["uuid"]]} if instance["uuid"] in why else instance
         for instance in document["instances"] + absent
     ]
-    service = {**document["service"], "disabled": True, "disabled_reason": next(iter(why.values()))}
+    first = next(iter(damaged.values()))
+    reason = clean(". ".join(filter(None, (first.message, first.hint))), REASON_LENGTH)
+    service = {**document["service"], "disabled": True, "disabled_reason": reason}
     warnings = [*why.values(), *document["warnings"]][:WARNINGS_LIMIT]
-    return {**document, "instances": instances, "service": service, "warnings": warnings}
+    listed = {"instances": instances, "num_instances": len(instances)}
+    return {**document, **listed, "service": service, "warnings": warnings}
 
 
 def collect(connection, settings, records, state_dir=STATE_DIR, timeout=30, save_generation=True, volumes=()):

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from xml.etree import ElementTree
 
-from ...model import disk_hints, hints
+from ...model import disk_hints, hints, host_hints
 from ...model.errors import BerthError
 from ...model.guest_settings import GuestSettings
 from .. import paths
@@ -20,7 +20,7 @@ from ..connection import connect, require_libvirt
 from ..disk import disk as disks
 from ..disk import volume_files
 from ..guest import network, tuning
-from ..host import certificates
+from ..host import as_qemu, certificates
 from . import transfer
 
 # Binds a running guest with NUMA cells or pinned CPUs to those that its claim set aside on another host.
@@ -107,11 +107,12 @@ def look(connection, guest, nics, pool_path, shared, address):
         lambda: _version(connection, guest),
         lambda: network.check(connection, nics),
         lambda: None if shared else _space(pool_path, guest),
+        lambda: " ".join(_closed(connection, directories=_ways(pool_path))),
     )
     return {
         "problems": [text for text in (_said(check) for check in checks) if text],
         "address": address,
-        "certificates": certificates.faults(),
+        "certificates": _faults(connection),
         "shared": shared,
         "pool_path": pool_path,
     }
@@ -122,6 +123,27 @@ def _said(check):
         return check()
     except BerthError as error:
         return "the destination says: %s" % error.message
+
+
+def _faults(connection):
+    """Return what keeps QEMU from TLS on this host, as sentences: its certificates, or who may read them."""
+    return certificates.faults() or _closed(connection, files=as_qemu.certificates())
+
+
+def _closed(connection, files=(), directories=()):
+    """Return what its user cannot read or enter. QEMU would only find it when the guest is on its way."""
+    who = as_qemu.user(connection.getCapabilities())
+    hint = host_hints.prepare_host(os.uname().nodename)
+    try:
+        return ["%s. %s" % (as_qemu.told(who, path), hint) for path in as_qemu.closed(who, files, directories)]
+    except BerthError as error:
+        return [error.message]
+
+
+def _ways(pool_path):
+    """Return the directory that has the disks, or the pool where there are none yet."""
+    below = os.path.join(pool_path, "instances")
+    return [below if os.path.isdir(below) else pool_path]
 
 
 def _cpu(connection, guest):
@@ -188,7 +210,7 @@ def judge(found, record, seen, tls, pool_path, there=None):
     problems += disk_problems(text, record, pool_path, seen["shared"])
     if seen["shared"] and seen["pool_path"] != pool_path:
         problems.append("the storage is shared, but is %s here and %s there" % (pool_path, seen["pool_path"]))
-    faults = (certificates.faults(), "the source"), (seen["certificates"], "the destination")
+    faults = (_faults(found.connect()), "the source"), (seen["certificates"], "the destination")
     if tls:
         problems += ["no TLS on %s: %s" % (where, fault) for these, where in faults for fault in these]
     if not transfer.ADDRESS.match(str(seen["address"])):

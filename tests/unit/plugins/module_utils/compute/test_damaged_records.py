@@ -14,7 +14,7 @@ import pytest
 from instance_case import Case
 from plain_data import changed
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import hardware, mend, summary
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import given_up, hardware, mend, summary
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts
 from ansible_collections.berth.kvm.plugins.module_utils.model import host_document, reply_shapes
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
@@ -53,6 +53,7 @@ USES = [
     lambda web: hardware.place(ElementTree.fromstring(web.domain.xml), web.record.spec),
     lambda web: web.instance().would_stop(),
     lambda web: web.instance().would_remove(),
+    lambda web: given_up.by_delete(web.instance()),
 ]
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 from store_case import OTHER, UUID, record
@@ -118,10 +119,19 @@ def test_its_instance_is_refused_by_name_and_its_host_answers_and_gets_no_new_gu
     shown = document["instances"][0]
     host_document._INSTANCE(shown)
     assert (shown["foreign"], shown["managed"]) == (True, True)
-    assert document["service"]["disabled"] and UUID in document["service"]["disabled_reason"]
+    reason = document["service"]["disabled_reason"]
+    assert document["service"]["disabled"] and reason.startswith("the record of %s is damaged: " % UUID)
+    assert reason.endswith(state_hints.restore_damaged_record(UUID)) and "berth.kvm.recover_record" in reason
     with pytest.raises(RecordInvalid, match="kvm1 cannot read its record of web-1: .*checksum") as refused:
         locate(read_fleet({"kvm1": {"document": document, "notes": {}}}, lambda document: document), "web-1", UUID)
     assert refused.value.hint == state_hints.restore_damaged_record(UUID)
+
+
+def test_why_a_host_with_a_damaged_record_gets_no_new_guests_is_taken_from_it_however_long_it_is():
+    """Else its facts are refused, and all that it has is unknown with the one record."""
+    document = json.loads((Path(__file__).parents[2] / "action" / "host.json").read_text("utf-8"))
+    error = RecordInvalid("x" * 600, hint=state_hints.restore_damaged_record(UUID))
+    assert host_document.check(facts.with_damaged(document, {UUID: error}))["service"]["disabled"]
 
 
 def test_a_damaged_record_of_a_volume_is_told_and_its_host_goes_on():

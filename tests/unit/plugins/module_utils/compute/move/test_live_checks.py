@@ -12,9 +12,10 @@ import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import connection
 from ansible_collections.berth.kvm.plugins.module_utils.compute.connection import LibvirtUnavailable
-from ansible_collections.berth.kvm.plugins.module_utils.compute.host import certificates
+from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import HostNotPrepared
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import as_qemu, certificates
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import live_checks
-from ansible_collections.berth.kvm.plugins.module_utils.model import reply_shapes
+from ansible_collections.berth.kvm.plugins.module_utils.model import host_hints, reply_shapes
 from ansible_collections.berth.kvm.plugins.module_utils.model.shape import Fault
 from ansible_collections.berth.kvm.plugins.module_utils.model.volumes import volume_uuid
 
@@ -26,6 +27,13 @@ GUEST = {
 }  # fmt: skip
 SEEN = {"problems": [], "address": "192.0.2.12", "certificates": [], "shared": False, "pool_path": POOL}
 DISK = "<disk><source file='%s/instances/%s/root.qcow2'/></disk>" % (POOL, UUID)
+
+
+QEMU = (64055, 64055)
+NAME = as_qemu.name(QEMU)
+CAPABILITIES = """<capabilities><host><secmodel><model>dac</model>
+<baselabel type='kvm'>+64055:+64055</baselabel></secmodel></host></capabilities>"""
+KEY = "/etc/pki/qemu/server-key.pem"
 
 
 class Error(Exception):
@@ -61,6 +69,9 @@ class Destination:
     def getVersion(self):
         return self.version
 
+    def getCapabilities(self):
+        return CAPABILITIES
+
     @staticmethod
     def _said(what, good):
         if isinstance(what, Error):
@@ -79,13 +90,15 @@ class Found:
         return self.snapshots
 
     def connect(self):
-        return types.SimpleNamespace(getHostname=lambda: "kvm1")
+        return types.SimpleNamespace(getHostname=lambda: "kvm1", getCapabilities=lambda: CAPABILITIES)
 
 
 @pytest.fixture(autouse=True)
 def host(monkeypatch):
     monkeypatch.setattr(connection, "libvirt", LIBRARY)
     monkeypatch.setattr(certificates, "faults", lambda: [])
+    monkeypatch.setattr(as_qemu, "certificates", lambda: [KEY])
+    monkeypatch.setattr(as_qemu, "closed", lambda who, files=(), directories=(): [])
     monkeypatch.setattr(live_checks, "connect", lambda timeout, uri: types.SimpleNamespace(close=lambda: None))
 
 
@@ -122,6 +135,50 @@ def test_a_missing_bridge_is_one_problem_among_others(tmp_path):
     nics = [{"type": "bridge", "source": "no-such-bridge"}]
     problems = live_checks.look(connection, GUEST, nics, str(tmp_path), False, "192.0.2.12")["problems"]
     assert len(problems) == 2 and "no bridge no-such-bridge" in problems[1]
+
+
+@pytest.fixture
+def shut(monkeypatch):
+    """What keeps QEMU's user out."""
+    found = []
+
+    def closed(who, files=(), directories=()):
+        assert who == QEMU
+        return [path for path in (*files, *directories) if path in found]
+
+    monkeypatch.setattr(as_qemu, "closed", closed)
+    return found
+
+
+@pytest.mark.parametrize("tls", [True, False])
+@pytest.mark.parametrize("where", ["the source", "the destination"])
+def test_a_key_that_qemus_user_cannot_read_is_found_before_anything_is_changed(tmp_path, shut, where, tls):
+    """The daemon of libvirt, which is root, can: the migration would fail when QEMU opens it."""
+    shut += [KEY] if where == "the destination" else []
+    seen = live_checks.look(Destination(), GUEST, [], str(tmp_path), False, "192.0.2.12")
+    shut[:] = [KEY] if where == "the source" else []
+    problems = live_checks.judge(Found(), instance(), {**seen, "pool_path": POOL}, tls, POOL)
+    assert len(problems) == tls, "only TLS needs it"
+    for problem in problems:
+        assert problem.startswith("no TLS on %s: QEMU, which runs as %s, cannot read %s. " % (where, NAME, KEY))
+        assert host_hints.prepare_host(os.uname().nodename) in problem and "chmod" not in problem
+
+
+@pytest.mark.parametrize("part", ["", "instances"], ids=["a new pool", "a pool with disks"])
+def test_a_pool_that_qemus_user_may_not_enter_is_found_before_anything_is_changed(tmp_path, shut, part):
+    (tmp_path / part).mkdir(exist_ok=True)
+    shut.append(str(tmp_path / part))
+    (problem,) = live_checks.look(Destination(), GUEST, [], str(tmp_path), False, "192.0.2.12")["problems"]
+    assert "QEMU, which runs as %s, may not enter %s. " % (NAME, tmp_path / part) in problem
+
+
+def test_what_nobody_can_try_is_a_problem_of_its_own(tmp_path, monkeypatch):
+    def closed(*_asked, **_more):
+        raise HostNotPrepared("setpriv is not installed")
+
+    monkeypatch.setattr(as_qemu, "closed", closed)
+    told = live_checks.look(Destination(), GUEST, [], str(tmp_path), False, "192.0.2.12")
+    assert told["certificates"] == told["problems"] == ["setpriv is not installed"]
 
 
 def test_shared_disks_need_no_room(tmp_path):
