@@ -66,10 +66,11 @@ a move takes them along and needs no web server. Such an image has no UEFI firmw
 
 ## Windows
 
-`os_type: windows` gives the guest a clock in local time and, under KVM, what Windows uses of Hyper-V: Nova's list, without
-`evmcs`. Local time is that of the host, so give all hosts the same time zone. As in Nova, disks and NICs stay virtio: for
-an image without virtio drivers set `hw_disk_bus: sata` and `hw_vif_model: e1000e`. An instance from an earlier version gets
-this with its next definition, for example after a cold migration.
+`os_type: windows` gives the guest a clock in local time and, under KVM, what Windows uses of Hyper-V: Nova's list, which
+leaves out `evmcs` and, since QEMU does not migrate it live, `reenlightenment`. Local time is that of the host, so give all
+hosts the same time zone. As in Nova, disks and NICs stay virtio: for an image without virtio drivers set `hw_disk_bus: sata`
+and `hw_vif_model: e1000e`. An instance from an earlier version gets this, and loses `reenlightenment`, with its next
+definition, for example after a cold migration.
 
 ## TPM and locked memory
 

@@ -28,11 +28,16 @@ def test_every_test_that_a_page_names_exists(page, tests):
     assert named and not named - tests
 
 
+def anchor(title):
+    """The one that GitHub and the site give a heading."""
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title)
+    return re.sub(r"[^\w -]", "", text.strip().lower()).replace(" ", "-")
+
+
 def anchors(page):
-    """Those that GitHub and the site give the headings of a page."""
+    """Those of the headings of a page."""
     text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
-    titles = [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title) for title in re.findall(r"^#+ (.*)$", text, re.MULTILINE)]
-    return {re.sub(r"[^\w -]", "", title.strip().lower()).replace(" ", "-") for title in titles}
+    return {anchor(title) for title in re.findall(r"^#+ (.*)$", text, re.MULTILINE)}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])

@@ -51,7 +51,8 @@ class CoreFilter(Filter):
 class AggregateCoreFilter(CoreFilter):
     """CoreFilter with a ratio per aggregate: the lowest of the host's aggregates, else the host's own.
 
-    If a value is not a number, the host's own ratio counts.
+    It lowers what the host takes and never raises it: what the host can have allocated in all binds as well, as
+    Placement's inventory does in Nova. If a value is not a number, the host's own ratio counts.
     Options: none. Aggregate metadata: cpu_allocation_ratio. Runs for every instance.
     Source: nova.scheduler.filters.core_filter.AggregateCoreFilter, removed in Nova 22.
     """
@@ -105,7 +106,8 @@ class RamFilter(Filter):
 class AggregateRamFilter(RamFilter):
     """RamFilter with a ratio per aggregate: the lowest of the host's aggregates, else the host's own.
 
-    If a value is not a number, the host's own ratio counts.
+    It lowers what the host takes and never raises it: what the host can have allocated in all binds as well, as
+    Placement's inventory does in Nova. If a value is not a number, the host's own ratio counts.
     Options: none. Aggregate metadata: ram_allocation_ratio. Runs for every instance.
     Source: nova.scheduler.filters.ram_filter.AggregateRamFilter, removed in Nova 22.
     """
@@ -163,7 +165,8 @@ class DiskFilter(Filter):
 class AggregateDiskFilter(DiskFilter):
     """DiskFilter with a ratio per aggregate: the lowest of the host's aggregates, else the host's own.
 
-    If a value is not a number, the host's own ratio counts.
+    It lowers what the host takes and never raises it: what the host can have allocated in all binds as well, as
+    Placement's inventory does in Nova. If a value is not a number, the host's own ratio counts.
     Options: none. Aggregate metadata: disk_allocation_ratio. Runs for every instance.
     Source: nova.scheduler.filters.disk_filter.AggregateDiskFilter, removed in Nova 22.
     """

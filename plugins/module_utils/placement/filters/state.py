@@ -29,7 +29,9 @@ class ComputeFilter(Filter):
     """A host passes when it is enabled and answers: not ``disabled``, not ``forced_down``, and ``up``.
 
     Nova asks whether the heartbeat of nova-compute is younger than service_down_time; here ``up`` says whether the host
-    answered when its facts were gathered.
+    answered when its facts were gathered. No host says ``forced_down`` or ``up: false`` of itself: they are for host
+    documents that you make, such as those of Nova's services. A host that playbooks shall not use is ``disabled``, and
+    one that does not answer has no facts and is no candidate.
     Options: none. Aggregate metadata: none. Runs once per request.
     Source: nova.scheduler.filters.compute_filter.ComputeFilter.
     """
@@ -49,7 +51,8 @@ class ComputeFilter(Filter):
 class RetryFilter(Filter):
     """A host passes when this request was not tried on it before: it is not in the request's ``retry.hosts``.
 
-    ``retry`` is {num_attempts, hosts: [[host, node] or host]}.
+    ``retry`` is {num_attempts, hosts: [[host, node] or host]}. No playbook sets it, since a create and a move take the
+    alternates of their decision one by one: it is for requests that you make.
     Options: none. Aggregate metadata: none. Runs for every instance.
     Source: nova.scheduler.filters.retry_filter.RetryFilter, removed in Nova 22 (alternates took its place).
     """

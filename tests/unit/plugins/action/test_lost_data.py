@@ -38,7 +38,9 @@ def planned(result):
 @pytest.mark.follows("rebuild_lost")
 @pytest.mark.parametrize("note", [OWNER, PLANNED], ids=["it was there", "a run meant to make it there"])
 def test_naming_a_host_lost_makes_nothing_anew_that_the_host_may_have(note):
-    error = create(note=note)["failures"]["web"]
+    failures = create(note=note)["failures"]
+    assert list(failures) == ["web"]
+    error = failures["web"]
     assert error["code"] == "DataWouldBeLost" and error["hint"] == fleet_hints.rebuild_lost("web", ["h9"])
     assert "what may be on h9: root disk 1 GiB, data disk db 3 GiB" in error["message"]
     assert "-e berth_rebuild_lost=web makes it again, empty" in error["hint"]

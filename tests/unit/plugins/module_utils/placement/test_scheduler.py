@@ -80,6 +80,16 @@ def test_alternates_are_as_many_as_attempts_allow_without_the_hosts_of_the_batch
         assert not used & {other["host"] for other in selection.alternates}
 
 
+@pytest.mark.parametrize("fast", [True, False])
+@pytest.mark.parametrize("cell, alternates", [("north", ["b"]), ("south", []), (None, [])])
+def test_alternates_are_in_the_cell_of_the_host_that_was_chosen(cell, alternates, fast):
+    """C29"""
+    others = [host("b", cell="north", memory_mb=32768), host("c", memory_mb=16384, cell="west")]
+    chosen_host = host("a", **({"cell": cell} if cell else {}))
+    (selection,) = select_destinations([chosen_host, *others], [request()], fast=fast).requests[0].selections
+    assert selection.host == "a" and [other["host"] for other in selection.alternates] == alternates
+
+
 def test_no_valid_host_has_the_verdict_of_every_filter_on_every_host():
     hosts = [host("a", memory_mb=1024), host("b", service={"up": False})]
     error = select_destinations(hosts, [request()]).requests[0].error
