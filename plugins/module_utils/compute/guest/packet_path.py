@@ -51,7 +51,7 @@ class Nic:
 @dataclasses.dataclass
 class Seen:
     """What a host has. ``ports``: tap -> {up, carrier, bridge, bridge_up, stopped (the state of a port that forwards nothing),
-    isolated, vlans}, without those that are gone; ``called``: program -> the bridges whose packets iptables sees;
+    isolated, vlans (VLAN -> whether packets without a tag are in it, both ways)}, without those that are gone; ``called``: program -> the bridges whose packets iptables sees;
     ``tables``: program -> its tables, of each backend in the kernel, without programs that could not be read; ``nft``: table
     of libvirt's nftables driver -> its taps; ``unread``: what could not be read, with the reason."""
 
@@ -85,13 +85,20 @@ def _nic(element, nic, filtered: Optional[str]) -> Nic:
         tap=attribute("target", "dev") or "",
         kind="openvswitch" if switch else "direct" if element.get("type") == "direct" else "bridge",
         bridge=attribute("source", "bridge") or attribute("source", "dev") or "",
-        vlan=nic.get("vlan"),
+        vlan=nic.get("vlan") or _vlan(element),
         isolated=attribute("port", "isolated") == "yes",
         linked=attribute("link", "state") != "down",
         senders=len(senders(filtered)) if filtered and not limits.get("open") else None,
         of_network=bool(nic.get("nwfilter")),
         accepts=of_filter(filtered) if filtered and limits.get("rules") is not None else None,
     )
+
+
+def _vlan(element) -> Optional[int]:
+    """The VLAN of packets without a tag that the definition of a libvirt network gave the NIC."""
+    tags = element.findall("vlan/tag")
+    own = [tag for tag in tags if tag.get("nativeMode")] if len(tags) > 1 else tags
+    return int(own[0].get("id")) if own else None
 
 
 def examine(nic: Nic, seen: Seen) -> List[Found]:
@@ -129,8 +136,18 @@ def _unplugged(nic: Nic, port: Optional[Mapping[str, Any]]) -> Iterator[str]:
         yield "its cable is unplugged in libvirt"
     if port["isolated"] and not nic.isolated:
         yield "its tap %s is isolated from other isolated ports" % nic.tap
-    if nic.vlan and port["vlans"] is not None and nic.vlan not in port["vlans"]:
+    if port["vlans"] is not None:
+        yield from _in_vlan(nic, port["vlans"])
+
+
+def _in_vlan(nic: Nic, vlans: Mapping[int, bool]) -> Iterator[str]:
+    others = [str(vlan) for vlan in sorted(vlans) if vlan != nic.vlan]
+    if nic.vlan and nic.vlan not in vlans:
         yield "its tap %s is not in VLAN %d" % (nic.tap, nic.vlan)
+    elif nic.vlan and not vlans[nic.vlan]:
+        yield "its tap %s has VLAN %d for tagged packets only" % (nic.tap, nic.vlan)
+    if others:
+        yield "its tap %s is in VLAN %s, which its record does not have" % (nic.tap, ", ".join(others[:5]))
 
 
 # ---- its filter ------------------------------------------------------------------------------------------------------

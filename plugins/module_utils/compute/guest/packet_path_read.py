@@ -97,20 +97,20 @@ def _port(nic, links, unread):
 
 
 def _vlans(tap):
-    """Return the VLANs of a port of a bridge."""
+    """Return {VLAN of a port of a bridge: whether packets without a tag are in it, both ways}."""
     listed = json.loads(_run("bridge", "-json", "vlan", "show", "dev", tap) or "[]")
-    return [entry["vlan"] for port in listed for entry in port.get("vlans") or ()]
+    entries = [entry for port in listed for entry in port.get("vlans") or ()]
+    return {entry["vlan"]: {"PVID", "Egress Untagged"} <= set(entry.get("flags") or ()) for entry in entries}
 
 
 def _on_switch(nic):
-    """Return {bridge, vlans} of a port of Open vSwitch."""
+    """Return {bridge, vlans} of a port of Open vSwitch. The switch itself says where it is: the kernel does not know."""
     call = (OVS, "--timeout=%d" % TIMEOUT)
-    if nic.tap not in _run(*call, "list-ports", nic.bridge).split():
-        return {"bridge": None}
-    if not nic.vlan:
-        return {}
-    tag = _run(*call, "get", "port", nic.tap, "tag").strip()
-    return {"vlans": [int(tag)] if tag.isdigit() else []}
+    for bridge in (nic.bridge, *_run(*call, "list-br").split()):
+        if nic.tap in _run(*call, "list-ports", bridge).split():
+            tag = _run(*call, "get", "port", nic.tap, "tag").strip()
+            return {"bridge": bridge, "vlans": {int(tag): True} if tag.isdigit() else {}}
+    return {"bridge": None}
 
 
 def _run(*arguments):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from kernel_case import CALLS, RECORDED
+from kernel_case import CALLS, RECORDED, Switch
 from packet_filter_case import OPEN, rule, secured
 from packet_filter_case import nic as requested
 from packet_filter_case import record as make_record
@@ -215,11 +215,66 @@ def test_a_cable_that_was_unplugged_in_libvirt_is_found(kernel):
     ]
 
 
-def test_a_port_outside_its_vlan_is_found(kernel):
-    kernel.says["bridge"] = json.dumps([{"ifname": "vnet0", "vlans": [{"vlan": 1, "flags": ["PVID"]}]}])
-    assert said(guest(FREE, OPEN, "vnet0", vlan=7)) == [(packet_path.UNPLUGGED, "its tap vnet0 is not in VLAN 7")]
-    kernel.says["bridge"] = json.dumps([{"ifname": "vnet0", "vlans": [{"vlan": 7}]}])
-    assert said(guest(FREE, OPEN, "vnet0", vlan=7)) == []
+IN_VLANS = {
+    "its tap vnet0 is not in VLAN 7, and 1 more": {1: ["PVID", "Egress Untagged"]},
+    "its tap vnet0 has VLAN 7 for tagged packets only, and 1 more": {1: ["PVID", "Egress Untagged"], 7: []},
+    "its tap vnet0 has VLAN 7 for tagged packets only": {7: ["PVID"]},
+    "its tap vnet0 is in VLAN 1, 9, which its record does not have": {
+        1: ["Egress Untagged"],
+        7: ["PVID", "Egress Untagged"],
+        9: [],
+    },
+    "its tap vnet0 is not in VLAN 7": {},
+    None: {7: ["PVID", "Egress Untagged"]},
+}
+
+
+@pytest.mark.parametrize("text", IN_VLANS)
+def test_a_port_of_a_bridge_is_in_its_vlan_alone_and_without_a_tag(kernel, text):
+    vlans = [{"vlan": vlan, **({"flags": flags} if flags else {})} for vlan, flags in IN_VLANS[text].items()]
+    kernel.says["bridge"] = json.dumps([{"ifname": "vnet0", "vlans": vlans}] if vlans else [])
+    assert said(guest(FREE, OPEN, "vnet0", vlan=7)) == ([(packet_path.UNPLUGGED, text)] if text else [])
+
+
+def on_switch(tag="", **more):
+    record, live = guest(FREE, OPEN, "vnet0", **more)
+    return record, live.replace("<model", "<virtualport type='openvswitch'/>%s<model" % tag)
+
+
+SWITCHED = {
+    "its tap vnet0 is on br1, not on br0": ["br1", 7],
+    "its tap vnet0 is on no bridge, not on br0": None,
+    "its tap vnet0 is not in VLAN 7, and 1 more": ["br0", 9],
+    "its tap vnet0 is not in VLAN 7": ["br0", None],
+    None: ["br0", 7],
+}
+
+
+@pytest.mark.parametrize("text", SWITCHED)
+def test_a_port_of_open_vswitch_is_on_its_bridge_with_its_tag(kernel, text):
+    port = {"vnet0": SWITCHED[text]} if SWITCHED[text] else {}
+    kernel.says["ovs-vsctl"] = Switch("br0", "br1", **port)
+    assert said(on_switch(vlan=7)) == ([(packet_path.UNPLUGGED, text)] if text else [])
+
+
+def test_a_tag_that_nobody_asked_for_is_found_and_one_of_libvirts_network_is_not(kernel):
+    kernel.says["ovs-vsctl"] = Switch("br0", vnet0=["br0", 9])
+    assert said(on_switch()) == [(packet_path.UNPLUGGED, "its tap vnet0 is in VLAN 9, which its record does not have")]
+    assert said(on_switch("<vlan><tag id='9'/></vlan>")) == []
+    assert said(on_switch("<vlan trunk='yes'><tag id='4'/><tag id='9' nativeMode='untagged'/></vlan>")) == []
+
+
+def test_a_macvtap_is_on_its_parent_and_has_a_carrier(kernel):
+    """Recorded: ip -details -json link show, of a macvtap on a veth."""
+    text = (RECORDED / "macvtap.json").read_text()
+    kernel.says["ip"] = text
+    record, live = guest(FREE, OPEN, "macvtap0")
+    live = live.replace("type='bridge'", "type='direct'").replace("bridge='br0'", "dev='eth0' mode='bridge'")
+    assert said((record, live)) == []
+    kernel.says["ip"] = text.replace('"link":"eth0"', '"link":"eth1"')
+    assert said((record, live)) == [(packet_path.UNPLUGGED, "its tap macvtap0 is on eth1, not on eth0")]
+    kernel.says["ip"] = text.replace('"UP","LOWER_UP"', '"NO-CARRIER","UP"')
+    assert said((record, live)) == [(packet_path.UNPLUGGED, "its tap macvtap0 has no carrier")]
 
 
 def test_what_cannot_be_read_is_told_and_nothing_is_made_of_it(kernel):
