@@ -27,3 +27,11 @@ def let_packets_pass() -> str:
         "Let the host's firewall accept what passes between ports of that bridge, or set the sysctls "
         "net.bridge.bridge-nf-call-* to 0 if no instance of the host is in a security group"
     )
+
+
+def carry_packets() -> str:
+    """The destination of a move would cut the guest off."""
+    return (
+        "Name another host, or set the bridge up on this one (ip link set dev BRIDGE up) and let its firewall accept what passes "
+        "between ports of the bridge. Then run the same again: the guest is as it was"
+    )

@@ -36,6 +36,9 @@ def look(nics):
     links = _links()
     seen.ports = {nic.tap: _port(nic, links, seen.unread) for nic in nics if nic.tap in links}
     bridges = dict.fromkeys(nic.bridge for nic in nics if nic.kind == "bridge")
+    seen.down = [name for name in bridges if name in links and "UP" not in (links[name].get("flags") or ())]
+    ports = [name for name, link in links.items() if link.get("linkinfo", {}).get("info_kind") != "tun"]
+    seen.uplinks = {name: [port for port in ports if links[port].get("master") == name] for name in bridges}
     for program in packet_path.FAMILIES:
         everywhere, own = reads_one(BRIDGED % program), "nf_call_" + program
         seen.called[program] = [name for name in bridges if everywhere or _data(links, name, "info_data").get(own)]
@@ -81,7 +84,6 @@ def _port(nic, links, unread):
         "up": "UP" in flags,
         "carrier": "NO-CARRIER" not in flags,
         "bridge": link.get("link" if nic.kind == "direct" else "master"),
-        "bridge_up": nic.kind != "bridge" or "UP" in (links.get(nic.bridge, {}).get("flags") or ()),
         "stopped": as_port.get("state") if as_port.get("state") not in FORWARDING else None,
         "isolated": bool(as_port.get("isolated")),
         "vlans": None,

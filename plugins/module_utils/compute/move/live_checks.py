@@ -18,7 +18,7 @@ from .. import paths
 from ..connection import connect, require_libvirt
 from ..disk import disk as disks
 from ..disk import volume_files
-from ..guest import network
+from ..guest import arrival, network
 from ..host import certificates
 from . import cells, transfer
 
@@ -67,6 +67,7 @@ def look(connection, guest, nics, pool_path, shared, address):
         lambda: _machine(connection, guest),
         lambda: _version(connection, guest),
         lambda: network.check(connection, nics),
+        lambda: arrival.check(connection, nics),
         lambda: None if shared else _space(pool_path, guest),
     )
     return {

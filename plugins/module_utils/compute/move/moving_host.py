@@ -17,7 +17,7 @@ from ...model.move_errors import TransferFailed
 from ...model.request_spec import RequestSpec
 from .. import paths
 from ..disk import disk, disk_chain, owner, shared_disks, volume
-from ..guest import answers, definition, domain, gate, hardware, health, network, packet_filter, packets
+from ..guest import answers, arrival, definition, domain, gate, hardware, health, network, packet_filter, packets
 from ..host import address, firmware, mdev
 from ..record.ledger import Ledger
 from . import (
@@ -194,6 +194,7 @@ class Effects(Guests, VolumeEffects):
         self.host.compute.require_prepared()
         if record.migration["type"] != LIVE:  # else reported with all other problems
             network.check(self.connection, record.spec.get("networks"))
+            arrival.check(self.connection, record.spec.get("networks"))
         self.host.compute.check_machine(hardware.machine(record.spec))
         self.host.compute.cpu_model()
         firmware.check(self.host.compute, record, disks.variables(manifest))

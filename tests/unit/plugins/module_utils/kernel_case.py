@@ -99,6 +99,11 @@ class Kernel:
         lines = self.says[program].splitlines()
         self.says[program] = "\n".join(line for line in lines if not any(word in line for word in words)) + "\n"
 
+    def plug(self, name, bridge):
+        """A bond becomes a port of the bridge: its uplink."""
+        link = {"ifname": name, "flags": ["UP"], "master": bridge, "linkinfo": {"info_kind": "bond"}}
+        self.says["ip"] = json.dumps([*json.loads(self.says["ip"]), link])
+
     def link(self, name, **changes):
         links = json.loads(self.says["ip"])
         (link,) = (link for link in links if link["ifname"] == name)

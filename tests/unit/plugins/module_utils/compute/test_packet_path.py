@@ -203,6 +203,16 @@ def test_a_tap_that_is_gone_and_a_bridge_that_is_down_are_found(kernel):
     assert said(free()) == [(packet_path.UNPLUGGED, "bridge br0 is down")]
 
 
+def test_why_a_port_is_disabled_is_told_and_not_that_it_is(kernel):
+    """Seen: the ports of a bridge that is down, and those without a carrier, are disabled."""
+    kernel.link("br0", flags=[])
+    kernel.link("vnet0", state="disabled")
+    assert said(free()) == [(packet_path.UNPLUGGED, "bridge br0 is down")]
+    kernel.link("br0", flags=["UP"])
+    kernel.link("vnet0", flags=["UP", "NO-CARRIER"])
+    assert said(free()) == [(packet_path.UNPLUGGED, "its tap vnet0 has no carrier")]
+
+
 def test_a_port_that_will_forward_in_a_moment_is_no_fault(kernel):
     kernel.link("vnet0", state="listening")
     assert said(free()) == []
