@@ -178,6 +178,80 @@ def test_what_a_firewall_may_accept_is_not_told_as_dropped(kernel):
     assert said(free()) == []
 
 
+DOCKER = """*filter
+:INPUT ACCEPT [0:0]
+:FORWARD DROP [0:0]
+:OUTPUT ACCEPT [0:0]
+:DOCKER - [0:0]
+:DOCKER-ISOLATION-STAGE-1 - [0:0]
+:DOCKER-ISOLATION-STAGE-2 - [0:0]
+:DOCKER-USER - [0:0]
+-A FORWARD -j DOCKER-USER
+-A FORWARD -j DOCKER-ISOLATION-STAGE-1
+-A FORWARD -o docker0 -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
+-A FORWARD -o docker0 -j DOCKER
+-A FORWARD -i docker0 ! -o docker0 -j ACCEPT
+-A FORWARD -i docker0 -o docker0 -j ACCEPT
+-A DOCKER-ISOLATION-STAGE-1 -i docker0 ! -o docker0 -j DOCKER-ISOLATION-STAGE-2
+-A DOCKER-ISOLATION-STAGE-1 -j RETURN
+-A DOCKER-ISOLATION-STAGE-2 -o docker0 -j DROP
+-A DOCKER-ISOLATION-STAGE-2 -j RETURN
+-A DOCKER-USER -j RETURN
+COMMIT
+"""
+UFW = """*filter
+:FORWARD DROP [0:0]
+:ufw-before-forward - [0:0]
+:ufw-reject-forward - [0:0]
+:ufw-user-forward - [0:0]
+-A FORWARD -j ufw-before-forward
+-A FORWARD -j ufw-reject-forward
+-A ufw-before-forward -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
+-A ufw-before-forward -p icmp -m icmp --icmp-type 8 -j ACCEPT
+-A ufw-before-forward -j ufw-user-forward
+COMMIT
+"""
+LIBVIRT_NETWORK = """*filter
+:FORWARD DROP [0:0]
+:LIBVIRT_FWI - [0:0]
+:LIBVIRT_FWO - [0:0]
+:LIBVIRT_FWX - [0:0]
+-A FORWARD -j LIBVIRT_FWX
+-A FORWARD -j LIBVIRT_FWI
+-A FORWARD -j LIBVIRT_FWO
+-A LIBVIRT_FWI -d 192.168.122.0/24 -o BRIDGE -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
+-A LIBVIRT_FWI -o BRIDGE -j REJECT --reject-with icmp-port-unreachable
+-A LIBVIRT_FWO -s 192.168.122.0/24 -i BRIDGE -j ACCEPT
+-A LIBVIRT_FWO -i BRIDGE -j REJECT --reject-with icmp-port-unreachable
+-A LIBVIRT_FWX -i BRIDGE -o BRIDGE -j ACCEPT
+COMMIT
+"""
+FIREWALLS = {
+    "Docker": (DOCKER, True),
+    "Docker, with what its manual says for bridges": (
+        DOCKER.replace("-A DOCKER-USER", "-A DOCKER-USER -i br0 -o br0 -j ACCEPT\n-A DOCKER-USER"),
+        False,
+    ),
+    "ufw": (UFW, True),
+    "ufw, with a route rule for the bridge": (
+        UFW.replace("COMMIT", "-A ufw-user-forward -i br0 -o br0 -j ACCEPT\nCOMMIT"),
+        False,
+    ),
+    "the guest's network of libvirt": (LIBVIRT_NETWORK.replace("BRIDGE", "br0"), False),
+    "another network of libvirt": (LIBVIRT_NETWORK.replace("BRIDGE", "virbr1"), True),
+}
+
+
+@pytest.mark.parametrize("firewall", FIREWALLS)
+def test_the_rules_that_firewalls_are_known_to_make_are_understood(kernel, firewall):
+    """In the form that they document. Without br_netfilter they hit no guest."""
+    text, drops = FIREWALLS[firewall]
+    kernel.says.update({"iptables-save": text, "ip6tables-save": ""})
+    assert [code for code, _text in said(free())] == [packet_path.CLOSED] * drops
+    kernel.call("0")
+    assert said(free()) == []
+
+
 UNPLUGGED = {
     "its tap vnet0 is on no bridge, not on br0": {"master": None},
     "its tap vnet0 is on br9, not on br0": {"master": "br9"},
