@@ -46,6 +46,7 @@ class Network:
         monkeypatch.setattr(moving_host.block_jobs, "check_no_others_jobs", lambda *_: None)
         monkeypatch.setattr(moving_host.following.Asked, "check", lambda _self: None)
         monkeypatch.setattr(moving_host.network, "check", lambda *_: None)
+        monkeypatch.setattr(moving_host.arrival, "check", lambda *_: None)
         history_live.set_up(world, monkeypatch)
         monkeypatch.setattr(moving_host.block_jobs, "backup_end_of", lambda *_: None)
         monkeypatch.setattr(moving_host, "increment", types.SimpleNamespace(

@@ -63,3 +63,11 @@ def divide_group() -> str:
 def filter_nics(name: str, asked: bool) -> str:
     """An instance was created without packet filters. ``asked``: whether the inventory says port_security: true."""
     return ("" if asked else "Give it port_security: true in the inventory. ") + "Run " + hints.mend(name)
+
+
+def carry_packets() -> str:
+    """The destination of a move would cut the guest off."""
+    return (
+        "Name another host, or set the bridge up on this one (ip link set dev BRIDGE up) and let its firewall accept what passes "
+        "between ports of the bridge. Then run the same again: the guest is as it was"
+    )

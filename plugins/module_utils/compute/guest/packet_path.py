@@ -50,12 +50,15 @@ class Nic:
 
 @dataclasses.dataclass
 class Seen:
-    """What a host has. ``ports``: tap -> {up, carrier, bridge, bridge_up, stopped (the state of a port that forwards nothing),
-    isolated, vlans}, without those that are gone; ``called``: program -> the bridges whose packets iptables sees;
+    """What a host has. ``ports``: tap -> {up, carrier, bridge, stopped (the state of a port that forwards nothing), isolated,
+    vlans (VLAN -> whether packets without a tag are in it, both ways)}, without those that are gone; ``down``: the bridges
+    that are; ``uplinks``: bridge -> its ports that are no taps; ``called``: program -> the bridges whose packets iptables sees;
     ``tables``: program -> its tables, of each backend in the kernel, without programs that could not be read; ``nft``: table
     of libvirt's nftables driver -> its taps; ``unread``: what could not be read, with the reason."""
 
     ports: Dict[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+    down: List[str] = dataclasses.field(default_factory=list)
+    uplinks: Dict[str, List[str]] = dataclasses.field(default_factory=dict)
     called: Dict[str, List[str]] = dataclasses.field(default_factory=dict)
     tables: Dict[str, List[Tables]] = dataclasses.field(default_factory=dict)
     nft: Dict[str, List[str]] = dataclasses.field(default_factory=dict)
@@ -85,7 +88,7 @@ def _nic(element, nic, filtered: Optional[str]) -> Nic:
         tap=attribute("target", "dev") or "",
         kind="openvswitch" if switch else "direct" if element.get("type") == "direct" else "bridge",
         bridge=attribute("source", "bridge") or attribute("source", "dev") or "",
-        vlan=nic.get("vlan"),
+        vlan=nic.get("vlan") or _vlan(element),
         isolated=attribute("port", "isolated") == "yes",
         linked=attribute("link", "state") != "down",
         senders=len(senders(filtered)) if filtered and not limits.get("open") else None,
@@ -94,9 +97,16 @@ def _nic(element, nic, filtered: Optional[str]) -> Nic:
     )
 
 
+def _vlan(element) -> Optional[int]:
+    """The VLAN of packets without a tag that the definition of a libvirt network gave the NIC."""
+    tags = element.findall("vlan/tag")
+    own = [tag for tag in tags if tag.get("nativeMode")] if len(tags) > 1 else tags
+    return int(own[0].get("id")) if own else None
+
+
 def examine(nic: Nic, seen: Seen) -> List[Found]:
     """Return what is wrong with the NIC's packets: [(code, text)], one of a code, [] if they go as the record says."""
-    parts = {UNPLUGGED: [*_unplugged(nic, seen.ports.get(nic.tap))]}
+    parts = {UNPLUGGED: [*_unplugged(nic, seen)]}
     if nic.kind == "bridge":
         parts[OPEN] = [*_filtered(nic, seen)]
         parts[CLOSED] = [] if any(parts.values()) else [*_dropped(nic, seen)]
@@ -110,17 +120,18 @@ def _first(texts: List[str]) -> str:
 # ---- the tap ---------------------------------------------------------------------------------------------------------
 
 
-def _unplugged(nic: Nic, port: Optional[Mapping[str, Any]]) -> Iterator[str]:
+def _unplugged(nic: Nic, seen: Seen) -> Iterator[str]:
+    port = seen.ports.get(nic.tap)
     if port is None:
         yield "its tap %s is gone" % nic.tap
         return
     if port["bridge"] != nic.bridge:
         at = "on %s" % port["bridge"] if port["bridge"] else "on no bridge"
         yield "its tap %s is %s, not on %s" % (nic.tap, at, nic.bridge)
-    elif port["stopped"]:
-        yield "bridge %s forwards nothing of its tap %s (%s)" % (nic.bridge, nic.tap, port["stopped"])
-    elif not port["bridge_up"]:
+    elif nic.bridge in seen.down:
         yield "bridge %s is down" % nic.bridge
+    elif port["stopped"] and port["up"] and port["carrier"]:  # else that is why
+        yield "bridge %s forwards nothing of its tap %s (%s)" % (nic.bridge, nic.tap, port["stopped"])
     if not port["up"]:
         yield "its tap %s is down" % nic.tap
     elif not port["carrier"]:
@@ -129,8 +140,18 @@ def _unplugged(nic: Nic, port: Optional[Mapping[str, Any]]) -> Iterator[str]:
         yield "its cable is unplugged in libvirt"
     if port["isolated"] and not nic.isolated:
         yield "its tap %s is isolated from other isolated ports" % nic.tap
-    if nic.vlan and port["vlans"] is not None and nic.vlan not in port["vlans"]:
+    if port["vlans"] is not None:
+        yield from _in_vlan(nic, port["vlans"])
+
+
+def _in_vlan(nic: Nic, vlans: Mapping[int, bool]) -> Iterator[str]:
+    others = [str(vlan) for vlan in sorted(vlans) if vlan != nic.vlan]
+    if nic.vlan and nic.vlan not in vlans:
         yield "its tap %s is not in VLAN %d" % (nic.tap, nic.vlan)
+    elif nic.vlan and not vlans[nic.vlan]:
+        yield "its tap %s has VLAN %d for tagged packets only" % (nic.tap, nic.vlan)
+    if others:
+        yield "its tap %s is in VLAN %s, which its record does not have" % (nic.tap, ", ".join(others[:5]))
 
 
 # ---- its filter ------------------------------------------------------------------------------------------------------
@@ -221,15 +242,33 @@ def _altered(nic: Nic, chains: Chains, program: str, prefix: str, packet: Packet
 
 
 def _dropped(nic: Nic, seen: Seen) -> Iterator[str]:
-    """Rules of others that are sure to drop the first packet of a connection from or to the guest."""
-    ways = {"from": _between(nic, nic.tap, ANOTHER, "tcp"), "to": _between(nic, ANOTHER, nic.tap, "tcp")}
-    for way, packet in ways.items():
-        for program, backends in seen.tables.items():
-            asked = _on_bridge(packet) if program == "ebtables" else packet
-            for tables in backends if program == "ebtables" or nic.bridge in seen.called[program] else ():
-                rule = _drops(tables.get("filter") or {}, nic, asked)
-                if rule:
-                    yield "%s drops packets %s it: %s" % (program, way, rule)
+    """Rules of others that are sure to drop the first packet of a connection from or to the guest, by whichever uplink."""
+    uplinks = seen.uplinks.get(nic.bridge) or [ANOTHER]
+    ways = {
+        "from": [_between(nic, nic.tap, uplink, "tcp") for uplink in uplinks],
+        "to": [_between(nic, uplink, nic.tap, "tcp") for uplink in uplinks],
+    }
+    for way, packets in ways.items():
+        found = [[*_who_drops(nic, seen, packet)] for packet in packets]
+        for program, rule in found[0] if all(found) else ():
+            yield "%s drops packets %s it: %s" % (program, way, rule)
+
+
+def awaits(nic: Nic, seen: Seen) -> Iterator[str]:
+    """Yield what is sure to cut off a NIC that has no tap here yet. The rules of its own security group decide first, later."""
+    if nic.bridge in seen.down:
+        yield "bridge %s is down" % nic.bridge
+    if nic.accepts is None:
+        yield from _dropped(nic, seen)
+
+
+def _who_drops(nic: Nic, seen: Seen, packet: Packet) -> Iterator[Tuple[str, str]]:
+    for program, backends in seen.tables.items():
+        asked = _on_bridge(packet) if program == "ebtables" else packet
+        for tables in backends if program == "ebtables" or nic.bridge in seen.called[program] else ():
+            rule = _drops(tables.get("filter") or {}, nic, asked)
+            if rule:
+                yield program, rule
 
 
 def _drops(chains: Chains, nic: Nic, packet: Packet) -> Optional[str]:

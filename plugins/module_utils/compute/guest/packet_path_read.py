@@ -36,6 +36,9 @@ def look(nics):
     links = _links()
     seen.ports = {nic.tap: _port(nic, links, seen.unread) for nic in nics if nic.tap in links}
     bridges = dict.fromkeys(nic.bridge for nic in nics if nic.kind == "bridge")
+    seen.down = [name for name in bridges if name in links and "UP" not in (links[name].get("flags") or ())]
+    ports = [name for name, link in links.items() if link.get("linkinfo", {}).get("info_kind") != "tun"]
+    seen.uplinks = {name: [port for port in ports if links[port].get("master") == name] for name in bridges}
     for program in packet_path.FAMILIES:
         everywhere, own = reads_one(BRIDGED % program), "nf_call_" + program
         seen.called[program] = [name for name in bridges if everywhere or _data(links, name, "info_data").get(own)]
@@ -81,7 +84,6 @@ def _port(nic, links, unread):
         "up": "UP" in flags,
         "carrier": "NO-CARRIER" not in flags,
         "bridge": link.get("link" if nic.kind == "direct" else "master"),
-        "bridge_up": nic.kind != "bridge" or "UP" in (links.get(nic.bridge, {}).get("flags") or ()),
         "stopped": as_port.get("state") if as_port.get("state") not in FORWARDING else None,
         "isolated": bool(as_port.get("isolated")),
         "vlans": None,
@@ -97,20 +99,20 @@ def _port(nic, links, unread):
 
 
 def _vlans(tap):
-    """Return the VLANs of a port of a bridge."""
+    """Return {VLAN of a port of a bridge: whether packets without a tag are in it, both ways}."""
     listed = json.loads(_run("bridge", "-json", "vlan", "show", "dev", tap) or "[]")
-    return [entry["vlan"] for port in listed for entry in port.get("vlans") or ()]
+    entries = [entry for port in listed for entry in port.get("vlans") or ()]
+    return {entry["vlan"]: {"PVID", "Egress Untagged"} <= set(entry.get("flags") or ()) for entry in entries}
 
 
 def _on_switch(nic):
-    """Return {bridge, vlans} of a port of Open vSwitch."""
+    """Return {bridge, vlans} of a port of Open vSwitch. The switch itself says where it is: the kernel does not know."""
     call = (OVS, "--timeout=%d" % TIMEOUT)
-    if nic.tap not in _run(*call, "list-ports", nic.bridge).split():
-        return {"bridge": None}
-    if not nic.vlan:
-        return {}
-    tag = _run(*call, "get", "port", nic.tap, "tag").strip()
-    return {"vlans": [int(tag)] if tag.isdigit() else []}
+    for bridge in (nic.bridge, *_run(*call, "list-br").split()):
+        if nic.tap in _run(*call, "list-ports", bridge).split():
+            tag = _run(*call, "get", "port", nic.tap, "tag").strip()
+            return {"bridge": bridge, "vlans": {int(tag): True} if tag.isdigit() else {}}
+    return {"bridge": None}
 
 
 def _run(*arguments):

@@ -7,6 +7,7 @@ guest runs: its tap goes back to its bridge, and libvirt makes the rules of its 
 from __future__ import annotations
 
 import contextlib
+import json
 from xml.etree import ElementTree
 
 from ...model.errors import BerthError
@@ -39,7 +40,11 @@ def differing(guests):
 
 
 def _wrong(nic, code, text):
-    return {"nic": "network interface %s" % nic.mac, "code": code, "said": text}
+    return {"nic": _name(nic), "code": code, "said": text}
+
+
+def _name(nic):
+    return "network interface %s" % nic.mac
 
 
 def _is_mended(wrong):
@@ -66,8 +71,10 @@ def mend(connection, record):
     live = domain.definitions(guest)[0]
     codes = {each["code"] for each in wrong}
     if packet_path.UNPLUGGED in codes:
+        names = {each["nic"] for each in wrong if each["code"] == packet_path.UNPLUGGED}
         for nic in packet_path.of_guest(live, record):
-            _plug(guest, live, nic)
+            if _name(nic) in names:
+                _plug(guest, live, nic)
     if packet_path.OPEN in codes:
         packet_filter.enforce(connection, record)
     return wrong, of(connection, record)
@@ -75,28 +82,50 @@ def mend(connection, record):
 
 def _plug(guest, live, nic):
     """Do what libvirt does at the start. What fails is still there when it is looked at again."""
-    calls = [["ip", "link", "set", "dev", nic.tap, "up"]]
-    if nic.kind == "bridge":
-        calls.insert(0, ["ip", "link", "set", "dev", nic.tap, "master", nic.bridge])
-        calls += (
-            [] if nic.isolated else [["ip", "link", "set", "dev", nic.tap, "type", "bridge_slave", "isolated", "off"]]
-        )
-        calls += (
-            [["bridge", "vlan", "add", "dev", nic.tap, "vid", str(nic.vlan), "pvid", "untagged"]] if nic.vlan else []
-        )
-    elif nic.kind == "openvswitch":
-        tag = ["tag=%d" % nic.vlan] if nic.vlan else []
-        calls.insert(0, ["ovs-vsctl", "--timeout=%d" % TIMEOUT, "--may-exist", "add-port", nic.bridge, nic.tap, *tag])
-    for call in calls:
-        with contextlib.suppress(BerthError):
-            run(call, timeout=2 * TIMEOUT, error=PacketRulesNotRead)
+    if nic.kind == "openvswitch":
+        plug, moved = _on_switch(guest, live, nic)
+        _try(plug) or _try(moved)
+    elif nic.kind == "bridge":
+        _try(["ip", "link", "set", "dev", nic.tap, "master", nic.bridge])
+        if not nic.isolated:
+            _try(["ip", "link", "set", "dev", nic.tap, "type", "bridge_slave", "isolated", "off"])
+        if nic.vlan:
+            of_tap = ["dev", nic.tap, "vid"]
+            _try(["bridge", "vlan", "del", *of_tap, "1-4094"])  # a new port is in the bridge's own VLAN
+            _try(["bridge", "vlan", "add", *of_tap, str(nic.vlan), "pvid", "untagged"])
+    _try(["ip", "link", "set", "dev", nic.tap, "up"])
     if not nic.linked:
         with contextlib.suppress(BerthError):
             domain.update(guest, _linked(live, nic.mac))
 
 
-def _linked(live, mac):
+def _try(call):
+    try:
+        run(call, timeout=2 * TIMEOUT, error=PacketRulesNotRead)
+        return True
+    except BerthError:
+        return False
+
+
+def _on_switch(guest, live, nic):
+    """Put the tap on its switch with its tag, as libvirt does at the start. An added port that is there keeps another tag, and
+    ovs-vsctl refuses one that is on another bridge: then it goes from there in the same transaction."""
+    port = _element(live, nic.mac).find("virtualport/parameters")
+    said = {"attached-mac": nic.mac, "vm-id": guest.UUIDString(), "iface-status": "active"}
+    said.update({"iface-id": port.get("interfaceid")} if port is not None and port.get("interfaceid") else {})
+    tag = ["set", "port", nic.tap, "tag=%d" % nic.vlan] if nic.vlan else ["clear", "port", nic.tap, "tag"]
+    named = ["external-ids:%s=%s" % (key, json.dumps(value)) for key, value in said.items()]
+    call = ["ovs-vsctl", "--timeout=%d" % TIMEOUT, "--"]
+    plug = ["--may-exist", "add-port", nic.bridge, nic.tap, "--", *tag, "--", "set", "interface", nic.tap, *named]
+    return [[*call, *plug], [*call, "--if-exists", "del-port", nic.tap, "--", *plug]]
+
+
+def _element(live, mac):
     interfaces = ElementTree.fromstring(live).iterfind("devices/interface[mac]")
-    element = next(each for each in interfaces if each.find("mac").get("address") == mac)
+    return next(each for each in interfaces if each.find("mac").get("address") == mac)
+
+
+def _linked(live, mac):
+    element = _element(live, mac)
     element.find("link").set("state", "up")
     return ElementTree.tostring(element, encoding="unicode")

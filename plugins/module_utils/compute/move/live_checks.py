@@ -19,7 +19,7 @@ from .. import paths
 from ..connection import connect, require_libvirt
 from ..disk import disk as disks
 from ..disk import volume_files
-from ..guest import network, tuning
+from ..guest import arrival, network, tuning
 from ..host import as_qemu, certificates
 from . import transfer
 
@@ -106,6 +106,7 @@ def look(connection, guest, nics, pool_path, shared, address):
         lambda: _machine(connection, guest),
         lambda: _version(connection, guest),
         lambda: network.check(connection, nics),
+        lambda: arrival.check(connection, nics),
         lambda: None if shared else _space(pool_path, guest),
         lambda: " ".join(_closed(connection, directories=_ways(pool_path))),
     )

@@ -17,7 +17,19 @@ from ...model.move_errors import TransferFailed
 from ...model.request_spec import RequestSpec
 from .. import paths
 from ..disk import disk, disk_chain, owner, volume
-from ..guest import answers, definition, disk_users, domain, gate, hardware, health, network, packet_filter, packets
+from ..guest import (
+    answers,
+    arrival,
+    definition,
+    disk_users,
+    domain,
+    gate,
+    hardware,
+    health,
+    network,
+    packet_filter,
+    packets,
+)
 from ..host import address, firmware, mdev
 from ..record.ledger import Ledger
 from . import block_jobs, disks, following, handover, increment, live, live_checks, onlooker, storage, transfer
@@ -181,6 +193,7 @@ class Effects(Guests, VolumeEffects):
         self.host.compute.require_prepared()
         if record.migration["type"] != LIVE:  # else reported with all other problems
             network.check(self.connection, record.spec.get("networks"))
+            arrival.check(self.connection, record.spec.get("networks"))
         self.host.compute.check_machine(hardware.machine(record.spec))
         self.host.compute.cpu_model()
         firmware.check(self.host.compute, record, disks.variables(manifest))

@@ -14,8 +14,56 @@ RECORDED = pathlib.Path(__file__).parent / "compute" / "data" / "packets"
 CALLS = ("iptables", "ip6tables")
 
 
+class Switch:
+    """Open vSwitch: what ovs-vsctl 3.1 prints and refuses, as seen with its userspace datapath. ``ports``: tap -> [bridge, tag]."""
+
+    def __init__(self, *bridges, **ports):
+        self.bridges, self.ports, self.ids = bridges, ports, {}
+
+    def __call__(self, arguments):
+        before, said = {tap: list(port) for tap, port in self.ports.items()}, ""
+        try:
+            for words in _split(arguments[1:]):
+                said = self._one(words)
+        except packet_path_read.PacketRulesNotRead:
+            self.ports = before  # one transaction
+            raise
+        return said
+
+    def _one(self, words):
+        if words[0] == "list-br":
+            return "".join(name + "\n" for name in self.bridges)
+        if words[0] == "list-ports":
+            return "".join(tap + "\n" for tap, (bridge, _tag) in self.ports.items() if bridge == words[1])
+        if words[0] == "get":
+            return "%s\n" % (self.ports[words[2]][1] or "[]")
+        if words[0] == "del-port":
+            self.ports.pop(words[1], None)
+        elif words[0] == "add-port":
+            if self.ports.setdefault(words[2], [words[1], None])[0] != words[1]:
+                raise packet_path_read.PacketRulesNotRead("%s is actually attached to another bridge" % words[2])
+        elif words[:2] == ["set", "port"]:
+            self.ports[words[2]][1] = int(words[3].partition("=")[2])
+        elif words[:2] == ["clear", "port"]:
+            self.ports[words[2]][1] = None
+        else:
+            self.ids[words[2]] = words[3:]
+        return ""
+
+
+def _split(words):
+    """The commands of one call, without their options."""
+    found = [[]]
+    for word in words:
+        if word == "--":
+            found.append([])
+        elif not word.startswith("--"):
+            found[-1].append(word)
+    return [command for command in found if command]
+
+
 class Kernel:
-    """``says``: what each program prints; ``called``: what the sysctls are."""
+    """``says``: what each program prints, or a function of its words; ``called``: what the sysctls are."""
 
     def __init__(self, directory):
         self.says = {name: (RECORDED / (name + ".txt")).read_text() for name in ("iptables-save", "ip6tables-save")}
@@ -35,7 +83,8 @@ class Kernel:
             return ""
         if arguments[0] not in self.says:
             raise packet_path_read.PacketRulesNotRead("%s is not installed" % arguments[0])
-        return self.says[arguments[0]]
+        said = self.says[arguments[0]]
+        return said(arguments) if callable(said) else said
 
     def insert(self, program, *rules):
         """iptables -I, and a new policy."""
@@ -49,6 +98,11 @@ class Kernel:
         """The lines with one of the words are gone."""
         lines = self.says[program].splitlines()
         self.says[program] = "\n".join(line for line in lines if not any(word in line for word in words)) + "\n"
+
+    def plug(self, name, bridge):
+        """A bond becomes a port of the bridge: its uplink."""
+        link = {"ifname": name, "flags": ["UP"], "master": bridge, "linkinfo": {"info_kind": "bond"}}
+        self.says["ip"] = json.dumps([*json.loads(self.says["ip"]), link])
 
     def link(self, name, **changes):
         links = json.loads(self.says["ip"])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from kernel_case import CALLS, RECORDED
+from kernel_case import CALLS, RECORDED, Switch
 from packet_filter_case import OPEN, rule, secured
 from packet_filter_case import nic as requested
 from packet_filter_case import record as make_record
@@ -178,6 +178,80 @@ def test_what_a_firewall_may_accept_is_not_told_as_dropped(kernel):
     assert said(free()) == []
 
 
+DOCKER = """*filter
+:INPUT ACCEPT [0:0]
+:FORWARD DROP [0:0]
+:OUTPUT ACCEPT [0:0]
+:DOCKER - [0:0]
+:DOCKER-ISOLATION-STAGE-1 - [0:0]
+:DOCKER-ISOLATION-STAGE-2 - [0:0]
+:DOCKER-USER - [0:0]
+-A FORWARD -j DOCKER-USER
+-A FORWARD -j DOCKER-ISOLATION-STAGE-1
+-A FORWARD -o docker0 -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
+-A FORWARD -o docker0 -j DOCKER
+-A FORWARD -i docker0 ! -o docker0 -j ACCEPT
+-A FORWARD -i docker0 -o docker0 -j ACCEPT
+-A DOCKER-ISOLATION-STAGE-1 -i docker0 ! -o docker0 -j DOCKER-ISOLATION-STAGE-2
+-A DOCKER-ISOLATION-STAGE-1 -j RETURN
+-A DOCKER-ISOLATION-STAGE-2 -o docker0 -j DROP
+-A DOCKER-ISOLATION-STAGE-2 -j RETURN
+-A DOCKER-USER -j RETURN
+COMMIT
+"""
+UFW = """*filter
+:FORWARD DROP [0:0]
+:ufw-before-forward - [0:0]
+:ufw-reject-forward - [0:0]
+:ufw-user-forward - [0:0]
+-A FORWARD -j ufw-before-forward
+-A FORWARD -j ufw-reject-forward
+-A ufw-before-forward -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
+-A ufw-before-forward -p icmp -m icmp --icmp-type 8 -j ACCEPT
+-A ufw-before-forward -j ufw-user-forward
+COMMIT
+"""
+LIBVIRT_NETWORK = """*filter
+:FORWARD DROP [0:0]
+:LIBVIRT_FWI - [0:0]
+:LIBVIRT_FWO - [0:0]
+:LIBVIRT_FWX - [0:0]
+-A FORWARD -j LIBVIRT_FWX
+-A FORWARD -j LIBVIRT_FWI
+-A FORWARD -j LIBVIRT_FWO
+-A LIBVIRT_FWI -d 192.168.122.0/24 -o BRIDGE -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
+-A LIBVIRT_FWI -o BRIDGE -j REJECT --reject-with icmp-port-unreachable
+-A LIBVIRT_FWO -s 192.168.122.0/24 -i BRIDGE -j ACCEPT
+-A LIBVIRT_FWO -i BRIDGE -j REJECT --reject-with icmp-port-unreachable
+-A LIBVIRT_FWX -i BRIDGE -o BRIDGE -j ACCEPT
+COMMIT
+"""
+FIREWALLS = {
+    "Docker": (DOCKER, True),
+    "Docker, with what its manual says for bridges": (
+        DOCKER.replace("-A DOCKER-USER", "-A DOCKER-USER -i br0 -o br0 -j ACCEPT\n-A DOCKER-USER"),
+        False,
+    ),
+    "ufw": (UFW, True),
+    "ufw, with a route rule for the bridge": (
+        UFW.replace("COMMIT", "-A ufw-user-forward -i br0 -o br0 -j ACCEPT\nCOMMIT"),
+        False,
+    ),
+    "the guest's network of libvirt": (LIBVIRT_NETWORK.replace("BRIDGE", "br0"), False),
+    "another network of libvirt": (LIBVIRT_NETWORK.replace("BRIDGE", "virbr1"), True),
+}
+
+
+@pytest.mark.parametrize("firewall", FIREWALLS)
+def test_the_rules_that_firewalls_are_known_to_make_are_understood(kernel, firewall):
+    """In the form that they document. Without br_netfilter they hit no guest."""
+    text, drops = FIREWALLS[firewall]
+    kernel.says.update({"iptables-save": text, "ip6tables-save": ""})
+    assert [code for code, _text in said(free())] == [packet_path.CLOSED] * drops
+    kernel.call("0")
+    assert said(free()) == []
+
+
 UNPLUGGED = {
     "its tap vnet0 is on no bridge, not on br0": {"master": None},
     "its tap vnet0 is on br9, not on br0": {"master": "br9"},
@@ -203,6 +277,16 @@ def test_a_tap_that_is_gone_and_a_bridge_that_is_down_are_found(kernel):
     assert said(free()) == [(packet_path.UNPLUGGED, "bridge br0 is down")]
 
 
+def test_why_a_port_is_disabled_is_told_and_not_that_it_is(kernel):
+    """Seen: the ports of a bridge that is down, and those without a carrier, are disabled."""
+    kernel.link("br0", flags=[])
+    kernel.link("vnet0", state="disabled")
+    assert said(free()) == [(packet_path.UNPLUGGED, "bridge br0 is down")]
+    kernel.link("br0", flags=["UP"])
+    kernel.link("vnet0", flags=["UP", "NO-CARRIER"])
+    assert said(free()) == [(packet_path.UNPLUGGED, "its tap vnet0 has no carrier")]
+
+
 def test_a_port_that_will_forward_in_a_moment_is_no_fault(kernel):
     kernel.link("vnet0", state="listening")
     assert said(free()) == []
@@ -215,11 +299,66 @@ def test_a_cable_that_was_unplugged_in_libvirt_is_found(kernel):
     ]
 
 
-def test_a_port_outside_its_vlan_is_found(kernel):
-    kernel.says["bridge"] = json.dumps([{"ifname": "vnet0", "vlans": [{"vlan": 1, "flags": ["PVID"]}]}])
-    assert said(guest(FREE, OPEN, "vnet0", vlan=7)) == [(packet_path.UNPLUGGED, "its tap vnet0 is not in VLAN 7")]
-    kernel.says["bridge"] = json.dumps([{"ifname": "vnet0", "vlans": [{"vlan": 7}]}])
-    assert said(guest(FREE, OPEN, "vnet0", vlan=7)) == []
+IN_VLANS = {
+    "its tap vnet0 is not in VLAN 7, and 1 more": {1: ["PVID", "Egress Untagged"]},
+    "its tap vnet0 has VLAN 7 for tagged packets only, and 1 more": {1: ["PVID", "Egress Untagged"], 7: []},
+    "its tap vnet0 has VLAN 7 for tagged packets only": {7: ["PVID"]},
+    "its tap vnet0 is in VLAN 1, 9, which its record does not have": {
+        1: ["Egress Untagged"],
+        7: ["PVID", "Egress Untagged"],
+        9: [],
+    },
+    "its tap vnet0 is not in VLAN 7": {},
+    None: {7: ["PVID", "Egress Untagged"]},
+}
+
+
+@pytest.mark.parametrize("text", IN_VLANS)
+def test_a_port_of_a_bridge_is_in_its_vlan_alone_and_without_a_tag(kernel, text):
+    vlans = [{"vlan": vlan, **({"flags": flags} if flags else {})} for vlan, flags in IN_VLANS[text].items()]
+    kernel.says["bridge"] = json.dumps([{"ifname": "vnet0", "vlans": vlans}] if vlans else [])
+    assert said(guest(FREE, OPEN, "vnet0", vlan=7)) == ([(packet_path.UNPLUGGED, text)] if text else [])
+
+
+def on_switch(tag="", **more):
+    record, live = guest(FREE, OPEN, "vnet0", **more)
+    return record, live.replace("<model", "<virtualport type='openvswitch'/>%s<model" % tag)
+
+
+SWITCHED = {
+    "its tap vnet0 is on br1, not on br0": ["br1", 7],
+    "its tap vnet0 is on no bridge, not on br0": None,
+    "its tap vnet0 is not in VLAN 7, and 1 more": ["br0", 9],
+    "its tap vnet0 is not in VLAN 7": ["br0", None],
+    None: ["br0", 7],
+}
+
+
+@pytest.mark.parametrize("text", SWITCHED)
+def test_a_port_of_open_vswitch_is_on_its_bridge_with_its_tag(kernel, text):
+    port = {"vnet0": SWITCHED[text]} if SWITCHED[text] else {}
+    kernel.says["ovs-vsctl"] = Switch("br0", "br1", **port)
+    assert said(on_switch(vlan=7)) == ([(packet_path.UNPLUGGED, text)] if text else [])
+
+
+def test_a_tag_that_nobody_asked_for_is_found_and_one_of_libvirts_network_is_not(kernel):
+    kernel.says["ovs-vsctl"] = Switch("br0", vnet0=["br0", 9])
+    assert said(on_switch()) == [(packet_path.UNPLUGGED, "its tap vnet0 is in VLAN 9, which its record does not have")]
+    assert said(on_switch("<vlan><tag id='9'/></vlan>")) == []
+    assert said(on_switch("<vlan trunk='yes'><tag id='4'/><tag id='9' nativeMode='untagged'/></vlan>")) == []
+
+
+def test_a_macvtap_is_on_its_parent_and_has_a_carrier(kernel):
+    """Recorded: ip -details -json link show, of a macvtap on a veth."""
+    text = (RECORDED / "macvtap.json").read_text()
+    kernel.says["ip"] = text
+    record, live = guest(FREE, OPEN, "macvtap0")
+    live = live.replace("type='bridge'", "type='direct'").replace("bridge='br0'", "dev='eth0' mode='bridge'")
+    assert said((record, live)) == []
+    kernel.says["ip"] = text.replace('"link":"eth0"', '"link":"eth1"')
+    assert said((record, live)) == [(packet_path.UNPLUGGED, "its tap macvtap0 is on eth1, not on eth0")]
+    kernel.says["ip"] = text.replace('"UP","LOWER_UP"', '"NO-CARRIER","UP"')
+    assert said((record, live)) == [(packet_path.UNPLUGGED, "its tap macvtap0 has no carrier")]
 
 
 def test_what_cannot_be_read_is_told_and_nothing_is_made_of_it(kernel):

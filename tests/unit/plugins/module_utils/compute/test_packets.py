@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 from instance_case import made_with_nic
+from kernel_case import Switch
 from mend_case import told
 from packet_filter_case import nic, rule, secured
 
@@ -82,6 +83,35 @@ def test_the_repair_on_request_does_it_too_and_a_dry_one_only_says_it(web, kerne
     assert [part for part, _expected, _has in dry] == ["network interface %s" % nic()["mac"]] and wrong(web)
     assert mend.mend(web.instance()) == dry and wrong(web) == []
     assert mend.mend(web.instance()) == []
+
+
+PORTS = {"on another bridge": ["br1", 7], "with another tag": ["br0", 9], "without a tag": ["br0", None], "gone": None}
+
+
+@pytest.mark.parametrize("before", PORTS)
+def test_a_start_puts_the_port_of_a_switch_back_with_its_tag(web, kernel, before):
+    switch = Switch("br0", "br1", **({"vnet1": PORTS[before]} if PORTS[before] else {}))
+    kernel.says["ovs-vsctl"] = switch
+    port = "<virtualport type='openvswitch'><parameters interfaceid='6c1f'/></virtualport><target"
+    web.domain.xml = web.domain.xml.replace('<target dev="vnet1"', port + ' dev="vnet1"')
+    record = web.record
+    record.spec["networks"][0]["vlan"] = 7
+    _wrong, left = packets.mend(web.host.connection, record)
+    assert switch.ports["vnet1"] == ["br0", 7] and left == []
+    assert 'external-ids:iface-id="6c1f"' in switch.ids["vnet1"], "OVN and OpenFlow controllers know it by this"
+
+
+def test_a_start_takes_the_port_of_a_bridge_out_of_other_vlans(web, kernel, monkeypatch):
+    kernel.says["bridge"] = '[{"ifname":"vnet1","vlans":[{"vlan":1,"flags":["PVID","Egress Untagged"]}]}]'
+    record = web.record
+    record.spec["networks"][0]["vlan"] = 7
+    calls, run = [], kernel.run
+    monkeypatch.setattr(packets, "run", lambda arguments, **limits: calls.append(arguments) or run(arguments, **limits))
+    packets.mend(web.host.connection, record)
+    assert [call[1:] for call in calls if call[0] == "bridge"] == [
+        ["vlan", "del", "dev", "vnet1", "vid", "1-4094"],
+        ["vlan", "add", "dev", "vnet1", "vid", "7", "pvid", "untagged"],
+    ]
 
 
 @pytest.mark.follows("let_packets_pass")

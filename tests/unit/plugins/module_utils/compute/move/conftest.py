@@ -54,6 +54,7 @@ def make_fleet(make_host, wanted, monkeypatch, tmp_path):
     monkeypatch.setattr(moving_host.increment, "tidy", lambda *_: None)
     monkeypatch.setattr(moving_host.disk_chain, "differences", lambda *_: [])
     monkeypatch.setattr(moving_host.network, "check", lambda *_: None)
+    monkeypatch.setattr(moving_host.arrival, "check", lambda *_: None)
     monkeypatch.setattr(moving_host.transfer, "close", lambda *_: None)
     monkeypatch.setattr(moving_host.paths, "remove_console_logs", lambda *_: None)
     monkeypatch.setattr(claim.Ledger, "__init__", lambda *_: None)
