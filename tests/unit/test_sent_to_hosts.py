@@ -46,7 +46,7 @@ ONLY_FOR = {
     "module_utils/placement/numa.py": (CLAIMING, "what is used of NUMA cells is in numa_usage.py"),
     "module_utils/compute/host/facts.py": (CLAIMING | {"host_facts"}, "the others need a part of it at most"),
     "module_utils/compute/guest/domain_xml.py": (DEFINING, "what its readers need is in terms.py"),
-    "module_utils/compute/guest/iso9660.py": (
+    "module_utils/compute/guest/seed.py": (
         DEFINING | {"volume", "host_facts", "instance_info"},
         "only a build writes a seed, and who knows an instance's disks has it",
     ),

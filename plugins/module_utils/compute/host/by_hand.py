@@ -13,7 +13,7 @@ from xml.sax.saxutils import unescape
 from ...model.lifecycle import ACTIVE, OWN
 from ...model.safe_text import clean
 from ..connection import each, require_libvirt
-from ..guest import domains, live_differences, packets
+from ..guest import domains, live_differences, packet_path
 from ..record import agreed
 
 
@@ -25,11 +25,11 @@ def reported(records, found, undefined, state_dir, save=True, warnings=None):
     """
     texts = each(lambda record: _definitions(record, found, undefined), records)
     running = [(record, text[0]) for record, text in zip(records, texts) if text and text[0] and record.role == OWN]
-    in_kernel, unread = packets.differing(running)
+    in_kernel, unread = packet_path.differing(running)
     (warnings if warnings is not None else []).extend(unread)
     before, now = agreed.read(state_dir), set()
     differing = {
-        record.uuid: {**_compared(record, text, before, now), packets.IN_KERNEL: in_kernel.get(record.uuid)}
+        record.uuid: {**_compared(record, text, before, now), packet_path.IN_KERNEL: in_kernel.get(record.uuid)}
         for record, text in zip(records, texts)
     }
     if save and now != before:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import pathlib
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import packet_path, packet_path_read, packets
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import packet_path
 
 RECORDED = pathlib.Path(__file__).parent / "compute" / "data" / "packets"
 CALLS = ("iptables", "ip6tables")
@@ -34,7 +34,7 @@ class Kernel:
             self.link(arguments[4], **({"master": arguments[6]} if arguments[5] == "master" else {}))
             return ""
         if arguments[0] not in self.says:
-            raise packet_path_read.PacketRulesNotRead("%s is not installed" % arguments[0])
+            raise packet_path.PacketRulesNotRead("%s is not installed" % arguments[0])
         return self.says[arguments[0]]
 
     def insert(self, program, *rules):
@@ -61,9 +61,9 @@ class Kernel:
 
 def kernel(monkeypatch, directory):
     made = Kernel(directory)
-    monkeypatch.setattr(packet_path_read, "run", made.run)
-    monkeypatch.setattr(packets, "run", made.run)
-    monkeypatch.setattr(packet_path_read, "BRIDGED", str(directory / "%s"))
-    monkeypatch.setattr(packet_path_read.shutil, "which", lambda name, path: name if name in made.says else None)
-    monkeypatch.setattr(packet_path_read, "LEGACY", {name: str(directory / "none") for name in CALLS})
+    monkeypatch.setattr(packet_path, "run", made.run)
+    monkeypatch.setattr(packet_path, "run", made.run)
+    monkeypatch.setattr(packet_path, "BRIDGED", str(directory / "%s"))
+    monkeypatch.setattr(packet_path.shutil, "which", lambda name, path: name if name in made.says else None)
+    monkeypatch.setattr(packet_path, "LEGACY", {name: str(directory / "none") for name in CALLS})
     return made

@@ -24,7 +24,6 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import (
     hardware,
     live_differences,
     mend,
-    outcome,
     packet_filter,
     power,
     seed,
@@ -44,7 +43,7 @@ def web(prepared, wanted, monkeypatch):
 
 def differs_after(case, state, bring, dry=False):
     """What the reply of module instance makes the table say."""
-    answer = outcome.of(case.instance(), {"state": state, "mend": False}, dry, bring)["instance"]
+    answer = power.outcome_of(case.instance(), {"state": state, "mend": False}, dry, bring)["instance"]
     return drift.of_domain("web1", answer["domain_differs"]) if "domain_differs" in answer else "is not told"
 
 
@@ -293,14 +292,14 @@ def test_of_a_record_of_an_older_version_nothing_is_told_and_its_start_mends_not
 def test_what_cannot_be_compared_does_not_fail_what_was_done(web, monkeypatch, error):
     """A create that is told as failed would be made on another host."""
     monkeypatch.setattr(domain, "definitions", mock.Mock(side_effect=error))
-    assert outcome.of_domain(web.instance(), [], False) == {"domain_differs": {}}
-    assert "memory" in outcome.of_domain(web.instance(), [["memory", "1", "2"]], False)["mended"]
+    assert power.outcome_of_domain(web.instance(), [], False) == {"domain_differs": {}}
+    assert "memory" in power.outcome_of_domain(web.instance(), [["memory", "1", "2"]], False)["mended"]
 
 
 def test_a_libvirt_that_breaks_after_the_work_does_not_have_another_host_do_it_again(web, monkeypatch):
     monkeypatch.setattr(domain, "state", mock.Mock(side_effect=LibvirtUnavailable("gone")))
     with pytest.raises(LibvirtUnavailable) as raised:
-        outcome.summary_after(web.instance())
+        power.summary_after(web.instance())
     assert raised.value.to_dict()["retryable"] is False
 
 
@@ -367,6 +366,6 @@ def test_an_instance_whose_seed_is_gone_is_started_rebooted_and_moved_only_when_
 def test_the_diff_tells_what_was_and_what_is(web):
     """C05"""
     wanted = {"state": "stopped", "mend": False}
-    told = outcome.of(web.instance(), wanted, False, lambda: web.instance().stopped(1))
+    told = power.outcome_of(web.instance(), wanted, False, lambda: web.instance().stopped(1))
     before, after = (json.loads(told["diff"][when]) for when in ("before", "after"))
     assert (before["state"], after["state"]) == ("running", "shutdown"), told["diff"]

@@ -10,13 +10,7 @@ from instance_case import made_with_nic
 from mend_case import told
 from packet_filter_case import nic, rule, secured
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import (
-    mend,
-    network,
-    packet_path,
-    packets,
-    settled,
-)
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import mend, network, packet_path, settled
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import checkup
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import moving_host
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import doctor, drift
@@ -43,7 +37,7 @@ def web(prepared, wanted, monkeypatch, kernel):
         return defined(xml)
 
     monkeypatch.setattr(prepared.connection, "nwfilterDefineXML", define)
-    before["xml"] = next(iter(packets.packet_filter.render(case.record).values()))
+    before["xml"] = next(iter(packet_path.packet_filter.render(case.record).values()))
     return case
 
 
@@ -52,7 +46,7 @@ def flush(kernel):
 
 
 def wrong(case):
-    return [each["code"] for each in packets.of(case.host.connection, case.record)]
+    return [each["code"] for each in packet_path.packets_of(case.host.connection, case.record)]
 
 
 @pytest.mark.follows("repair_packets")
@@ -67,7 +61,7 @@ def test_a_start_of_the_running_guest_brings_its_filter_back(web, kernel):
 def test_its_filter_is_afterwards_what_it_was(web, kernel):
     flush(kernel)
     web.instance().started()
-    assert not packets.packet_filter.missing(web.host.connection, web.record)
+    assert not packet_path.packet_filter.missing(web.host.connection, web.record)
 
 
 def test_a_start_puts_the_tap_back(web, kernel):
@@ -131,7 +125,7 @@ def test_the_doctor_leaves_to_its_next_run_what_it_has_no_time_for(web, kernel, 
 def test_the_doctor_tells_what_it_could_not_read(web, kernel, monkeypatch):
     monkeypatch.setattr(checkup.domains, "states", lambda _libvirt: {web.uuid: (web.domain, "running")})
     del kernel.says["ebtables-save"]
-    with pytest.raises(packets.PacketRulesNotRead, match="ebtables"):
+    with pytest.raises(packet_path.PacketRulesNotRead, match="ebtables"):
         list(checkup._packets(web.host, [web.record], False))
 
 
@@ -145,7 +139,7 @@ def test_a_guest_that_has_arrived_is_looked_at_as_soon_as_it_runs(web, kernel, m
     assert wrong(web) == []
 
     def unread(*_asked):
-        raise packets.PacketRulesNotRead("iptables failed")
+        raise packet_path.PacketRulesNotRead("iptables failed")
 
-    monkeypatch.setattr(packets, "mend", unread)
+    monkeypatch.setattr(packet_path, "mend_packets", unread)
     arrived.resume(web.record)  # it runs, whatever the look says
