@@ -21,7 +21,7 @@ from .. import durable, lock
 from ..connection import LibvirtTimeout
 from ..disk import disk, volume, volume_files
 from ..errors import CleanupFailed, HostBusy, StateUnknown, typed
-from ..record import failed_builds, journal
+from ..record import counters, journal
 from . import delete, domain, domain_xml, gate, network, seed, start, startable
 
 
@@ -51,7 +51,7 @@ def build(instance, record, given_seed, left_off):
         if not domain.is_active(instance.host.connection, instance.uuid):
             _clean_up(instance, failure)
         raise failure
-    failed_builds.forget(instance.store.state_dir)
+    counters.forget_failed_builds(instance.store.state_dir)
 
 
 def _own(instance, record):
@@ -104,7 +104,7 @@ def _clean_up(instance, error):
         record = instance.store.read(instance.uuid)
         delete.delete(instance, record, volumes.undone(record.spec))
         if error.host_fault:
-            failed_builds.add(instance.store.state_dir)
+            counters.add_failed_build(instance.store.state_dir)
     except (BerthError, OSError) as trouble:
         raise CleanupFailed(
             "the build failed (%s) and could not be removed: %s" % (error, trouble),

@@ -18,7 +18,7 @@ from ..connection import require_libvirt
 from ..disk import disk as disks
 from ..disk import disk_chain, virtual_size, volume, volume_files
 from ..errors import BuildFailed, DiskNotAttached, DiskNotDetached, GuestNotSupported
-from ..record import journal, room, volume_claim, volume_store
+from ..record import journal, ledger, volume_claim, volume_store
 from ..run import run
 from . import domain, domain_xml, hardware, qemu_nodes, startable
 
@@ -252,7 +252,7 @@ def _claim(instance, record, merged):
     new = record.replace(spec=dict(record.spec, disks=merged))
     with instance.store.host_lock():
         more_gb = data_disks.total_gb(new.spec) - data_disks.total_gb(record.spec)
-        more = room.allocate(instance.host, record, more_gb)
+        more = ledger.allocate(instance.host, record, more_gb)
         before = {disk.name for disk in _planned(record)}
         for disk in _planned(new):
             if disk.name not in before and not os.path.lexists(_path(instance, new, disk)):

@@ -29,7 +29,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import (
     seed,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.update_disks import update_disks
-from ansible_collections.berth.kvm.plugins.module_utils.compute.record import room
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import ledger
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import drift
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints, state_hints, volume_hints
 
@@ -56,7 +56,7 @@ def differs_after(case, state, bring, dry=False):
     ],
 )
 def test_what_a_stop_or_an_update_of_disks_leaves_of_what_somebody_changed_is_told(web, monkeypatch, state, bring):
-    monkeypatch.setattr(room, "allocate", lambda *_: {"disk_gb": 1, "resources": {}})
+    monkeypatch.setattr(ledger, "allocate", lambda *_: {"disk_gb": 1, "resources": {}})
     monkeypatch.setattr(virtual_size, "read", lambda *_: (1 << 30, 0, 0))
     edit(web, r">1</vcpu>", ">4</vcpu>")
     said = differs_after(web, state, lambda: bring(web))
@@ -122,7 +122,7 @@ def test_a_disk_that_got_the_address_of_a_nic_that_somebody_took_is_in_no_way_of
     """libvirt gives it the first address that is free; no two devices may have one."""
     at = ElementTree.tostring(ElementTree.fromstring(web.domain.xml).find("devices/interface/address")).decode()
     detach(web, "interface")
-    monkeypatch.setattr(room, "allocate", lambda *_: {"disk_gb": 1, "resources": {}})
+    monkeypatch.setattr(ledger, "allocate", lambda *_: {"disk_gb": 1, "resources": {}})
     monkeypatch.setattr(virtual_size, "read", lambda *_: (1 << 30, 0, 0))
     assert update_disks(web.instance(), [{"name": "data", "size_gb": 1}])
     edit(web, "(<serial>data</serial>)", r"\1" + at)
@@ -135,7 +135,7 @@ def test_a_disk_that_somebody_detached_from_a_running_guest_is_told_and_attached
     web, monkeypatch
 ):
     """virsh detach-disk --live: the definition still has it."""
-    monkeypatch.setattr(room, "allocate", lambda *_: {"disk_gb": 1, "resources": {}})
+    monkeypatch.setattr(ledger, "allocate", lambda *_: {"disk_gb": 1, "resources": {}})
     monkeypatch.setattr(virtual_size, "read", lambda *_: (1 << 30, 0, 0))
     update_disks(web.instance(), [{"name": "data", "size_gb": 1}])
     whole = web.domain.xml

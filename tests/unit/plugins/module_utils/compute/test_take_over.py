@@ -35,7 +35,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.update_dis
     update_disks,
     would_update_disks,
 )
-from ansible_collections.berth.kvm.plugins.module_utils.compute.record import room as rooms
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import ledger as rooms
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import volume_claim
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.volume_store import VolumeStore
 from ansible_collections.berth.kvm.plugins.module_utils.model import copy_hints, hints
