@@ -558,7 +558,7 @@ from ..module_utils.compute.host import checkup, facts
 from ..module_utils.compute.host.host import Host
 from ..module_utils.compute.move.onlooker import Onlooker
 from ..module_utils.compute.move.steps.common import view_of
-from ..module_utils.compute.record import failed_instances, members, store, whereabouts
+from ..module_utils.compute.record import failed_instances, store, whereabouts
 from ..module_utils.model.messages import BESIDE_FACTS
 
 SPEC = {
@@ -597,7 +597,7 @@ def main():
     timeout, result = module.params["timeout"], {}
     with failing(module):
         result["ansible_facts"] = {"berth_host": facts.gather(timeout, save_generation=not module.check_mode)}
-        result["members"] = members.read(store.STATE_DIR)
+        result["members"] = whereabouts.read_members(store.STATE_DIR)
         if module.params["looks"]:
             instances = result["ansible_facts"]["berth_host"]["instances"]
             result["looks"] = connection.Deadline(timeout).call(

@@ -111,7 +111,7 @@ from ..module_utils.compute.errors import failing
 from ..module_utils.compute.host.host import Host
 from ..module_utils.compute.host.preparation import prepare
 from ..module_utils.compute.host.settings import load
-from ..module_utils.compute.record import failed_builds
+from ..module_utils.compute.record import counters
 from ..module_utils.compute.record.store import Store
 
 SPEC = {
@@ -125,9 +125,9 @@ SPEC = {
 
 def forget_failed_builds(store, dry):
     """Return how many failed builds counted until now."""
-    number = failed_builds.count(store.state_dir)
+    number = counters.count_failed_builds(store.state_dir)
     if not dry:
-        failed_builds.forget(store.state_dir)
+        counters.forget_failed_builds(store.state_dir)
     return number
 
 

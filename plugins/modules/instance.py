@@ -233,9 +233,9 @@ error:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute.errors import failing
-from ..module_utils.compute.guest import given_up, locking, outcome, power, seed
+from ..module_utils.compute.guest import given_up, power, seed
 from ..module_utils.compute.guest.instance import Instance
-from ..module_utils.compute.guest.recovery import recover, would_recover
+from ..module_utils.compute.guest.power import recover, would_recover
 from ..module_utils.compute.guest.update_disks import update_disks, would_update_disks
 from ..module_utils.compute.host.host import Host
 from ..module_utils.compute.record import journal
@@ -294,7 +294,7 @@ LOCKABLE = ("disks_updated", "started", "stopped", "rebooted", "absent")
 def act(instance, params, dry):
     if params["state"] not in LOCKABLE:
         return bring(instance, params, dry)
-    with locking.unlocked(instance, dry):
+    with power.unlocked(instance, dry):
         return bring(instance, params, dry)
 
 
@@ -302,14 +302,14 @@ def bring(instance, params, dry):
     """Bring the instance to the requested state. Return whether anything was, or would be, changed."""
     grace = params["shutdown_timeout"]
     if params["state"] == "present":
-        return outcome.present(instance, params, dry)
+        return power.present(instance, params, dry)
     if params["state"] == "rebooted":
         hard = params["reboot"] == "hard"
         return power.would_reboot(instance, hard) if dry else power.reboot(instance, hard, grace) or True
     if params["state"] == "locked":
-        return locking.would_lock(instance) if dry else locking.lock(instance, journal.who(), params["reason"])
+        return power.would_lock(instance) if dry else power.lock(instance, journal.who(), params["reason"])
     if params["state"] == "unlocked":
-        return locking.would_unlock(instance) if dry else locking.unlock(instance)
+        return power.would_unlock(instance) if dry else power.unlock(instance)
     if params["state"] == "disks_updated":
         return (would_update_disks if dry else update_disks)(instance, params["disks"], params["volumes"])
     if params["state"] == "started":
@@ -338,7 +338,9 @@ def main():
     with failing(module):
         instance = Instance(Host.here(params["state"]), params["uuid"], timeout=params["timeout"])
         gone = given_up.by_delete(instance) if params["state"] == "absent" else []
-        result = outcome.of(instance, params, module.check_mode, lambda: act(instance, params, module.check_mode), gone)
+        result = power.outcome_of(
+            instance, params, module.check_mode, lambda: act(instance, params, module.check_mode), gone
+        )
         if params["state"] == "rebooted" and result["changed"] and not module.check_mode:
             warn_of_force(module, instance)
     module.exit_json(**result)

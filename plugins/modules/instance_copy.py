@@ -80,7 +80,7 @@ instance_copy:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute.errors import failing
-from ..module_utils.compute.guest import bring_back, set_aside
+from ..module_utils.compute.guest import set_aside
 from ..module_utils.compute.guest.instance import Instance
 from ..module_utils.compute.host.host import Host
 from ..module_utils.compute.record import journal
@@ -97,11 +97,11 @@ def act(instance, params, dry):
     if params["state"] == "listed":
         return False, []
     if params["state"] == "recorded":
-        return (bring_back.would_record_again if dry else bring_back.record_again)(instance), []
+        return (set_aside.would_record_again if dry else set_aside.record_again)(instance), []
     if params["state"] == "brought_back":
         if dry:
-            return bring_back.would_bring_back(instance, params["above"]), []
-        return bring_back.bring_back(instance, params["above"], params["shutdown_timeout"]), []
+            return set_aside.would_bring_back(instance, params["above"]), []
+        return set_aside.bring_back(instance, params["above"], params["shutdown_timeout"]), []
     if params["state"] == "set_aside":
         return True, [
             set_aside.would_set_aside(instance) if dry else set_aside.set_aside(instance, params["shutdown_timeout"])
@@ -129,7 +129,7 @@ def main():
         instance = Instance(Host.here(params["state"]), params["uuid"], timeout=params["timeout"])
         gone = set_aside.given_up(instance) if params["state"] == "removed" else []
         changed, paths = act(instance, params, module.check_mode)
-        nics = bring_back.addresses(instance) if params["state"] == "listed" else []
+        nics = set_aside.addresses(instance) if params["state"] == "listed" else []
     copy = {"uuid": params["uuid"], "paths": paths, "nics": nics, "gives_up": gone}
     module.exit_json(changed=changed, instance_copy=copy)
 

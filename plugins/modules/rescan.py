@@ -104,7 +104,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute.errors import failing
 from ..module_utils.compute.host.settings import load, no_member
-from ..module_utils.compute.record import failed_instances, members, whereabouts
+from ..module_utils.compute.record import failed_instances, whereabouts
 from ..module_utils.compute.record.store import Store, check_uuid
 from ..module_utils.compute.record.volume_store import VolumeStore, size_gb
 from ..module_utils.model import admitted_members, nics
@@ -139,10 +139,10 @@ def exchange(store, host_uuid, about, told, dry=False):
         notes = whereabouts.recall(store, about)
         records = store.sound()
         volumes, damaged = VolumeStore.beside(store).sound_and_damaged()
-        known = members.read(store.state_dir)
+        known = whereabouts.read_members(store.state_dir)
         if not dry:
             whereabouts.remember(store, told)
-            members.take_in(store, told.get("members") or {})
+            whereabouts.take_in_members(store, told.get("members") or {})
             failed_instances.forget(store, placed(told))
     lets_in = admitted_members.reported((record.uuid, record.spec) for record in records)
     return {

@@ -19,16 +19,7 @@ import volume_fleet_case
 from fake_domain import FakeDomain
 from libvirt_names import PAUSED
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import (
-    bring_back,
-    domain,
-    domains,
-    gate,
-    outcome,
-    power,
-    recovery,
-    set_aside,
-)
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain, domains, gate, power, set_aside
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.instance import Instance
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import (
@@ -188,7 +179,7 @@ class Machine(volume_fleet_case.Site):
     def build(self, spec, token, seed, power_state=None):
         wanted = {"token": token, "seed": seed, "power_state": power_state, "shutdown_timeout": 1, "spec": spec}
         instance = Instance(self.host, spec["uuid"], timeout=1)
-        changed = outcome.present(instance, wanted, False)
+        changed = power.present(instance, wanted, False)
         return {"changed": changed, "instance": {"generation": list(self.host.store.read(spec["uuid"]).generation)}}
 
     def instance(self, uuid, state, after=None, reboot="soft", changed_disks=False, moved_by=None):
@@ -198,7 +189,7 @@ class Machine(volume_fleet_case.Site):
             "stopped": lambda: instance.stopped(1),
             "rebooted": lambda: power.reboot(instance, reboot == "hard", 1) or True,
             "absent": lambda: instance.absent(changed_disks, after),
-            "recovered": lambda: recovery.recover(instance),
+            "recovered": lambda: power.recover(instance),
             "recorded": lambda: record_copy.take_back(instance, after or [0, 0], moved_by=moved_by),
         }
         return {"changed": acts[state]()}
@@ -208,8 +199,8 @@ class Machine(volume_fleet_case.Site):
         acts = {
             "kept": lambda: (set_aside.would_keep if check else set_aside.keep)(instance, above),
             "stopped": lambda: set_aside.stop(instance, 1),
-            "recorded": lambda: bring_back.record_again(instance),
-            "brought_back": lambda: bring_back.bring_back(instance, above, 1),
+            "recorded": lambda: set_aside.record_again(instance),
+            "brought_back": lambda: set_aside.bring_back(instance, above, 1),
             "set_aside": lambda: bool(set_aside.set_aside(instance, 1)),
             "removed": lambda: bool(set_aside.remove(instance)),
         }

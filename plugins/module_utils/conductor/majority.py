@@ -5,7 +5,7 @@
 
 Of two parts of a divided network each could make it. So more than half of the hosts that belong to the fleet have to
 answer: two such parts would share a host, and what a run plans is remembered there. Which hosts belong to it is what the
-hosts remember (compute/record/members.py), not the inventory of a run: berth.kvm.prepare_hosts adds to it,
+hosts remember (compute/record/whereabouts.py), not the inventory of a run: berth.kvm.prepare_hosts adds to it,
 berth.kvm.remove_host takes away. A host that a person gives up as lost for a run makes nothing elsewhere: it is neither
 counted nor does it count as answering, so the same word in the other part of the network gives that no majority either.
 

@@ -20,7 +20,7 @@ from ...model.errors import MOST_NAMED, BerthError
 from ...model.lifecycle import ACTIVE, OWN
 from ...model.state_hints import UNDEFINE
 from .. import paths
-from ..guest import nvram, qemu_process
+from ..guest import domains, nvram
 from . import disk as disks
 from . import owner, volume_files
 from .layers import commit, layers_beside
@@ -174,7 +174,7 @@ def _found(uuid, name, disk):
     if not os.path.lexists(disk.path):
         command = write_back(uuid, disk.target, disk.path, disk.format)
         return Difference(MISSING, GONE % disk.path, command, (disk.path,))
-    if qemu_process.has_another(name, disk.path, qemu_process.RUN_DIR):
+    if domains.has_another_file_open(name, disk.path, domains.RUN_DIR):
         text = "%s was put there while the guest runs, which has the earlier file open and writes to that" % disk.path
         command = put_back_running(uuid, disk.target, disk.path, disk.format)
         return Difference(RESTORED, text, command, (disk.path,))

@@ -14,7 +14,7 @@ from ...model import data_disks, hints, volume_hints, volumes
 from ...model.errors import InvalidInput
 from ...model.lifecycle import ACTIVE, CLAIMED, OWN
 from ...model.volumes import VolumeConflict, VolumeElsewhere, volume_uuid
-from ..record import journal, room, volume_claim
+from ..record import journal, ledger, volume_claim
 from ..record.volume_store import FROM, UNUSED, VolumeStore, change, confirmed_gb, grows, instance_of, size_gb
 from . import disk_chain, volume_files
 
@@ -33,7 +33,7 @@ def claim(host, wanted, token, dry=False):
             _check_left(host, there, new)
             new = journal.noted(there, "claim", adopted=True).next(token=token)
         else:
-            room.allocate(host, record, wanted["size_gb"])
+            ledger.allocate(host, record, wanted["size_gb"])
         if not dry:
             own.compare_and_swap(there, new)
 
@@ -128,7 +128,7 @@ def claim_growth(host, wanted, token, dry=False):
         if wanted_gb == has_gb and not grows(volume):
             return False
         if wanted_gb > has_gb:
-            room.allocate(host, record, wanted_gb - has_gb)
+            ledger.allocate(host, record, wanted_gb - has_gb)
         if not dry:
             _write(own, volume, "claim growth", wanted_gb, had_gb if wanted_gb > had_gb else None, token)
         return True

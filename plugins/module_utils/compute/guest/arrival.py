@@ -8,7 +8,7 @@ from __future__ import annotations
 from ...model import packet_hints
 from ...model.errors import BerthError
 from ..connection import require_libvirt
-from . import packet_path, packet_path_read
+from . import packet_path
 
 TAP = "vnet"  # how libvirt's names of taps begin
 
@@ -25,8 +25,8 @@ def check(connection, nics):
     depends on addresses refuses nothing."""
     coming = [nic for nic in (_coming(connection, asked) for asked in nics or ()) if nic]
     try:
-        seen = packet_path_read.look(coming)
-    except (packet_path_read.PacketRulesNotRead, ValueError):
+        seen = packet_path.look_at_kernel(coming)
+    except (packet_path.PacketRulesNotRead, ValueError):
         return
     texts = list(dict.fromkeys(text for nic in coming for text in packet_path.awaits(nic, seen)))
     if texts:

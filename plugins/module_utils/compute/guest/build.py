@@ -10,14 +10,19 @@ Until ``active`` is written the guest has never run and is rebuilt; from then on
 
 from __future__ import annotations
 
+import contextlib
+import os
+import time
+
 from ...model import hints, volumes
 from ...model.errors import BerthError
 from ...model.lifecycle import ACTIVE, BUILDING, CLAIM, OWN, SPAWNING
+from .. import durable, lock
 from ..connection import LibvirtTimeout
 from ..disk import disk, volume, volume_files
-from ..errors import CleanupFailed, StateUnknown, typed
-from ..record import failed_builds, journal
-from . import definition, delete, domain, domain_xml, gate, network, seed, start, startable
+from ..errors import CleanupFailed, HostBusy, StateUnknown, typed
+from ..record import counters, journal
+from . import delete, domain, domain_xml, gate, network, seed, start, startable
 
 
 def build(instance, record, given_seed, left_off):
@@ -46,7 +51,7 @@ def build(instance, record, given_seed, left_off):
         if not domain.is_active(instance.host.connection, instance.uuid):
             _clean_up(instance, failure)
         raise failure
-    failed_builds.forget(instance.store.state_dir)
+    counters.forget_failed_builds(instance.store.state_dir)
 
 
 def _own(instance, record):
@@ -74,7 +79,7 @@ def _make(instance, record, given_seed, left_off):
     instance.host.check_machine(domain_xml.machine(record, host))
     record = instance.swap(record.replace(task_state="block_device_mapping"))
     instance.observe("build disks")
-    definition.remove(instance.host.connection, instance.uuid, record)
+    domain_xml.remove_guest(instance.host.connection, instance.uuid, record)
     disk.remove_all(host.pool_path, instance.uuid, record.name, instance.host.identify())
     disk.build(host.pool_path, instance.uuid, spec, instance.host.identify(), instance.host.settings)
     instance.observe("build volumes")
@@ -83,7 +88,7 @@ def _make(instance, record, given_seed, left_off):
     seed.build(host.pool_path, record, given_seed, [planned.name for planned in disk.plan(spec)])
     record = instance.swap(record.replace(task_state=SPAWNING))
     instance.observe("build define")
-    record = definition.define(instance.host.connection, record, host)
+    record = domain_xml.define_guest(instance.host.connection, record, host)
     instance.observe("build active")
     if left_off:
         volume.mark_used(instance.store, record)
@@ -99,10 +104,43 @@ def _clean_up(instance, error):
         record = instance.store.read(instance.uuid)
         delete.delete(instance, record, volumes.undone(record.spec))
         if error.host_fault:
-            failed_builds.add(instance.store.state_dir)
+            counters.add_failed_build(instance.store.state_dir)
     except (BerthError, OSError) as trouble:
         raise CleanupFailed(
             "the build failed (%s) and could not be removed: %s" % (error, trouble),
             hint=hints.again_when_well(),
             cause=error.to_dict(),
         )
+
+
+POLL = 0.2  # s
+TIMEOUT = 3600  # s: as long as a build may wait for another's download of its image
+
+
+@contextlib.contextmanager
+def build_slot(state_dir, limit, timeout=TIMEOUT):
+    """Wait for one of ``limit`` slots, or raise HostBusy after ``timeout`` seconds. A killed build frees its slot."""
+    directory, fd = _wait(state_dir, limit, time.monotonic() + timeout)
+    try:
+        yield
+    finally:
+        os.close(fd)
+        os.close(directory)
+
+
+def _wait(state_dir, limit, deadline):
+    while True:
+        for number in range(limit):
+            try:
+                return lock.acquire(
+                    lambda: durable.open_directory(state_dir, create=True),
+                    "build-%d.lock" % number,
+                    0,
+                    "build",
+                    HostBusy,
+                )
+            except HostBusy as busy:
+                last = busy
+        if time.monotonic() >= deadline:
+            raise HostBusy("%d builds are under way, the last of them by %s" % (limit, last))
+        time.sleep(POLL)

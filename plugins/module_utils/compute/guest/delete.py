@@ -11,11 +11,33 @@ from __future__ import annotations
 from ...model import volumes
 from ...model.lifecycle import DELETING, OWN
 from .. import paths
-from ..disk import disk, disk_chain, volume
+from ..disk import disk, disk_chain, owner, volume
 from ..record import journal
 from ..record.volume_store import VolumeStore
-from . import definition, domain, gate, instance_pools
-from .converged import is_made
+from . import domain, domain_xml, gate
+from .summary import is_made
+
+
+def pools_of(host, uuid, record=None):
+    """Return their paths. Whatever happened to the claim here, the disks on shared storage may be another host's.
+    Without a record, any pool is possible; except in the host's own pool, only disks that this host owns by their owner
+    file are removed."""
+    own_uuid = host.identify()
+    if record is None:
+        home = host.pool_path()
+        others = [path for path in host.pool_paths() if path != home and owner.read(path, uuid) == own_uuid]
+        pools = [home, *others]
+    elif _has_none(host, record):
+        pools = []
+    else:
+        pools = [host.pool_of(record)]
+    return [path for path in pools if not owner.is_another(path, uuid, own_uuid)]
+
+
+def _has_none(host, record):
+    """Whether the instance can have no disks: this host knows neither a pool of that name nor the guest."""
+    name = record.spec.get("pool")
+    return bool(name) and not host.has_pool(name) and domain.find(host.connection, record.uuid) is None
 
 
 def check_volumes(store, record):
@@ -54,11 +76,11 @@ def delete(instance, record, spec=None):
 
 def sweep(instance, record=None):
     """Remove everything but the record. Return whether there was anything."""
-    pools = instance_pools.find(instance.host, instance.uuid, record)
+    pools = pools_of(instance.host, instance.uuid, record)
     instance.observe("delete permit")
     found = gate.revoke(instance.uuid, instance.host.run_dir)
     instance.observe("delete domain")
-    found = definition.remove(instance.host.connection, instance.uuid, record) or found
+    found = domain_xml.remove_guest(instance.host.connection, instance.uuid, record) or found
     instance.observe("delete disks")
     name = record.name if record else None
     for pool_path in pools:

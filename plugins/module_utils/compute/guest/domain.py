@@ -14,9 +14,69 @@ from ...model.lifecycle import PAUSED, SAVED
 from .. import connection as libvirt_connection
 from ..connection import Deadline, LibvirtTimeout, LibvirtUnavailable, require_libvirt
 from ..errors import BuildFailed, DiskIOError, GuestNotSupported
-from . import agent, domain_name, domains, dropped_parts
+from . import agent, domains
 from .domains import POWER_STATES
 from .terms import NAMESPACE, mark_of
+
+# The name of a guest's domain in libvirt: its uuid, unless somebody renamed it (virsh domrename).
+NAMED = "<name>%s</name>"
+
+
+def with_kept_name(xml, uuid, name):
+    """Return the definition with the name that libvirt's domain has: libvirt refuses another."""
+    from html import escape  # slow, and only a guest that is defined already needs it
+
+    return xml.replace(NAMED % uuid, NAMED % escape(name, quote=False), 1)
+
+
+def name_taken(host, uuid, other):
+    """Return the error that a domain with the uuid ``other`` has the name, as after virsh edit gave the guest that uuid."""
+    return InstanceExists(
+        "the guest %s cannot be defined on %s: another domain, with the uuid %s, has its name. That was left alone"
+        % (uuid, host, other),
+        hint=state_hints.rename_domain(host, other),
+        host=host,
+    )
+
+
+# Which parts of a definition libvirt dropped: it accepts elements that it does not know, and silently omits them.
+
+
+def check_dropped(xml, text):
+    """Raise BuildFailed naming the parts of the defined ``xml`` that are not in ``text``, which was read back."""
+    lost = dropped_parts(ElementTree.fromstring(xml), ElementTree.fromstring(text))
+    if lost:
+        raise BuildFailed("libvirt dropped parts of the definition: %s" % ", ".join(lost[:5]))
+
+
+def dropped_parts(wanted, found, path=""):
+    """Return what of ``wanted`` is not in ``found``, by its path."""
+    lost = []
+    for child in wanted:
+        here = "%s/%s" % (path, child.tag)
+        candidates = found.findall(child.tag)
+        if not candidates:
+            lost.append(here)
+        elif not any(not dropped_parts(child, candidate, here) and _same(child, candidate) for candidate in candidates):
+            lost.extend(min((dropped_parts(child, candidate, here) for candidate in candidates), key=len) or [here])
+    return lost
+
+
+def _same(wanted, found):
+    """Whether text and attributes are those that were asked for. libvirt expands a machine type."""
+    if wanted.tag == "type":
+        return True
+    if (wanted.text or "").strip() and wanted.text.strip() != (found.text or "").strip():
+        return False
+    return all(_plain(found.get(name)) == _plain(value) for name, value in wanted.attrib.items())
+
+
+def _plain(value):
+    """Normalize a value: 0x00 and 0x0000 are one number to libvirt."""
+    if value is not None and value.startswith("0x"):
+        return int(value, 16)
+    return value
+
 
 CALL_TIMEOUT = 60  # s
 SHUTDOWN_AGAIN = 5  # s between two requests to power off: one sent before the guest is up is lost
@@ -146,12 +206,12 @@ def define(connection, uuid, xml):
         raise InstanceExists("a domain that berth does not manage has the uuid %s" % uuid)
     other = _looked_up(connection.lookupByName, uuid) if there is None else None
     if other is not None:
-        raise domain_name.taken(connection.getHostname(), uuid, other.UUIDString())
+        raise name_taken(connection.getHostname(), uuid, other.UUIDString())
     if there is not None:
-        xml = domain_name.kept(xml, uuid, there.name())
+        xml = with_kept_name(xml, uuid, there.name())
     domain = _call("defining the domain", connection.defineXMLFlags, xml, library.VIR_DOMAIN_DEFINE_VALIDATE)
     text = _call("reading the definition", domain.XMLDesc, library.VIR_DOMAIN_XML_INACTIVE)
-    dropped_parts.check(xml, text)
+    check_dropped(xml, text)
     return text
 
 

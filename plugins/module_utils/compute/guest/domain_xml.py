@@ -22,12 +22,118 @@ from .. import paths
 from ..disk import disk as disks
 from ..disk import volume_files
 from ..disk.disk import named_boot_files
-from ..host import capabilities
-from . import hardware, memory_encryption, nvram, packet_filter, seed, tuning
-from .elements import MIB
-from .elements import child as _child
-from .elements import ranges as _ranges
+from ..host import capabilities, mdev
+from . import domain, hardware, nvram, packet_filter, seed
 from .terms import GUEST_AGENT, NAMESPACE, Host
+
+# Helpers that write the parts of a guest's definition.
+MIB = 1024  # KiB
+
+
+def child(parent, tag, text=None, **attributes):
+    element = ElementTree.SubElement(
+        parent, tag, {name: str(value) for name, value in attributes.items() if value is not None}
+    )
+    if text is not None:
+        element.text = str(text)
+    return element
+
+
+def ranges(numbers):
+    """Return "0-3,8" for a set of numbers."""
+    parts = []
+    for number in sorted(set(numbers)):
+        if parts and parts[-1][1] == number - 1:
+            parts[-1][1] = number
+        else:
+            parts.append([number, number])
+    return ",".join(str(low) if low == high else "%d-%d" % (low, high) for low, high in parts)
+
+
+# A guest whose memory its host cannot read: AMD SEV, as in Nova's libvirt driver.
+# No debugging, no key shared with another guest, no migration to another platform or one without SEV: 1 + 2 + 16 + 32.
+POLICY = "0x0033"
+
+
+def encrypt(root):
+    """Change a whole definition. libvirt asks the host where the encryption bit is."""
+    devices = root.find("devices")
+    # libvirt would add it without a driver element
+    child(devices, "controller", type="virtio-serial", index=0)
+    for device in devices:
+        through_iommu(device)
+    security = child(root, "launchSecurity", type="sev")
+    child(security, "policy", POLICY)
+
+
+def through_iommu(device):
+    """Have a virtio device use the guest's address translation: without it, the device would read encrypted memory."""
+    if _is_virtio(device):
+        driver = device.find("driver")
+        if driver is None:
+            driver = child(device, "driver")
+        driver.set("iommu", "on")
+
+
+def _is_virtio(device):
+    target, model = device.find("target"), device.find("model")
+    if device.tag == "disk":
+        return target.get("bus") == "virtio"
+    if device.tag == "interface":
+        return model is not None and model.get("type") == "virtio"
+    if device.tag == "controller":
+        return device.get("type") == "virtio-serial" or (device.get("model") or "").startswith("virtio")
+    if device.tag == "video":
+        return model.get("type") == "virtio"
+    return device.tag in ("rng", "memballoon") and device.get("model") == "virtio"
+
+
+# Places the CPUs and the memory of a guest on its host, as its claim set them aside, cell by cell.
+PRIORITY = 1  # of real-time vCPUs, like Nova's realtime_scheduler_priority
+
+
+def memory_backing(root, cells, settings, realtime):
+    """Use huge pages, which are never swapped, as allocated. Lock memory if that is requested or follows: a real-time
+    vCPU must not wait for a page, and encrypted memory cannot be moved."""
+    pages = [(index, cell["pagesize"]) for index, cell in enumerate(cells) if (cell.get("pagesize") or 0) > 4]
+    locked = is_true(settings.get("locked_memory", "false")) or settings.encrypts_memory() or realtime
+    if not (pages or locked):
+        return
+    backing = child(root, "memoryBacking")
+    if locked:
+        child(backing, "locked")
+    if pages:
+        huge = child(backing, "hugepages")
+        for index, size in pages:
+            child(huge, "page", size=size, unit="KiB", nodeset=index)
+    if realtime:
+        child(backing, "nosharepages")
+
+
+def pinning(root, cells, realtime):
+    """Write cputune and numatune: guest cell i is bound to the host cell of the allocation."""
+    if not cells:
+        return
+    tune = child(root, "cputune")
+    pins, reserved = {}, set()
+    for cell in cells:
+        reserved.update(cell.get("cpuset_reserved") or ())  # hw:emulator_threads_policy=isolate
+        pins.update((int(vcpu), cpu) for vcpu, cpu in (cell.get("cpu_pinning") or {}).items())
+    for vcpu, cpu in sorted(pins.items()):
+        child(tune, "vcpupin", vcpu=vcpu, cpuset=ranges([cpu]))
+    if pins:
+        # the emulator's threads would stop a real-time vCPU on the same CPU
+        others = {cpu for vcpu, cpu in pins.items() if vcpu not in realtime} or set(pins.values())
+        child(tune, "emulatorpin", cpuset=ranges(reserved or others))
+    else:
+        root.remove(tune)
+    if realtime:
+        child(tune, "vcpusched", vcpus=ranges(realtime), scheduler="fifo", priority=PRIORITY)
+    numa = child(root, "numatune")
+    child(numa, "memory", mode="strict", nodeset=ranges(cell["id"] for cell in cells))
+    for index, cell in enumerate(cells):
+        child(numa, "memnode", cellid=index, mode="strict", nodeset=cell["id"])
+
 
 COPIED = (
     "uuid",
@@ -54,17 +160,17 @@ def render(record, host: Host):
     flavor = spec["flavor"]
     settings = GuestSettings.of(spec)
     root = ElementTree.Element("domain", type=host.domain_type)
-    _child(root, "name", record.uuid)
-    _child(root, "uuid", record.uuid)
-    _child(root, "title", record.name)
+    child(root, "name", record.uuid)
+    child(root, "uuid", record.uuid)
+    child(root, "title", record.name)
     root.append(metadata(record))
-    _child(root, "memory", flavor["memory_mb"] * MIB, unit="KiB")
-    _child(root, "currentMemory", flavor["memory_mb"] * MIB, unit="KiB")
+    child(root, "memory", flavor["memory_mb"] * MIB, unit="KiB")
+    child(root, "currentMemory", flavor["memory_mb"] * MIB, unit="KiB")
     realtime = settings.realtime_cpus(flavor["vcpus"]) or set()
     cells = ((allocation or {}).get("numa_topology") or {}).get("cells") or []
-    tuning.memory_backing(root, cells, settings, realtime)
-    _child(root, "vcpu", flavor["vcpus"], placement="static")
-    tuning.pinning(root, cells, realtime)
+    memory_backing(root, cells, settings, realtime)
+    child(root, "vcpu", flavor["vcpus"], placement="static")
+    pinning(root, cells, realtime)
     _firmware(root, host, machine(record, host), settings, record.uuid, bool(named_boot_files(spec)))
     _direct_boot(root.find("os"), record, host)
     _ignition(root, record, host)
@@ -72,10 +178,10 @@ def render(record, host: Host):
     _cpu(root, host, flavor, settings, cells)
     _clock(root, host, settings)
     for event, action in (("poweroff", "destroy"), ("reboot", "restart"), ("crash", "destroy")):
-        _child(root, "on_" + event, action)
-    _devices(_child(root, "devices"), record, host, settings)
+        child(root, "on_" + event, action)
+    _devices(child(root, "devices"), record, host, settings)
     if settings.encrypts_memory():
-        memory_encryption.encrypt(root)
+        encrypt(root)
     hardware.place(root, spec)
     return ElementTree.tostring(root, encoding="unicode")
 
@@ -92,7 +198,7 @@ def machine(record, host):
 def metadata(record):
     """Return berth's mark. Its generation is the epoch alone, which changes with the owner, not with every write."""
     element = ElementTree.Element("metadata")
-    instance = _child(element, "{%s}instance" % NAMESPACE)
+    instance = child(element, "{%s}instance" % NAMESPACE)
     parts = {
         "uuid": record.uuid,
         "name": record.name,
@@ -102,64 +208,64 @@ def metadata(record):
         "generation": record.generation[0],
     }
     for name, text in parts.items():
-        _child(instance, "{%s}%s" % (NAMESPACE, name), text)
+        child(instance, "{%s}%s" % (NAMESPACE, name), text)
     copy = {**{name: getattr(record, name) for name in COPIED}, "epoch": record.generation[0]}
     # the hardware is elsewhere in the text, and a guest whose record is restored was started once
     copy["spec"] = {part: value for part, value in volumes.used(record.spec).items() if part != hardware.KEY}
-    _child(instance, "{%s}record" % NAMESPACE, json.dumps(copy, sort_keys=True))
+    child(instance, "{%s}record" % NAMESPACE, json.dumps(copy, sort_keys=True))
     return element
 
 
 def _firmware(root, host, machine, settings, uuid, has_kernel):
     """Set the firmware. UEFI checks signatures only if the request says so: by default, libvirt picks one that does."""
     uefi = settings.get("firmware_type") == "uefi" or host.arch in ("aarch64", "riscv64") and not has_kernel
-    element = _child(root, "os", firmware="efi" if uefi else None)
-    _child(element, "type", "hvm", arch=host.arch, machine=machine)
+    element = child(root, "os", firmware="efi" if uefi else None)
+    child(element, "type", "hvm", arch=host.arch, machine=machine)
     if uefi:
-        choices = _child(element, "firmware")
+        choices = child(element, "firmware")
         for feature in ("secure-boot", "enrolled-keys"):
-            _child(choices, "feature", enabled="yes" if settings.secure_boot() else "no", name=feature)
+            child(choices, "feature", enabled="yes" if settings.secure_boot() else "no", name=feature)
         if settings.secure_boot():
-            _child(element, "loader", secure="yes")
-        _child(element, "nvram", nvram.path(host.pool_path, uuid))
+            child(element, "loader", secure="yes")
+        child(element, "nvram", nvram.path(host.pool_path, uuid))
     if is_true(settings.get("boot_menu", "false")):
-        _child(element, "bootmenu", enable="yes", timeout=5000)
+        child(element, "bootmenu", enable="yes", timeout=5000)
 
 
 def _direct_boot(element, record, host):
     for part in named_boot_files(record.spec):
-        _child(element, part, paths.instance(host.pool_path, record.uuid, part))
+        child(element, part, paths.instance(host.pool_path, record.uuid, part))
     options = (record.spec["image"].get("properties") or {}).get("os_command_line")
     if options and named_boot_files(record.spec):
-        _child(element, "cmdline", options)
+        child(element, "cmdline", options)
 
 
 def _ignition(root, record, host):
     """Show Ignition its config, of which the definition does not repeat the secrets."""
     if record.spec.get("ignition"):
-        element = _child(root, "sysinfo", type="fwcfg")
+        element = child(root, "sysinfo", type="fwcfg")
         for name in IGNITION_NAMES:
-            _child(element, "entry", name=name, file=paths.instance(host.pool_path, record.uuid, seed.IGNITION))
+            child(element, "entry", name=name, file=paths.instance(host.pool_path, record.uuid, seed.IGNITION))
 
 
 def _features(root, host, settings, realtime):
-    element = _child(root, "features")
+    element = child(root, "features")
     if host.arch in ("x86_64", "i686"):
-        _child(element, "acpi")
-        _child(element, "apic")
+        child(element, "acpi")
+        child(element, "apic")
         if settings.secure_boot():
-            _child(element, "smm", state="on")
+            child(element, "smm", state="on")
         if settings.viommu_model() == "intel":
-            _child(element, "ioapic", driver="qemu")  # the only one that remaps interrupts
+            child(element, "ioapic", driver="qemu")  # the only one that remaps interrupts
     elif host.arch == "aarch64":
-        _child(element, "acpi")
+        child(element, "acpi")
     if realtime:
-        _child(element, "pmu", state="off")
+        child(element, "pmu", state="off")
     if _has_hyperv(host, settings):
-        hyperv = _child(element, "hyperv", mode="custom")
+        hyperv = child(element, "hyperv", mode="custom")
         for name in HYPERV:
-            _child(hyperv, name, state="on")
-        _child(hyperv, "spinlocks", state="on", retries=8191)
+            child(hyperv, name, state="on")
+        child(hyperv, "spinlocks", state="on", retries=8191)
 
 
 def _has_hyperv(host, settings):
@@ -175,41 +281,41 @@ def _cpu(root, host, flavor, settings, cells):
     if not (known or topology or cells or host.cpu_model):
         return
     if host.cpu_model:
-        element = _child(root, "cpu", mode="custom", match="exact", check="partial")
-        _child(element, "model", host.cpu_model, fallback="forbid")
+        element = child(root, "cpu", mode="custom", match="exact", check="partial")
+        child(element, "model", host.cpu_model, fallback="forbid")
     else:
-        element = _child(root, "cpu", mode="host-model" if known else "maximum")
+        element = child(root, "cpu", mode="host-model" if known else "maximum")
     if topology:
-        _child(element, "topology", **topology)
+        child(element, "topology", **topology)
     if cells:
-        numa = _child(element, "numa")
+        numa = child(element, "numa")
         for index, cell in enumerate(cells):
             cpus = set(cell.get("cpuset") or ()) | set(cell.get("pcpuset") or ())
-            _child(numa, "cell", id=index, cpus=_ranges(cpus), memory=cell["memory_mb"] * MIB, unit="KiB")
+            child(numa, "cell", id=index, cpus=ranges(cpus), memory=cell["memory_mb"] * MIB, unit="KiB")
 
 
 def _clock(root, host, settings):
     """Windows keeps local time in its clock, as Nova does for it."""
-    element = _child(root, "clock", offset="localtime" if settings.is_windows() else "utc")
+    element = child(root, "clock", offset="localtime" if settings.is_windows() else "utc")
     if host.arch in ("x86_64", "i686"):
-        _child(element, "timer", name="pit", tickpolicy="delay")
-        _child(element, "timer", name="rtc", tickpolicy="catchup")
-        _child(element, "timer", name="hpet", present="no")
+        child(element, "timer", name="pit", tickpolicy="delay")
+        child(element, "timer", name="rtc", tickpolicy="catchup")
+        child(element, "timer", name="hpet", present="no")
     if _has_hyperv(host, settings):
-        _child(element, "timer", name="hypervclock", present="yes")
+        child(element, "timer", name="hypervclock", present="yes")
 
 
 def _devices(devices, record, host, settings):
     _disks_and_seed(devices, record, host.pool_path, settings)
     _nics(devices, record, settings)
     _consoles(devices, paths.console_log(record.uuid))
-    rng = _child(devices, "rng", model="virtio")
-    _child(rng, "backend", "/dev/urandom", model="random")
-    _child(_child(devices, "memballoon", model="virtio"), "stats", period=10)
+    rng = child(devices, "rng", model="virtio")
+    child(rng, "backend", "/dev/urandom", model="random")
+    child(child(devices, "memballoon", model="virtio"), "stats", period=10)
     _screen(devices, settings)
     action = settings.get("watchdog_action", "disabled")
     if action != "disabled":
-        _child(devices, "watchdog", model="i6300esb", action=action)
+        child(devices, "watchdog", model="i6300esb", action=action)
     if settings.tpm_version():
         _tpm(devices, settings)
     if settings.viommu_model():
@@ -234,14 +340,14 @@ def _disks_and_seed(devices, record, pool, settings):
     for disk, name in zip(planned, names[:-1]):
         element = _disk(devices, paths.instance(pool, uuid, disk.file), disk.format, name, bus, "disk")
         if disk.name == "root":
-            _child(element, "boot", order=1)
+            child(element, "boot", order=1)
     for index, disk in enumerate(data):
         _data_disk(devices, paths.instance(pool, uuid, disk.file), disk, index)
     _volumes(devices, pool, spec, False)
     element = _disk(
         devices, paths.instance(pool, uuid, seed.FILE), "raw", names[-1], buses[-1], "cdrom" if cdrom_bus else "disk"
     )
-    _child(element, "readonly")
+    child(element, "readonly")
     if "scsi" in [*buses, *(disk.bus for disk in data)]:
         _scsi_controllers(devices, data)
 
@@ -249,7 +355,7 @@ def _disks_and_seed(devices, record, pool, settings):
 def _scsi_controllers(devices, data):
     last = max([0] + [FIRST_DATA + index for index, disk in enumerate(data) if disk.bus == "scsi"])
     for index in range(1 + last // DISKS_ON_SCSI):
-        _child(devices, "controller", type="scsi", index=index, model="virtio-scsi")
+        child(devices, "controller", type="scsi", index=index, model="virtio-scsi")
 
 
 def _nics(devices, record, settings):
@@ -263,7 +369,7 @@ def _nics(devices, record, settings):
 def _data_disk(devices, path, disk, index):
     name = TARGET_PREFIX[disk.bus] + LETTERS[FIRST_DATA + index]
     element = _disk(devices, path, disk.format, name, disk.bus, "disk")
-    _child(element, "serial", disk.serial)
+    child(element, "serial", disk.serial)
     return element
 
 
@@ -287,9 +393,9 @@ def _volume(devices, pool, entry):
     element = _disk(
         devices, paths.volume_file(pool, entry["uuid"]), volume_files.FORM, target_of(entry), "virtio", "disk"
     )
-    _child(element, "serial", entry["name"])
+    child(element, "serial", entry["name"])
     if entry.get("boot_index") is not None:
-        _child(element, "boot", order=entry["boot_index"] + 1)
+        child(element, "boot", order=entry["boot_index"] + 1)
     return element
 
 
@@ -297,7 +403,7 @@ def added_disk(record, host, path):
     """Return the XML text of the data disk or volume at ``path``, as in the definition."""
     element = _added(record, host, path)
     if GuestSettings.of(record.spec).encrypts_memory():
-        memory_encryption.through_iommu(element)
+        through_iommu(element)
     return ElementTree.tostring(element, encoding="unicode")
 
 
@@ -322,10 +428,10 @@ def _targets(buses):
 
 
 def _disk(devices, path, form, target, bus, device):
-    element = _child(devices, "disk", type="file", device=device)
-    _child(element, "driver", name="qemu", type=form, cache="none", discard="unmap" if device == "disk" else None)
-    _child(element, "source", file=path)
-    _child(element, "target", dev=target, bus=bus)
+    element = child(devices, "disk", type="file", device=device)
+    child(element, "driver", name="qemu", type=form, cache="none", discard="unmap" if device == "disk" else None)
+    child(element, "source", file=path)
+    child(element, "target", dev=target, bus=bus)
     return element
 
 
@@ -337,74 +443,74 @@ def _device_of(record, at):
 
 def _card(devices, nic, address):
     """Add a function of a network card. libvirt binds it to VFIO and back, and sets its MAC address and VLAN."""
-    element = _child(devices, "interface", type="hostdev", managed="yes")
+    element = child(devices, "interface", type="hostdev", managed="yes")
     _pci_source(element, address)
-    _child(element, "mac", address=nic["mac"])
+    child(element, "mac", address=nic["mac"])
     _vlan(element, nic)
 
 
 def _vlan(element, nic):
     if nic.get("vlan"):
-        _child(_child(element, "vlan"), "tag", id=nic["vlan"])
+        child(child(element, "vlan"), "tag", id=nic["vlan"])
 
 
 def _interface(devices, nic, flavor, settings, packet_filter):
-    element = _child(devices, "interface", type=nic["type"])
-    _child(element, "source", **{nic["type"]: nic["source"]})
-    _child(element, "mac", address=nic["mac"])
+    element = child(devices, "interface", type=nic["type"])
+    child(element, "source", **{nic["type"]: nic["source"]})
+    child(element, "mac", address=nic["mac"])
     model = nic.get("model") or settings.get("vif_model", "virtio")
-    _child(element, "model", type=model)
+    child(element, "model", type=model)
     if model == "virtio" and is_true(settings.get("vif_multiqueue_enabled", "false")) and flavor["vcpus"] > 1:
-        _child(element, "driver", name="vhost", queues=min(flavor["vcpus"], MAX_QUEUES))
+        child(element, "driver", name="vhost", queues=min(flavor["vcpus"], MAX_QUEUES))
     if nic.get("mtu"):
-        _child(element, "mtu", size=nic["mtu"])
+        child(element, "mtu", size=nic["mtu"])
     _vlan(element, nic)
     if nic.get("virtualport"):
-        _child(element, "virtualport", type=nic["virtualport"])
+        child(element, "virtualport", type=nic["virtualport"])
     if packet_filter:
-        _child(element, "filterref", filter=packet_filter)
+        child(element, "filterref", filter=packet_filter)
 
 
 def _consoles(devices, log):
-    serial = _child(devices, "serial", type="pty")
-    _child(serial, "log", file=log, append="on")
-    _child(serial, "target", port=0)
-    console = _child(devices, "console", type="pty")
-    _child(console, "target", type="serial", port=0)
-    channel = _child(devices, "channel", type="unix")
-    _child(channel, "target", type="virtio", name=GUEST_AGENT)
+    serial = child(devices, "serial", type="pty")
+    child(serial, "log", file=log, append="on")
+    child(serial, "target", port=0)
+    console = child(devices, "console", type="pty")
+    child(console, "target", type="serial", port=0)
+    channel = child(devices, "channel", type="unix")
+    child(channel, "target", type="virtio", name=GUEST_AGENT)
 
 
 def _screen(devices, settings):
     model = settings.get("video_model", "none")
     if model != "none":
-        graphics = _child(devices, "graphics", type="vnc", autoport="yes")
-        _child(graphics, "listen", type="address", address="127.0.0.1")
-    _child(_child(devices, "video"), "model", type=model)
+        graphics = child(devices, "graphics", type="vnc", autoport="yes")
+        child(graphics, "listen", type="address", address="127.0.0.1")
+    child(child(devices, "video"), "model", type=model)
 
 
 def _tpm(devices, settings):
     """Add a TPM, emulated by swtpm. libvirt keeps its state on the host, and removes it when the guest is undefined."""
-    element = _child(devices, "tpm", model=settings.get("tpm_model", "tpm-tis"))
-    _child(element, "backend", type="emulator", version=settings.tpm_version())
+    element = child(devices, "tpm", model=settings.get("tpm_model", "tpm-tis"))
+    child(element, "backend", type="emulator", version=settings.tpm_version())
 
 
 def _viommu(devices, model):
     """Add a virtual IOMMU like Nova's; guest drivers see 48 bits of addresses."""
-    element = _child(devices, "iommu", model=model)
+    element = child(devices, "iommu", model=model)
     if model == "intel":
-        _child(element, "driver", intremap="on", caching_mode="on", eim="on", aw_bits=48, iotlb="on")
+        child(element, "driver", intremap="on", caching_mode="on", eim="on", aw_bits=48, iotlb="on")
 
 
 def _hostdev(devices, address):
     """Add a PCI device "0000:81:00.0". libvirt binds it to VFIO and back."""
-    _pci_source(_child(devices, "hostdev", mode="subsystem", type="pci", managed="yes"), address, None)
+    _pci_source(child(devices, "hostdev", mode="subsystem", type="pci", managed="yes"), address, None)
 
 
 def _vgpu(devices, uuid):
     """Add a mediated device. berth makes it before each start: libvirt does not."""
-    element = _child(devices, "hostdev", mode="subsystem", type="mdev", managed="no", model="vfio-pci")
-    _child(_child(element, "source"), "address", uuid=uuid)
+    element = child(devices, "hostdev", mode="subsystem", type="mdev", managed="no", model="vfio-pci")
+    child(child(element, "source"), "address", uuid=uuid)
 
 
 def _pci_source(element, address, kind="pci"):
@@ -412,4 +518,23 @@ def _pci_source(element, address, kind="pci"):
     slot, function = rest.split(".")
     parts = {"domain": domain, "bus": bus, "slot": slot, "function": function}
     place = {name: "0x" + part for name, part in parts.items()}
-    _child(_child(element, "source"), "address", type=kind, **place)
+    child(child(element, "source"), "address", type=kind, **place)
+
+
+# All that libvirt keeps for a guest: its domain and the packet filters that the domain names are defined and removed
+# together; the mediated devices that the guest was started with are removed with them.
+
+
+def define_guest(connection, record, host):
+    """Define the guest of the record on ``host`` (domain_xml.Host). Return the record with the hardware that libvirt
+    chose. The filters come second, so that a domain that berth did not make is found before anything is changed."""
+    text = domain.define(connection, record.uuid, render(record, host))
+    packet_filter.define(connection, record)
+    return record.replace(spec=hardware.keep(record.spec, text))
+
+
+def remove_guest(connection, uuid, record=None):
+    """End and undefine the guest. Return whether there was anything. libvirt keeps a filter that a guest uses."""
+    found = domain.remove(connection, uuid)
+    found = mdev.remove(connection, uuid, record) or found
+    return packet_filter.remove(connection, uuid) or found

@@ -9,6 +9,7 @@ States come from one bulk call that needs no monitor, all else from the inactive
 from __future__ import annotations
 
 import dataclasses
+import os
 from typing import FrozenSet, Optional, Tuple
 from xml.etree import ElementTree
 
@@ -18,8 +19,43 @@ from .. import paths
 from ..connection import require_libvirt
 from ..disk import virtual_size
 from ..host.pci import read_address
-from . import qemu_process
 from .terms import NAMESPACE, mark_of
+
+# What Linux says of a guest's QEMU process, without asking it: whether it is stopped, and which files it has open.
+RUN_DIR = "/run/libvirt/qemu"
+
+
+def is_process_stopped(name, run_dir):
+    """Whether the QEMU of the domain of that name is stopped, as by SIGSTOP."""
+    try:
+        with open("/proc/%d/stat" % _pid(name, run_dir), encoding="utf-8", errors="replace") as file:
+            return file.read(4096).rpartition(")")[2].split()[0] in ("T", "t")
+    except (OSError, ValueError, IndexError):
+        return False
+
+
+def has_another_file_open(name, path, run_dir):
+    """Whether the QEMU of the domain of that name, which has the disk ``path``, has another file open than the one that is
+    there now. Neither its inode nor its path may be open: some network file systems change the inode."""
+    try:
+        there, files = os.stat(path), "/proc/%d/fd" % _pid(name, run_dir)
+        opened = [os.path.join(files, number) for number in os.listdir(files)]
+        return bool(opened) and not any(_is(each, there, os.path.realpath(path)) for each in opened)
+    except (OSError, ValueError):
+        return False
+
+
+def _is(opened, there, path):
+    try:
+        return os.path.samestat(os.stat(opened), there) or os.readlink(opened) == path
+    except OSError:
+        return False  # closed meanwhile
+
+
+def _pid(name, run_dir):
+    with open(os.path.join(run_dir, name + ".pid"), encoding="ascii") as file:
+        return int(file.read(20))
+
 
 MIB_IN_KIB = 1024
 
@@ -182,7 +218,7 @@ def disk_use(domain, warnings):
     return use
 
 
-def hung(found, run_dir=qemu_process.RUN_DIR):
+def hung(found, run_dir=RUN_DIR):
     """Return {uuid: reason} of the running guests that do not answer: libvirt waits for QEMU, or QEMU is stopped.
 
     ``found`` is the result of states(). A QEMU that hangs otherwise is only noticed once somebody asks it something.
@@ -198,6 +234,6 @@ def hung(found, run_dir=qemu_process.RUN_DIR):
             continue  # stopped since it was listed, or a driver without this call
         if state == library.VIR_DOMAIN_CONTROL_OCCUPIED and waited >= 1000:
             reasons[uuid] = "QEMU has not answered for %d s" % (waited // 1000)
-        elif qemu_process.is_stopped(domain.name(), run_dir):
+        elif is_process_stopped(domain.name(), run_dir):
             reasons[uuid] = "its QEMU process is stopped"
     return reasons

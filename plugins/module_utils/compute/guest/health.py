@@ -13,9 +13,13 @@ import re
 import stat
 from typing import Any, Dict, Optional
 
+from ...model import hints
 from ...model.safe_text import clean
 from .. import paths
+from ..connection import Deadline, LibvirtTimeout, require_libvirt
+from ..errors import GuestHung
 from . import agent, domain
+from .domains import hung
 
 CRASHED, ANSWERS, UP, NO_PANIC, OFF, NOT_LOOKED_AT = (
     "crashed", "answers", "up", "no panic seen", "off", "not looked at",
@@ -106,3 +110,32 @@ def last_exception(console: str) -> Optional[str]:
 def _time_of(line: str) -> Optional[float]:
     found = PRINTK.match(line)
     return float(found[1]) if found else None
+
+
+# Whether the QEMU of a running guest answers: waiting for one that does not could take for ever.
+ANSWER = 20  # s in which a healthy QEMU answers
+
+
+def check_answers(connection, uuid, name, host):
+    """Raise GuestHung if the guest is on and its QEMU does not answer."""
+    library = require_libvirt()
+    guest = domain.find(connection, uuid) if domain.is_active(connection, uuid) else None
+    if guest is None:
+        return
+    reason = hung({uuid: (guest, "running")}).get(uuid)
+    if not reason:
+        try:
+            Deadline(ANSWER).call(guest.blockStatsFlags, "", 0, what="asking QEMU")
+        except LibvirtTimeout:
+            reason = "QEMU has not answered for %d s" % ANSWER
+        except library.libvirtError as error:
+            if error.get_error_code() != library.VIR_ERR_OPERATION_TIMEOUT:
+                return  # it answered, or has just ended
+            reason = "another call to it has not ended: %s" % error
+    if reason:
+        raise GuestHung(
+            "the guest of %s (%s) on %s does not answer: %s. Nothing was done to it" % (name, uuid, host, reason),
+            hint=hints.hung_guest(name),
+            instance=name,
+            host=host,
+        )

@@ -30,9 +30,9 @@ from .. import paths
 from ..disk import differences, disk, disk_chain
 from ..errors import ClaimRevoked, DeletionFinished
 from ..host import mdev
-from ..record import build_slots, failed_instances, journal, whereabouts
-from . import build, delete, domain, gate, instance_pools, packet_filter, packets, start, startable, summary
-from .converged import is_made, is_started, is_stopped
+from ..record import failed_instances, journal, whereabouts
+from . import build, delete, domain, gate, packet_filter, packet_path, start, startable, summary
+from .summary import is_made, is_started, is_stopped
 
 LOCK_TIMEOUT = 600  # s: long enough for a build by another run, or one whose controller was killed
 
@@ -104,7 +104,7 @@ class Instance:
                 return start.converge(self, record)
             if given_seed is None:
                 raise InvalidInput("seed", None, "needed to build an instance")
-            with build_slots.slot(self.store.state_dir, self.host.settings.max_concurrent_builds):
+            with build.build_slot(self.store.state_dir, self.host.settings.max_concurrent_builds):
                 build.build(self, record, given_seed, left_off)
             return True
 
@@ -114,7 +114,7 @@ class Instance:
         if record is None or record.role == CLAIM or record.phase != ACTIVE:
             return True
         start.check(self, record)
-        return not is_started(self.host, record) or packets.would_mend(self.host.connection, record)
+        return not is_started(self.host, record) or packet_path.would_mend_packets(self.host.connection, record)
 
     def _started_record(self, token, dry=False):
         record = self.store.read(self.uuid)
@@ -235,7 +235,7 @@ class Instance:
         found = [] if there is None or not domain.is_managed(there) else ["domain %s" % clean(there.name(), 100)]
         found += [
             paths.instance(path, self.uuid)
-            for path in instance_pools.find(self.host, self.uuid)
+            for path in delete.pools_of(self.host, self.uuid)
             if disk.is_there(path, self.uuid)
         ]
         return found + paths.console_logs(self.uuid)

@@ -20,11 +20,11 @@ from ..connection import LibvirtTimeout, LibvirtUnavailable
 from ..disk import disk, disk_chain
 from ..errors import BuildFailed, GuestNotSupported
 from ..record import journal
-from . import definition, domain, hardware, live_differences, network, packet_filter, packets, seed, startable
+from . import domain, domain_xml, hardware, live_differences, network, packet_filter, packet_path, seed, startable
 
 
 def differing(instance, record):
-    """Return live_differences.between, with what packets.py finds in the kernel. Empty if that cannot be known, or if libvirt
+    """Return live_differences.between, with what packet_path.py finds in the kernel. Empty if that cannot be known, or if libvirt
     does not know the guest."""
     try:
         guest = domain.find(instance.host.connection, instance.uuid)
@@ -32,9 +32,9 @@ def differing(instance, record):
             return {}
         found, wrong = (
             live_differences.between(record, *domain.definitions(guest)),
-            packets.of(instance.host.connection, record),
+            packet_path.packets_of(instance.host.connection, record),
         )
-        return {**found, packets.IN_KERNEL: wrong} if wrong else found
+        return {**found, packet_path.IN_KERNEL: wrong} if wrong else found
     except live_differences.DAMAGED:
         return {}
 
@@ -69,8 +69,10 @@ def mend(instance, given_seed=None, dry=False, wanted=None):
 def _packets(instance, record, dry):
     """Let the running guest's packets go as the record says. Return [the differences that are repaired]."""
     connection = instance.host.connection
-    wrong, left = (packets.of(connection, record), []) if dry else packets.mend(connection, record)
-    mended = [each for each in wrong if each not in left and each["code"] in packets.MENDED]
+    wrong, left = (
+        (packet_path.packets_of(connection, record), []) if dry else packet_path.mend_packets(connection, record)
+    )
+    mended = [each for each in wrong if each not in left and each["code"] in packet_path.MENDED]
     return [[each["nic"], "as its record says", each["said"]] for each in mended]
 
 
@@ -139,4 +141,4 @@ def _with_hardware(instance, record):
 
 
 def _define(instance, record):
-    return definition.define(instance.host.connection, record, instance.host.for_guests(record.spec.get("pool")))
+    return domain_xml.define_guest(instance.host.connection, record, instance.host.for_guests(record.spec.get("pool")))

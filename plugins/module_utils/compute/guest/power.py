@@ -5,12 +5,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+
 from ...model import hints
-from ...model.lifecycle import PAUSED, SAVED
+from ...model.errors import BerthError
+from ...model.lifecycle import ACTIVE, OWN, PAUSED, SAVED
 from ...model.move_errors import InstanceInvalidState
-from ..disk import attached
+from ...model.safe_text import clean
 from ..record import journal
-from . import domain, gate, startable
+from . import domain, gate, mend, startable
 
 RUNNING, OFF = "running", "shutdown"
 
@@ -84,5 +88,153 @@ def _rebootable(instance, hard):
         raise InstanceInvalidState(record.name, "power_state", power, "reboot", hint=hint)
     host.require_prepared()
     startable.check(host, record)
-    attached.check(host, record)
+    startable.check_attached(host, record)
     return record
+
+
+# Starts guests that should run and that nobody ended: after a host lost its power, or when their QEMU died.
+#
+# A host starts none of them by itself, since an instance may have continued elsewhere meanwhile. The controller reads
+# all hosts and names those that this host must start.
+
+
+def recover(instance):
+    """Start the guest if its record says that it runs and nobody ended it. Return whether it was started."""
+    with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
+        return would_recover(instance) and instance.started()
+
+
+def would_recover(instance):
+    return is_due(instance.host, instance.store.read(instance.uuid))
+
+
+def is_due(host, record):
+    """Whether to start it. One that ended in this boot of the host was ended by somebody, unless it crashed."""
+    if record is None or record.op or (record.role, record.phase) != (OWN, ACTIVE):
+        return False
+    if record.power_state != "running" or domain.is_active(host.connection, record.uuid):
+        return False
+    this_boot = gate.is_permitted(record.uuid, host.run_dir)
+    return not this_boot or domain.has_crashed(host.connection, record.uuid)
+
+
+# The lock that keeps people from changing an instance (Nova's lock). It is in the record, visible to every controller.
+
+
+def lock(instance, by, reason):
+    """Lock the instance. Return whether it was unlocked before. An existing lock keeps its owner."""
+    with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
+        if not would_lock(instance):
+            return False
+        record = instance.at_rest("lock")
+        noted = journal.noted(record, "lock", reason=reason)
+        locked = {"by": by, "reason": reason, "at": journal.now()}
+        instance.store.compare_and_swap(record, noted.next(lock=locked))
+        return True
+
+
+def would_lock(instance):
+    return instance.at_rest("lock").lock is None
+
+
+def unlock(instance):
+    """Unlock the instance, whoever locked it. Return whether it was locked."""
+    with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
+        if not would_unlock(instance):
+            return False
+        record = instance.at_rest("unlock")
+        noted = journal.noted(record, "unlock", locked=record.locked_by())
+        instance.store.compare_and_swap(record, noted.next(lock=None))
+        return True
+
+
+def would_unlock(instance):
+    return instance.at_rest("unlock").lock is not None
+
+
+@contextlib.contextmanager
+def unlocked(instance, dry=False):
+    """Hold an instance so that nobody locks it meanwhile; raise InstanceIsLocked if it is. ``dry``: only check."""
+    held = contextlib.nullcontext() if dry else instance.store.instance_lock(instance.uuid, timeout=instance.timeout)
+    with held:
+        record = instance.store.read(instance.uuid)
+        if record is not None:
+            record.check_unlocked()
+        yield
+
+
+# Brings an instance to the requested state, and returns the reply of module instance: what changed, and the result.
+SHOWN = ("state", "power_state", "flavor", "vcpus", "memory_mb", "root_gb", "disks", "volumes", "image", "networks")
+AFTER = {"present": "running", "started": "running", "stopped": "shutdown", "absent": "absent", "recovered": "running"}
+# States whose work may change a guest or its definition: afterwards it is compared with its record again.
+COMPARED = ("disks_updated", "rebooted", "recovered", "started", "stopped")
+
+
+def outcome_of(instance, wanted, dry, bring, gone=()):
+    """Return {changed, instance, diff} after ``bring()``, which returns whether it changed anything.
+
+    ``wanted``: the arguments of module instance; ``dry``: change nothing; ``gone``: what that gives up, in words.
+    """
+    state = wanted["state"]
+    before = instance.summary()
+    mended = mend.mend(instance, wanted["seed"], dry, wanted["spec"]) if wanted["mend"] and state == "present" else []
+    acted = bring()
+    after = _expected(before, state) if dry and acted else summary_after(instance)
+    if acted and gone:
+        after["gives_up"] = list(gone)
+    if state == "present" or state in COMPARED and not dry:
+        after.update(outcome_of_domain(instance, mended, dry))
+    diff = {
+        "before": _shown(before, gone, {part: has for part, _expected, has in mended}),
+        "after": _shown(after, definition={part: expected for part, expected, _has in mended}),
+    }
+    return {"changed": acted or bool(mended), "instance": after, "diff": diff}
+
+
+def _expected(before, state):
+    """Return the summary as a run would leave it."""
+    if state == "absent":
+        return {"uuid": before["uuid"], "state": state}
+    return dict(before, state=AFTER.get(state, before["state"]))
+
+
+def present(instance, wanted, dry):
+    """Make the instance with the requested power and packet filters. Return whether anything changed, or would."""
+    if dry:
+        makes = would_converge(instance, wanted["token"], wanted["power_state"])
+        return makes or instance.filtered(wanted["spec"], dry=True)
+    changed = converge(instance, wanted["token"], wanted["seed"], wanted["power_state"], wanted["shutdown_timeout"])
+    return instance.filtered(wanted["spec"]) or changed
+
+
+def summary_after(instance):
+    """Return the state after the work. If libvirt does not report it, no other host may repeat the work."""
+    try:
+        return instance.summary()
+    except BerthError as error:
+        error.retryable = False
+        raise
+
+
+def outcome_of_domain(instance, mended, dry):
+    """For the reply about an existing instance, return what was repaired, and how the guest still differs from its
+    record. Do not fail if that cannot be read: the work is done."""
+    differs = {}
+    with contextlib.suppress(BerthError):
+        record = instance.store.read(instance.uuid)
+        differs = mend.differing(instance, record) if record else {}
+    if not mended:
+        return {"domain_differs": differs}
+    parts = ", ".join("%s %s -> %s" % (part, has or "none", expected or "none") for part, expected, has in mended)
+    text = "%s: %s" % ("would be repaired" if dry else "repaired", clean(parts, 900))
+    return {"mended": text, "domain_differs": {when: differs[when] for when in differs if when == "now"}}
+
+
+def _shown(summary, gone=(), definition=None):
+    """``gone``: what a delete removes; ``definition``: the repaired parts, {part: value}."""
+    parts = {name: summary[name] for name in SHOWN if name in summary}
+    if gone:
+        parts["gives_up" if "name" in summary else "without_record"] = list(gone)
+    if definition:
+        parts["definition"] = definition
+    return json.dumps(parts, indent=1, sort_keys=True) + "\n"

@@ -9,7 +9,7 @@ from ...model import request_digest
 from ...model.errors import BerthError
 from .. import paths
 from ..connection import LibvirtTimeout, LibvirtUnavailable
-from . import converged, domain, live_differences, packet_filter, summary
+from . import domain, live_differences, packet_filter, summary
 
 
 def look(host, facts, uuids=()):
@@ -35,10 +35,10 @@ def look(host, facts, uuids=()):
 
 
 def _of(host, record):
-    if not converged.is_made(record) or record.op or packet_filter.missing(host.connection, record):
+    if not summary.is_made(record) or record.op or packet_filter.missing(host.connection, record):
         return []
     connection, power = host.connection, domain.state(host.connection, record.uuid)
-    as_meant = converged.is_stopped if record.power_state == "shutdown" else converged.is_started
+    as_meant = summary.is_stopped if record.power_state == "shutdown" else summary.is_started
     return [
         {
             "uuid": record.uuid,

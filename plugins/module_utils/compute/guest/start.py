@@ -9,18 +9,18 @@ from ...model import volumes
 from ...model.errors import BerthError
 from ...model.lifecycle import POWERING_ON, SPAWNING
 from ..connection import LibvirtTimeout, LibvirtUnavailable
-from ..disk import attached, disk, volume
+from ..disk import disk, volume
 from ..errors import BuildFailed
 from ..host import mdev
 from ..record import journal
-from . import definition, domain, gate, hardware, mend, nvram, packet_filter, packets, startable
-from .converged import is_started
+from . import domain, domain_xml, gate, hardware, mend, nvram, packet_filter, packet_path, startable
+from .summary import is_started
 
 
 def converge(instance, record):
     """Start the guest of an instance that was made. Return whether anything changed. Its record notes a failure."""
     if is_started(instance.host, record):
-        wrong, left = packets.mend(instance.host.connection, record)
+        wrong, left = packet_path.mend_packets(instance.host.connection, record)
         return len(left) < len(wrong)
     instance.host.require_prepared()
     check(instance, record)
@@ -58,7 +58,7 @@ def start(instance, record):
     if domain.find(instance.host.connection, instance.uuid) is None:
         instance.observe("start define")
         host = instance.host.for_guests(record.spec.get("pool"))
-        record = definition.define(instance.host.connection, record, host)
+        record = domain_xml.define_guest(instance.host.connection, record, host)
     else:
         mend.before_start(instance, record)
     packet_filter.define(instance.host.connection, record)
@@ -80,5 +80,5 @@ def _start_guest(host, record):
     try:
         domain.start(host.connection, record.uuid)
     except BuildFailed as error:
-        error.hint = error.hint or attached.hint(host, record)
+        error.hint = error.hint or startable.attached_hint(host, record)
         raise

@@ -10,9 +10,10 @@ import time
 from ...model import data_disks, volumes
 from ...model.confirm_window import confirm_in
 from ...model.identity import is_uuid
-from ...model.lifecycle import OUT
+from ...model.lifecycle import ACTIVE, OUT, OWN, SPAWNING
 from ...model.safe_text import clean
 from ..host import boot_time
+from . import domain, gate
 
 
 def describe(record, power):
@@ -93,3 +94,24 @@ def _migration(migration):
         "destination": migration["destination"]["name"],
         "confirm_by": None if left is None else int(time.time()) + left,
     }
+
+
+# Whether the guest of an instance is already what its record says, so that no step is needed.
+
+
+def is_made(record, left_off=False):
+    """Whether its guest was started once, or is to be ``left_off``. Before that, create finishes what it began."""
+    return record.role == OWN and record.phase == ACTIVE and (left_off or record.task_state != SPAWNING)
+
+
+def is_started(host, record):
+    return (
+        (record.power_state, record.vm_state, record.task_state) == ("running", "active", None)
+        and domain.state(host.connection, record.uuid) == "running"
+        and gate.is_permitted(record.uuid, host.run_dir)
+    )
+
+
+def is_stopped(host, record):
+    states = (record.power_state, record.vm_state, record.task_state)
+    return states == ("shutdown", "stopped", None) and not domain.is_active(host.connection, record.uuid)

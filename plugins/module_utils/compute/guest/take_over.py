@@ -20,7 +20,7 @@ from .. import paths
 from ..disk import disk, disk_chain, layers, owner, virtual_size, volume
 from ..errors import ClaimRevoked, DisksNotHere, DisksUnfit, typed
 from ..record import journal
-from . import converged, definition, startable
+from . import domain_xml, startable, summary
 
 
 def take_over(instance, token, source, left_off=False):
@@ -48,7 +48,7 @@ def _leave_off(instance):
     """Define the guest and own its disks, as a stop does, so that the lost host starts nothing from them."""
     record = instance.store.read(instance.uuid)
     host = instance.host.for_guests(record.spec.get("pool"))
-    instance.swap(definition.define(instance.host.connection, record, host))
+    instance.swap(domain_xml.define_guest(instance.host.connection, record, host))
     return instance.stopped(0)
 
 
@@ -72,7 +72,7 @@ def _owned(record, source, left_off=False):
         phase=ACTIVE,
         vm_state=vm_state,
         power_state=power_state,
-        task_state=converged.SPAWNING,
+        task_state=summary.SPAWNING,
     )
     return journal.noted(owned, startable.TAKE_OVER, source=source)
 

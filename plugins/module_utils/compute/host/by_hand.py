@@ -2,19 +2,55 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What somebody changed by hand in the guests of this host: libvirt's definitions of all instances, compared with their
-records, what the kernel does with their packets, and whether the files of their disks are there."""
+records, what the kernel does with their packets, and whether the files of their disks are there.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import json
 import os
 import re
 from xml.sax.saxutils import unescape
 
+from ...model.errors import BerthError
 from ...model.lifecycle import ACTIVE, OWN
 from ...model.safe_text import clean
+from .. import durable
 from ..connection import each, require_libvirt
-from ..guest import domains, live_differences, packets
-from ..record import agreed
+from ..guest import domains, live_differences, packet_path
+
+# The comparisons of this host that found no difference, so that what has not changed since is not parsed again.
+#
+# The file has a digest of each: of the rules, of what the record demands and of all that libvirt said. So what it says
+# is true whenever it is read, and a file that is missing, old, cut off or not ours costs only time.
+AGREED_FILE = "agreed.sha256"
+LENGTH = 32  # bytes of a digest
+
+
+def agreed_digest(rules, wanted, texts):
+    """Return the digest of a comparison: of ``wanted`` (plain data) with ``texts``, each a text or None, by ``rules``."""
+    lengths = [None if text is None else len(text) for text in texts]
+    made = hashlib.sha256(json.dumps([rules, wanted, lengths]).encode("utf-8"))
+    for text in texts:
+        made.update((text or "").encode("utf-8"))
+    return made.digest()
+
+
+def read_agreed(state_dir):
+    """Return the digests that are kept, a set; empty where they cannot be read."""
+    try:
+        data = durable.read_in(state_dir, AGREED_FILE) or b""
+    except (BerthError, OSError):
+        return set()
+    return {data[at : at + LENGTH] for at in range(0, len(data), LENGTH)}
+
+
+def keep_agreed(state_dir, digests):
+    """Keep these alone. Where that is not possible, the next facts take longer."""
+    with contextlib.suppress(BerthError, OSError):
+        durable.write_in(state_dir, AGREED_FILE, b"".join(sorted(digests)))
 
 
 def reported(records, found, undefined, state_dir, save=True, warnings=None):
@@ -25,15 +61,15 @@ def reported(records, found, undefined, state_dir, save=True, warnings=None):
     """
     texts = each(lambda record: _definitions(record, found, undefined), records)
     running = [(record, text[0]) for record, text in zip(records, texts) if text and text[0] and record.role == OWN]
-    in_kernel, unread = packets.differing(running)
+    in_kernel, unread = packet_path.differing(running)
     (warnings if warnings is not None else []).extend(unread)
-    before, now = agreed.read(state_dir), set()
+    before, now = read_agreed(state_dir), set()
     differing = {
-        record.uuid: {**_compared(record, text, before, now), packets.IN_KERNEL: in_kernel.get(record.uuid)}
+        record.uuid: {**_compared(record, text, before, now), packet_path.IN_KERNEL: in_kernel.get(record.uuid)}
         for record, text in zip(records, texts)
     }
     if save and now != before:
-        agreed.keep(state_dir, now)
+        keep_agreed(state_dir, now)
     found = {uuid: {when: wrong for when, wrong in each.items() if wrong} for uuid, each in differing.items()}
     return {
         record.uuid: {
@@ -78,7 +114,7 @@ def _compared(record, definitions, before, now):
         if definitions is None or not live_differences.is_looked_at(record):
             return {}
         wanted = live_differences.expected(record)
-        digest = agreed.digest(live_differences.RULES, wanted, definitions)
+        digest = agreed_digest(live_differences.RULES, wanted, definitions)
         differing = {} if digest in before else live_differences.differences(wanted, *definitions)
     except live_differences.DAMAGED:
         return {}  # a damaged record, which is reported elsewhere

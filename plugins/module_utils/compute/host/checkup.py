@@ -24,7 +24,7 @@ from ..connection import require_libvirt
 from ..disk import disk_chain, owner, volume_files
 from ..disk.differences import ASIDE, found_beside
 from ..errors import BootGateMissing, GuestHung, StateUnsafe
-from ..guest import answers, disk_users, domain, domains, gate, live_differences, packets
+from ..guest import disk_users, domain, domains, gate, health, live_differences, packet_path
 from ..record import whereabouts
 from ..record.volume_store import VolumeStore
 from ..run import run
@@ -306,7 +306,7 @@ def _packets(host: Host, records: Sequence[Record], fix: bool) -> Iterator[Findi
     states = domains.states(host.connection)
     running = [(names[uuid], found) for uuid, (found, power) in states.items() if uuid in names and power == "running"]
     texts = [(record, domain.definitions(found)[0]) for record, found in running]
-    wrong, unread = packets.differing([(record, live) for record, live in texts if live])
+    wrong, unread = packet_path.differing([(record, live) for record, live in texts if live])
     until = time.monotonic() + MENDING
     for uuid, differences in wrong.items():
         left = _mend_packets(host, uuid) if fix and time.monotonic() < until else differences
@@ -314,14 +314,14 @@ def _packets(host: Host, records: Sequence[Record], fix: bool) -> Iterator[Findi
             said = "%s, %s: %s" % (names[uuid].name, difference["nic"], difference["said"])
             yield finding(difference["code"], ERROR, said, uuid, fixed=difference not in left)
     if unread:
-        raise packets.PacketRulesNotRead("; ".join(unread))
+        raise packet_path.PacketRulesNotRead("; ".join(unread))
 
 
 def _mend_packets(host: Host, uuid: str) -> List[Dict[str, str]]:
     """Return what is left."""
     with host.store.instance_lock(uuid):
         record = host.store.read(uuid)
-        return packets.mend(host.connection, record)[1] if record is not None and not record.op else []
+        return packet_path.mend_packets(host.connection, record)[1] if record is not None and not record.op else []
 
 
 def _off(host: Host, record: Record) -> Finding:
@@ -334,10 +334,10 @@ def _off(host: Host, record: Record) -> Finding:
 
 def _hung(host: Host, records: Sequence[Record]) -> Iterator[Finding]:
     """One that is silent costs the time of an answer: then no other is asked, or the whole host would answer too late."""
-    hung, until = 0, time.monotonic() + answers.ANSWER
+    hung, until = 0, time.monotonic() + health.ANSWER
     for record in filter(_is_at_rest, records):
         try:
-            answers.check(host.connection, record.uuid, record.name, host.connection.getHostname())
+            health.check_answers(host.connection, record.uuid, record.name, host.connection.getHostname())
         except GuestHung as error:
             yield finding("GuestHung", ERROR, error.message, record.uuid)
             hung += 1

@@ -23,10 +23,10 @@ from ...model.schema import CUSTOM
 from ..connection import URI, Deadline, LibvirtUnavailable, connect, each, require_libvirt
 from ..disk import storage_pools
 from ..guest import domains, network, summary
-from ..record import failed_builds, failed_instances, state_directory, state_generation
+from ..record import counters, failed_instances, state_directory
 from ..record.store import STATE_DIR, Store
 from ..record.volume_store import FROM, VolumeStore, confirmed_gb, grows, holder, is_volume, size_gb
-from . import address, boot_time, by_hand, capabilities, firmware, mdev, metrics, numa, own_metrics, pci, traits
+from . import address, boot_time, by_hand, capabilities, firmware, mdev, metrics, numa, pci, traits
 from .settings import PATH, load
 
 SCHEMA = 1
@@ -128,7 +128,7 @@ def _collect(connection, settings, records, state_dir, deadline, save_generation
         **_what_runs_here(host, guest_types),
         **_guest_cpu(settings, guest_types, warnings),
         "metrics": _metrics(settings, cpus, warnings),
-        **failed_builds.reported(state_dir),
+        **counters.reported_failed_builds(state_dir),
         "num_io_ops": sum(record.state() in BUSY or record.task_state in BUSY_TASKS for record in records),
         "pool": settings.pool,
         "pools": {clean(name): pool["shown"] for name, pool in pools.items()},
@@ -150,7 +150,9 @@ def _collect(connection, settings, records, state_dir, deadline, save_generation
     document["failed_instances"] = failed_instances.reported(state_dir)
     document.update(_usage(connection, settings, document["instances"], pools.get(settings.pool), cpus))
     document["numa_topology"] = numa.to_document(_with_usage(topology, records, foreign, warnings), distances)
-    document["generation"] = state_generation.of(_fingerprint(document, settings, records), save_generation, state_dir)
+    document["generation"] = counters.generation_of(
+        _fingerprint(document, settings, records), save_generation, state_dir
+    )
     warnings += [text for _pool, text in overpromised(document)]
     document["warnings"] = [clean(warning, WARNING_LENGTH) for warning in warnings[:WARNINGS_LIMIT]]
     return document
@@ -243,7 +245,7 @@ def _metrics(settings, cpus, warnings):
     found = metrics.read(len(cpus["online"]), cpus["frequency"])
     if settings.metrics_directory is None:
         return found
-    return found + own_metrics.read(settings.metrics_directory, {metric["name"] for metric in found}, warnings)
+    return found + metrics.read_own(settings.metrics_directory, {metric["name"] for metric in found}, warnings)
 
 
 def _memory_mb(connection, fallback):

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import stat
 from xml.etree import ElementTree
 
 from ...model import host_hints
@@ -19,7 +21,44 @@ from ..guest import domain, gate
 from ..record import state_directory
 from ..record.store import RECORD
 from ..record.volume_store import VolumeStore
-from . import address, as_qemu, capabilities, host, host_uuid, listening, settings
+from . import address, as_qemu, capabilities, host, listening, settings
+
+# Keeps libvirt's host uuid, by which a host is known, where the firmware has none.
+#
+# libvirt takes it from the firmware. Many ARM boards and containers have none there, and some PCs one that is all ones
+# or zeros: libvirt then makes up another uuid each time it starts, unless its configuration has one.
+CONFIGURATION = "/etc/libvirt"
+FIRMWARE = "/sys/class/dmi/id/product_uuid"
+SET = re.compile(r'^\s*(host_uuid\s*=|host_uuid_source\s*=\s*"machine-id")', re.MULTILINE)
+LINE = 'host_uuid = "%s"  # berth.kvm: the firmware has none that libvirt takes\n'
+
+
+def is_uuid_kept(uuid):
+    """Whether libvirt will have this uuid after its next start. What somebody has set counts, whatever it is."""
+    return _read(FIRMWARE).strip().lower() == uuid or all(SET.search(_read(path)) for path in _configurations())
+
+
+def keep_uuid(uuid):
+    """Write it to the configuration of each daemon that may be libvirt's for QEMU; it is in force already."""
+    for path in map(os.path.realpath, _configurations()):  # a link stays one, as of who keeps /etc elsewhere
+        text = _read(path)
+        if not SET.search(text):
+            mode = stat.S_IMODE(os.stat(path).st_mode) if os.path.lexists(path) else 0o644
+            durable.write_at(path, (LINE % uuid + text).encode("utf-8", "surrogateescape"), mode)
+
+
+def _configurations():
+    paths = [os.path.join(CONFIGURATION, daemon + ".conf") for daemon in gate.DAEMONS]
+    return [path for path in paths if os.path.isfile(path)] or paths[:1]
+
+
+def _read(path):
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.read()
+    except OSError:
+        return ""
+
 
 POOL_TYPES = ("dir", "fs", "netfs")
 KINDS = ("instances", "volumes")  # of records, in the state directory
@@ -42,7 +81,7 @@ def prepare(
     accept_state = accept_state or is_new(connection, store, path)
     shown = pool is None or pool.isActive() or _kind(pool) == "dir"  # else only its start mounts what it has
     differs = {
-        "uuid": not host_uuid.is_kept(caps.uuid),
+        "uuid": not is_uuid_kept(caps.uuid),
         "state": state_directory.establish(store, accept_state, dry=True),
         "settings": not before.prepared or before.to_dict() != wanted.to_dict(),
         "pool": pool is None or not pool.isActive() or not pool.autostart(),
@@ -61,7 +100,7 @@ def prepare(
             _check_disks(connection, store, before, wanted.pool, path)
         _make_directories(connection, path)
         if differs["uuid"]:
-            host_uuid.keep(caps.uuid)  # before the settings pin it
+            keep_uuid(caps.uuid)  # before the settings pin it
         if differs["settings"]:
             _write_settings(settings_path, wanted)
         state_directory.establish(store, accept_state)

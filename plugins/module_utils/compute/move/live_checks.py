@@ -19,7 +19,7 @@ from .. import paths
 from ..connection import connect, require_libvirt
 from ..disk import disk as disks
 from ..disk import volume_files
-from ..guest import arrival, network, tuning
+from ..guest import arrival, domain_xml, network
 from ..host import as_qemu, certificates
 from . import transfer
 
@@ -54,7 +54,7 @@ def bound_to_cells(text, spec, cells):
     others = [part for part in root.iterfind("cputune/*") if part.tag not in REPLACED]
     for part in root.findall("cputune") + root.findall("numatune"):
         root.remove(part)
-    tuning.pinning(root, cells, GuestSettings.of(spec).realtime_cpus(spec["flavor"]["vcpus"]) or set())
+    domain_xml.pinning(root, cells, GuestSettings.of(spec).realtime_cpus(spec["flavor"]["vcpus"]) or set())
     if others:
         tune = root.find("cputune")
         (ElementTree.SubElement(root, "cputune") if tune is None else tune).extend(others)

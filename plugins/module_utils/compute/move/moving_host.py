@@ -17,19 +17,7 @@ from ...model.move_errors import TransferFailed
 from ...model.request_spec import RequestSpec
 from .. import paths
 from ..disk import disk, disk_chain, owner, volume
-from ..guest import (
-    answers,
-    arrival,
-    definition,
-    disk_users,
-    domain,
-    gate,
-    hardware,
-    health,
-    network,
-    packet_filter,
-    packets,
-)
+from ..guest import arrival, disk_users, domain, domain_xml, gate, hardware, health, network, packet_filter, packet_path
 from ..host import address, firmware, mdev
 from ..record.ledger import Ledger
 from . import block_jobs, disks, following, handover, increment, live, live_checks, onlooker, storage, transfer
@@ -66,7 +54,7 @@ class Effects(Guests, VolumeEffects):
 
     def check_movable(self, record):
         """Check that an existing guest answers, its disks and volumes are this host's, and nobody else uses them."""
-        answers.check(self.connection, record.uuid, record.name, self.host.identity["name"])
+        health.check_answers(self.connection, record.uuid, record.name, self.host.identity["name"])
         block_jobs.check_no_others_jobs(self.connection, record, self.host.identity["name"])
         owner.check(self.pool_path(record), record.uuid, record.name, self.host.identity["uuid"])
         self._volumes(record).check_movable()
@@ -112,7 +100,7 @@ class Effects(Guests, VolumeEffects):
     def define(self, record):
         """Define the guest. Raise DiskChainChanged if its disks are not the record's: its newest data would be lost."""
         disk_chain.check(self.host.compute, record)
-        definition.define(self.connection, record, self.host.compute.for_guests(record.spec.get("pool")))
+        domain_xml.define_guest(self.connection, record, self.host.compute.for_guests(record.spec.get("pool")))
 
     def define_unless_changed(self, record):
         """Define the guest, or leave it as it is if its disks have changed: the move is over or given up."""
@@ -154,7 +142,7 @@ class Effects(Guests, VolumeEffects):
     def purge(self, record):
         """Remove what this host holds. Disks on shared storage belong to the other host too, and stay."""
         transfer.close(record.uuid)
-        definition.remove(self.connection, record.uuid, record)
+        domain_xml.remove_guest(self.connection, record.uuid, record)
         gate.revoke(record.uuid)
         pool_path, host_uuid = self.pool_path(record), self.host.identity["uuid"]
         if storage.is_shared(record) or owner.is_another(pool_path, record.uuid, host_uuid):
@@ -167,7 +155,7 @@ class Effects(Guests, VolumeEffects):
     def erase(self, record):
         """Remove the instance. This host owns it, and so its disks, wherever they are."""
         self.stop_transfer(record.uuid)
-        definition.remove(self.connection, record.uuid, record)
+        domain_xml.remove_guest(self.connection, record.uuid, record)
         gate.revoke(record.uuid)
         pool_path, host_uuid = self.pool_path(record), self.host.identity["uuid"]
         if storage.exists(pool_path, record.uuid):
@@ -349,7 +337,7 @@ class Effects(Guests, VolumeEffects):
         gate.permit(record.uuid)
         domain.start(self.connection, record.uuid)
         with contextlib.suppress(BerthError):  # it runs here; whatever is left is told by all that lists it
-            packets.mend(self.connection, record)
+            packet_path.mend_packets(self.connection, record)
 
     def receive_seed(self, record, manifest, key):
         self._check_volumes_offered(record, manifest)

@@ -17,7 +17,7 @@ from ...model.migration import LIVE, same_host
 from ...model.volumes import VolumeStays
 from .. import paths
 from ..disk import owner, volume_files
-from ..record import room, volume_claim, volume_move, volume_store
+from ..record import ledger, volume_claim, volume_move, volume_store
 from ..record.volume_store import VolumeStore
 from . import disks, storage, transfer
 
@@ -82,7 +82,7 @@ class Volumes:
         """Claim the room of volumes without a record, if the run that claimed it was killed. Needs the host's lock."""
         missing = [entry for entry in self.entries if self.records.read(entry["uuid"]) is None]
         if missing and not storage.is_shared(self.record):
-            room.allocate(self.host, self.record, sum(entry["size_gb"] for entry in missing))
+            ledger.allocate(self.host, self.record, sum(entry["size_gb"] for entry in missing))
 
     def let_go(self):
         volume_move.let_go(self.records, self.record)

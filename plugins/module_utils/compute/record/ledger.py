@@ -8,6 +8,7 @@ from __future__ import annotations
 from ...model import address_clash, hints, nics
 from ...model.errors import InstanceExists
 from ...model.host_state import HostState
+from ...model.request_spec import RequestSpec
 from ...placement import capacity
 from ..errors import GroupPolicyViolated
 from ..host import facts, mdev
@@ -90,3 +91,11 @@ def check_names(spec, present):
                 hint=hints.another_name(),
                 domain=instance["name"],
             )
+
+
+def allocate(host, record, more_gb):
+    """Return what ``more_gb`` takes here, requested alone. The caller holds the host's lock until that is written."""
+    nothing = {"name": "", "vcpus": 0, "memory_mb": 0}
+    data = [{"name": "more", "size_gb": more_gb, "bus": "virtio"}]
+    request = RequestSpec({"uuid": record.uuid, "flavor": nothing, "pool": record.spec.get("pool"), "disks": data})
+    return capacity.allocate(Ledger(host).state, request)

@@ -11,6 +11,7 @@ lock without waiting, so two runs never wait for each other.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import math
 import os
@@ -24,7 +25,47 @@ from ...model.record import Record, RecordInvalid
 from ...model.safe_text import clean
 from .. import durable, lock
 from ..errors import HostBusy, InstanceBusy, StaleRecord
-from . import checksum, deleted, state_directory, state_file, whereabouts
+from . import deleted, state_directory, state_file, whereabouts
+
+# The checksum in the file of a record, over the canonical JSON of all else: a bit that changed on the disk is no other
+# size.
+#
+# It names the generation that it is of. A version that does not know it keeps it as it is, so of a record that such a
+# version wrote it says nothing. A record without one is from an older version.
+KEY = "checksum"
+
+
+def canonical(data):
+    return json.dumps(data, sort_keys=True, allow_nan=False).encode("utf-8")
+
+
+def with_checksum(data):
+    """Return the parts of a record with their checksum."""
+    return {**data, KEY: {"generation": data["generation"], "sha256": _digest(data)}}
+
+
+def without_checksum(data):
+    """Return the parts of a record without their checksum. Raise ValueError if they are not what was written."""
+    if not isinstance(data, dict) or KEY not in data:
+        return data
+    parts = {name: part for name, part in data.items() if name != KEY}
+    kept = data[KEY]
+    if not isinstance(kept, dict) or set(kept) != {"generation", "sha256"}:
+        raise ValueError("its checksum is none")
+    if kept["sha256"] != _digest(parts) and not _is_of_another_write(kept, parts):
+        raise ValueError("its checksum is that of another content: it changed on the disk, or was edited")
+    return parts
+
+
+def _is_of_another_write(kept, parts):
+    """Whether more than the generation differs: a version that does not know the checksum wrote the record since."""
+    before = {**parts, "generation": kept["generation"]}
+    return parts.get("generation") != kept["generation"] and kept["sha256"] != _digest(before)
+
+
+def _digest(data):
+    return hashlib.sha256(canonical(data)).hexdigest()
+
 
 STATE_DIR = "/var/lib/berth"
 RECORD = "record.json"
@@ -48,7 +89,7 @@ def _decode(data, uuid, path, hint=state_hints.restore_damaged_record):
         return RecordInvalid(clean(message, 400) + where, hint=other or hint(uuid), uuid=uuid, path=path)
 
     try:
-        record = Record.from_dict(checksum.checked(_DECODER.decode(data.decode("utf-8"))))
+        record = Record.from_dict(without_checksum(_DECODER.decode(data.decode("utf-8"))))
     except (ValueError, RecursionError) as error:
         raise damaged("the record of %s is damaged: %s" % (uuid, error))
     except RecordInvalid as error:
@@ -70,7 +111,7 @@ _DECODER = json.JSONDecoder(parse_float=_number, parse_constant=_number)
 
 
 def _encode(record):
-    return checksum.canonical(checksum.added(record.to_dict()))
+    return canonical(with_checksum(record.to_dict()))
 
 
 class Store:
@@ -256,7 +297,7 @@ class Store:
         """Write the record and read it back. The caller holds the instance's lock."""
         durable.write(self._held[record.uuid], RECORD, _encode(record))
         written = self.read(record.uuid)
-        if written != Record.from_dict(json.loads(checksum.canonical(record.to_dict()))):
+        if written != Record.from_dict(json.loads(canonical(record.to_dict()))):
             raise RecordInvalid("the record of %s does not read back as it was written" % record.uuid, uuid=record.uuid)
         return written
 

@@ -28,6 +28,7 @@ from typing import Any, Dict, Iterable, List
 from ...model import hints, host_hints, state_hints, whereabouts_digest
 from ...model.errors import BerthError
 from .. import durable
+from . import state_file
 from .state_file import NONSENSE, text, whole
 
 FILE = "whereabouts.json"
@@ -319,3 +320,30 @@ def _read(store) -> Notes:
 
 def _path(store) -> str:
     return "%s/%s" % (store.state_dir, FILE)
+
+
+# Which hosts belong to the fleet, as this host was told last: {host uuid: {name, changes}}. The name is that in the
+# inventory, null of a host that was removed. The changes of an entry are counted: only a higher count replaces it.
+MEMBERS_FILE = "members.json"
+
+
+def read_members(state_dir: str) -> Dict[str, Dict[str, Any]]:
+    """Return the list; {} if this host was never told one."""
+    return state_file.read(state_dir, MEMBERS_FILE, lambda data: state_file.dict_of(data, _entry), {})
+
+
+def take_in_members(store, told: Dict[str, Dict[str, Any]]) -> None:
+    with store.host_lock():
+        known = read_members(store.state_dir)
+        news = {uuid: entry for uuid, entry in told.items() if entry["changes"] > _changes(known, uuid)}
+        if news:
+            durable.write_in(store.state_dir, MEMBERS_FILE, json.dumps({**known, **news}, sort_keys=True).encode())
+
+
+def _changes(known, uuid) -> int:
+    return known[uuid]["changes"] if uuid in known else 0
+
+
+def _entry(value):
+    name = value["name"]
+    return {"name": None if name is None else state_file.text(name), "changes": state_file.whole(value["changes"])}

@@ -16,7 +16,7 @@ import shutil
 import procedure_case
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import summary
-from ansible_collections.berth.kvm.plugins.module_utils.compute.record import members, state_directory, whereabouts
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import state_directory, whereabouts
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import Store
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
     arrived,
@@ -67,7 +67,7 @@ class Host:
         document = {"uuid": self.uuid, "instances": instances, "state": state_directory.look(self.store)}
         notes, digests = whereabouts.recall(self.store, about), whereabouts.digests(self.store)
         more = {"heard_of": whereabouts.heard_of(self.store)} if heard_of else {}
-        known = {"members": members.read(self.store.state_dir)}
+        known = {"members": whereabouts.read_members(self.store.state_dir)}
         return {"document": document, "notes": notes, "digests": digests, **known, **more}
 
     def claim(self, claims, withdraw=()):

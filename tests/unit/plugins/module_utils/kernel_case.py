@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import pathlib
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import packet_path, packet_path_read, packets
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import packet_path
 
 RECORDED = pathlib.Path(__file__).parent / "compute" / "data" / "packets"
 CALLS = ("iptables", "ip6tables")
@@ -25,7 +25,7 @@ class Switch:
         try:
             for words in _split(arguments[1:]):
                 said = self._one(words)
-        except packet_path_read.PacketRulesNotRead:
+        except packet_path.PacketRulesNotRead:
             self.ports = before  # one transaction
             raise
         return said
@@ -41,7 +41,7 @@ class Switch:
             self.ports.pop(words[1], None)
         elif words[0] == "add-port":
             if self.ports.setdefault(words[2], [words[1], None])[0] != words[1]:
-                raise packet_path_read.PacketRulesNotRead("%s is actually attached to another bridge" % words[2])
+                raise packet_path.PacketRulesNotRead("%s is actually attached to another bridge" % words[2])
         elif words[:2] == ["set", "port"]:
             self.ports[words[2]][1] = int(words[3].partition("=")[2])
         elif words[:2] == ["clear", "port"]:
@@ -82,7 +82,7 @@ class Kernel:
             self.link(arguments[4], **({"master": arguments[6]} if arguments[5] == "master" else {}))
             return ""
         if arguments[0] not in self.says:
-            raise packet_path_read.PacketRulesNotRead("%s is not installed" % arguments[0])
+            raise packet_path.PacketRulesNotRead("%s is not installed" % arguments[0])
         said = self.says[arguments[0]]
         return said(arguments) if callable(said) else said
 
@@ -115,9 +115,9 @@ class Kernel:
 
 def kernel(monkeypatch, directory):
     made = Kernel(directory)
-    monkeypatch.setattr(packet_path_read, "run", made.run)
-    monkeypatch.setattr(packets, "run", made.run)
-    monkeypatch.setattr(packet_path_read, "BRIDGED", str(directory / "%s"))
-    monkeypatch.setattr(packet_path_read.shutil, "which", lambda name, path: name if name in made.says else None)
-    monkeypatch.setattr(packet_path_read, "LEGACY", {name: str(directory / "none") for name in CALLS})
+    monkeypatch.setattr(packet_path, "run", made.run)
+    monkeypatch.setattr(packet_path, "run", made.run)
+    monkeypatch.setattr(packet_path, "BRIDGED", str(directory / "%s"))
+    monkeypatch.setattr(packet_path.shutil, "which", lambda name, path: name if name in made.says else None)
+    monkeypatch.setattr(packet_path, "LEGACY", {name: str(directory / "none") for name in CALLS})
     return made

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.record import failed_builds
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import counters
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import Store
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import doctor
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import Fleet
@@ -48,23 +48,23 @@ def told(result):
 
 
 def test_failed_builds_are_forgotten_once(run, state):
-    failed_builds.add(state)
-    failed_builds.add(state)
+    counters.add_failed_build(state)
+    counters.add_failed_build(state)
     assert told(run(forget_failed_builds=True)) == (True, 2, [2, 0])
-    assert failed_builds.count(state) == 0
+    assert counters.count_failed_builds(state) == 0
     assert told(run(forget_failed_builds=True)) == (False, 0, [None, None])
 
 
 def test_check_mode_tells_what_would_be_forgotten_and_forgets_nothing(run, state):
-    failed_builds.add(state)
+    counters.add_failed_build(state)
     assert told(run(check_mode=True, forget_failed_builds=True)) == (True, 1, [1, 0])
-    assert failed_builds.count(state) == 1
+    assert counters.count_failed_builds(state) == 1
 
 
 def test_without_the_option_a_host_keeps_its_failed_builds(run, state):
-    failed_builds.add(state)
+    counters.add_failed_build(state)
     assert told(run()) == (False, 0, [None, None])
-    assert failed_builds.count(state) == 1
+    assert counters.count_failed_builds(state) == 1
 
 
 @pytest.mark.parametrize("parts, outdated", [(["gate", "settings"], [["gate"], []]), (["settings"], [None, None])])
@@ -76,13 +76,13 @@ def test_the_diff_has_what_is_renewed_beside_the_settings(parts, outdated):
 
 def look(state):
     """What the doctor finds on kvm1, by what the host tells."""
-    document = {"uuid": "uuid-of-kvm1", "prepared": True, "instances": [], **failed_builds.reported(state)}
+    document = {"uuid": "uuid-of-kvm1", "prepared": True, "instances": [], **counters.reported_failed_builds(state)}
     return doctor.examine(doctor.Case(Fleet({"kvm1": document}, {}, {}), {}, {}, ["kvm1"], (0.0, 0.0)))
 
 
 @pytest.mark.follows("forget_failed_builds")
 def test_a_repaired_host_is_no_longer_avoided_after_the_run_that_the_doctor_names(run, state):
-    failed_builds.add(state)
+    counters.add_failed_build(state)
     (found,) = look(state)
     assert (found.code, found.severity, found.where) == ("HostAvoided", "warning", "kvm1")
     assert found.said.startswith("1 failed build, 1 min ago") and found.todo == fleet_hints.forget_failed_builds("kvm1")

@@ -15,8 +15,7 @@ from mend_case import EDITS, MACHINE, NIC, edit, told
 from recorded_libvirt import Libvirt
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import live_differences
-from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts, settings
-from ansible_collections.berth.kvm.plugins.module_utils.compute.record import agreed
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import by_hand, facts, settings
 
 SPOILED = {
     "cut off": lambda file: file.write_bytes(file.read_bytes()[:-1]),
@@ -37,7 +36,7 @@ def web(prepared, wanted, monkeypatch):
 
 
 def kept(web):
-    return Path(web.host.store.state_dir, agreed.FILE)
+    return Path(web.host.store.state_dir, by_hand.AGREED_FILE)
 
 
 @pytest.fixture
@@ -90,7 +89,7 @@ def test_a_spoiled_file_is_as_good_as_none(web, parsed, spoil):
 
 def test_only_what_agreed_in_the_last_facts_is_kept_and_nothing_that_differs(web):
     told(web)
-    assert len(kept(web).read_bytes()) == agreed.LENGTH
+    assert len(kept(web).read_bytes()) == by_hand.LENGTH
     edit(web, r">1</vcpu>", ">4</vcpu>")
     told(web)
     assert kept(web).read_bytes() == b""
@@ -98,7 +97,7 @@ def test_only_what_agreed_in_the_last_facts_is_kept_and_nothing_that_differs(web
 
 @pytest.mark.parametrize("save, left", [(True, b""), (False, b"old")])
 def test_facts_that_save_nothing_keep_nothing(tmp_path, save, left):
-    file = tmp_path / agreed.FILE
+    file = tmp_path / by_hand.AGREED_FILE
     tmp_path.chmod(0o700)
     file.write_bytes(b"old")
     file.chmod(0o600)
@@ -107,13 +106,15 @@ def test_facts_that_save_nothing_keep_nothing(tmp_path, save, left):
 
 
 def test_without_a_state_directory_nothing_is_kept(tmp_path):
-    agreed.keep(str(tmp_path / "none"), {agreed.digest("", {}, ["text"])})
-    assert not agreed.read(str(tmp_path / "none")) and not list(tmp_path.iterdir())
+    by_hand.keep_agreed(str(tmp_path / "none"), {by_hand.agreed_digest("", {}, ["text"])})
+    assert not by_hand.read_agreed(str(tmp_path / "none")) and not list(tmp_path.iterdir())
 
 
 def test_no_two_comparisons_have_one_digest():
     given = [("ab", "c"), ("a", "bc"), ("abc", None), (None, "abc"), ("abc", ""), ("", "abc"), ("c", "ab")]
-    digests = [agreed.digest(rules, wanted, texts) for texts in given for wanted in ({}, {"a": "b"}) for rules in "12"]
+    digests = [
+        by_hand.agreed_digest(rules, wanted, texts) for texts in given for wanted in ({}, {"a": "b"}) for rules in "12"
+    ]
     assert len(set(digests)) == len(digests)
 
 

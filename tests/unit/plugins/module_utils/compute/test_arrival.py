@@ -134,6 +134,7 @@ def test_a_live_and_a_cold_move_ask_before_they_begin(kernel, monkeypatch, tmp_p
     monkeypatch.setattr(live_checks, "_cpu", lambda *_: None)
     monkeypatch.setattr(live_checks, "_machine", lambda *_: None)
     monkeypatch.setattr(live_checks, "_version", lambda *_: None)
+    monkeypatch.setattr(live_checks, "_closed", lambda *_, **_more: [])
     (problem,) = live_checks.look(Libvirt(), {}, nics, str(tmp_path), True, "192.0.2.12")["problems"]
     assert problem == "the destination says: the guest would be cut off on kvm2: " + next(iter(REFUSED))
 

@@ -17,7 +17,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     DisksOfAnotherHost,
     DisksUnfit,
 )
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import bring_back, set_aside
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import set_aside
 from ansible_collections.berth.kvm.plugins.module_utils.model import copy_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceNotFound
 
@@ -50,8 +50,8 @@ def put_away(case, killed_at=None):
 
 def back(case, above, killed_at=None):
     """What the playbook runs on the host."""
-    bring_back.record_again(case.instance(killed_at))
-    return bring_back.bring_back(case.instance(killed_at), above, 1)
+    set_aside.record_again(case.instance(killed_at))
+    return set_aside.bring_back(case.instance(killed_at), above, 1)
 
 
 @pytest.mark.parametrize("killed_back", BACK)
@@ -79,7 +79,7 @@ def test_wherever_the_run_was_killed_that_set_it_aside_it_is_brought_back_whole(
 def test_before_it_is_back_nobody_starts_it_and_it_can_be_set_aside_again(copies):
     _stays, other = copies
     put_away(other)
-    bring_back.record_again(other.instance())
+    set_aside.record_again(other.instance())
     assert other.record.phase == "setting_aside"
     path = put_away(other)
     assert other.record is None and (path / "root.qcow2").exists()
@@ -90,7 +90,7 @@ def test_what_was_not_set_aside_or_was_removed_is_not_brought_back(copies):
     _stays, other = copies
     put_away(other)
     set_aside.remove(other.instance())
-    for act in (bring_back.record_again, bring_back.would_record_again):
+    for act in (set_aside.record_again, set_aside.would_record_again):
         with pytest.raises(InstanceNotFound, match="no copy of it was set aside on kvm2") as refused:
             act(other.instance())
         assert refused.value.hint == copy_hints.keep_where_set_aside()
@@ -120,11 +120,11 @@ def test_disks_that_are_gone_or_in_two_places_are_left_alone(copies):
     home = other.root.parent
     shutil.copytree(path, home)
     with pytest.raises(DisksUnfit, match="both have files"):
-        bring_back.record_again(other.instance())
+        set_aside.record_again(other.instance())
     shutil.rmtree(home)
     kept = path.rename(path.parent / "elsewhere")
     with pytest.raises(DisksNotHere):
-        bring_back.record_again(other.instance())
+        set_aside.record_again(other.instance())
     kept.rename(path)
     assert back(other, list(stays.record.generation)) is True
 
@@ -139,10 +139,10 @@ def test_a_copy_that_lacks_a_disk_is_not_brought_back_and_the_disk_is_named(copi
     (other.root.parent / "data-logs.qcow2").write_text("what it logged")
     path = put_away(other)
     if half:
-        bring_back.record_again(other.instance())
+        set_aside.record_again(other.instance())
     kept = (path / file).rename(path.parent / "moved")
     above = list(stays.record.generation)
-    for act in (lambda: back(other, above), lambda: bring_back.would_bring_back(other.instance(), above)):
+    for act in (lambda: back(other, above), lambda: set_aside.would_bring_back(other.instance(), above)):
         with pytest.raises(DisksNotHere, match="lacks %s of web1" % file) as refused:
             act()
         assert refused.value.hint == copy_hints.put_disks_back(str(path))
@@ -170,7 +170,7 @@ def test_on_one_storage_the_disks_of_the_lost_host_are_for_take_over(make_host, 
         other.host.store.compare_and_swap(other.record, other.record.next(role="OWN", phase=phase))
     put_away(other)
     with pytest.raises(DisksOfAnotherHost) as refused:
-        bring_back.record_again(other.instance())
+        set_aside.record_again(other.instance())
     assert "take_over --limit web1 -e berth_lost_hosts=%s" % stays.host.identify() in refused.value.hint
     assert stays.root.exists() and other.record is None
 
@@ -182,5 +182,5 @@ def test_the_addresses_of_a_copy_that_was_set_aside_are_told_without_a_change(co
     set_aside.set_aside(other.instance(), 0)
     before = set_aside.listed(other.host.store)
     told = ["MAC address 52:54:00:00:00:07", "address 192.0.2.7 on bridge br0"]
-    assert bring_back.addresses(other.instance()) == told
+    assert set_aside.addresses(other.instance()) == told
     assert other.record is None and set_aside.listed(other.host.store) == before

@@ -12,7 +12,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.connection impor
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import BuildFailed, ClaimRevoked, CleanupFailed
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain
-from ansible_collections.berth.kvm.plugins.module_utils.compute.record import failed_builds
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import counters
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import CLAIM
 
@@ -84,7 +84,7 @@ def test_a_build_that_fails_leaves_nothing_and_counts_against_its_host(web, monk
     with pytest.raises(BuildFailed):
         web.make()
     assert (web.record, web.domain, web.root.parent.exists()) == (None, None, False)
-    assert failed_builds.count(web.host.store.state_dir) == 1
+    assert counters.count_failed_builds(web.host.store.state_dir) == 1
 
 
 def test_a_build_that_cannot_be_removed_says_so_and_is_ended_by_a_delete(web, monkeypatch):

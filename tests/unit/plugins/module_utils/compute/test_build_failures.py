@@ -15,7 +15,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute import errors as
 from ansible_collections.berth.kvm.plugins.module_utils.compute.connection import LibvirtUnavailable
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import image
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import network
-from ansible_collections.berth.kvm.plugins.module_utils.compute.record import failed_builds
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import counters
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 
 
@@ -37,7 +37,7 @@ def attempt(host, request):
         case.make()
     left = [case.record, case.domain, case.root.parent.exists() or None]
     assert left == [None, None, None]
-    return caught.value, round(failed_builds._faded(failed_builds.FILE.peek(host.store.state_dir)))
+    return caught.value, round(counters._faded(counters.FAILED_BUILDS.peek(host.store.state_dir)))
 
 
 @pytest.mark.parametrize("code, retryable", [

@@ -10,8 +10,7 @@ import os
 import pytest
 from instance_case import Case
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute import side_by_side
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import build_many, outcome
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import build_many, power
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host.host import Host
 from ansible_collections.berth.kvm.plugins.plugin_utils import limits
 
@@ -30,7 +29,9 @@ def cases(prepared, wanted, monkeypatch):
 @pytest.fixture
 def in_turn(monkeypatch):
     """What the fake libvirt is told in another process is not told here."""
-    monkeypatch.setattr(side_by_side, "run", lambda work, items, _at_once, _seconds: [work(item) for item in items])
+    monkeypatch.setattr(
+        build_many, "run_side_by_side", lambda work, items, _at_once, _seconds: [work(item) for item in items]
+    )
 
 
 def asked(case, **more):
@@ -58,14 +59,14 @@ def test_one_that_fails_leaves_the_others_built(cases, in_turn):
 
 
 def test_what_breaks_in_one_is_said_of_that_one(cases, in_turn, monkeypatch):
-    bring = outcome.of
+    bring = power.outcome_of
 
     def broken(instance, *given):
         if instance.uuid == cases[0].uuid:
             raise ZeroDivisionError("of nothing")
         return bring(instance, *given)
 
-    monkeypatch.setattr(outcome, "of", broken)
+    monkeypatch.setattr(power, "outcome_of", broken)
     found = build_many.build([asked(case) for case in cases], dry=False)
     assert found[0]["reply"] == {"failed": True, "msg": "ZeroDivisionError: of nothing"}
     assert [case.record.role for case in cases] == ["CLAIM", "OWN", "OWN"]

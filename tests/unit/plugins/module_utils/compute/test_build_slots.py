@@ -12,7 +12,7 @@ import time
 import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import HostBusy
-from ansible_collections.berth.kvm.plugins.module_utils.compute.record import build_slots
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import build as build_slots
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def test_no_more_than_the_limit_build_at_a_time_and_all_get_their_turn(state, li
     guard, now, most, done = threading.Lock(), [0], [0], []
 
     def build(number):
-        with build_slots.slot(state, limit, timeout=30):
+        with build_slots.build_slot(state, limit, timeout=30):
             with guard:
                 now[0] += 1
                 most[0] = max(most[0], now[0])
@@ -45,13 +45,17 @@ def test_no_more_than_the_limit_build_at_a_time_and_all_get_their_turn(state, li
 
 
 def test_a_slot_that_never_comes_free_is_an_error_that_another_host_may_cure(state):
-    with build_slots.slot(state, 1), pytest.raises(HostBusy) as raised, build_slots.slot(state, 1, timeout=0):
+    with (
+        build_slots.build_slot(state, 1),
+        pytest.raises(HostBusy) as raised,
+        build_slots.build_slot(state, 1, timeout=0),
+    ):
         pass
     assert raised.value.retryable and "process %d" % os.getpid() in str(raised.value)
 
 
 def test_a_build_that_fails_gives_its_slot_back(state):
-    with pytest.raises(KeyError), build_slots.slot(state, 1):
+    with pytest.raises(KeyError), build_slots.build_slot(state, 1):
         raise KeyError("disk")
-    with build_slots.slot(state, 1, timeout=0):
+    with build_slots.build_slot(state, 1, timeout=0):
         pass

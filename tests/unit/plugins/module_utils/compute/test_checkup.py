@@ -27,8 +27,8 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     GuestHung,
     HostNotPrepared,
 )
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import answers, gate
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.recovery import recover
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate, health
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.power import recover
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import certificates, checkup
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.volume_store import VolumeStore
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import doctor
@@ -243,7 +243,7 @@ def test_a_guest_whose_qemu_does_not_answer_is_found_and_so_is_what_else_is_wron
     host, uuid, look = well
     (host.pool / "instances" / uuid / "seed.iso").unlink()
     awake = threading.Event()
-    monkeypatch.setattr(answers, "ANSWER", 0.05)
+    monkeypatch.setattr(health, "ANSWER", 0.05)
     monkeypatch.setattr(fake_libvirt.FakeDomain, "blockStatsFlags", lambda *_: awake.wait(60))
     assert codes(look()) == [("SeedMissing", "error", uuid, False), ("GuestHung", "error", uuid, False)]
     awake.set()
@@ -257,7 +257,7 @@ def test_of_many_guests_that_hang_only_a_few_are_asked(well, monkeypatch):
     def hang(_connection, asked, *_names):
         raise GuestHung(asked)
 
-    monkeypatch.setattr(answers, "check", hang)
+    monkeypatch.setattr(health, "check_answers", hang)
     records = [host.store.read(uuid).replace(uuid=uuid[:-1] + digit) for digit in "0123456789"]
     assert len(list(checkup._hung(host, records))) == checkup.MOST_HUNG
 
@@ -265,13 +265,13 @@ def test_of_many_guests_that_hang_only_a_few_are_asked(well, monkeypatch):
 def test_after_a_guest_that_was_waited_for_no_other_is_asked(well, monkeypatch):
     """The host has a minute for all of its answer."""
     host, uuid, _look = well
-    monkeypatch.setattr(answers, "ANSWER", 0.05)
+    monkeypatch.setattr(health, "ANSWER", 0.05)
 
     def hang(_connection, asked, *_names):
-        time.sleep(answers.ANSWER)
+        time.sleep(health.ANSWER)
         raise GuestHung(asked)
 
-    monkeypatch.setattr(answers, "check", hang)
+    monkeypatch.setattr(health, "check_answers", hang)
     records = [host.store.read(uuid).replace(uuid=uuid[:-1] + digit) for digit in "01"]
     assert len(list(checkup._hung(host, records))) == 1
 

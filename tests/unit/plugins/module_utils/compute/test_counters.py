@@ -13,10 +13,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import boot_time
-from ansible_collections.berth.kvm.plugins.module_utils.compute.record import (
-    failed_builds,
-    state_generation,
-)
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import counters
 
 
 @pytest.fixture
@@ -34,31 +31,31 @@ def uptime(monkeypatch):
 
 def test_the_generation_grows_when_the_state_is_another(state):
     """S16"""
-    assert [state_generation.of(text, state_dir=state) for text in ("a", "a", "b", "a")] == [1, 1, 2, 3]
+    assert [counters.generation_of(text, state_dir=state) for text in ("a", "a", "b", "a")] == [1, 1, 2, 3]
 
 
 def test_without_saving_nothing_is_written(state):
-    assert state_generation.of("a", save=False, state_dir=state) == 1
+    assert counters.generation_of("a", save=False, state_dir=state) == 1
     assert os.listdir(state) == []
 
 
 def test_a_look_without_saving_tells_the_generation_that_a_saving_run_would_tell(state):
-    state_generation.of("a", state_dir=state)
-    assert [state_generation.of(text, save=False, state_dir=state) for text in ("a", "b", "a")] == [1, 2, 1]
+    counters.generation_of("a", state_dir=state)
+    assert [counters.generation_of(text, save=False, state_dir=state) for text in ("a", "b", "a")] == [1, 2, 1]
 
 
 def test_a_host_without_a_state_directory_has_generation_0(tmp_path):
-    assert state_generation.of("a", state_dir=str(tmp_path / "none")) == 0
-    assert failed_builds.count(str(tmp_path / "none")) == 0
+    assert counters.generation_of("a", state_dir=str(tmp_path / "none")) == 0
+    assert counters.count_failed_builds(str(tmp_path / "none")) == 0
     assert not (tmp_path / "none").exists()
 
 
 def test_runs_at_the_same_time_never_give_one_number_to_two_states(state):
     code = (
         "import sys; sys.path.insert(0, %r)\n"
-        "from ansible_collections.berth.kvm.plugins.module_utils.compute.record import state_generation\n"
-        "print(*[state_generation.of('%%s-%%d' %% (sys.argv[1], n), state_dir=%r) for n in range(20)])"
-    ) % (str(Path(state_generation.__file__).parents[7]), state)
+        "from ansible_collections.berth.kvm.plugins.module_utils.compute.record import counters\n"
+        "print(*[counters.generation_of('%%s-%%d' %% (sys.argv[1], n), state_dir=%r) for n in range(20)])"
+    ) % (str(Path(counters.__file__).parents[7]), state)
     runs = [subprocess.Popen([sys.executable, "-c", code, name], stdout=subprocess.PIPE) for name in "ab"]
     numbers = [int(word) for run in runs for word in run.communicate()[0].split()]
     assert sorted(numbers) == list(range(1, 41))
@@ -67,52 +64,52 @@ def test_runs_at_the_same_time_never_give_one_number_to_two_states(state):
 def test_failed_builds_halve_with_each_hour(state, uptime):
     """S42"""
     for _each in range(4):
-        failed_builds.add(state)
+        counters.add_failed_build(state)
     seen = []
     for _hour in range(4):
-        seen.append(failed_builds.count(state))
-        uptime[0] += failed_builds.HALF_LIFE
+        seen.append(counters.count_failed_builds(state))
+        uptime[0] += counters.HALF_LIFE
     assert seen == [4, 2, 1, 0]
 
 
 def test_one_failed_build_counts_for_most_of_an_hour(state, uptime):
-    failed_builds.add(state)
+    counters.add_failed_build(state)
     seen = []
     for part in (0.0, 0.001, 0.9, 1.1):
         before = uptime[0]
-        uptime[0] += part * failed_builds.HALF_LIFE
-        seen.append(failed_builds.count(state))
+        uptime[0] += part * counters.HALF_LIFE
+        seen.append(counters.count_failed_builds(state))
         uptime[0] = before
     assert seen == [1, 1, 1, 0]
 
 
 def test_a_build_that_worked_forgets_the_failed_ones(state, uptime):
-    failed_builds.add(state)
-    failed_builds.forget(state)
-    assert failed_builds.count(state) == 0
+    counters.add_failed_build(state)
+    counters.forget_failed_builds(state)
+    assert counters.count_failed_builds(state) == 0
 
 
 def test_how_long_ago_a_build_failed_is_told_while_it_counts(state, uptime):
-    assert failed_builds.reported(state) == {"failed_builds": 0}
-    failed_builds.add(state)
+    assert counters.reported_failed_builds(state) == {"failed_builds": 0}
+    counters.add_failed_build(state)
     uptime[0] += 60
-    failed_builds.add(state)
+    counters.add_failed_build(state)
     uptime[0] += 2100.9
-    assert failed_builds.reported(state) == {"failed_builds": 1, "failed_build_age_s": 2100}
-    uptime[0] += failed_builds.HALF_LIFE * 2
-    assert failed_builds.reported(state) == {"failed_builds": 0}
+    assert counters.reported_failed_builds(state) == {"failed_builds": 1, "failed_build_age_s": 2100}
+    uptime[0] += counters.HALF_LIFE * 2
+    assert counters.reported_failed_builds(state) == {"failed_builds": 0}
 
 
 def test_after_a_reboot_the_age_is_the_new_uptime(state, uptime, monkeypatch):
-    failed_builds.add(state)
+    counters.add_failed_build(state)
     monkeypatch.setattr(boot_time, "boot_id", lambda: "another")
     uptime[0] = 300.0
-    assert failed_builds.reported(state) == {"failed_builds": 1, "failed_build_age_s": 300}
+    assert counters.reported_failed_builds(state) == {"failed_builds": 1, "failed_build_age_s": 300}
 
 
 def test_after_a_reboot_only_the_new_uptime_counts(state, uptime, monkeypatch):
-    failed_builds.add(state)
-    failed_builds.add(state)
+    counters.add_failed_build(state)
+    counters.add_failed_build(state)
     monkeypatch.setattr(boot_time, "boot_id", lambda: "another")
-    uptime[0] = float(failed_builds.HALF_LIFE)
-    assert failed_builds.count(state) == 1
+    uptime[0] = float(counters.HALF_LIFE)
+    assert counters.count_failed_builds(state) == 1

@@ -14,11 +14,10 @@ from instance_case import Case
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import set_aside
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import (
-    failed_builds,
+    counters,
     failed_instances,
     state_directory,
     state_file,
-    state_generation,
     whereabouts,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
@@ -45,11 +44,11 @@ USES = {
         lambda web: failed_instances.note(web.host.store, [FAILED]),
         lambda web: failed_instances.forget(web.host.store, [OTHER]),
     ],
-    "generation.json": [lambda web: state_generation.of("x", True, web.host.store.state_dir)],
+    "generation.json": [lambda web: counters.generation_of("x", True, web.host.store.state_dir)],
     "failed_builds.json": [
-        lambda web: failed_builds.count(web.host.store.state_dir),
-        lambda web: failed_builds.add(web.host.store.state_dir),
-        lambda web: failed_builds.forget(web.host.store.state_dir),
+        lambda web: counters.count_failed_builds(web.host.store.state_dir),
+        lambda web: counters.add_failed_build(web.host.store.state_dir),
+        lambda web: counters.forget_failed_builds(web.host.store.state_dir),
     ],
     "set-aside.json": [
         lambda web: set_aside.listed(web.host.store),

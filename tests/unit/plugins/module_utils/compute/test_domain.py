@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import connection
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import BuildFailed
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import agent, answers, domain, gate
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import agent, domain, gate, health
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InstanceExists
 
 WEB = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
@@ -98,7 +98,7 @@ def test_a_guest_that_vanishes_while_its_definitions_are_read_has_none(libvirt, 
         (domain.is_saved, False),
         (domain.is_saved_to_file, False),
         (domain.has_crashed, False),
-        (lambda libvirt, uuid: answers.check(libvirt, uuid, "web1", "kvm1"), None),
+        (lambda libvirt, uuid: health.check_answers(libvirt, uuid, "web1", "kvm1"), None),
         (domain.remove, True),
     ],
 )

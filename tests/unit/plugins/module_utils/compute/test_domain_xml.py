@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain_xml, dropped_parts
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain, domain_xml
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
 
@@ -157,16 +157,16 @@ def test_no_text_leaves_its_place(text):
     "numbers, text", [([], ""), ([3], "3"), ([0, 1, 2], "0-2"), ([0, 2, 3, 9], "0,2-3,9"), ([2, 1, 1], "1-2")]
 )
 def test_ranges(numbers, text):
-    assert domain_xml._ranges(numbers) == text
+    assert domain_xml.ranges(numbers) == text
 
 
 def test_what_libvirt_dropped_is_found():
     wanted = render(networks=[NIC])
     kept = ElementTree.fromstring(ElementTree.tostring(wanted))
-    assert dropped_parts.missing(wanted, kept) == []
+    assert domain.dropped_parts(wanted, kept) == []
     kept.find("devices").remove(kept.find("devices/rng"))
-    assert dropped_parts.missing(wanted, kept) == ["/devices/rng"] or "/devices/rng" in str(
-        dropped_parts.missing(wanted, kept)
+    assert domain.dropped_parts(wanted, kept) == ["/devices/rng"] or "/devices/rng" in str(
+        domain.dropped_parts(wanted, kept)
     )
 
 
@@ -174,7 +174,7 @@ def test_what_libvirt_changed_is_found():
     wanted = render()
     kept = ElementTree.fromstring(ElementTree.tostring(wanted))
     kept.find("devices/disk/driver").set("type", "raw")
-    assert dropped_parts.missing(wanted, kept)
+    assert domain.dropped_parts(wanted, kept)
 
 
 WINDOWS = {"os_type": "windows"}

@@ -16,7 +16,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute import connectio
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import HostIdentityChanged
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import network, summary
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import boot_time, facts, settings
-from ansible_collections.berth.kvm.plugins.module_utils.compute.record import failed_builds
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import counters
 from ansible_collections.berth.kvm.plugins.module_utils.model import host_document, lifecycle
 from ansible_collections.berth.kvm.plugins.module_utils.model.host_state import HostState
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
@@ -318,7 +318,7 @@ def test_the_age_of_a_failed_build_is_told_and_makes_no_new_generation(tmp_path,
     state = tmp_path / "state"
     state.mkdir(mode=0o700)
     monkeypatch.setattr(boot_time, "uptime", lambda: 100.0)
-    failed_builds.add(str(state))
+    counters.add_failed_build(str(state))
     found = []
     for now in (130.0, 190.0):
         monkeypatch.setattr(boot_time, "uptime", lambda now=now: now)

@@ -11,7 +11,7 @@ import pathlib
 import pytest
 from volume_case import NEEDS_QEMU_IMG, named
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import given_up, outcome
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import given_up, power
 
 pytestmark = NEEDS_QEMU_IMG
 GONE = ["root disk 1 GiB", "data disk logs 2 GiB", "volume db 2 GiB"]
@@ -28,7 +28,7 @@ def web(house):
 def deleted(web, dry):
     instance = web.instance()
     act = instance.would_remove if dry else instance.absent
-    return outcome.of(instance, {"state": "absent", "mend": False}, dry, act, given_up.by_delete(instance))
+    return power.outcome_of(instance, {"state": "absent", "mend": False}, dry, act, given_up.by_delete(instance))
 
 
 @pytest.mark.parametrize("dry", [True, False], ids=["--check", "a run"])

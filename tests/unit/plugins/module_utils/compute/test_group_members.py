@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import pytest
 from instance_case import Case, Killed
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import locking, network, packet_filter
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import network, packet_filter, power
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import update_filters as on_host
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import addressing
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import group_membership as in_conductor
@@ -281,7 +281,7 @@ def test_a_host_that_says_a_member_comes_to_it_adds_no_address(world, role):
 def test_of_a_locked_instance_whose_filter_is_as_it_should_be_nothing_is_said(world):
     db, web = world.make("db", ["db"], "192.0.2.20"), world.make("web1", ["web"], "192.0.2.100")
     run(world)
-    locking.lock(db.instance(), "ann", "audit")
+    power.lock(db.instance(), "ann", "audit")
     run(world)
     assert world.warned == []
     web.instance().absent()
@@ -304,11 +304,11 @@ def test_a_member_that_asks_dhcp_is_named_and_let_in_when_it_was_made_anew_with_
 @pytest.mark.follows("bring_filters")
 def test_a_locked_instance_and_one_in_a_move_are_named_and_follow_when_that_is_over(world):
     db, _web = world.make("db", ["db"], "192.0.2.20"), world.make("web1", ["web"], "192.0.2.100")
-    locking.lock(db.instance(), "ann", "audit")
+    power.lock(db.instance(), "ann", "audit")
     run(world)
     assert let_in(db) == set() and "db is locked by ann" in world.warned[0]
     assert world.warned[0].endswith(packet_hints.bring_filters())
-    locking.unlock(db.instance())
+    power.unlock(db.instance())
     db.instance().swap(db.record.replace(op="migrate"))
     run(world)
     assert let_in(db) == set() and "OWN active, in a move" in world.warned[0]

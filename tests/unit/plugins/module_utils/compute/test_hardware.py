@@ -13,7 +13,7 @@ import pytest
 from instance_case import made_with_nic
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import GuestNotSupported
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import definition, domain, hardware
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain, domain_xml, hardware
 from ansible_collections.berth.kvm.plugins.module_utils.model.request_shape import request
 from ansible_collections.berth.kvm.plugins.module_utils.model.shape import Fault
 
@@ -45,7 +45,7 @@ def travelled(spec):
 
 
 def define(case, record):
-    definition.define(case.host.connection, record, case.host.for_guests(None))
+    domain_xml.define_guest(case.host.connection, record, case.host.for_guests(None))
 
 
 def test_an_upgraded_host_defines_the_same_hardware_where_libvirt_lost_the_guest(web):
@@ -66,7 +66,7 @@ def test_two_hosts_of_other_capabilities_give_the_guest_the_same_definition(web,
     other = make_host("kvm2", "22222222-3c6e-5d59-9d0b-3a1c9d7f1e2a", pool=web.host.pool)
     other.connection.complete_as(NEW, 20)
     moved = {**travelled(web.record.spec), "image": web.record.spec["image"]}
-    definition.define(other.connection, web.record.replace(spec=moved), other.for_guests(None))
+    domain_xml.define_guest(other.connection, web.record.replace(spec=moved), other.for_guests(None))
     before = seen(web)
     define(web, web.record)
     assert other.connection.domains[web.uuid].xml == web.domain.xml and seen(web) == before

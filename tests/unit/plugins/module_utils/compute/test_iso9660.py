@@ -11,7 +11,7 @@ import subprocess
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import iso9660
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import seed
 
 SECTOR = 2048
 NAMES = ("meta-data", "user-data", "network-config", "vendor-data")
@@ -44,22 +44,22 @@ def read_back(image, descriptor, decode):
 @settings(max_examples=100, deadline=None)
 @given(st.dictionaries(st.sampled_from(NAMES), st.binary(max_size=5000)))
 def test_every_file_is_read_back_whole(files):
-    image = iso9660.image("cidata", files)
+    image = seed.iso_image("cidata", files)
     assert read_back(image, 17, lambda name: name.decode("utf-16-be").partition(";")[0]) == files
     assert read_back(image, 16, lambda name: name.decode("ascii").partition(";")[0].lower()) == files
 
 
 def test_the_same_files_give_the_same_bytes():
     files = {"meta-data": b"a", "user-data": b"b"}
-    assert iso9660.image("cidata", files) == iso9660.image("cidata", dict(reversed(files.items())))
+    assert seed.iso_image("cidata", files) == seed.iso_image("cidata", dict(reversed(files.items())))
 
 
 def test_the_label_is_where_guests_look_for_it():
-    assert iso9660.image("cidata", {})[32808:32840].rstrip(b" \0") == b"cidata"
+    assert seed.iso_image("cidata", {})[32808:32840].rstrip(b" \0") == b"cidata"
 
 
 def test_isoinfo_reads_it(tmp_path):
     path = tmp_path / "seed.iso"
-    path.write_bytes(iso9660.image("cidata", {"user-data": b"#cloud-config\n", "meta-data": b"x: 1\n"}))
+    path.write_bytes(seed.iso_image("cidata", {"user-data": b"#cloud-config\n", "meta-data": b"x: 1\n"}))
     listed = subprocess.run(["isoinfo", "-J", "-f", "-i", str(path)], capture_output=True, text=True, check=True).stdout
     assert listed.split() == ["/meta-data;1", "/user-data;1"] or listed.split() == ["/meta-data", "/user-data"]

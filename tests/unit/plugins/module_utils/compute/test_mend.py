@@ -24,13 +24,12 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import (
     hardware,
     live_differences,
     mend,
-    outcome,
     packet_filter,
     power,
     seed,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.update_disks import update_disks
-from ansible_collections.berth.kvm.plugins.module_utils.compute.record import room
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import ledger
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import drift
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints, state_hints, volume_hints
 
@@ -44,7 +43,7 @@ def web(prepared, wanted, monkeypatch):
 
 def differs_after(case, state, bring, dry=False):
     """What the reply of module instance makes the table say."""
-    answer = outcome.of(case.instance(), {"state": state, "mend": False}, dry, bring)["instance"]
+    answer = power.outcome_of(case.instance(), {"state": state, "mend": False}, dry, bring)["instance"]
     return drift.of_domain("web1", answer["domain_differs"]) if "domain_differs" in answer else "is not told"
 
 
@@ -57,7 +56,7 @@ def differs_after(case, state, bring, dry=False):
     ],
 )
 def test_what_a_stop_or_an_update_of_disks_leaves_of_what_somebody_changed_is_told(web, monkeypatch, state, bring):
-    monkeypatch.setattr(room, "allocate", lambda *_: {"disk_gb": 1, "resources": {}})
+    monkeypatch.setattr(ledger, "allocate", lambda *_: {"disk_gb": 1, "resources": {}})
     monkeypatch.setattr(virtual_size, "read", lambda *_: (1 << 30, 0, 0))
     edit(web, r">1</vcpu>", ">4</vcpu>")
     said = differs_after(web, state, lambda: bring(web))
@@ -123,7 +122,7 @@ def test_a_disk_that_got_the_address_of_a_nic_that_somebody_took_is_in_no_way_of
     """libvirt gives it the first address that is free; no two devices may have one."""
     at = ElementTree.tostring(ElementTree.fromstring(web.domain.xml).find("devices/interface/address")).decode()
     detach(web, "interface")
-    monkeypatch.setattr(room, "allocate", lambda *_: {"disk_gb": 1, "resources": {}})
+    monkeypatch.setattr(ledger, "allocate", lambda *_: {"disk_gb": 1, "resources": {}})
     monkeypatch.setattr(virtual_size, "read", lambda *_: (1 << 30, 0, 0))
     assert update_disks(web.instance(), [{"name": "data", "size_gb": 1}])
     edit(web, "(<serial>data</serial>)", r"\1" + at)
@@ -136,7 +135,7 @@ def test_a_disk_that_somebody_detached_from_a_running_guest_is_told_and_attached
     web, monkeypatch
 ):
     """virsh detach-disk --live: the definition still has it."""
-    monkeypatch.setattr(room, "allocate", lambda *_: {"disk_gb": 1, "resources": {}})
+    monkeypatch.setattr(ledger, "allocate", lambda *_: {"disk_gb": 1, "resources": {}})
     monkeypatch.setattr(virtual_size, "read", lambda *_: (1 << 30, 0, 0))
     update_disks(web.instance(), [{"name": "data", "size_gb": 1}])
     whole = web.domain.xml
@@ -293,14 +292,14 @@ def test_of_a_record_of_an_older_version_nothing_is_told_and_its_start_mends_not
 def test_what_cannot_be_compared_does_not_fail_what_was_done(web, monkeypatch, error):
     """A create that is told as failed would be made on another host."""
     monkeypatch.setattr(domain, "definitions", mock.Mock(side_effect=error))
-    assert outcome.of_domain(web.instance(), [], False) == {"domain_differs": {}}
-    assert "memory" in outcome.of_domain(web.instance(), [["memory", "1", "2"]], False)["mended"]
+    assert power.outcome_of_domain(web.instance(), [], False) == {"domain_differs": {}}
+    assert "memory" in power.outcome_of_domain(web.instance(), [["memory", "1", "2"]], False)["mended"]
 
 
 def test_a_libvirt_that_breaks_after_the_work_does_not_have_another_host_do_it_again(web, monkeypatch):
     monkeypatch.setattr(domain, "state", mock.Mock(side_effect=LibvirtUnavailable("gone")))
     with pytest.raises(LibvirtUnavailable) as raised:
-        outcome.summary_after(web.instance())
+        power.summary_after(web.instance())
     assert raised.value.to_dict()["retryable"] is False
 
 
@@ -367,6 +366,6 @@ def test_an_instance_whose_seed_is_gone_is_started_rebooted_and_moved_only_when_
 def test_the_diff_tells_what_was_and_what_is(web):
     """C05"""
     wanted = {"state": "stopped", "mend": False}
-    told = outcome.of(web.instance(), wanted, False, lambda: web.instance().stopped(1))
+    told = power.outcome_of(web.instance(), wanted, False, lambda: web.instance().stopped(1))
     before, after = (json.loads(told["diff"][when]) for when in ("before", "after"))
     assert (before["state"], after["state"]) == ("running", "shutdown"), told["diff"]

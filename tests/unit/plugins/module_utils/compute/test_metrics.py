@@ -9,7 +9,7 @@ import os
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts, metrics, own_metrics, settings
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts, metrics, settings
 
 
 def read(proc, cpus=4):
@@ -51,7 +51,7 @@ def own(directory, **files):
     for name, text in files.items():
         (directory / (name + ".prom")).write_text(text)
     warnings = []
-    found = own_metrics.read(str(directory), {"cpu.percent"}, warnings)
+    found = metrics.read_own(str(directory), {"cpu.percent"}, warnings)
     return {entry["name"]: entry["value"] for entry in found}, warnings
 
 
@@ -95,7 +95,7 @@ def test_a_pipe_a_link_and_a_directory_that_is_not_there_hold_nothing_up(tmp_pat
 
 def _warned(directory):
     warnings = []
-    own_metrics.read(directory, (), warnings)
+    metrics.read_own(directory, (), warnings)
     return warnings
 
 

@@ -15,7 +15,7 @@ from instance_case import Case
 from ansible_collections.berth.kvm.plugins.module_utils.compute import paths
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk, owner
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DisksOfAnotherHost, StateUnsafe
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import power, recovery
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import power
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import checkup
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import doctor
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints, state_hints
@@ -98,7 +98,7 @@ def test_a_host_that_returns_starts_nothing_from_disks_that_another_host_has_tak
     owner.write(str(host.pool), case.uuid, OTHER)
     acts = {
         "started": lambda: case.instance().started(),
-        "recovered": lambda: recovery.recover(case.instance()),
+        "recovered": lambda: power.recover(case.instance()),
         "rebooted": lambda: power.reboot(case.instance(), True, 0),
         "present": lambda: power.converge(case.instance(), None, None, power.RUNNING, 0),
     }

@@ -19,13 +19,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     PacketFilterForeign,
     PacketFilterInUse,
 )
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import (
-    definition,
-    locking,
-    network,
-    outcome,
-    packet_filter,
-)
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain_xml, network, packet_filter, power
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import drift, report_creation
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints, packet_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.unknown_names import NetworkNotFound
@@ -83,11 +77,11 @@ def test_create_brings_new_rules_to_the_guest_that_runs_and_writes_them_down(web
 def test_a_locked_guest_keeps_its_rules_until_it_is_unlocked(web):
     web.make()
     before, new = web.host.connection.filters[label(web)].xml, changed(web, rule(ports="443-443"))
-    locking.lock(web.instance(), "ann", "it is looked at")
+    power.lock(web.instance(), "ann", "it is looked at")
     record = web.record
     assert web.instance().filtered(new, dry=True) is False and web.instance().filtered(new) is False
     assert web.host.connection.filters[label(web)].xml == before and web.record == record
-    locking.unlock(web.instance())
+    power.unlock(web.instance())
     assert web.instance().filtered(new) is True and "443" in web.host.connection.filters[label(web)].xml
 
 
@@ -144,7 +138,7 @@ def create(case, dry=False, mends=True):
         "state": "present", "mend": mends, "seed": {}, "token": None, "spec": case.spec, "power_state": None,
         "shutdown_timeout": 1,
     }  # fmt: skip
-    return outcome.of(case.instance(), wanted, dry, lambda: outcome.present(case.instance(), wanted, dry))
+    return power.outcome_of(case.instance(), wanted, dry, lambda: power.present(case.instance(), wanted, dry))
 
 
 LACKS = "network interface %s has no packet filter" % MAC
@@ -241,7 +235,7 @@ def test_a_guest_that_libvirt_lost_gets_its_filter_with_its_definition(old):
 def test_what_was_interrupted_before_the_definition_had_the_filter_is_finished_by_the_next_run(old, monkeypatch):
     old.spec["networks"] = [asked()]
     with monkeypatch.context() as broken:
-        broken.setattr(definition, "define", lambda *_: 1 / 0)
+        broken.setattr(domain_xml, "define_guest", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             create(old)
     assert old.record.spec["networks"][0].get("security") == OPEN and "filterref" not in old.domain.xml
@@ -250,7 +244,7 @@ def test_what_was_interrupted_before_the_definition_had_the_filter_is_finished_b
 
 def test_a_locked_instance_gets_no_filter(old):
     old.spec["networks"] = [asked()]
-    locking.lock(old.instance(), "ann", "")
+    power.lock(old.instance(), "ann", "")
     assert create(old)["changed"] is False and "security" not in old.record.spec["networks"][0]
 
 

@@ -14,10 +14,7 @@ from packet_filter_case import OPEN, rule, secured
 from packet_filter_case import nic as requested
 from packet_filter_case import record as make_record
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import (
-    packet_path,
-    packets,
-)
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import packet_path
 from ansible_collections.berth.kvm.plugins.module_utils.model.host_document import domain_differs
 
 WEB, FREE = "02:00:00:00:00:01", "02:00:00:00:00:02"
@@ -39,7 +36,7 @@ def free():
 
 def said(*guests):
     """[(code, what is said)] of one guest or several."""
-    found, unread = packets.differing(list(guests))
+    found, unread = packet_path.differing(list(guests))
     assert unread == []
     for each in found.values():
         domain_differs({"kernel": each})
@@ -52,7 +49,7 @@ def test_what_libvirt_made_is_in_force(kernel):
 
 
 def test_without_guests_nothing_is_asked(kernel):
-    assert packets.differing([]) == ({}, []) and kernel.ran == []
+    assert packet_path.differing([]) == ({}, []) and kernel.ran == []
 
 
 NO_RULES = {
@@ -363,10 +360,10 @@ def test_a_macvtap_is_on_its_parent_and_has_a_carrier(kernel):
 
 def test_what_cannot_be_read_is_told_and_nothing_is_made_of_it(kernel):
     del kernel.says["ebtables-save"]
-    found, unread = packets.differing([guest()])
+    found, unread = packet_path.differing([guest()])
     assert found == {} and "ebtables" in unread[0]
     del kernel.says["ip"]
-    found, unread = packets.differing([guest()])
+    found, unread = packet_path.differing([guest()])
     assert found == {} and "ip is not installed" in unread[0]
 
 

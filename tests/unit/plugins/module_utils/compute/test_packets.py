@@ -11,13 +11,7 @@ from kernel_case import Switch
 from mend_case import told
 from packet_filter_case import nic, rule, secured
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import (
-    mend,
-    network,
-    packet_path,
-    packets,
-    settled,
-)
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import mend, network, packet_path, settled
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import checkup
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import moving_host
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import doctor, drift
@@ -44,7 +38,7 @@ def web(prepared, wanted, monkeypatch, kernel):
         return defined(xml)
 
     monkeypatch.setattr(prepared.connection, "nwfilterDefineXML", define)
-    before["xml"] = next(iter(packets.packet_filter.render(case.record).values()))
+    before["xml"] = next(iter(packet_path.packet_filter.render(case.record).values()))
     return case
 
 
@@ -53,7 +47,7 @@ def flush(kernel):
 
 
 def wrong(case):
-    return [each["code"] for each in packets.of(case.host.connection, case.record)]
+    return [each["code"] for each in packet_path.packets_of(case.host.connection, case.record)]
 
 
 @pytest.mark.follows("repair_packets")
@@ -68,7 +62,7 @@ def test_a_start_of_the_running_guest_brings_its_filter_back(web, kernel):
 def test_its_filter_is_afterwards_what_it_was(web, kernel):
     flush(kernel)
     web.instance().started()
-    assert not packets.packet_filter.missing(web.host.connection, web.record)
+    assert not packet_path.packet_filter.missing(web.host.connection, web.record)
 
 
 def test_a_start_puts_the_tap_back(web, kernel):
@@ -96,7 +90,7 @@ def test_a_start_puts_the_port_of_a_switch_back_with_its_tag(web, kernel, before
     web.domain.xml = web.domain.xml.replace('<target dev="vnet1"', port + ' dev="vnet1"')
     record = web.record
     record.spec["networks"][0]["vlan"] = 7
-    _wrong, left = packets.mend(web.host.connection, record)
+    _wrong, left = packet_path.mend_packets(web.host.connection, record)
     assert switch.ports["vnet1"] == ["br0", 7] and left == []
     assert 'external-ids:iface-id="6c1f"' in switch.ids["vnet1"], "OVN and OpenFlow controllers know it by this"
 
@@ -106,9 +100,11 @@ def test_a_start_takes_the_port_of_a_bridge_out_of_other_vlans(web, kernel, monk
     record = web.record
     record.spec["networks"][0]["vlan"] = 7
     calls, run = [], kernel.run
-    monkeypatch.setattr(packets, "run", lambda arguments, **limits: calls.append(arguments) or run(arguments, **limits))
-    packets.mend(web.host.connection, record)
-    assert [call[1:] for call in calls if call[0] == "bridge"] == [
+    monkeypatch.setattr(
+        packet_path, "run", lambda arguments, **limits: calls.append(arguments) or run(arguments, **limits)
+    )
+    packet_path.mend_packets(web.host.connection, record)
+    assert [call[1:] for call in calls if call[:2] == ["bridge", "vlan"]] == [
         ["vlan", "del", "dev", "vnet1", "vid", "1-4094"],
         ["vlan", "add", "dev", "vnet1", "vid", "7", "pvid", "untagged"],
     ]
@@ -161,7 +157,7 @@ def test_the_doctor_leaves_to_its_next_run_what_it_has_no_time_for(web, kernel, 
 def test_the_doctor_tells_what_it_could_not_read(web, kernel, monkeypatch):
     monkeypatch.setattr(checkup.domains, "states", lambda _libvirt: {web.uuid: (web.domain, "running")})
     del kernel.says["ebtables-save"]
-    with pytest.raises(packets.PacketRulesNotRead, match="ebtables"):
+    with pytest.raises(packet_path.PacketRulesNotRead, match="ebtables"):
         list(checkup._packets(web.host, [web.record], False))
 
 
@@ -175,7 +171,7 @@ def test_a_guest_that_has_arrived_is_looked_at_as_soon_as_it_runs(web, kernel, m
     assert wrong(web) == []
 
     def unread(*_asked):
-        raise packets.PacketRulesNotRead("iptables failed")
+        raise packet_path.PacketRulesNotRead("iptables failed")
 
-    monkeypatch.setattr(packets, "mend", unread)
+    monkeypatch.setattr(packet_path, "mend_packets", unread)
     arrived.resume(web.record)  # it runs, whatever the look says

@@ -21,15 +21,8 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     DiskIOError,
     HostNotPrepared,
 )
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import (
-    agent,
-    domain,
-    gate,
-    locking,
-    network,
-    power,
-)
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.recovery import recover
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import agent, domain, gate, network, power
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.power import recover
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import journal
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import report_creation
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints, host_hints, migration
@@ -100,7 +93,7 @@ def test_create_brings_what_is_there_to_the_state_that_the_inventory_names(web, 
 def test_create_leaves_a_locked_instance_as_it_is_found(web, wanted_state, end):
     web.make()
     ENDINGS[end](web)
-    locking.lock(web.instance(), "ann@ctl", "")
+    power.lock(web.instance(), "ann@ctl", "")
     before = web.record, web.state()
     assert power.would_converge(web.instance(), None, wanted_state) is create(web, wanted_state) is False
     assert (web.record, web.state()) == before
@@ -372,7 +365,7 @@ def test_who_locked_first_stays_and_anybody_unlocks(web):
 
 def test_a_locked_instance_is_recovered_for_running_is_what_it_did(web, boot):
     web.make()
-    locking.lock(web.instance(), "ann@ctl", "")
+    power.lock(web.instance(), "ann@ctl", "")
     web.host.connection.lose_power()
     boot("two")
     assert act(web, "recovered") is True and web.state() == ON
@@ -381,5 +374,5 @@ def test_a_locked_instance_is_recovered_for_running_is_what_it_did(web, boot):
 def test_a_record_without_a_lock_is_written_as_before_and_one_of_before_is_read(web):
     web.make()
     assert "lock" not in web.record.to_dict() and Record.from_dict(web.record.to_dict()).lock is None
-    locking.lock(web.instance(), "ann@ctl", "why")
+    power.lock(web.instance(), "ann@ctl", "why")
     assert Record.from_dict(web.record.to_dict()) == web.record

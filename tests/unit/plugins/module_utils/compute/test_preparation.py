@@ -50,7 +50,7 @@ def prepare(prepared, monkeypatch, tmp_path):
     for name, value in nothing.items():
         monkeypatch.setattr(preparation.gate, name, lambda value=value: value)
     monkeypatch.setattr(preparation.listening, "differs", lambda _address: False)
-    monkeypatch.setattr(preparation.host_uuid, "is_kept", lambda _uuid: True)
+    monkeypatch.setattr(preparation, "is_uuid_kept", lambda _uuid: True)
     monkeypatch.setattr(preparation.host, "check_confinement", lambda *_: None)
     capabilities = types.SimpleNamespace(uuid=prepared.uuid, security_models=())
     monkeypatch.setattr(preparation.capabilities, "parse_host", lambda _text: capabilities)
@@ -177,8 +177,8 @@ def test_a_host_with_instances_in_its_pool_is_not_told_to_mount_or_make_their_di
 
 def test_a_uuid_that_libvirt_would_make_up_again_is_kept_before_the_settings_pin_it(prepare, tmp_path, monkeypatch):
     kept = []
-    monkeypatch.setattr(preparation.host_uuid, "is_kept", lambda uuid: uuid in kept)
-    monkeypatch.setattr(preparation.host_uuid, "keep", kept.append)
+    monkeypatch.setattr(preparation, "is_uuid_kept", lambda uuid: uuid in kept)
+    monkeypatch.setattr(preparation, "keep_uuid", kept.append)
     monkeypatch.setattr(preparation, "_write_settings", lambda *_: kept.append("pinned"))
     pool = Pool("dir", tmp_path / "pool")
     assert "uuid" in prepare(pool, dry=True)["changed"] and not kept

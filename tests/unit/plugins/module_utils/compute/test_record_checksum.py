@@ -14,7 +14,7 @@ from store_case import OTHER, UUID, record
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domains
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts
-from ansible_collections.berth.kvm.plugins.module_utils.compute.record import checksum
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import KEY, canonical
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.locate import locate
 from ansible_collections.berth.kvm.plugins.module_utils.model import host_document, state_hints
@@ -84,16 +84,16 @@ def test_a_record_that_is_cut_off_is_a_typed_error(store, path):
 
 def test_a_record_of_an_older_version_has_none_until_it_is_written_again(store, path):
     old = store.read(UUID)
-    write(path, checksum.canonical(old.to_dict()))
+    write(path, canonical(old.to_dict()))
     assert store.read(UUID) == old
     store.compare_and_swap(old, old.next())
-    assert checksum.KEY in json.loads(read(path))
+    assert KEY in json.loads(read(path))
 
 
 def test_what_an_older_version_wrote_since_is_accepted(store, path):
     """It keeps fields that it does not know, so the checksum is that of the record before."""
     newer = store.read(UUID).next(vm_state="active").to_dict()
-    write(path, checksum.canonical({**json.loads(read(path)), **newer}))
+    write(path, canonical({**json.loads(read(path)), **newer}))
     assert store.read(UUID).vm_state == "active"
 
 

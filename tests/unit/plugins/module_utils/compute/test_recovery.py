@@ -14,7 +14,7 @@ from records import plant
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import BootGateMissing
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.recovery import recover, would_recover
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.power import recover, would_recover
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from disk_case import UUID, make_guest, off, record
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk_chain
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import disk_users, qemu_process
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import disk_users, domains
 from ansible_collections.berth.kvm.plugins.module_utils.model import disk_hints
 
 pytestmark = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img i
 @pytest.fixture
 def guest(tmp_path, monkeypatch):
     """A guest whose QEMU is this process, which has the root disk and the seed open."""
-    monkeypatch.setattr(qemu_process, "RUN_DIR", str(tmp_path))
+    monkeypatch.setattr(domains, "RUN_DIR", str(tmp_path))
     (tmp_path / (UUID + ".pid")).write_text("%d\n" % os.getpid())
     guest = make_guest(tmp_path, monkeypatch)
     with open(guest.file("root.qcow2"), "rb+"), open(guest.file("swap"), "rb"), open(guest.file("seed.iso"), "rb"):

@@ -14,7 +14,7 @@ from instance_case import Case, Killed
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged, GuestSaved
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import power, settled, update_disks
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.recovery import recover
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.power import recover
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import checkup
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.moving_host import Effects
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.doctor import TODO

@@ -23,7 +23,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     GuestSaved,
     HostBusy,
 )
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate, recovery, set_aside, take_over
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate, power, set_aside, take_over
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.state_file import StateDamaged
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import Store
 from ansible_collections.berth.kvm.plugins.module_utils.model import copy_hints, disk_hints
@@ -128,7 +128,7 @@ def test_the_other_copy_is_stopped_and_nothing_starts_it_before_the_one_that_sta
     assert set_aside.would_stop(other.instance()) is True
     assert [set_aside.stop(other.instance(), 1) for _again in range(2)] == [True, False]
     assert set_aside.would_stop(other.instance()) is False
-    assert not other.domain.isActive() and not recovery.recover(other.instance())
+    assert not other.domain.isActive() and not power.recover(other.instance())
     assert other.instance().started(), "if the host of the one that stays is lost now, this one goes on"
 
 

@@ -24,10 +24,9 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     DisksUsed,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import (
-    definition,
+    domain_xml,
     mend,
     power,
-    recovery,
     seed,
     set_aside,
     take_over,
@@ -36,7 +35,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.update_dis
     update_disks,
     would_update_disks,
 )
-from ansible_collections.berth.kvm.plugins.module_utils.compute.record import room as rooms
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import ledger as rooms
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import volume_claim
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.volume_store import VolumeStore
 from ansible_collections.berth.kvm.plugins.module_utils.model import copy_hints, hints
@@ -110,7 +109,7 @@ def test_it_runs_on_with_the_same_disks_whatever_ends_the_run(lost, living, kill
     if living.record.role == "CLAIM":
         assert owner_of(living) == lost.host.uuid
         run(living)
-    for again in (living.instance().started, living.instance().made, lambda: recovery.recover(living.instance())):
+    for again in (living.instance().started, living.instance().made, lambda: power.recover(living.instance())):
         again()
     assert living.state() == ON and living.domain.starts == 1
     assert (files(living), owner_of(living)) == (before, LIVING)
@@ -135,7 +134,7 @@ def test_from_the_moment_that_it_is_owned_its_record_says_whether_it_is_to_run(
     def end(*_arguments):
         raise Killed()
 
-    monkeypatch.setattr(definition, "define", end)
+    monkeypatch.setattr(domain_xml, "define_guest", end)
     with pytest.raises(Killed):
         take_over.take_over(living.instance(), "t1", lost.host.uuid, left_off=left_off)
     assert (living.record.role, living.record.vm_state) == ("OWN", state)
@@ -152,9 +151,9 @@ def test_one_that_is_to_be_stopped_is_started_by_nothing_wherever_the_run_is_kil
 
     with monkeypatch.context() as patch, pytest.raises(Killed):
         if killed_at == "define":
-            patch.setattr(definition, "define", end)
+            patch.setattr(domain_xml, "define_guest", end)
         take_over.take_over(living.instance(killed_at), "t1", lost.host.uuid, left_off=True)
-    assert not recovery.recover(living.instance())
+    assert not power.recover(living.instance())
     for _again in range(2):
         power.converge(living.instance(), None, None, "shutdown", 1)
     assert (living.state()[:3], owner_of(living)) == (("stopped", None, "shutdown"), LIVING)
@@ -171,7 +170,7 @@ def test_the_lost_host_starts_nothing_when_it_is_back(lost, living, boot, killed
     else:
         run(living)
     boot("two")
-    for act in (lost.instance().started, lambda: recovery.recover(lost.instance()), lost.instance().would_start):
+    for act in (lost.instance().started, lambda: power.recover(lost.instance()), lost.instance().would_start):
         with pytest.raises(DisksOfAnotherHost):
             act()
     assert not lost.domain.isActive()

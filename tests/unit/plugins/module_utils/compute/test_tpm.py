@@ -13,7 +13,7 @@ import pytest
 from instance_case import Case
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk_chain
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import dropped_parts
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import capabilities, traits
 from ansible_collections.berth.kvm.plugins.module_utils.model import migration, state_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import OperationNotSupportedForVTPM
@@ -43,7 +43,7 @@ def test_a_tpm_that_libvirt_drops_is_missed(prepared, wanted):
     assert there.find("devices/tpm").get("model") == "tpm-crb"
     dropped = copy.deepcopy(there)
     dropped.find("devices").remove(dropped.find("devices/tpm"))
-    assert dropped_parts.missing(there, dropped) == ["/devices/tpm"]
+    assert domain.dropped_parts(there, dropped) == ["/devices/tpm"]
 
 
 @pytest.mark.parametrize("kind", ["resize", "migration", "live-migration"])

@@ -13,7 +13,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import virt
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import BuildFailed
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import power, set_aside
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.update_disks import update_disks
-from ansible_collections.berth.kvm.plugins.module_utils.compute.record import room
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import ledger
 
 WRITTEN = virtual_size.QCOW2_MAGIC + b"what the guest wrote"
 ON, OFF = ("active", None, "running", True), ("stopped", None, "shutdown", False)
@@ -62,7 +62,7 @@ def test_a_libvirt_that_does_not_define_it_ends_no_guest(web):
 def test_it_gets_a_data_disk_in_the_definition_too(web, monkeypatch):
     given, attach = [], web.domain.attachDeviceFlags
     web.domain.attachDeviceFlags = lambda xml, flags: given.append(flags) or attach(xml, flags)
-    monkeypatch.setattr(room, "allocate", lambda *_: {"disk_gb": 1, "resources": {}})
+    monkeypatch.setattr(ledger, "allocate", lambda *_: {"disk_gb": 1, "resources": {}})
     monkeypatch.setattr(virtual_size, "read", lambda *_: (1 << 30, 0, 0))
     disks = [{"name": "data", "size_gb": 1}]
     assert update_disks(web.instance(), disks)

@@ -75,7 +75,7 @@ def test_a_detach_killed_at_a_step_is_finished_and_the_volume_is_no_others_befor
 
 @pytest.mark.follows("unmount")
 def test_a_guest_that_does_not_let_go_keeps_the_volume(house, monkeypatch):
-    monkeypatch.setattr("ansible_collections.berth.kvm.plugins.module_utils.compute.guest.update_volumes.TIMEOUT", 0.1)
+    monkeypatch.setattr("ansible_collections.berth.kvm.plugins.module_utils.compute.guest.update_disks.TIMEOUT", 0.1)
     web = house.guest()
     web.make(named(new=True))
     web.domain.holds_on = True

@@ -27,7 +27,7 @@ def two_owners(top):
 
 
 def raised(host, above):
-    """compute/guest/set_aside.py and bring_back.py have their own tests."""
+    """compute/guest/set_aside.py has its own tests."""
     record = host.record()
     if record.generation[0] <= above[0]:
         host.store.compare_and_swap(record, record.replace(generation=[above[0] + 1, 0]))

@@ -12,7 +12,7 @@ import os
 import fleet_case
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.record import members, state_directory
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import state_directory, whereabouts
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.state_file import StateDamaged
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import Store
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import doctor, errors, majority
@@ -203,17 +203,20 @@ def test_the_doctor_names_hosts_that_do_not_count_until_they_were_prepared(tmp_p
 
 
 def test_a_host_takes_in_only_later_changes_of_an_entry(store):
-    members.take_in(store, {"a": {"name": "kvm1", "changes": 2}, "b": {"name": "kvm2", "changes": 1}})
-    members.take_in(store, {"a": {"name": None, "changes": 1}, "b": {"name": None, "changes": 2}})
-    assert members.read(store.state_dir) == {"a": {"name": "kvm1", "changes": 2}, "b": {"name": None, "changes": 2}}
+    whereabouts.take_in_members(store, {"a": {"name": "kvm1", "changes": 2}, "b": {"name": "kvm2", "changes": 1}})
+    whereabouts.take_in_members(store, {"a": {"name": None, "changes": 1}, "b": {"name": None, "changes": 2}})
+    assert whereabouts.read_members(store.state_dir) == {
+        "a": {"name": "kvm1", "changes": 2},
+        "b": {"name": None, "changes": 2},
+    }
 
 
 def test_a_damaged_list_is_never_taken_for_none(store):
-    members.take_in(store, {"a": {"name": "kvm1", "changes": 1}})
-    with open(os.path.join(store.state_dir, members.FILE), "w") as file:
+    whereabouts.take_in_members(store, {"a": {"name": "kvm1", "changes": 1}})
+    with open(os.path.join(store.state_dir, whereabouts.MEMBERS_FILE), "w") as file:
         file.write('{"a": ["kvm1"]}')
     with pytest.raises(StateDamaged):
-        members.read(store.state_dir)
+        whereabouts.read_members(store.state_dir)
 
 
 @pytest.fixture

@@ -212,7 +212,8 @@ def test_the_matrix_of_a_huge_decision_is_left_out_but_not_its_hash(monkeypatch)
 
 
 @pytest.mark.parametrize(
-    "name", ["DumpFilter", "dump", "nova.scheduler.filters.dump_filter.DumpFilter", "berth.kvm.dump"]
+    "name",
+    ["DumpFilter", "dump", "nova.scheduler.filters.dump_filter.DumpFilter", "berth.kvm.dump", "berth.kvm.DumpFilter"],
 )
 def test_what_a_filter_tells_of_a_host_that_passes_is_shown_with_a_row_for_each_number(name):
     """S43: as the filter that this one is named after prints them."""

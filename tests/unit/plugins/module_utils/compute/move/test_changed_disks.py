@@ -214,7 +214,7 @@ def effects(monkeypatch):
     done = []
     found = [disk_chain.Difference("overlay", "vda is x", None)]
     monkeypatch.setattr(disk_chain, "differences", lambda *_all: found)
-    monkeypatch.setattr(hosts.definition, "define", lambda *_all: done.append("define"))
+    monkeypatch.setattr(hosts.domain_xml, "define_guest", lambda *_all: done.append("define"))
     monkeypatch.setattr(hosts.packet_filter, "define", lambda *_all: done.append("filters"))
     monkeypatch.setattr(domain, "start", lambda *_all: done.append("start"))
     monkeypatch.setattr(hosts.gate, "permit", lambda *_all: None)

@@ -20,7 +20,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.instance i
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.update_disks import update_disks
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import moving_host, volumes
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import table
-from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim, room
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim, ledger
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.volume_store import VolumeStore
 from ansible_collections.berth.kvm.plugins.module_utils.model import volume_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
@@ -76,7 +76,7 @@ def apart(make_fleet, tmp_path, monkeypatch):
     monkeypatch.setattr(moving_host.transfer, "allocated", lambda _disk: 0)
     monkeypatch.setattr(moving_host.transfer, "open_targets", open_targets)
     monkeypatch.setattr(moving_host.transfer, "send", send)
-    monkeypatch.setattr(room, "allocate", lambda *_: {})
+    monkeypatch.setattr(ledger, "allocate", lambda *_: {})
     monkeypatch.setattr(Copying, "address", lambda _self: "127.0.0.1")
     return make
 
@@ -258,7 +258,7 @@ def test_a_run_that_goes_on_with_a_killed_claim_asks_for_the_room_of_the_volume_
     fleet.run("resize", until=lambda: fleet.volume(D))
     store = VolumeStore.beside(fleet.host(D).store)
     store.compare_and_swap(store.read(DB), None)
-    monkeypatch.setattr(room, "allocate", lambda _host, _record, more_gb: refuse(more_gb))
+    monkeypatch.setattr(ledger, "allocate", lambda _host, _record, more_gb: refuse(more_gb))
     done = fleet.run("resize")
     assert "no room for 2" in done.error and fleet.volume(D) is None
 

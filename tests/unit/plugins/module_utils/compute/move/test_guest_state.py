@@ -25,7 +25,10 @@ from memory_walks import walk  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute import connection
 from ansible_collections.berth.kvm.plugins.module_utils.compute.connection import Bounded, LibvirtTimeout  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DisksBusy, FileNotUsable, GuestHung  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import answers, domain  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import (
+    domain,  # noqa: E402
+    health,
+)
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import block_jobs, live, moving_host, onlooker
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import table  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints, state_hints  # noqa: E402
@@ -102,7 +105,7 @@ def library(monkeypatch):
     monkeypatch.setattr(connection, "libvirt", fake)
     monkeypatch.setattr(connection, "libvirt_qemu", fake_libvirt.QemuPart)
     monkeypatch.setattr(block_jobs, "CANCEL_SECONDS", 0.3)
-    monkeypatch.setattr(answers, "ANSWER", 0.2)
+    monkeypatch.setattr(health, "ANSWER", 0.2)
     return fake
 
 
@@ -231,20 +234,20 @@ def test_a_guest_that_does_not_answer_begins_no_move_until_it_does(of, monkeypat
     guest = Guest(stuck=("blockStatsFlags",) if "silent" in reason else ())
     of(guest)
     if "stopped" in reason:
-        monkeypatch.setattr(answers, "hung", lambda found: {uuid: reason for uuid in found})
+        monkeypatch.setattr(health, "hung", lambda found: {uuid: reason for uuid in found})
     began = time.monotonic()
     with pytest.raises(GuestHung, match="run berth.kvm.stop, which ends web1") as raised:
-        answers.check(None, memory_names.UUID, "web1", "kvm1")
+        health.check_answers(None, memory_names.UUID, "web1", "kvm1")
     assert time.monotonic() - began < 2 and "kvm1" in str(raised.value)
     monkeypatch.undo()
 
 
 def test_one_that_answers_or_is_off_is_not_called_hung(of):
     of(Guest())
-    answers.check(None, memory_names.UUID, "web1", "kvm1")
+    health.check_answers(None, memory_names.UUID, "web1", "kvm1")
     guest = Guest(SHUTOFF, stuck=("blockStatsFlags",))
     of(guest)
-    answers.check(None, memory_names.UUID, "web1", "kvm1")
+    health.check_answers(None, memory_names.UUID, "web1", "kvm1")
     assert "blockStatsFlags" not in guest.called
 
 

@@ -38,7 +38,7 @@ def test_no_move_begins_with_a_guest_that_does_not_answer(web, effects, monkeypa
 
     monkeypatch.setattr(moving_host.block_jobs, "check_no_others_jobs", lambda *_arguments: None)
     effects.check_movable(web.record)
-    monkeypatch.setattr(moving_host.answers, "check", hangs)
+    monkeypatch.setattr(moving_host.health, "check_answers", hangs)
     with pytest.raises(GuestHung):
         effects.check_movable(web.record)
 

@@ -17,7 +17,7 @@ from volume_move_case import DB, KILLS, THERE, UUIDS, file_of, files, kill_every
 from ansible_collections.berth.kvm.plugins.module_utils.compute import paths
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import owner, volume
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DisksOfAnotherHost
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import set_aside, startable, update_volumes
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import set_aside, startable, update_disks
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.instance import Instance
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import live_checks, volumes
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import table
@@ -96,7 +96,7 @@ def test_a_move_of_what_does_not_have_its_volume_begins_nothing(fleet):
     done = fleet.run("resize")
     assert "VolumeNotAttached" in done.error and fleet.held(S).op is None
     web = Instance(fleet.host(S).compute, memory.UUID, timeout=1)
-    update_volumes.claim(web, web.at_rest("update_disks"), False, None)
+    update_disks.claim_volumes(web, web.at_rest("update_disks"), False, None)
     fleet.went("resize")
 
 
