@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / ".cache" / "collections"))
 
-from ansible_collections.berth.kvm.plugins.module_utils.model import record, record_parts, reply_shapes, request_shape  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.model import record, reply_shapes, request_shape  # noqa: E402
 
 PAGE = ROOT / "docs" / "records.md"
 HEAD = """<!--
@@ -158,8 +158,8 @@ def _table(title, words, names, path, needed=()):
         "| `%s` | %s | %s | %s |"
         % (
             name,
-            record_parts.TYPES.get((*path, name), ""),
-            "yes" if name in needed or (*path, name) in record_parts.REQUIRED else "",
+            record.TYPES.get((*path, name), ""),
+            "yes" if name in needed or (*path, name) in record.REQUIRED else "",
             words[name],
         )
         for name in names

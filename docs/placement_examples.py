@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import yaml
 
-from ansible_collections.berth.kvm.plugins.module_utils.model.aggregate import Aggregate
 from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
+from ansible_collections.berth.kvm.plugins.module_utils.model.host_state import Aggregate
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.model.request_spec import RequestSpec
-from ansible_collections.berth.kvm.plugins.module_utils.placement import pci, prepare, scheduler
+from ansible_collections.berth.kvm.plugins.module_utils.placement import pci, scheduler
 from ansible_collections.berth.kvm.plugins.module_utils.placement.base import normalize
 from ansible_collections.berth.kvm.plugins.module_utils.placement.request import build_request
 
@@ -198,7 +198,7 @@ def run(name, kind):
     scheduler.select_destinations(hosts, [request], options, aggregates, check_policies=False)
     filters, weighers, options = scheduler.load(options)
     plugin = next(one for one in filters + weighers if one.name == name)
-    spec = prepare.prepare(RequestSpec.from_dict(request), pci.read_aliases(options["pci_alias"]))
+    spec = scheduler.prepare(RequestSpec.from_dict(request), pci.read_aliases(options["pci_alias"]))
     states = scheduler.host_states(hosts, aggregates)
     if spec.instance_group:
         spec.instance_group.hosts = {one.host for one in states if DB in one.instances}

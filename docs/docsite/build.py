@@ -24,6 +24,7 @@ import pictures
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ("*.md", "docs/**/*.md", "lab/README.md", "roles/*/README.md")
+SECTION = re.compile(r"^## (.+)\n((?:(?!## ).*\n?)*)", re.MULTILINE)
 LISTED = re.compile(r"\]\(([\w/.-]+\.md)")
 TREE = "```{toctree}\n:hidden:\n:caption: %s\n:maxdepth: 1\n\n%s\n```"
 
@@ -81,12 +82,15 @@ def write_reference(source: Path) -> list[str]:
 
 
 def index(pages: list[str], reference: list[str]) -> str:
-    """docs/README.md one directory further up; the pages in its order, then the others."""
+    """docs/README.md one directory further up; a part of the sidebar for each of its sections, and one for the other pages."""
     text = (ROOT / "docs" / "README.md").read_text("utf-8")
-    listed = ["docs/" + name for name in LISTED.findall(text)]
-    first = [page for page in dict.fromkeys(listed) if page in pages]
-    rest = [page for page in pages if page not in first]
-    trees = [TREE % ("Guides and reference", "\n".join(first + reference)), TREE % ("More", "\n".join(rest))]
+    parts: dict[str, list[str]] = {}
+    for caption, section in SECTION.findall(text):
+        listed = ["docs/" + name for name in LISTED.findall(section)]
+        parts[caption] = [page for page in dict.fromkeys(listed) if page in pages]
+    first = {page for part in parts.values() for page in part}
+    parts["Plugins, roles, project"] = reference + [page for page in pages if page not in first]
+    trees = [TREE % (caption, "\n".join(part)) for caption, part in parts.items()]
     return "\n\n".join([re.sub(r"\]\((?!https?:)", "](docs/", text), *trees, ""])
 
 

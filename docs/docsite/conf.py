@@ -10,12 +10,9 @@ extensions = ["myst_parser", "sphinx_antsibull_ext"]
 root_doc = "index"
 # As GitHub makes anchors of headings.
 myst_heading_anchors = 4
-html_theme = "alabaster"
-html_theme_options = {
-    "description": "Instances on plain KVM hosts, by Ansible",
-    "page_width": "72rem",
-    "fixed_sidebar": True,
-}
+html_theme = "furo"
+html_title = "berth.kvm"
+html_theme_options = {"navigation_with_keys": True}
 html_show_sourcelink = False
 html_copy_source = False
 pygments_style = "ansible"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ..module_utils.conductor import volumes
 from ..module_utils.conductor.errors import HostUnknown
-from ..module_utils.model import hints, input_hints
+from ..module_utils.model import disk_words, hints, input_hints
 from ..module_utils.model.catalog_schema import PROJECT, VOLUMES
 from ..module_utils.model.errors import InvalidInput
 from ..module_utils.model.volumes import volume_uuid
@@ -49,6 +49,11 @@ class ActionModule(ControllerAction):
         if "error" in reply:
             reason = ". ".join(filter(None, (reply["error"].get("message"), reply["error"].get("hint"))))
             return {**result, "failed": True, "msg": "%s: %s" % (host, reason), "error": reply["error"]}
-        verb = "would be" if self._task.check_mode else "is"
-        say("volume %s on %s %s removed" % (name, host, verb))
-        return {**result, "changed": reply["changed"]}
+        verb, (gone,) = "would be" if self._task.check_mode else "is", disk_words.of_volumes([_on(fleet, host, uuid)])
+        say("%s on %s %s removed" % (gone, host, verb))
+        diff = {"before": "%s on %s\n" % (gone, host), "after": ""}
+        return {**result, "changed": reply["changed"], "diff": diff}
+
+
+def _on(fleet, host, uuid):
+    return next(volume for name, volume in fleet.volumes() if (name, volume["uuid"]) == (host, uuid))

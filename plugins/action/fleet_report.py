@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from ..module_utils.conductor.errors import NoHostAnswered
-from ..module_utils.model import aggregate
+from ..module_utils.model import host_state
 from ..module_utils.model.catalog import Catalog
 from ..module_utils.model.errors import BerthError
 from ..module_utils.placement.explain import fleet_lines
@@ -38,7 +38,7 @@ class ActionModule(ControllerAction):
         """Host -> its availability zone, if this inventory has one for it."""
         try:
             catalog = Catalog.from_variables(self.own_variables(task_vars, ["berth_aggregates"]))
-            return aggregate.zones(catalog.aggregate_documents(plain(task_vars["groups"])))
+            return host_state.zones(catalog.aggregate_documents(plain(task_vars["groups"])))
         except BerthError:  # the inventory of the KVM hosts may be a part of another
             return {}
 

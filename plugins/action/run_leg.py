@@ -12,8 +12,6 @@ from ..plugin_utils.controller import ControllerAction
 from ..plugin_utils.host_reply import failed_if_silent
 from ..plugin_utils.plain import plain
 
-MODULE = "migration"
-
 
 class ActionModule(ControllerAction):
     argument_spec = {
@@ -23,16 +21,13 @@ class ActionModule(ControllerAction):
     }
 
     def act(self, args, task_vars):
-        at = plain(args["at"])
-        walk = walking.restored(plain(args["move"]), at)
-        turn = walk.turn()
-        arguments = turn.arguments(at["settings"])
-        if "key" in turn.leg.needs:
-            arguments["key"] = args["key"]
-        result = ask(self, task_vars, [turn.host], MODULE, arguments)[turn.host]
-        result = failed_if_silent(result, turn.host)
+        at, plan = plain(args["at"]), plain(args["move"])
+        run = walking.run_of(self, task_vars, at, args["key"])
+        before = walking.after(plan, walking.answers_of(plan, at), run)
+        [(host, arguments)] = before.step.arguments.items()
+        result = failed_if_silent(ask(self, task_vars, [host], before.step.module, arguments)[host], host)
         told = {name: value for name, value in result.items() if not name.startswith("_ansible_")}
         if told.get("failed"):
-            return dict(told, msg=report.named(str(told.get("msg")), walk.move.uuid, walk.move.name))
-        walking.take(walk, told)
-        return {**told, **walking.fact(walk, at["number"] + 1, at["only_prepare"], at["settings"])}
+            return dict(told, msg=report.named(str(told.get("msg")), plan["uuid"], plan["name"]))
+        answers = [*before.answers, walking.answer_to(before.step, told)]
+        return {**told, **walking.fact(plan, walking.after(plan, answers, run), at["number"] + 1, run)}

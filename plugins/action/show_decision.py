@@ -10,7 +10,7 @@ from typing import Any, Dict, NamedTuple
 from ..module_utils.model import input_hints
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.identity import instance_uuid
-from ..module_utils.model.suggest import did_you_mean
+from ..module_utils.model.unknown_names import did_you_mean
 from ..module_utils.placement.explain import decision_text
 from ..plugin_utils import receipts
 from ..plugin_utils.controller import ControllerAction

@@ -5,16 +5,14 @@
 
 from __future__ import annotations
 
-from ..module_utils.conductor import report, report_moves, report_power
-from ..module_utils.model.identity import instance_uuid, project_of
-from ..plugin_utils import failed_requests, walking
-from ..plugin_utils.controller import ControllerAction, controller_facts, outcomes_reported, results_fact
-from ..plugin_utils.inventory_variables import raw_vars, variables
+from ..module_utils.conductor.operations import OPERATIONS
+from ..module_utils.conductor.procedures.operate import Done
+from ..module_utils.conductor.report import error_of, failure
+from ..plugin_utils import end_of_operation
+from ..plugin_utils.controller import ControllerAction, controller_facts, outcomes_reported
+from ..plugin_utils.end_of_operation import FAILURE, is_gone
+from ..plugin_utils.inventory_variables import raw_vars
 from ..plugin_utils.plain import plain
-from ..plugin_utils.screen import say
-
-PLACED = ("resize", "cold_migrate", "live_migrate", "migrate")
-DONE = ("__berth_done", "__delete_done", "__berth_failure")
 
 
 class ActionModule(ControllerAction):
@@ -25,63 +23,13 @@ class ActionModule(ControllerAction):
 
     def act(self, args, task_vars):
         facts, operation = plain(controller_facts(task_vars)), args["operation"]
-        moves = facts.get("berth_moves") or {}
-        located = facts["berth_located"] if operation in report_power.WORDS else {}
-        names = located["names"] if located else sorted({*moves["moves"], *moves["errors"]})
-        self._tried = []
-        outcomes = [self._outcome(operation, name, located, moves, task_vars) for name in names]
-        left_out = (located or moves)["left_out"]
-        self._keep(operation, outcomes, task_vars)
-        say("", *report.closing(outcomes, left_out, self._tried), "")
-        moved = [outcome for outcome in outcomes if not located or outcome.instance in located["moving"]]
-        return results_fact(outcomes, left_out, self._would_change(operation, moved, moves))
-
-    def _would_change(self, operation, outcomes, moves):
-        """The changes that check mode expects, instance -> diff: made here because it runs no step of a move."""
-        if not self._task.check_mode or not moves:
-            return {}
-        diffs = {outcome.instance: report_moves.difference(operation, outcome, moves) for outcome in outcomes}
-        return {name: diff for name, diff in diffs.items() if diff}
-
-    def _keep(self, operation, outcomes, task_vars):
-        """Keep the failure of a move until one succeeds; a delete removes what is kept about failed requests."""
-        if operation not in PLACED and operation != "delete":
-            return
-        failures, done = [], []
-        for outcome in outcomes:
-            name = outcome.instance
-            project = project_of(variables(task_vars, name, ["berth_project"]))
-            code = report.error_code(outcome.error)
-            if not outcome.error:
-                done.append(instance_uuid(project, name))
-            elif operation in PLACED and code != "InstanceNotFound":
-                message = outcome.error.removeprefix(code + ": ")
-                failures.append({"name": name, "project": project, "code": code, "message": message})
-        failed_requests.settle(self, task_vars, operation, failures, done)
-
-    def _outcome(self, operation, name, located, moves, task_vars):
-        values = raw_vars(task_vars, name)
-        done = {key: registered(values[key]) for key in DONE if key in values}
-        done["move_walk"] = registered(walking.of_plan(values, moves.get("moves", {}).get(name)))
-        done["gone"] = name in task_vars["ansible_play_hosts_all"] and name not in task_vars["ansible_play_hosts"]
-        instance_variables = variables(task_vars, name, ["berth_networks", "berth_project"])
-        if not located or name in located["moving"]:
-            outcome = report_moves.outcome(operation, name, moves, done, self._task.check_mode)
-        else:
-            outcome = report_power.outcome(operation, name, located, done, self._task.check_mode)
-            outcome.address = outcome.address or report.address_of(instance_variables.get("berth_networks"))
-        uuid = instance_uuid(project_of(instance_variables), name)
-        outcome.error = report.named(outcome.error, uuid, name)
-        if outcome.error:
-            self._tried += report.tried(name, uuid, (done.get("move_walk") or {}).get("attempts") or ())
-        return outcome
+        located = facts["berth_located"] if operation in OPERATIONS else {}
+        done = {name: _done(task_vars, name) for name in located.get("names", ())}
+        return end_of_operation.end(self, task_vars, operation, located, facts.get("berth_moves") or {}, done)
 
 
-def registered(value):
-    """What the table needs of a registered result or a fact, without what Ansible adds, which is not plain data."""
-    if not isinstance(value, dict):
-        return plain(value)
-    needed = ("changed", "failed", "msg", "instance", "move", "attempts", "destination", "away", "unreachable")
-    found = plain({key: value[key] for key in needed if key in value})
-    items = value.get("results")
-    return {**found, "results": [registered(item) for item in items]} if isinstance(items, list) else found
+def _done(task_vars, name):
+    """Of an operation that only shows something: why it failed."""
+    values = raw_vars(task_vars, name)
+    why = failure({**({FAILURE: values[FAILURE]} if FAILURE in values else {}), "gone": is_gone(task_vars, name)})
+    return Done(errors=[error_of(why)] if why else [])

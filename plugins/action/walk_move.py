@@ -28,14 +28,19 @@ class ActionModule(ControllerAction):
     }
 
     def act(self, args, task_vars):
-        at, answer = plain(args["at"]), args["answer"]
-        walk = walking.restored(plain(args["move"]), at)
-        if answer:
-            walking.take(walk, answer)
-            return walking.fact(walk, at["number"] + 1, at["only_prepare"], at["settings"])
-        settings = {name: number(value) for name, value in plain(args["settings"]).items() if value not in ("", None)}
-        _check(settings)
-        return walking.fact(walk, 1, args["only_prepare"], settings)
+        at, plan = plain(args["at"]), plain(args["move"])
+        answers = walking.answers_of(plan, at)
+        if args["answer"]:
+            run = walking.run_of(self, task_vars, at)
+            asked = walking.after(plan, answers, run).step
+            answers = [*answers, walking.answer_to(asked, args["answer"])]
+        else:
+            settings = {
+                name: number(value) for name, value in plain(args["settings"]).items() if value not in ("", None)
+            }
+            _check(settings)
+            run = walking.run_of(self, task_vars, {"settings": settings, "only_prepare": args["only_prepare"]})
+        return walking.fact(plan, walking.after(plan, answers, run), at["number"] + 1 if args["answer"] else 1, run)
 
 
 def _check(settings):

@@ -11,7 +11,7 @@ from ..module_utils.conductor.doctor import examine
 from ..module_utils.conductor.errors import NoHostAnswered
 from ..module_utils.conductor.overview import Answers, overview
 from ..module_utils.conductor.report import Outcome, closing
-from ..module_utils.model import aggregate
+from ..module_utils.model import host_state
 from ..module_utils.model.collection_version import COLLECTION_VERSION
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.safe_text import clean_all
@@ -88,7 +88,7 @@ class ActionModule(ControllerAction):
             aggregates = catalog.aggregate_documents(plain(task_vars["groups"]))
         except BerthError as error:
             return {}, {}, ["Zones and server groups are not known. %s" % error.to_result()["msg"]]
-        return aggregate.zones(aggregates), catalog.server_groups, []
+        return host_state.zones(aggregates), catalog.server_groups, []
 
 
 def _text(document, page, check_mode):

@@ -58,7 +58,7 @@ UPDATES = {
     "run_leg": "move",
 }
 # Actions whose result has the outcome for all instances of the run, if it is the run's last one.
-ENDS = ("create_instances", "placement", "show_results")
+ENDS = ("create_instances", "operate_instances", "placement", "show_results")
 OUTCOME = ("state", "host", "flavor", "why", "error_code", "error")
 
 

@@ -21,7 +21,7 @@ attributes:
     support: full
     description: Has an action plugin that does the work on the controller.
 requirements:
-  - ansible-core 2.19 to 2.22
+  - ansible-core 2.19 or newer
 """
 
     # The options of the actions that work on instances of the inventory.

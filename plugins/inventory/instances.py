@@ -83,7 +83,7 @@ options:
     default: false
     version_added: 0.2.0
 requirements:
-  - ansible-core 2.19 to 2.22
+  - ansible-core 2.19 or newer
 """
 
 EXAMPLES = r"""

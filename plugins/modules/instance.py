@@ -205,7 +205,8 @@ EXAMPLES = r"""
 
 RETURN = r"""
 instance:
-  description: The instance as it is now. C(state) is that of the guest in libvirt, or C(absent).
+  description: The instance as it is now. C(state) is that of the guest in libvirt, or C(absent). Then C(gives_up) names the
+    disks that were removed, or would be, with their sizes.
   returned: success
   type: dict
   sample: {"uuid": "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a", "name": "web-1", "state": "running", "vm_state": "active",
@@ -232,7 +233,7 @@ error:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute.errors import failing
-from ..module_utils.compute.guest import locking, outcome, power, seed
+from ..module_utils.compute.guest import given_up, locking, outcome, power, seed
 from ..module_utils.compute.guest.instance import Instance
 from ..module_utils.compute.guest.recovery import recover, would_recover
 from ..module_utils.compute.guest.update_disks import update_disks, would_update_disks
@@ -336,7 +337,8 @@ def main():
     journal.act_for(params["by"])
     with failing(module):
         instance = Instance(Host.here(params["state"]), params["uuid"], timeout=params["timeout"])
-        result = outcome.of(instance, params, module.check_mode, lambda: act(instance, params, module.check_mode))
+        gone = given_up.by_delete(instance) if params["state"] == "absent" else []
+        result = outcome.of(instance, params, module.check_mode, lambda: act(instance, params, module.check_mode), gone)
         if params["state"] == "rebooted" and result["changed"] and not module.check_mode:
             warn_of_force(module, instance)
     module.exit_json(**result)

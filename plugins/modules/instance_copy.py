@@ -64,13 +64,15 @@ RETURN = r"""
 instance_copy:
   description:
     - The instance's C(uuid), and as C(paths) where its copy was put, or would be, or what was removed; with O(state=listed) as
-      C(nics) the addresses of the copy; the C(state) that was asked for, and the C(host) with its C(name) in the inventory.
+      C(nics) the addresses of the copy; with O(state=removed) as C(gives_up) the removed disks with their sizes; the
+      C(state) that was asked for, and the C(host) with its C(name) in the inventory.
   returned: success
   type: dict
   sample:
     uuid: 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a
     paths: [/var/lib/libvirt/berth/set-aside/0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a-1.5]
     nics: []
+    gives_up: []
     state: set_aside
     host: {name: kvm1}
 """
@@ -125,9 +127,11 @@ def main():
     journal.act_for(params["by"])
     with failing(module):
         instance = Instance(Host.here(params["state"]), params["uuid"], timeout=params["timeout"])
+        gone = set_aside.given_up(instance) if params["state"] == "removed" else []
         changed, paths = act(instance, params, module.check_mode)
         nics = bring_back.addresses(instance) if params["state"] == "listed" else []
-    module.exit_json(changed=changed, instance_copy={"uuid": params["uuid"], "paths": paths, "nics": nics})
+    copy = {"uuid": params["uuid"], "paths": paths, "nics": nics, "gives_up": gone}
+    module.exit_json(changed=changed, instance_copy=copy)
 
 
 if __name__ == "__main__":

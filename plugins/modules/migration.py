@@ -192,9 +192,9 @@ import time
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.compute.detached import Detached
 from ..module_utils.compute.errors import failing
 from ..module_utils.compute.move import listener, rehearsal
+from ..module_utils.compute.move.listener import Detached
 from ..module_utils.compute.move.moving_host import MovingHost
 from ..module_utils.compute.move.steps.common import view
 from ..module_utils.compute.move.steps.table import STEPS, run

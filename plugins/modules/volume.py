@@ -86,7 +86,7 @@ uuid:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.compute.disk import new_volume, volume, volume_growth
+from ..module_utils.compute.disk import new_volume, volume
 from ..module_utils.compute.errors import failing
 from ..module_utils.compute.host.host import Host
 from ..module_utils.compute.record import journal, state_directory
@@ -126,8 +126,8 @@ def act(host, params, dry):
 
 def _grow(host, params, dry):
     if params["state"] == "claimed":
-        return volume_growth.claim(host, params["volume"], params["token"], dry)
-    settle = volume_growth.confirm if params["state"] == "present" else volume_growth.give_back
+        return new_volume.claim_growth(host, params["volume"], params["token"], dry)
+    settle = new_volume.confirm_growth if params["state"] == "present" else new_volume.give_growth_back
     return settle(host, params["uuid"], params["token"], dry)
 
 

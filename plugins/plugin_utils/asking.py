@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import time
-from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple
 
 from ansible.plugins.action import ActionBase
 
@@ -40,19 +40,29 @@ def ask(
 
 
 def ask_each(
-    action: ActionBase, task_vars: Dict[str, Any], module: str, host_args: Dict[str, Dict[str, Any]]
+    action: ActionBase,
+    task_vars: Dict[str, Any],
+    module: str,
+    host_args: Dict[str, Dict[str, Any]],
+    at: Optional[Mapping[str, str]] = None,
+    check: bool = False,
 ) -> Dict[str, Dict[str, Any]]:
-    """Host -> the raw result of the module with the host's own arguments."""
+    """Host -> the raw result of the module with the host's own arguments. ``at`` and ``check``: as of procedures' Ask."""
     names = list(host_args)
     if not names:
         return {}
     code_digest.of_files()  # once for all the processes that ask
     at_a_time = at_once(task_vars, getattr(action, "asks_alone", bool(action._task.run_once)))
-    seconds = {host: task_seconds(task_vars, host, module, host_args[host].get("state")) for host in names}
+    hosts = {name: (at or {}).get(name, name) for name in names}
+    seconds = {name: task_seconds(task_vars, hosts[name], module, host_args[name].get("state")) for name in names}
+    task, more = action._task, {"at": at} if at else {}
+    if check:
+        task = task.copy()
+        task.check_mode = True
 
     def run_on(several: List[str]) -> Dict[str, Dict[str, Any]]:
         return known_ansible.delegates().run_on(
-            several, "berth.kvm." + module, host_args, action._task, at_a_time, seconds
+            several, "berth.kvm." + module, host_args, task, at_a_time, seconds, **more
         )
 
     results = run_on(names)

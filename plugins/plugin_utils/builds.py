@@ -13,9 +13,9 @@ from ansible.module_utils.common.validation import check_type_int
 from ..module_utils.conductor import kept_entries
 from ..module_utils.conductor.plan import Instance
 from ..module_utils.model.catalog import Catalog
+from ..module_utils.model.cloud_init import network_config
 from ..module_utils.model.errors import InvalidInput
 from ..module_utils.model.messages import Document
-from ..module_utils.model.network_config import network_config
 from ..module_utils.placement.request import build_request
 from .inventory_variables import CATALOG, INSTANCE, is_true, power_state, raw_vars, variables, who_locked
 from .plain import plain

@@ -35,14 +35,15 @@ MAX_GROWTH = 32 << 20  # bytes; a process that grew more is not used for another
 IDLE_TIMEOUT = 60  # seconds that a process waits for its next host
 
 
-def run_on(hosts, module, arguments, task, at_once, seconds):
+def run_on(hosts, module, arguments, task, at_once, seconds, at=None):
     """Return host -> the result of the module's task there. At most ``at_once`` run at a time.
 
-    ``arguments``: host -> the module's arguments; ``seconds``: host -> how long it may take. A failure of any kind
-    becomes the result of that host, with ``unreachable`` or ``failed``, and ``msg``.
+    ``arguments``: host -> the module's arguments; ``seconds``: host -> how long it may take. With ``at`` (name -> host)
+    all of these are by such a name, so that one host can run several at a time. A failure of any kind becomes the result
+    of that host, with ``unreachable`` or ``failed``, and ``msg``.
     """
     with selectors.DefaultSelector() as selector:
-        asking = _Asking(lambda: _start(task, module, arguments), hosts, seconds, selector)
+        asking = _Asking(lambda: _start(task, module, arguments, at or {}), hosts, seconds, selector)
         with _ended_with(asking.running):
             # not os.getppid(): a controller that was killed before this asked anybody would not be missed
             results = asking.ask_all(at_once, getattr(worker.current_worker, "_parent_pid", None) or os.getppid())
@@ -53,7 +54,7 @@ def apart(action, host, task_vars, work):
     """The result of the action's ``work()``, run by the same action on the same host in its own limited process."""
     asker = worker.current_worker
     if isinstance(asker, _Worker):  # this is that process
-        action._task.args = {**action._task.args, **asker.arguments[host]}
+        action._task.args = {**action._task.args, **asker.arguments[asker.asked]}
         return work()
     if not isinstance(asker, worker.WorkerProcess):
         return work()  # not in a worker process of Ansible
@@ -98,7 +99,7 @@ def _for_host(task, host, module):
     return copy
 
 
-def _start(task, module, arguments):
+def _start(task, module, arguments, at):
     asker = worker.current_worker
     receiver, sender = context.Pipe(duplex=False)
     orders, order = context.Pipe(duplex=False)
@@ -114,7 +115,7 @@ def _start(task, module, arguments):
         worker_id=asker.worker_id,
         cliargs=asker._cliargs,
     )
-    process.module, process.arguments, process.orders = module, arguments, orders
+    process.module, process.arguments, process.at, process.orders = module, arguments, at, orders
     process.start()
     sender.close()  # only the process keeps it open: the pipe ends with the process
     orders.close()
@@ -129,8 +130,9 @@ class _Worker(worker.WorkerProcess):
         # The kernel ends it in time, whatever it is doing, and also if the asker is gone.
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.alarm(IDLE_TIMEOUT)
-        for host, seconds in iter(self._next_host, (None, None)):
-            self.seconds = seconds
+        for asked, seconds in iter(self._next_host, (None, None)):
+            self.asked, self.seconds = asked, seconds
+            host = self.at.get(asked, asked)
             self._task, self._task_vars = _for_host(task, host, self.module), dict(task_vars)
             # A copy of the play's own: the last task has filled its copy with its host's address and passwords.
             self._play_context = play_context.copy()

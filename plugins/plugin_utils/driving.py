@@ -6,21 +6,25 @@
 from __future__ import annotations
 
 import datetime
-from typing import Any, Dict, List, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from ansible.plugins.action import ActionBase
 
-from ..module_utils.conductor.procedures.steps import Ask, Procedure, Result, Say
+from ..module_utils.conductor.procedures.steps import Ask, Look, Procedure, Result, Say
 from ..module_utils.model.messages import Document
+from . import known_ansible
 from .asking import answers, ask_each
 from .host_reply import answer_of
 from .plain import plain
 
 
 def carry_out(
-    action: ActionBase, task_vars: Dict[str, Any], procedure: Procedure[Result]
+    action: ActionBase,
+    task_vars: Dict[str, Any],
+    procedure: Procedure[Result],
+    look: Optional[Callable[[], Dict[str, Any]]] = None,
 ) -> Tuple[Result, List[Document]]:
-    """Return the procedure's result, and what it said: [{at, instance, ...}]."""
+    """Return the procedure's result, and what it said: [{at, instance, ...}]. ``look`` answers a Look."""
     said: List[Document] = []
     answer: Any = None
     while True:
@@ -32,13 +36,18 @@ def carry_out(
         if isinstance(step, Say):
             at = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
             said.append({"at": at, "instance": step.instance, **step.event})
+        elif isinstance(step, Look):
+            answer = look() if look else {}
         else:
             answer = _asked(action, task_vars, step)
 
 
 def _asked(action: ActionBase, task_vars: Dict[str, Any], step: Ask) -> Dict[str, Any]:
-    found: Dict[str, Any] = plain(answers(ask_each(action, task_vars, step.module, step.arguments)))
-    for answer in found.values():
+    results = ask_each(action, task_vars, step.module, step.arguments, step.at, step.check)
+    found: Dict[str, Any] = plain(answers(results))
+    for asked, answer in found.items():
+        if results[asked].get("warnings"):
+            answer["warnings"] = list(map(known_ansible.delegates().shown, results[asked]["warnings"]))
         for build in answer.get("builds", ()):
             build["reply"] = answer_of(build["reply"])
     return found

@@ -1,32 +1,65 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The versions of ansible-core that the collection was tested with: with any other, no host is asked or changed.
+"""The versions of ansible-core that the collection was tested with. A newer one is used with a warning, if the private parts of
+Ansible that delegates.py and sent_code.py use have the form that they know. With any other no host is asked or changed.
 
-delegates.py uses private parts of Ansible, which may differ in the next version. It is only imported through this file.
+delegates.py is only imported through this file.
 """
 
 from __future__ import annotations
 
+import importlib
+import inspect
 from types import ModuleType
+from typing import Tuple
 
 from ansible.release import __version__ as VERSION
 
 from ..module_utils.conductor.errors import AnsibleUnknown
 from ..module_utils.model import host_hints
+from .screen import warn
 
-TRIED = ("2.19", "2.20", "2.21", "2.22")  # by tests/matrix.sh; meta/runtime.yml and requirements.txt say the same
+TRIED = ("2.19", "2.20", "2.21", "2.22")  # by tests/matrix.sh; requirements.txt says the same
 REQUIREMENT = "ansible-core>=2.19,<2.23"
+PRIVATE = {
+    "ansible.executor.process.worker": ("WorkerProcess", "current_worker"),
+    "ansible.executor.module_common": ("recursive_finder", "_get_module_metadata", "_compile_module_ast"),
+    "ansible.utils.multiprocessing": ("context",),
+}
+WORKER_TAKES = {
+    "final_q", "task_vars", "host", "task", "play_context", "loader", "variable_manager", "shared_loader_obj", "worker_id",
+    "cliargs",
+}  # fmt: skip
 
 
 def check() -> None:
-    """Raise AnsibleUnknown for an ansible-core that the collection was not tested with."""
-    if ".".join(VERSION.split(".")[:2]) not in TRIED:
+    """Raise AnsibleUnknown for an ansible-core that the collection cannot run on; warn of one that it was not tested with."""
+    if ".".join(VERSION.split(".")[:2]) in TRIED:
+        return
+    said = "this is ansible-core %s, and berth.kvm was tested with %s only" % (VERSION, ", ".join(TRIED))
+    if _number(VERSION) < _number(TRIED[-1]) or not _is_as_known():
         raise AnsibleUnknown(
-            "this is ansible-core %s, and berth.kvm was tried with %s only. No host was asked and nothing was changed"
-            % (VERSION, ", ".join(TRIED)),
+            "%s. No host was asked and nothing was changed" % said,
             hint=host_hints.install_on_controller(REQUIREMENT),
         )
+    warn("%s. What it uses of Ansible has not changed its form, so this run goes on" % said)
+
+
+def _number(version: str) -> Tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2])
+
+
+def _is_as_known() -> bool:
+    """Whether all private parts are where they were, and a worker takes what it took."""
+    try:
+        modules = {name: importlib.import_module(name) for name in PRIVATE}
+    except ImportError:
+        return False
+    if not all(hasattr(modules[name], part) for name, parts in PRIVATE.items() for part in parts):
+        return False
+    worker = modules["ansible.executor.process.worker"].WorkerProcess
+    return set(inspect.signature(worker.__init__).parameters) - {"self"} == WORKER_TAKES
 
 
 def delegates() -> ModuleType:

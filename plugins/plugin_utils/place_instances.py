@@ -21,7 +21,6 @@ from ..module_utils.conductor import (
     quotas,
     take_over,
     telling,
-    volumes,
     what_to_create,
 )
 from ..module_utils.conductor.fleet import Fleet
@@ -235,9 +234,7 @@ class PlaceInstances(ControllerAction):
         instances = self._sorted_out(run, requests)
         groups.set_members(instances, run.fleet)
         groups.refuse_unseen(instances, run.fleet, _silent(run))
-        volumes.settle(instances, run.fleet, run.lost)
-        if not run.takes_over:
-            lost_data.refuse(instances, run.fleet, run.lost, listed(run.variables, "berth_rebuild_lost"))
+        lost_data.settle(instances, run.fleet, run.lost, listed(run.variables, "berth_rebuild_lost"))
         quotas.before_placement(instances, run.fleet, run.catalogs.shared.quotas)
         self._give_addresses(run, instances)
         if run.least():

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Collection, Dict
 
+WHOLE = ("operation", "left_out")  # neither is about single instances
+
 
 def after_second_look(first: Dict[str, Any], second: Dict[str, Any], names: Collection[str]) -> Dict[str, Any]:
     """What the second look found of ``names`` counts, of all others what the first did. Each part lists names, or maps
@@ -18,4 +20,4 @@ def after_second_look(first: Dict[str, Any], second: Dict[str, Any], names: Coll
             return {**{name: value for name, value in old.items() if name not in names}, **new}
         return [name for name in old if name not in names] + new
 
-    return {**{key: part(key) for key in second}, "left_out": second["left_out"]}
+    return {key: second[key] if key in WHOLE else part(key) for key in second}

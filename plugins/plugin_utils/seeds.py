@@ -10,7 +10,7 @@ import secrets
 from typing import Any, Mapping, Optional
 
 from ..module_utils.model.schema import Whole
-from ..module_utils.placement.tie_break import MOST_SEED
+from ..module_utils.placement.weighing import MOST_SEED
 from .plain import number
 
 SEED = "berth_seed"

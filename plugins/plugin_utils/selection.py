@@ -13,13 +13,13 @@ from typing import Any, Dict, Iterable, List
 
 from ..module_utils.conductor.errors import KvmHostNotFound, NoHostAnswered, SelectionNotExplicit
 from ..module_utils.conductor.fleet import Fleet
-from ..module_utils.conductor.operations import WITHOUT_SELECTION
+from ..module_utils.conductor.operations import needs_selection
 from ..module_utils.conductor.sides import InstanceNotFound
 from ..module_utils.model import fleet_hints, hints, input_hints
 from ..module_utils.model.errors import BerthError, InvalidInput, joined, together
 from ..module_utils.model.identity import RESERVED, uuid_of
 from ..module_utils.model.messages import hosts_named
-from ..module_utils.model.suggest import did_you_mean, nearest
+from ..module_utils.model.unknown_names import did_you_mean, nearest
 from .inventory_variables import described, instances_among, is_true, kvm_hosts, raw_vars, variables, with_variable
 from .patterns import selects_anything
 from .screen import warn
@@ -39,7 +39,7 @@ def selected(task_vars: Dict[str, Any], names: List[str], hosts: List[str]) -> L
 def check_explicit(action: Any, task_vars: Dict[str, Any], names: List[str], given: bool, operation: str) -> None:
     """Raise SelectionNotExplicit if an operation that needs a selection is about the whole inventory, because none was
     ``given``, or one that names nothing but all. A person says berth_all=true where all are meant."""
-    if not names or operation in WITHOUT_SELECTION or _all_meant(action, task_vars, operation):
+    if not names or not needs_selection(operation) or _all_meant(action, task_vars, operation):
         return
     if given and not _all_by_pattern(task_vars, names):
         return

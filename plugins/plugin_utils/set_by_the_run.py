@@ -20,9 +20,7 @@ OF_ONE_INSTANCE = frozenset(
     (
         "ansible_facts",
         "create_may_fail",
-        "delete_after",
-        "delete_hosts",
-        "delete_uuid",
+        "delete_may_fail",
         "move_plan",
     )
 )

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterable
 
-from ..module_utils.conductor.errors import HostUnknown
 from ..module_utils.conductor.fleet import Fleet
+from ..module_utils.conductor.procedures import copies
 from ..module_utils.conductor.telling import lacking
 from ..module_utils.model.messages import Document
 from .answers_of_hosts import replies
-from .asking import answers, ask, refusals
+from .asking import ask
+from .driving import carry_out
 
 
 def tell_owners(action: Any, task_vars: Dict[str, Any], told: Document, hosts: Iterable[str]) -> None:
@@ -27,11 +28,4 @@ def tell_owners(action: Any, task_vars: Dict[str, Any], told: Document, hosts: I
 def tell_latest(action: Any, task_vars: Dict[str, Any], fleet: Fleet, name: str, told: Document) -> None:
     """Tell all hosts which record of ``name`` becomes the latest. Raise HostUnknown if one does not take it: it would take a
     lost host that is back for the owner."""
-    unprepared = fleet.unprepared()
-    taken = answers(ask(action, task_vars, list(fleet.documents), "rescan", {"told": told}))
-    for host, why, hint in refusals(taken):
-        if host not in unprepared:
-            raise HostUnknown(
-                "the record of %s is left as it is: %s did not take that it becomes the latest: %s" % (name, host, why),
-                hint=hint,
-            )
+    carry_out(action, task_vars, copies.tell_latest(name, told, fleet.documents, fleet.unprepared()))

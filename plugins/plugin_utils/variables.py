@@ -20,8 +20,8 @@ from ..module_utils.conductor.inventory_names import ERROR, PUBLISHED
 from ..module_utils.model import input_hints
 from ..module_utils.model.errors import BerthError, InvalidInput, joined
 from ..module_utils.model.schema import ListOf, Text, Whole
-from ..module_utils.model.suggest import meant, nearest
-from ..module_utils.placement.tie_break import MOST_SEED
+from ..module_utils.model.unknown_names import meant, nearest
+from ..module_utils.placement.weighing import MOST_SEED
 from . import limits, move_options, receipts, seeds
 from .inventory_variables import CATALOG, INSTANCE, raw_vars, variables
 from .misplaced import ROLE, listed, warn_of_misplaced

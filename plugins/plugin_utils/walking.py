@@ -1,30 +1,57 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A move between two of its tasks: the fact of the instance that says how far it has come and what is next.
+"""A move between two of its tasks: the fact of the instance with what was answered so far.
 
-A fact, because a leg that failed registers its failure alone.
+A fact, because a leg that failed registers its failure alone. The procedure is carried out up to there anew each time.
 """
 
 from __future__ import annotations
 
 import time
-from typing import Any, Dict, Mapping, Optional
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional
 
 from ..module_utils.conductor import downtime
-from ..module_utils.conductor.errors import HostUnknown
-from ..module_utils.conductor.sequences import FLEET
+from ..module_utils.conductor.procedures.move import Run, move
+from ..module_utils.conductor.procedures.steps import Ask
 from ..module_utils.conductor.walk import Move, Walk
-from ..module_utils.model.move_errors import MigrationEnded
+from ..module_utils.model.catalog import Catalog
+from .inventory_variables import CATALOG
 from .plain import plain
 
 FACT = "berth_walk"
 
 
-def restored(plan: Mapping[str, Any], at: Mapping[str, Any]) -> Walk:
-    """The walk that had come so far, or a new one: that of another plan is from an earlier play, or an earlier run."""
-    move, state = Move.from_plan(plan), at.get("walk") or {}
-    return Walk.restore(move, state) if state.get("plan") == move.id else Walk.begin(move)
+class At(NamedTuple):
+    """How far a move has come: its next question, what people are told about it, and the answers so far."""
+
+    walk: Walk
+    step: Optional[Ask]
+    label: str
+    answers: List[Dict[str, Any]]
+
+
+def after(plan: Mapping[str, Any], answers: List[Dict[str, Any]], run: Run) -> At:
+    walk, label = Walk(Move.from_plan(plan)), ""
+    procedure, left, answer = move(walk, run), list(answers), None
+    while True:
+        try:
+            step = procedure.send(answer)
+        except StopIteration:
+            return At(walk, None, "", answers)
+        answer = None
+        if isinstance(step, Ask):
+            if not left:
+                return At(walk, step, label, answers)
+            answer = left.pop(0)
+        else:
+            label = step.event.get("leg", label)
+
+
+def answers_of(plan: Mapping[str, Any], at: Mapping[str, Any]) -> List[Dict[str, Any]]:
+    """Those of this plan: those of another one are from an earlier play, or an earlier run."""
+    known = at.get("walk") or {}
+    return known["answers"] if known.get("plan") == plan["id"] else []
 
 
 def of_plan(variables: Mapping[str, Any], plan: Optional[Mapping[str, Any]]) -> Mapping[str, Any]:
@@ -39,33 +66,32 @@ def has_met_end(variables: Mapping[str, Any], plan: Optional[Mapping[str, Any]])
     return bool(at and at["walk"]["met_end"] and at["failure"] is not None)
 
 
-def take(walk: Walk, answer: Mapping[str, Any]) -> None:
-    """Take the result of the leg, without what Ansible adds, which is not plain data."""
-    if answer.get("failed"):
-        reason = str(answer.get("msg") or "no reason was given")
-        code = answer.get("error_code")
-        walk.failed(reason, silent=code == HostUnknown.__name__, ended=code == MigrationEnded.__name__)
-        return
-    turn = walk.turn()
-    if turn is None:
-        raise ValueError("an answer came, and no leg of the move was to be run")
-    if turn.leg.side == FLEET:
-        walk.stands()
-    else:
-        view, took = plain(answer["move"]), plain(answer.get("took") or {})
-        known = downtime.after(walk.away, turn.leg.steps, took, time.monotonic())
-        walk.away = downtime.measured(view) or known
-        walk.answered(view, plain(answer["token"]), bool(answer.get("changed")))
+def answer_to(step: Ask, result: Mapping[str, Any]) -> Dict[str, Any]:
+    """The answer to the procedure's question, from the result of the task that asked it."""
+    if step.module == "rescan":
+        return plain(result.get("answers") or {})
+    [host] = step.arguments
+    if result.get("failed"):
+        error = result.get("error") or {"code": "ModuleFailed", "message": str(result.get("msg"))}
+        return {host: {"error": plain(error)}}
+    parts = {name: plain(result[name]) for name in ("move", "token", "took", "changed") if name in result}
+    return {host: {**parts, "at": time.monotonic()}}
 
 
-def fact(walk: Walk, number: int, only_prepare: bool, settings: Mapping[str, Any]) -> Dict[str, Any]:
-    """The result of a task that knows how far the walk has come."""
-    turn = None if only_prepare and walk.is_prepared() else walk.turn()
-    found: Dict[str, Any] = {
-        "walk": walk.state(),
+def run_of(action: Any, task_vars: Dict[str, Any], at: Mapping[str, Any], key: Optional[str] = None) -> Run:
+    catalog = Catalog.from_variables(action.own_variables(task_vars, CATALOG))
+    return Run({**at["settings"], "key": key}, catalog.quotas, at["only_prepare"])
+
+
+def fact(plan: Mapping[str, Any], found: At, number: int, run: Run) -> Dict[str, Any]:
+    """The result of a task that knows how far the move has come."""
+    walk, step = found.walk, found.step
+    settings = {name: value for name, value in run.settings.items() if name != "key"}
+    shown: Dict[str, Any] = {
+        "walk": {"plan": plan["id"], "answers": found.answers, "met_end": walk.met_end},
         "number": number,
-        "only_prepare": only_prepare,
-        "settings": dict(settings),
+        "only_prepare": run.only_prepare,
+        "settings": settings,
         "labels": [],
         "tasks": None,
         "host": None,
@@ -73,16 +99,17 @@ def fact(walk: Walk, number: int, only_prepare: bool, settings: Mapping[str, Any
         "attempts": [],
         "destination": None,
         "away": None,
-        "move": None if walk.turn() or walk.failure else walk.last,
+        "move": None if step or walk.failure or walk.prepared else walk.last,
     }
-    if turn:
-        tasks = "look.yml" if turn.leg.side == FLEET else "leg.yml"
-        found.update(labels=[turn.leg.label], tasks=tasks, host=turn.host)
+    if step:
+        looks = step.module == "rescan"
+        shown.update(labels=[found.label], tasks="look.yml" if looks else "leg.yml")
+        shown["host"] = walk.destination() if looks else list(step.arguments)[0]
     else:
-        found.update(failure=walk.failure, attempts=walk.attempts, destination=walk.destination())
-        found["away"] = walk.away.get(downtime.SECONDS)
-    if found["failure"] is not None and walk.met_end:
-        found.update(labels=["Look again, since the move has just ended"], tasks="look_again.yml")
-    elif found["failure"] is not None:
-        found.update(labels=["Fail, since the move failed"], tasks="failed.yml")
-    return {"ansible_facts": {FACT: found}}
+        shown.update(failure=walk.failure, attempts=walk.attempts, destination=walk.destination())
+        shown["away"] = walk.away.get(downtime.SECONDS)
+    if shown["failure"] is not None and walk.met_end:
+        shown.update(labels=["Look again, since the move has just ended"], tasks="look_again.yml")
+    elif shown["failure"] is not None:
+        shown.update(labels=["Fail, since the move failed"], tasks="failed.yml")
+    return {"ansible_facts": {FACT: shown}}

@@ -15,30 +15,31 @@ from .inventory_variables import listed, lost_hosts, variables
 
 
 def wanted_disks(task_vars, fleet, name, task, values, run):
-    """{disks, project, volumes, new_volumes, grown_volumes} that the inventory gives the instance; no volumes if it does not
-    mention any."""
+    """{disks, project, volumes, new_volumes, grown_volumes, gives_up} that the inventory gives the instance; no volumes if it
+    does not mention any. ``gives_up``: what a person said may go, or empty."""
     project, disks = project_of(values), _disks(task_vars, name)
     wanted = _volumes(task_vars, name, project)
     if wanted is None:
         return {"disks": disks, "project": project}
     host = task["hosts"][-1] if task["hosts"] else None
-    new = volumes.to_have(fleet, name, task["uuid"], host, wanted, lost_hosts(run))
+    lost, rebuilt = lost_hosts(run), listed(run, "berth_rebuild_lost")
+    new, gives_up = lost_data.volumes_to_make(fleet, name, task["uuid"], host, wanted, lost, rebuilt)
     boots = [entry["name"] for entry in wanted if entry["uuid"] in new and entry["boot_index"] == 0]
     if boots:
         rule = "set when the instance is created: an existing instance boots from what it was created with"
         raise InvalidInput("berth_volumes.%s.boot_index" % boots[0], 0, rule)
-    made = [entry for entry in wanted if entry["uuid"] in new]
-    lost_data.refuse_volumes(name, made, fleet, lost_hosts(run), listed(run, "berth_rebuild_lost"))
     place = fleet.place_on(task["uuid"], host)
     pool = place["pool"] if place else None
     parts = ("name", "size_gb", "delete_on_termination", "boot_index")
     return {
         "disks": disks,
         "project": project,
+        "gives_up": gives_up,
         "volumes": [{part: entry[part] for part in parts if entry[part] is not None} for entry in wanted],
         "new_volumes": [
             _new_volume(task_vars, name, project, {**entry, "pool": entry["pool"] or pool}, task["uuid"])
-            for entry in made
+            for entry in wanted
+            if entry["uuid"] in new
         ],
         "grown_volumes": [
             {**{part: entry[part] for part in ("uuid", "name", "size_gb")}, "from_gb": has, "instance": task["uuid"]}

@@ -196,7 +196,7 @@ def test_many_creates_at_once_never_exceed_room_quota_group_and_addresses(lab, i
     print("made %d of 16, %s" % (len(where), [run.returncode for run in runs]))
 
 
-ATTACH = "Add data disks, attach and detach volumes"
+ATTACH = "Update the data disks"
 
 
 def holders(lab, host):

@@ -37,7 +37,9 @@ def test_a_host_that_comes_back_after_its_instance_was_made_elsewhere_starts_not
     lab.ansible_playbook("berth.kvm.create", inventory=[path])
     first = homes(lab)["web1"]
     lab.crash(first)
-    lab.ansible_playbook("berth.kvm.create", inventory=[path], extra_vars={"berth_lost_hosts": first, "berth_rebuild_lost": "web1"})
+    lab.ansible_playbook(
+        "berth.kvm.create", inventory=[path], extra_vars={"berth_lost_hosts": first, "berth_rebuild_lost": "web1"}
+    )
     second = homes(lab)["web1"]
     assert second != first and running(lab) == [second]
     lab.start(first)

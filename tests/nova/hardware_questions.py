@@ -17,9 +17,9 @@ from nova.pci import stats as pci_stats
 from nova.virt import hardware
 
 from ansible_collections.berth.kvm.plugins.module_utils.model.cpu_list import parse_cpu_spec
+from ansible_collections.berth.kvm.plugins.module_utils.model.guest_features import ImageProperties
 from ansible_collections.berth.kvm.plugins.module_utils.model.image import known_properties
-from ansible_collections.berth.kvm.plugins.module_utils.model.image_properties import ImageProperties
-from ansible_collections.berth.kvm.plugins.module_utils.placement import features, numa, numa_fit, numa_usage, pci
+from ansible_collections.berth.kvm.plugins.module_utils.placement import features, numa, numa_usage, pci
 
 
 def install(ledger: Ledger) -> None:
@@ -167,19 +167,19 @@ def _fit(host: Any, instance: Any, mapping: Any, limits: Any, requests: Any, sta
     def near(cells: Any) -> bool:
         return pci.supports(pools, asked, cells, there)
 
-    return lambda: _document(numa_fit.fit(there, wanted, told, asked, pools, near, packing))
+    return lambda: _document(numa.fit(there, wanted, told, asked, pools, near, packing))
 
 
 def _fit_cell(host: Any, cell: Any, limits: Any, reserved: int) -> Callable:
     there = translate.HostTopology.from_document({"cells": [translate.host_cell(host)]}).cells[0]
     wanted, told = translate.InstanceCell(translate.instance_cell(cell)), translate.limits(limits)
-    return lambda: _document(numa_fit._fit_cell(there, wanted, told, reserved or 0, []))
+    return lambda: _document(numa._fit_cell(there, wanted, told, reserved or 0, []))
 
 
 def _pack(host: Any, cell: Any, reserved: int = 0) -> Callable:
     there = translate.HostTopology.from_document({"cells": [translate.host_cell(host)]}).cells[0]
     wanted = translate.InstanceCell(translate.instance_cell(cell))
-    return lambda: _document(numa_fit._pack(there, wanted, reserved or 0))
+    return lambda: _document(numa._pack(there, wanted, reserved or 0))
 
 
 def _usage(host: Any, instance: Any, free: bool) -> Callable:
@@ -193,7 +193,7 @@ def _network(host: Any, chosen: list, network: Any) -> Callable:
     there = translate.host_topology(host)
     cells = [translate.HostTopology.from_document({"cells": [translate.host_cell(entry)]}).cells[0] for entry in chosen]
     told = translate.network_metadata(network)
-    return lambda: not told or numa_fit._network_fits(there, cells, told)
+    return lambda: not told or numa._network_fits(there, cells, told)
 
 
 # -- images

@@ -20,9 +20,10 @@ from nova.scheduler import weights as weights_package
 from nova.scheduler.filters import extra_specs_ops
 from nova.scheduler.filters import utils as filter_utils
 
-from ansible_collections.berth.kvm.plugins.module_utils.model.aggregate import Aggregate, merged_metadata, values_of
-from ansible_collections.berth.kvm.plugins.module_utils.placement import extra_specs, registry
+from ansible_collections.berth.kvm.plugins.module_utils.model.host_state import Aggregate, merged_metadata, values_of
+from ansible_collections.berth.kvm.plugins.module_utils.placement import registry
 from ansible_collections.berth.kvm.plugins.module_utils.placement.base import Weigher, normalize, parse_options
+from ansible_collections.berth.kvm.plugins.module_utils.placement.filters import capabilities
 
 # The key of the metadata that a filter reads through nova.scheduler.filters.utils.
 KEYS = {
@@ -185,7 +186,7 @@ def _metadata(host: Any, key: str | None = None) -> Callable:
 
 
 def _match(value: Any, wanted: str) -> Callable:
-    return lambda: extra_specs.match(value, wanted)
+    return lambda: capabilities.match(value, wanted)
 
 
 def _options(given: Any, sep: str, converter: Any, _name: str) -> Callable:

@@ -12,11 +12,9 @@ from ledger import CannotAsk
 from nova import objects
 from nova_options import from_nova
 
-from ansible_collections.berth.kvm.plugins.module_utils.model.aggregate import Aggregate
-from ansible_collections.berth.kvm.plugins.module_utils.model.flavor import Flavor
-from ansible_collections.berth.kvm.plugins.module_utils.model.host_state import HostState, Metric
+from ansible_collections.berth.kvm.plugins.module_utils.model.host_state import Aggregate, HostState, Metric
 from ansible_collections.berth.kvm.plugins.module_utils.model.image import known_properties
-from ansible_collections.berth.kvm.plugins.module_utils.model.request_spec import RequestSpec
+from ansible_collections.berth.kvm.plugins.module_utils.model.request_spec import Flavor, RequestSpec
 from ansible_collections.berth.kvm.plugins.module_utils.model.resources import (
     HostTopology,
     InstanceCell,

@@ -191,23 +191,22 @@ class Machine(volume_fleet_case.Site):
         changed = outcome.present(instance, wanted, False)
         return {"changed": changed, "instance": {"generation": list(self.host.store.read(spec["uuid"]).generation)}}
 
-    def instance(self, uuid, state, after=None, hard=False, changed_disks=False, moved_by=None):
+    def instance(self, uuid, state, after=None, reboot="soft", changed_disks=False, moved_by=None):
         instance = Instance(self.host, uuid, timeout=1)
         acts = {
             "started": instance.started,
             "stopped": lambda: instance.stopped(1),
-            "rebooted": lambda: power.reboot(instance, hard, 1) or True,
+            "rebooted": lambda: power.reboot(instance, reboot == "hard", 1) or True,
             "absent": lambda: instance.absent(changed_disks, after),
             "recovered": lambda: recovery.recover(instance),
             "recorded": lambda: record_copy.take_back(instance, after or [0, 0], moved_by=moved_by),
         }
         return {"changed": acts[state]()}
 
-    def instance_copy(self, uuid, state, above=None):
+    def instance_copy(self, uuid, state, above=None, check=False):
         instance = Instance(self.host, uuid, timeout=1)
         acts = {
-            "would_keep": lambda: set_aside.would_keep(instance, above),
-            "kept": lambda: set_aside.keep(instance, above),
+            "kept": lambda: (set_aside.would_keep if check else set_aside.keep)(instance, above),
             "stopped": lambda: set_aside.stop(instance, 1),
             "recorded": lambda: bring_back.record_again(instance),
             "brought_back": lambda: bring_back.bring_back(instance, above, 1),

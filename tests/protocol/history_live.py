@@ -13,7 +13,7 @@ import volume_fleet_case
 from history_host import header_size
 from libvirt_names import BY_USER, MIGRATED, PAUSED
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move import disks, guest_state, moving_host
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import disks, moving_host, onlooker
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.live import has_arrived
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import MigrationError
 
@@ -35,7 +35,7 @@ def set_up(world, monkeypatch):
         describe=lambda *_: {"cpu": None}, look=lambda *_: {"problems": []}, judge=lambda *_: [],
     ))  # fmt: skip
     monkeypatch.setattr(moving_host.Effects, "channel_to_source", lambda *_: NobodyListens)
-    monkeypatch.setattr(guest_state, "is_migrating", lambda _guest: False)
+    monkeypatch.setattr(onlooker, "is_migrating", lambda _guest: False)
     monkeypatch.setattr(disks, "lay_over", lay_over)
 
 
@@ -45,7 +45,7 @@ class Live:
 
     @staticmethod
     def follow(connection, uuid, _options):
-        return guest_state.has_left(connection, uuid)
+        return onlooker.has_left(connection, uuid)
 
     @staticmethod
     def prepare(effects, record, manifest, _arrived):
@@ -61,7 +61,7 @@ class Live:
         """The guest stops here when all its disks are there, and waits there, paused."""
         here, there = self.world.now, self.world.machines[targets["address"]]
         guest = here.host.connection.domains.get(record.uuid)
-        if guest_state.has_left(effects.connection, record.uuid):
+        if onlooker.has_left(effects.connection, record.uuid):
             return None, None
         arriving = there.host.connection.domains.get(record.uuid)
         if guest is None or not guest.isActive() or not there.on or not there.up or arriving is None:

@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import procedure_case
 from history_runs import Run
 
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import moving, sides, silence, telling, unconfirmed
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import moving, sides, telling, unconfirmed
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import HostUnknown
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.locate import locate
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import move as procedure
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.walk import Move, Walk
 from ansible_collections.berth.kvm.plugins.module_utils.model import migration
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
@@ -140,22 +142,11 @@ class Moves(Run):
         """Whether the move had ended before this run took it up."""
         if not move["sequence"]:
             return False
-        walk = Walk.begin(Move.from_plan(move))
-        while walk.turn():
-            turn = walk.turn()
-            arguments = turn.arguments({"confirm_window": 0, "revert_volumes": True, "stop_timeout": 1})
-            reply = yield from self.ask(turn.host, "migration", **arguments)
-            if "move" in reply:
-                walk.answered(reply["move"], reply["token"], reply["changed"])
-                continue
-            error = reply.get("error") or {"code": HostUnknown.__name__, "message": silence.NO_ANSWER, "hint": None}
-            text = "%s: %s. %s" % (error["code"], error.get("message"), error.get("hint") or "")
-            silent, ended = error["code"] == HostUnknown.__name__, error["code"] == MigrationEnded.__name__
-            walk.failed(text, silent=silent, ended=ended)
-            if not walk.met_end:
-                self.errors[name] = error
+        walk = Walk(Move.from_plan(move))
+        run = procedure.Run({"confirm_window": 0, "revert_volumes": True, "stop_timeout": 1})
+        yield from procedure_case.play(procedure.move(walk, run), self._ask_step)
         if walk.failure is None:
             self.errors.pop(name, None)
         elif not walk.met_end:
-            self.errors[name] = {"hint": None, **self.errors.get(name, {"code": "?"}), "message": walk.failure}
+            self.errors[name] = {"hint": None, **walk.error, "message": walk.failure}
         return walk.met_end

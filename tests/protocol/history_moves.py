@@ -12,10 +12,10 @@ import history_live
 import volume_fleet_case
 from history_host import header_size
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.disk.move_files import incoming
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import disks, moving_host
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import common, table
+from ansible_collections.berth.kvm.plugins.module_utils.compute.paths import incoming_file
 from ansible_collections.berth.kvm.plugins.module_utils.model.migration import SAID, TAKING
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import TransferFailed
 
@@ -43,11 +43,11 @@ class Network:
             check_address=lambda *_: None, bytes_per_second=lambda _options: None,
         ))  # fmt: skip
         monkeypatch.setattr(moving_host.address, "of_host", lambda _setting, name: name)
-        monkeypatch.setattr(moving_host.others_jobs, "check", lambda *_: None)
+        monkeypatch.setattr(moving_host.block_jobs, "check_no_others_jobs", lambda *_: None)
         monkeypatch.setattr(moving_host.following.Asked, "check", lambda _self: None)
         monkeypatch.setattr(moving_host.network, "check", lambda *_: None)
         history_live.set_up(world, monkeypatch)
-        monkeypatch.setattr(moving_host.backups, "end_of", lambda *_: None)
+        monkeypatch.setattr(moving_host.block_jobs, "backup_end_of", lambda *_: None)
         monkeypatch.setattr(moving_host, "increment", types.SimpleNamespace(
             tidy=lambda *_: None, is_possible=lambda *_: False, discard_scratch=lambda *_: None,
             what_is_missing=lambda _record, manifest: (manifest, {}),
@@ -67,7 +67,7 @@ class Network:
         self.close(uuid)
         targets = []
         for each in wanted:
-            path = incoming(each["path"], attempt)
+            path = incoming_file(each["path"], attempt)
             moving_host.paths.remove(path)
             with open(path, "wb") as stream:
                 stream.write(volume_fleet_case.header(each["size"]) if each["format"] == "qcow2" else b"")

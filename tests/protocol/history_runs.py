@@ -16,22 +16,25 @@ import json
 
 import procedure_case
 from history_host import Machine
+from volume_fleet_case import answers_of
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
-    arrived,
-    keep_one,
-    locate,
+    lost_data,
     majority,
-    recovery,
     removal,
     telling,
     what_to_create,
+    what_to_operate,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import plan as rounds
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import HostUnknown
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import create
-from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError, InvalidInput
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import (
+    copies,
+    create,
+    delete,
+    operate,
+)
+from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 
 SILENT = {"reason": "UNREACHABLE"}
 
@@ -50,6 +53,7 @@ class Run:
     def __init__(self, world, inventory, names, dice, lost=(), cut=(), **options):
         self.world, self.inventory, self.names, self.dice = world, list(inventory), list(names), dice
         self.lost, self.cut, self.options = list(lost), set(cut), options
+        self.rebuilt = (options.get("berth_rebuild_lost") or "").split(",")
         self.run_id = "r%d" % next(self.numbers)
         self.tokens = itertools.count()
         self.errors, self.changed, self.unconfirmed = {}, False, []
@@ -91,10 +95,8 @@ class Run:
         self.errors[name] = {**error.to_dict(), "message": str(error)}
 
     def tell_latest(self, seen, name, told):
-        for host in seen.documents:
-            taken = yield from self.ask(host, "rescan", (), told)
-            if "host_uuid" not in taken:
-                raise HostUnknown("the record of %s is left as it is: %s did not take that" % (name, host))
+        told = copies.tell_latest(name, told, seen.documents, seen.unprepared())
+        yield from procedure_case.play(told, self._ask_step)
 
     def tell_owners(self, told, hosts):
         digests = {host: self.reports[host].get("digests") for host in hosts}
@@ -107,6 +109,7 @@ class Run:
         seen = yield from self.read()
         requests = {name: self.world.request(name)[0] for name in self.names}
         instances = what_to_create.sort_out(requests, seen, self.lost, self.options.get("strict", False))
+        lost_data.settle(instances, seen, self.lost, self.rebuilt)
         self._place(instances, seen)
         hosts = {host: {"uuid": uuid} for host, uuid in seen.uuids().items()}
         hosts.update({host: {"reason": reason} for host, reason in seen.verdicts.items()})
@@ -149,7 +152,8 @@ class Run:
         """A step of a procedure, of which each thing that the host does is a call of its own."""
         if module == "build_instances":
             return self._ask_to_build(host, given["builds"])
-        return self.ask(host, module, **given)
+        method, arguments = answers_of(module, given)
+        return self.ask(host, method, **arguments)
 
     def _ask_to_build(self, host, builds):
         done = []
@@ -173,101 +177,67 @@ class Run:
             except BerthError as error:
                 self.refused(name, error)
 
-    def act(self, find, state, **more):
-        seen = yield from self.read()
-        for name, uuid, hosts in list(self.located(seen, find)):
-            for host in (seen.failed_on(uuid) + hosts)[-1:]:
-                reply = yield from self.ask(host, "instance", uuid, state, **more)
-                self.failed(name, reply)
+    def operate(self, operation, **given):
+        """Find the instances, and carry the operation out where they are."""
+        tasks = yield from self._found(operation)
+        yield from self._carry_out(operate.operate(operation, tasks, dict.fromkeys(tasks, given)))
 
-    def start(self):
-        yield from self.act(locate.locate_to_run, "started")
-
-    def stop(self):
-        yield from self.act(locate.locate, "stopped")
-
-    def reboot(self):
-        yield from self.act(locate.locate_to_run, "rebooted", hard=self.dice.random() < 0.5)
-
-    def recover(self):
-        yield from self.act(lambda *asked: recovery.to_recover(*asked)["hosts"], "recovered")
-
-    def recover_record(self):
-        seen, chosen = (yield from self.read()), self.options.get("berth_recover_on")
-        find = functools.partial(locate.locate_to_take_back, chosen=chosen)
-        for name, uuid, hosts in list(self.located(seen, find)):
-            if hosts and chosen:
-                self.world.continues_with(name, chosen)
+    def _found(self, operation):
+        self.seen, tasks = (yield from self.read()), {}
+        for name in self.names:
             try:
-                for host in hosts[-1:]:
-                    latest, source = arrived.latest(seen, uuid, host, self.lost), arrived.source_of(seen, uuid, host)
-                    told = telling.will_own(seen, uuid, host, latest[0], self.run_id)
-                    yield from self.tell_latest(seen, name, told)
-                    reply = yield from self.ask(
-                        host, "instance", uuid, "recorded", list(latest), **arrived.move_of(source)
-                    )
-                    self.failed(name, reply)
+                tasks[name] = what_to_operate.where(operation, self.seen, name, self.world.uuid(name), self._said())
             except BerthError as error:
                 self.refused(name, error)
+        return tasks
+
+    def _said(self):
+        variables = ("keep_on", "keep_on_confirmed", "recover_on")
+        return what_to_operate.Said(
+            self.run_id, self.lost, **{each: self.options.get("berth_" + each) for each in variables}
+        )
+
+    def _carry_out(self, procedure, look=None):
+        done = yield from procedure_case.play(procedure, self._ask_step, look)
+        for name, each in done.items():
+            if each.errors:
+                self.errors.setdefault(name, each.errors[0])
+
+    def start(self):
+        yield from self.operate("start")
+
+    def stop(self):
+        yield from self.operate("stop")
+
+    def reboot(self):
+        yield from self.operate("reboot", reboot="hard" if self.dice.random() < 0.5 else "soft")
+
+    def recover(self):
+        yield from self.operate("recover")
+
+    def recover_record(self):
+        chosen = self.options.get("berth_recover_on")
+        tasks = yield from self._found("recover_record")
+        for name in tasks if chosen else ():
+            if tasks[name]["hosts"]:
+                self.world.continues_with(name, chosen)
+        yield from self._carry_out(copies.recover_record(tasks, {}, dry=False))
 
     # delete
 
     def delete(self):
-        seen = yield from self.read()
-        found = list(self.located(seen, locate.locate_to_delete))
-        gone, after = {}, {}
-        for name, uuid, held in found:
-            known, answers = seen.notes_on(uuid).known, seen.answers(self.lost)
-            latest, given_up = list(seen.notes_on(uuid).latest), known is not None and not answers.counts(known)
-            hosts, well = seen.failed_on(uuid) + held, True
+        tasks = yield from self._found("delete")
+        for name in tasks:
             self.world.gives_up(name)
-            for host in hosts:
-                reply = yield from self.ask(host, "instance", uuid, "absent", latest, changed_disks=self._changed())
-                well = not self.failed(name, reply) and well
-            if known and (given_up and not hosts or hosts and well):
-                gone.setdefault(known.host_uuid, {})[uuid] = latest
-                after.update({uuid: latest[0]} if given_up else {})
-        for host in self.inventory if gone else ():
-            yield from self.ask(host, "rescan", (), {"gone": gone, **({"after": after} if after else {})})
-
-    def _changed(self):
-        return bool(self.options.get("berth_delete_changed_disks"))
+        given = {"changed_disks": bool(self.options.get("berth_delete_changed_disks"))}
+        yield from self._carry_out(delete.delete(tasks, dict.fromkeys(tasks, given), self.inventory))
 
     # copies
 
     def keep_one(self):
-        seen = yield from self.read()
-        for name in self.names:
-            try:
-                yield from self._keep_one(seen, name, self.world.uuid(name))
-            except BerthError as error:
-                self.refused(name, error)
-
-    def _keep_one(self, seen, name, uuid):
-        stays = self.options["berth_keep_on"]
-        if stays not in seen.documents:  # as the action says
-            raise InvalidInput(keep_one.FIELD, stays, "a host of the inventory that answered")
-        confirmed = bool(self.options.get("berth_keep_on_confirmed"))
-        choice = keep_one.choose(seen, name, uuid, stays, confirmed, self.lost)
-        if choice.listed:
-            reply = yield from self.ask(stays, "instance_copy", uuid, "recorded")
-            if self.failed(name, reply):
-                return
-            seen = yield from self.read()
-            choice = keep_one.choose(seen, name, uuid, stays, confirmed, self.lost)
-        if not choice.others and not choice.comes_back:
-            return
-        told = telling.will_own(seen, uuid, stays, choice.above[0], self.run_id)
-        yield from self.tell_latest(seen, name, told)
-        steps = [(stays, "brought_back", choice.above)]
-        if not choice.comes_back:
-            others = choice.others
-            steps = [(stays, "would_keep", choice.above), *((host, "stopped", None) for host in others)]
-            steps += [(stays, "kept", choice.above), *((host, "set_aside", None) for host in others)]
-        for host, state, above in steps:
-            reply = yield from self.ask(host, "instance_copy", uuid, state, above)
-            if self.failed(name, reply):
-                return
+        tasks = yield from self._found("keep_one")
+        look = functools.partial(self._found, "keep_one")
+        yield from self._carry_out(copies.keep_one(tasks, {}, dry=False), look)
 
     # hosts
 

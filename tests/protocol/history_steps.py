@@ -183,6 +183,8 @@ class Player:
                 inventory.remove(lacking)
         options = {"berth_state": asked.state, "host": self.machine(asked.host).name}
         options.update(berth_keep_on=options["host"], berth_keep_on_confirmed=asked.confirmed)
+        rebuilds = asked.lost == "off" or asked.confirmed  # who wrongly gives a host up needs nothing of what it had
+        options.update(berth_rebuild_lost=",".join(asked.names) if rebuilds else "")
         options.update(berth_allow_resize_to_same_host=asked.same_host, berth_volumes=asked.volumes, grown=asked.grown)
         run = history_volumes.Runs(
             self.world,

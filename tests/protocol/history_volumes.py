@@ -45,12 +45,9 @@ class Runs(MakesVolumes, Moves):
             except BerthError as error:
                 self.refused(name, error)
                 continue
-            error = yield from self._make_volumes(name, task)
-            if error:
-                self.errors[name] = {"code": error.partition(":")[0], "message": error, "hint": None}
-                continue
-            reply = yield from self.ask(task["hosts"][-1], "update", uuid, task["volumes"])
-            self.failed(name, reply)
+            done = yield from self._update(name, task, self._ask_step)
+            if done.errors:
+                self.errors[name] = done.errors[0]
 
     def delete_volume(self):
         for volume in self.options.get("berth_volumes") or ():

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The run of a playbook over the hosts in memory, with the walker that ships."""
+"""The run of a playbook over the hosts in memory, with the procedure that ships."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from memory_names import NAME, NEW, OFF, OLD, UUID, D, Killed, S, Violation
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import common, table
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import sequences
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import move as procedure
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Ask
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.walk import Candidate, Move, Token, Walk
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import OWN, IllegalChange
 from ansible_collections.berth.kvm.plugins.module_utils.model.migration import SAID, TAKING
-from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import MigrationEnded
 
 
 def land(world, name, transfer):
@@ -44,13 +45,16 @@ ACTIONS = {
 
 
 class Controller:
-    """One playbook run: look at both hosts, choose the sequence, walk it with the walker that ships. Each call of advance()
-    is one step on one host. ``error`` is what failed first, also while that is being given up."""
+    """One playbook run: look at both hosts, choose the sequence, and carry the move out by the procedure that ships. Each call
+    of advance() is one step on one host. A procedure cannot be copied, so it is brought anew to where its ``answers`` lead:
+    ``walk`` says how far that is, ``given`` what ``host`` is asked then. ``error`` is what failed first, also while that is
+    being given up."""
 
     def __init__(self, action, op):
         self.action, self.op = action, op
         self.views = {}
-        self.walk = None
+        self.move, self.answers = None, ()
+        self.walk, self.host, self.given = None, None, None
         self.steps = ()  # of the leg that is under way
         self.said, self.token, self.leg_changed = {}, None, False  # of the host, in this leg
         self.pending = None
@@ -67,7 +71,8 @@ class Controller:
             for v in (*views.values(), self.said)
         ]
         transfers = [(view.get("targets"), view.get("transfer")) for view in (*views.values(), self.said)]
-        walked = self.walk and (self.walk.sequence, self.walk.at, self.walk.candidate, self.walk.gives_up)
+        asked = self.given and (self.host, *self.given["steps"])
+        walked = self.walk and (self.walk.sequence, asked, self.walk.gives_up)
         said = walked, self.steps, repr(self.token), repr(self.pending), repr(brief), repr(transfers)
         taken = self.leg_changed, self.walk and self.walk.taken
         return (self.action, self.state, self.looks, self.reaches, *taken, *said)
@@ -75,9 +80,7 @@ class Controller:
     def __deepcopy__(self, memo):
         """Views are never changed, only replaced: a state is copied for each step that is tried."""
         other = copy.copy(self)
-        other.views, other.walk = dict(self.views), copy.copy(self.walk)
-        if other.walk:
-            other.walk.said = dict(other.walk.said)
+        other.views = dict(self.views)
         return other
 
     def is_before(self, step):
@@ -94,7 +97,7 @@ class Controller:
                 raise Violation("a step misses %s" % error)
             if isinstance(error, IllegalChange):
                 raise Violation("a step did not see what the record says: %s" % error)
-            self._failed("%s: %s" % (type(error).__name__, error), isinstance(error, MigrationEnded))
+            self._failed(error)
         world.check()
 
     def _advance(self, world):
@@ -104,8 +107,6 @@ class Controller:
                 return
         if self.walk is None and not self.steps:
             self._plan(world)
-            if self.walk:
-                self._next_leg()
             return
         if self.pending:
             name, transfer = self.pending
@@ -119,27 +120,39 @@ class Controller:
         if not self.steps and not self.pending:
             self._ended_leg()
 
-    def _failed(self, reason, ended):
-        self.error, self.steps, self.pending = self.error or reason, (), None
+    def _failed(self, error):
+        self.error, self.steps, self.pending = self.error or "%s: %s" % (type(error).__name__, error), (), None
         if self.walk:
-            self.walk.failed(reason, ended=ended)
-            self._next_leg()
+            self._answer({"error": error.to_dict()})
         else:
             self.state = "failed"
 
     def _ended_leg(self):
         if self.walk:
-            self.walk.answered(self.said, self.token, self.leg_changed)
-        self._next_leg()
+            self._answer({"move": self.said, "token": self.token, "changed": self.leg_changed})
+        else:
+            self.state = "done"
 
-    def _next_leg(self):
-        turn = self.walk and self.walk.turn()
-        if turn:
-            self.steps, self.said, self.leg_changed = turn.leg.steps, {}, False
-            self.token = turn.arguments(self.options)["token"]
-        elif self.walk and self.walk.failure and not self.walk.met_end:
+    def begin(self, move):
+        self.move, self.answers = move, ()
+        self.go_on()
+
+    def _answer(self, answer):
+        self.answers += ({self.host: answer},)
+        self.go_on()
+
+    def go_on(self):
+        """Come to what the procedure asks next, or to its end."""
+        self.walk = Walk(self.move)
+        asked = after(procedure.move(self.walk, procedure.Run(self.options)), self.answers)
+        self.given = None
+        if asked:
+            [(self.host, self.given)] = asked.arguments.items()
+            self.steps, self.said, self.leg_changed = tuple(self.given["steps"]), {}, False
+            self.token = self.given["token"]
+        elif self.walk.failure and not self.walk.met_end:
             self.state = "failed"
-        elif not (self.walk and self.walk.met_end) and (self.reaches or self.looks):
+        elif not self.walk.met_end and (self.reaches or self.looks):
             self.state = "done"
         else:
             # It brought nothing that was asked for, or the move had ended: look again.
@@ -163,7 +176,7 @@ class Controller:
             name = {"live-migration": "live_migrate", "here": "resize_here"}.get(world.kind, name)
         token = Token(owner.get("op") or op, attempt)
         move = move_of(world, name, self.views, token, begins and [op])
-        self.walk = Walk.begin(replace(move, settles=not self.reaches, again=bool(self.looks)))
+        self.begin(replace(move, settles=not self.reaches, again=bool(self.looks)))
 
     def _plan_delete(self):
         """Without a move role delete goes to the owner; the module there refuses where one has begun since."""
@@ -176,12 +189,10 @@ class Controller:
         if world.receipt:
             receipt = world.receipt
             token = Token(receipt["op"], receipt["attempt"])
-            self.walk = Walk.begin(move_of(world, "live_hand_over", {**self.views, S: receipt}, token))
+            self.begin(move_of(world, "live_hand_over", {**self.views, S: receipt}, token))
 
     def _step(self, world):
-        turn = self.walk.turn()
-        arguments = turn.arguments(self.options)
-        name, step = turn.host, self.steps[0]
+        arguments, name, step = self.given, self.host, self.steps[0]
         self.steps = self.steps[1:]
         options = {key: arguments[key] for key in arguments if key not in ("uuid", "steps", "token", "peer")}
         host = world.host(name)
@@ -198,6 +209,21 @@ class Controller:
             self.token = {"op": self.token["op"], "attempt": said.get("attempt") or self.token["attempt"]}
         if step in ("send", "presend") and "pending" in (said.get("transfer") or ()):
             self.pending = (name, said["transfer"])
+
+
+def after(procedure, answers):
+    """The question to which a procedure comes with these answers, or None at its end."""
+    left, answer = list(answers), None
+    while True:
+        try:
+            step = procedure.send(answer)
+        except StopIteration:
+            return None
+        answer = None
+        if isinstance(step, Ask):
+            if not left:
+                return step
+            answer = left.pop(0)
 
 
 def move_of(world, sequence, views, token, ops=None):

@@ -13,7 +13,7 @@ from memory_names import VOLUME, Violation
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import StaleRecord
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import volume_move, volume_store
-from ansible_collections.berth.kvm.plugins.module_utils.model import volume_lifecycle
+from ansible_collections.berth.kvm.plugins.module_utils.model import volumes
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
 
@@ -42,7 +42,7 @@ class Volumes:
         found = self.read(VOLUME)
         if (found and found.version()) != (expected and expected.version()):
             raise StaleRecord("changed")
-        volume_lifecycle.check_change(found and found.state(), new and new.state())
+        volumes.check_change(found and found.state(), new and new.state())
         if expected and new and list(new.generation) <= list(expected.generation):
             raise Violation("I12 the generation of the volume does not grow")
         self.world.tick()

@@ -14,7 +14,7 @@ import memory_names
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import locate, moving, sides, silence
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import InstanceMoving
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.walk import Move, Walk
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.walk import Move
 
 S, D = memory_names.S, memory_names.D
 OTHER = {S: D, D: S}
@@ -47,7 +47,7 @@ class Run(memory_controller.Controller):
         if move["sequence"] is None:
             self.state = "done"
         else:
-            self.walk = Walk.begin(Move.from_plan({"id": "plan", **move, "again": bool(self.looks)}))
+            self.begin(Move.from_plan({"id": "plan", **move, "again": bool(self.looks)}))
 
 
 def walk(world, controller):

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import explorer  # noqa: E402
 import memory  # noqa: E402
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import common, fencing, resize  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import common, resize  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps.table import STEPS  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError  # noqa: E402
 
@@ -126,7 +126,7 @@ def without_sending(monkeypatch):
 
 def without_freeze(monkeypatch):
     def freeze(host, uuid, token, _peer=None, **_options):
-        record = fencing.fenced(host, uuid, token, ("OWN",))
+        record = common.fenced(host, uuid, token, ("OWN",))
         common.put(host, record, common.moved(record, frozen=token["attempt"]).replace(phase="frozen"))
 
     monkeypatch.setitem(STEPS, "freeze", freeze)
@@ -135,7 +135,7 @@ def without_freeze(monkeypatch):
 
 def with_an_early_owner(monkeypatch):
     def receive(host, uuid, token, _peer=None, **_options):
-        record = fencing.fenced(host, uuid, token, ("IN",))
+        record = common.fenced(host, uuid, token, ("IN",))
         common.put(host, record, record.replace(role="OWN", phase="resized"))
 
     monkeypatch.setitem(STEPS, "receive", receive)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.model.network_config import network_config
+from ansible_collections.berth.kvm.plugins.module_utils.model.cloud_init import network_config
 
 HERE, CACHE = Path(__file__).resolve().parent, Path(__file__).resolve().parents[2] / ".cache/cloud-init"
 RELEASES, PYTHON = CACHE / "releases", CACHE / "venv/bin/python"

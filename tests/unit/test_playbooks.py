@@ -119,24 +119,6 @@ def test_every_playbook_parses(named):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-STOPS = {"stop": "instance", "reboot": "instance", "keep_one": "instance_copy"}
-
-
-@pytest.mark.parametrize("playbook", STOPS)
-def test_what_stops_a_guest_gives_it_the_time_that_its_variable_says(playbook):
-    given = '%s:\n(?: +\\w+: .*\n)* +shutdown_timeout: "{{ berth_shutdown_timeout' % STOPS[playbook]
-    assert re.search(given, (ROOT / "playbooks" / (playbook + ".yml")).read_text())
-
-
-def test_of_two_copies_the_other_is_stopped_before_the_one_that_stays_counts_and_that_is_looked_at_first():
-    """If the one that stays cannot be kept, nothing is stopped; if the other's host is silent then, nothing counts more."""
-    plays = yaml.safe_load((ROOT / "playbooks" / "keep_one.yml").read_text("utf-8"))
-    asked = [task for task, _becomes in tasks_in(plays) if "berth.kvm.instance_copy" in task]
-    found = [(task["berth.kvm.instance_copy"]["state"], task.get("check_mode", False)) for task in asked]
-    again = [("recorded", False)]  # of what was set aside, for which the host of the one that stays is lost
-    assert found == [*again, ("kept", True), ("stopped", False), ("kept", False), ("set_aside", False)]
-
-
 @pytest.mark.parametrize("role", ["resize", "cold_migrate", "revert_resize"])
 def test_a_move_that_stops_a_guest_gives_it_the_time_that_its_variable_says(role):
     defaults = (ROOT / "roles" / role / "defaults" / "main.yml").read_text()

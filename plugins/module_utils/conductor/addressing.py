@@ -14,8 +14,9 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Iterator, List, Mapping, Set, Tuple
 
-from ..model import address_clash, address_pool, nics
+from ..model import address_clash, nics
 from ..model.errors import BerthError
+from ..model.networks import choose, has, size
 from . import silence
 from .errors import AddressesUnknown, AddressPoolExhausted
 from .plan import CLAIMING, Instance, fail
@@ -93,7 +94,7 @@ def reserved(instances: Mapping[str, Instance], held: Index) -> Index:
         for nic in _pooled(instance)
     }
     found = ((entry, nic["pool"], each) for nic in pools.values() for entry, each in on_network(nic, held))
-    return {entry: held[entry] for entry, pool, each in found if address_pool.has(pool, each)}
+    return {entry: held[entry] for entry, pool, each in found if has(pool, each)}
 
 
 def choose_again(instance: Instance, held: Index, kept: Index) -> bool:
@@ -148,11 +149,11 @@ def _choose(instance: Instance, held: Index) -> None:
     for at, nic in enumerate(instance["spec"].get("networks") or ()):
         if nic.get("pool"):
             taken = _others(instance, nic, held) | chosen
-            claimed = (candidate for candidate in _had(instance, nic, held) if address_pool.has(nic["pool"], candidate))
+            claimed = (candidate for candidate in _had(instance, nic, held) if has(nic["pool"], candidate))
             address = next((candidate for candidate in claimed if candidate not in taken), None)
             if address is None:
                 who = "%s/%d" % (instance["uuid"], at)
-                address = address_pool.choose(nic["pool"], taken, who, instance.get("choices", 0))
+                address = choose(nic["pool"], taken, who, instance.get("choices", 0))
             if address is None:
                 raise _exhausted(instance, nic)
             nic["address"] = "%s/%d" % (address, nic["prefixlen"])
@@ -160,7 +161,7 @@ def _choose(instance: Instance, held: Index) -> None:
 
 
 def _exhausted(instance: Instance, nic: Mapping[str, Any]) -> AddressPoolExhausted:
-    many = address_pool.size(nic["pool"])
+    many = size(nic["pool"])
     return AddressPoolExhausted(
         "%s needs an address of network %s, but none of the %d addresses in its pool is left"
         % (instance["name"], nic["network"], many),

@@ -14,7 +14,7 @@ from ..model import input_hints
 from ..model.errors import BerthError
 from ..model.request_digest import of
 from ..model.schema import Fields, MapOf, Text, Whole
-from ..placement.tie_break import MOST_SEED
+from ..placement.weighing import MOST_SEED
 from .plan import CLAIMING, FAILED, Instance
 
 Approved = Mapping[str, Mapping[str, Any]]

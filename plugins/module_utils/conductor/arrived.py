@@ -12,8 +12,7 @@ from __future__ import annotations
 from typing import Any, Collection, Dict, Optional
 
 from ..model.counting import miscounted
-from ..model.lifecycle import OUT
-from ..model.nova_states import ALIVE
+from ..model.lifecycle import ALIVE, OUT
 from . import notes, older_copy
 from .fleet import Fleet, Place
 

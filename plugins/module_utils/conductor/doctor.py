@@ -16,19 +16,18 @@ from ..model import (
     copy_hints,
     cpu_models,
     disk_hints,
-    failed_builds,
     fleet_hints,
     hints,
     host_hints,
     packet_hints,
-    pool_room,
-    saved_hints,
+    pools,
     state_hints,
     volume_hints,
 )
 from ..model import line as line_kinds
 from ..model.errors import shortened
 from ..model.lifecycle import ACTIVE, CLAIM, OWN
+from ..model.line import described
 from ..model.messages import Document
 from ..placement.text import table
 from . import addressing, copies, drift, filter_drift, free_volumes, majority, silence, unconfirmed, volumes
@@ -113,7 +112,7 @@ TODO: Dict[str, Callable[[str, str, str], str]] = {
     "GuestPaused": lambda host, name, said: hints.let_go_on(name),
     "GuestHung": lambda host, name, said: hints.hung_guest(name),
     "GuestOff": lambda host, name, said: fleet_hints.recover_or_start(name),
-    "GuestSaved": lambda host, name, said: saved_hints.restore_or_boot(name),
+    "GuestSaved": lambda host, name, said: disk_hints.restore_or_boot(name),
     "RunsWithoutOwner": lambda host, name, said: copy_hints.find_the_right_copy(name, [host, "its owner"]),
     "StateUnsafe": lambda host, name, said: state_hints.close_to_others(host),
 }
@@ -277,13 +276,13 @@ def _full_pools(case: Case) -> Iterator[Finding]:
                     pool["capacity_gb"],
                     pool["path"],
                     pool["promised_gb"],
-                ) + pool_room.images(pool)
+                ) + pools.images(pool)
                 yield Finding("PoolFull", WARNING, host, text, host_hints.make_room_in_pool(pool["path"] or name))
 
 
 def _overpromised_pools(case: Case) -> Iterator[Finding]:
     for host, document in case.fleet.documents.items():
-        for name, text in pool_room.overpromised(document):
+        for name, text in pools.overpromised(document):
             path = document["pools"][name]["path"] or name
             yield Finding("PoolOverpromised", WARNING, host, text, host_hints.make_room_in_pool(path))
 
@@ -311,7 +310,7 @@ def _different_cpus(case: Case) -> Iterator[Finding]:
 
 def _failed_builds(case: Case) -> Iterator[Finding]:
     for host, document in case.fleet.documents.items():
-        text = failed_builds.described(document)
+        text = described(document)
         if text:
             text += ": placement prefers other hosts (BuildFailureWeigher)"
             yield Finding("HostAvoided", WARNING, host, text, fleet_hints.forget_failed_builds(host))

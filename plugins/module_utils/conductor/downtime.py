@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The downtime of a guest in a move. In a cold move: from the start of the step that stops it to the end of the step
 that starts it. Hosts report how long their steps took; between two hosts only the controller's own clock counts. In
-a live migration the source measures it (compute/move/downtime.py).
+a live migration the source measures it (compute/move/live_watch.py).
 """
 
 from __future__ import annotations

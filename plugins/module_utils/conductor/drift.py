@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, List, Mapping, Optional, Sequence, Tuple
 
-from ..model import data_disks, fleet_hints, hints, move_guards, nics, packet_hints, volume_hints
+from ..model import data_disks, fleet_hints, hints, migration, nics, packet_hints, volume_hints
 from ..model.lifecycle import RESIZED
 from ..model.messages import Document
 from ..model.move_errors import CannotResizeDisk
@@ -97,7 +97,7 @@ def of_flavor_name(
 def _to_follow(name: str, has: str, content: Optional[Document], wanted: Document) -> str:
     """A resize that would be refused, since no disk shrinks, is not advised."""
     try:
-        move_guards.check_grow_only(content or wanted, wanted)
+        migration.check_grow_only(content or wanted, wanted)
     except CannotResizeDisk as error:
         return "%s. %s" % (error.message, fleet_hints.keep_flavor(name, has, str(wanted.get("name"))))
     return hints.resize_to_follow(name)

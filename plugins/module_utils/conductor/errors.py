@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Iterable, List
 
 from ..model.errors import BerthError
-from ..model.suggest import did_you_mean
+from ..model.unknown_names import did_you_mean
 
 
 class AddressPoolExhausted(BerthError):
@@ -82,8 +82,8 @@ class InstanceSuperseded(BerthError):
 
 
 class DataWouldBeLost(BerthError):
-    """The instance would be made anew, empty, although a host that was declared lost may have its disks. A person has to
-    name it as one whose data are given up. Nothing was created."""
+    """The instance, or a volume for it, would be made anew, empty, although a host that was declared lost may have the
+    disks. A person has to name the instance as one whose data are given up. Nothing was created."""
 
 
 class HostNotLost(BerthError):
@@ -111,7 +111,8 @@ class HostLibvirtTimeout(BerthError):
 
 
 class AnsibleUnknown(BerthError):
-    """The collection was not tested with this ansible-core. No host was contacted and nothing was changed."""
+    """The collection does not run on this ansible-core: it is older than those that it was tested with, or newer and differs in
+    what the collection uses. No host was contacted and nothing was changed."""
 
 
 class CryptographyOutdated(BerthError):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Collection, Iterable, Mapping, Optional, Tuple
 
-from ..model import group_hints
+from ..model import packet_hints
 
 
 def of_shown(name: str, has: Iterable[Mapping[str, Any]], wanted: Iterable[Mapping[str, Any]]) -> Optional[str]:
@@ -36,5 +36,5 @@ def lack_and_hint(
     text = "network interface %s has no packet filter" % ", ".join(nic["mac"] for nic in lacking)
     return (
         text + (", so it is not in " + ", ".join(groups) if groups else ""),
-        group_hints.filter_nics(name, all(nic.get("port_security") for nic in lacking)),
+        packet_hints.filter_nics(name, all(nic.get("port_security") for nic in lacking)),
     )

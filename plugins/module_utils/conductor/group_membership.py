@@ -14,7 +14,7 @@ import dataclasses
 import ipaddress
 from typing import Any, Collection, Dict, Iterable, List, Mapping, Set, Tuple
 
-from ..model import group_hints
+from ..model import packet_hints
 from ..model.admitted_members import MOST_ADDRESSES
 from ..model.lifecycle import CLAIM, OWN
 from ..model.messages import Document, ScannedRecord
@@ -125,19 +125,23 @@ def _cut(members: Dict[str, List[str]], group: str) -> List[str]:
     if many <= MOST_ADDRESSES:
         return []
     what = "rules with remote_group %s let in %d of its %d addresses" % (group, MOST_ADDRESSES, many)
-    return ["%s. %s" % (what, group_hints.divide_group())]
+    return ["%s. %s" % (what, packet_hints.divide_group())]
 
 
 def _without_address(name: str, group: str) -> str:
     what = "%s is in security group %s, but has no address from berth that it alone has" % (name, group)
-    return "%s, so rules with remote_group %s do not let it in. %s" % (what, group, group_hints.address_for_group(name))
+    return "%s, so rules with remote_group %s do not let it in. %s" % (
+        what,
+        group,
+        packet_hints.address_for_group(name),
+    )
 
 
 def waits(name: str, why: str) -> str:
     what = "the packet filter of %s was not updated to the members of security groups: %s" % (name, why)
     return "%s. It lets in the same addresses as before, and no other instance gets these. %s" % (
         what,
-        group_hints.bring_filters(),
+        packet_hints.bring_filters(),
     )
 
 
@@ -146,12 +150,12 @@ def silent_hosts(hosts: Iterable[str]) -> str:
         "%s did not answer: packet filters there, and what other packet filters let in of instances there, stay as "
         "they are"
     )
-    return "%s. %s" % (what % " and ".join(sorted(hosts)), group_hints.bring_filters())
+    return "%s. %s" % (what % " and ".join(sorted(hosts)), packet_hints.bring_filters())
 
 
 def not_followed(why: str) -> str:
     what = "packet filters were not updated to the members of security groups: %s" % why
-    return "%s. %s" % (what, group_hints.bring_filters())
+    return "%s. %s" % (what, packet_hints.bring_filters())
 
 
 def groups_unknown(name: str, why: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional
 from ..model.errors import BerthError
 from ..model.lifecycle import CLAIM
 from ..model.messages import Document
-from ..model.server_group import ServerGroup
+from ..model.request_spec import ServerGroup
 from . import silence
 from .errors import GroupMembersUnknown, GroupPolicyViolation
 from .fleet import Fleet

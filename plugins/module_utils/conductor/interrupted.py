@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import Any, Mapping
 
 from ..model import copy_hints, hints
-from ..model.lifecycle import ACTIVE, DELETING, SETTING_ASIDE
-from ..model.nova_states import POWERING_OFF, SPAWNING
+from ..model.lifecycle import ACTIVE, DELETING, POWERING_OFF, SETTING_ASIDE, SPAWNING
 from .locate import is_moving
 
 

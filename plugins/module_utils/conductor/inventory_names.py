@@ -10,9 +10,9 @@ from collections import Counter
 from typing import Any, Callable, Collection, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from ..model.errors import BerthError
-from ..model.guest_address import guest_address
 from ..model.identity import DEFAULT_PROJECT, RESERVED, check_name, instance_uuid, project_of
 from ..model.lifecycle import OWN
+from ..model.nics import guest_address
 from ..model.safe_text import clean
 
 # Variables that only hosts report. A host never reports what the inventory asks for, such as berth_flavor.

@@ -11,8 +11,7 @@ from typing import Collection, Dict, List, Optional
 from ..model import copy_hints, hints, state_hints
 from ..model.counting import are_plausible, miscounted
 from ..model.errors import InvalidInput
-from ..model.lifecycle import DELETING, OWN, SETTING_ASIDE
-from ..model.nova_states import ALIVE
+from ..model.lifecycle import ALIVE, DELETING, OWN, SETTING_ASIDE
 from . import notes, silence
 from .errors import DuplicateRuns, InstanceMoving, InstanceUnknown
 from .fleet import Fleet, Place

@@ -10,11 +10,11 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Dict, Iterable, List, Mapping, Tuple
 
-from ..model import catalog_schema, direct_boot, request_digest
+from ..model import catalog_schema, guest_settings, request_digest
 from ..model.catalog import Catalog
 from ..model.errors import BerthError
+from ..model.guest_features import ImageProperties
 from ..model.identity import DEFAULT_PROJECT
-from ..model.image_properties import ImageProperties
 from ..model.lifecycle import OWN
 from ..model.messages import Document
 from ..model.unknown_names import FlavorNotFound, ImageNotFound, UnknownName
@@ -22,7 +22,7 @@ from ..placement.request import image_of
 from .fleet import Place
 from .plan import FAILED, Instance, fail
 
-BOOTED_DIRECTLY = (*direct_boot.PROPERTIES.values(), "os_command_line")
+BOOTED_DIRECTLY = (*guest_settings.PROPERTIES.values(), "os_command_line")
 NOT_THERE = "the catalog has no %s %s any more, the instance keeps it"
 
 

@@ -11,8 +11,7 @@ from typing import Any, Collection, Iterable, List, Mapping, Optional, Tuple
 
 from ..model import fleet_hints, hints, state_hints
 from ..model.errors import BerthError
-from ..model.lifecycle import ACTIVE, CLAIM, MOVING, OWN, SETTING_ASIDE
-from ..model.nova_states import ALIVE
+from ..model.lifecycle import ACTIVE, ALIVE, CLAIM, MOVING, OWN, SETTING_ASIDE
 from ..model.record import RecordInvalid
 from . import arrived, copies, notes, older_copy, silence, unconfirmed
 from .errors import DomainWithoutRecord, DuplicateInstance, InstanceMoving, InstanceUnknown, RecordOutdated

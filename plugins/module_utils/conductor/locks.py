@@ -12,16 +12,16 @@ from ..model.errors import InstanceIsLocked
 from ..model.lifecycle import DELETING, OWN
 from ..model.safe_text import clean
 from .fleet import Fleet, Place
+from .operations import OPERATIONS
 from .plan import Instance, fail
 
-# A lock keeps people from changing an instance. After a power cut, a locked instance should run again too.
 YES = ("true", "yes", "on", "y", "t", "1", "1.0")  # of these a text says no more than that it is locked
-NOT_STOPPED = ("console", "lock", "recover", "unlock")
 
 
 def check(operation: str, name: str, locked: Any, places: Iterable[Place]) -> None:
     """Raise InstanceIsLocked if a lock of the inventory (``locked``) or of its host stops the operation."""
-    if operation not in NOT_STOPPED:
+    # After a power cut, a locked instance should run again too.
+    if operation not in OPERATIONS or OPERATIONS[operation].lockable:
         check_unlocked(name, locked)
         check_unlocked_there(name, places)
 

@@ -1,34 +1,40 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Instances whose disks a lost host has, or may have: to create one again makes it empty, and gives these data up.
+"""Instances and volumes whose data a lost host has, or may have: to make one again makes it empty, and gives these data up.
 
 That a host is lost is one word, that nobody needs what it had is another: a person names each such instance.
 """
 
 from __future__ import annotations
 
-from typing import Any, Collection, List, Mapping, Sequence
+from typing import Any, Collection, Iterable, List, Mapping, Optional, Tuple
 
-from ..model import data_disks, fleet_hints, volumes
+from ..model import disk_words, fleet_hints
+from ..model import volumes as requested
+from . import volumes
 from .errors import DataWouldBeLost
 from .fleet import Fleet
 from .notes import given_up
 from .plan import CLAIMING, FAILED, Instance, fail
 
 
-def refuse(instances: Mapping[str, Instance], fleet: Fleet, lost: Collection[str], rebuilt: Collection[str]) -> None:
-    """Fail each instance that would be made empty though a ``lost`` host may have its disks, unless it is among those
-    that a person has ``rebuilt``. Of these, ``gives_up`` says what is given up. Volumes are settled before."""
-    silent = " and ".join(sorted(set(lost) & set(fleet.verdicts)))
+def settle(instances: Mapping[str, Instance], fleet: Fleet, lost: Collection[str], rebuilt: Collection[str]) -> None:
+    """Settle the volumes of instances to create. Then fail each that would be made empty though a ``lost`` host may have
+    its disks, unless it is among those that a person has ``rebuilt``: of these, ``gives_up`` says what is given up."""
+    volumes.settle(instances, fleet, lost)
+    silent = _silent(fleet, lost)
     for name, instance in instances.items():
-        if not lost or instance.get("existing") or instance.get("state") not in (None, CLAIMING):
+        if not lost or instance.get("existing") or instance.get("take_over"):
+            continue
+        if instance.get("state") not in (None, CLAIMING):
             continue
         host = _had_it(instance, fleet, lost)
-        parts = (_own_disks(instance) if host else []) + _new_volumes(instance) * bool(host or silent)
+        new = disk_words.of_volumes(entry for entry in requested.of(instance["spec"]) if entry.get("new"))
+        parts = (disk_words.own(instance["spec"]) if host else []) + new * bool(host or silent)
         if not parts:
             continue
-        given = "what may be on %s: %s (sizes by the inventory)" % (host or silent, ", ".join(parts))
+        given = _given(host or silent, parts)
         if name in rebuilt or instance["name"] in rebuilt:
             instance["gives_up"] = "made empty; gives up " + given
         else:
@@ -36,17 +42,26 @@ def refuse(instances: Mapping[str, Instance], fleet: Fleet, lost: Collection[str
             fail(instance, DataWouldBeLost(text, hint=fleet_hints.rebuild_lost(instance["name"], sorted(lost))))
 
 
-def refuse_volumes(
-    name: str, new: Sequence[Mapping[str, Any]], fleet: Fleet, lost: Collection[str], rebuilt: Collection[str]
-) -> None:
-    """Raise DataWouldBeLost if ``new`` volumes [{name, size_gb}] of an instance that exists would be made empty though a
-    ``lost`` host may have them, unless a person has ``rebuilt`` the instance."""
-    silent = sorted(set(lost) & set(fleet.verdicts))
-    if new and silent and name not in rebuilt:
-        parts = ", ".join("volume %(name)s %(size_gb)d GiB" % entry for entry in new)
-        text = "%s would get empty volumes. That gives up what may be on %s: %s (sizes by the inventory)"
-        hint = fleet_hints.make_lost_volumes(name, sorted(lost))
-        raise DataWouldBeLost(text % (name, " and ".join(silent), parts), hint=hint)
+def volumes_to_make(
+    fleet: Fleet,
+    name: str,
+    uuid: str,
+    host: Optional[str],
+    wanted: Collection[Mapping[str, Any]],
+    lost: Collection[str],
+    rebuilt: Collection[str],
+) -> Tuple[List[str], str]:
+    """The uuids of the volumes ``wanted`` [{name, uuid, size_gb}] that have still to be made on ``host`` for the instance
+    there, and what that gives up, for people; empty if nothing. Raise DataWouldBeLost if nobody said that it may go."""
+    new = volumes.to_have(fleet, name, uuid, host, wanted, lost)
+    parts, silent = disk_words.of_volumes(entry for entry in wanted if entry["uuid"] in new), _silent(fleet, lost)
+    if not silent or not parts:
+        return new, ""
+    given = _given(silent, parts)
+    if name in rebuilt:
+        return new, "gets volumes anew; gives up %s" % given
+    text = "volumes of %s would be made anew. That gives up %s" % (name, given)
+    raise DataWouldBeLost(text, hint=fleet_hints.remake_lost_volumes(name, sorted(lost)))
 
 
 def warnings(instances: Mapping[str, Instance]) -> List[str]:
@@ -61,18 +76,11 @@ def _had_it(instance: Instance, fleet: Fleet, lost: Collection[str]) -> str:
     return " and ".join(sorted({note.host for note in (*owner, *given_up(noted, answers))}))
 
 
-def _own_disks(instance: Instance) -> List[str]:
-    """Those that the instance has by the inventory, besides its volumes; a root disk of 0 GiB is as large as its image."""
-    spec = instance["spec"]
-    sizes = {"root disk": volumes.root_gb(spec), "ephemeral disk": spec["flavor"].get("ephemeral_gb") or 0}
-    sizes.update(("data disk %s" % disk["name"], disk["size_gb"]) for disk in data_disks.of(spec))
-    if volumes.boot(spec):
-        del sizes["root disk"]
-    told = ["%s %d GiB" % each if each[1] else each[0] for each in sizes.items()]
-    return [each for each in told if each != "ephemeral disk"]
+def _silent(fleet: Fleet, lost: Collection[str]) -> str:
+    """The lost hosts of the inventory, any of which may have a volume that no host has that answers: nobody remembers
+    where the volumes of others were."""
+    return " and ".join(sorted(set(lost) & set(fleet.verdicts)))
 
 
-def _new_volumes(instance: Instance) -> List[str]:
-    """The volumes that no host has that answers: nobody remembers where the volumes of others were."""
-    new = (entry for entry in volumes.of(instance["spec"]) if entry.get("new"))
-    return ["volume %s %d GiB" % (entry["name"], entry["size_gb"]) for entry in new]
+def _given(host: str, parts: Iterable[str]) -> str:
+    return "what may be on %s: %s (sizes by the inventory)" % (host, ", ".join(parts))

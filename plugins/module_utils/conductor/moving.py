@@ -15,8 +15,8 @@ from ..model import hints, lifecycle
 from ..model import migration as names
 from ..model.errors import BerthError
 from ..model.messages import Document, FencingToken, Migration, Side, View
+from ..model.migration import check_grow_only, check_tied_to_host
 from ..model.move_errors import InstanceInvalidState, InstanceNotResized, MigrationEnded
-from ..model.move_guards import check_grow_only, check_tied_to_host
 from . import sequences
 from .interrupted import to_end
 from .locks import check_unlocked

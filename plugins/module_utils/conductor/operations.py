@@ -1,19 +1,93 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The operations on existing instances that move nothing: which fail if the instance does not exist, and which report how
-it differs from the inventory. Which ones a lock does not stop is in locks.py."""
+"""The one table of operations on existing instances that move nothing: what each asks of the hosts, what it needs, and its
+words in the closing table."""
 
 from __future__ import annotations
 
-OPERATIONS = (
-    "console", "delete", "keep_one", "lock", "reboot", "recover", "recover_record", "remove_set_aside", "start", "stop", "unlock",
-    "update_disks",
-)  # fmt: skip
-# Of these a run without a selection is about the whole inventory: they read, or bring it to what it says. All others stop,
-# move, change or delete guests.
-WITHOUT_SELECTION = ("confirm_due", "console", "recover")
-# Deleting, stopping or recovering an instance that does not exist has nothing to do.
-NEED_ONE = ("console", "keep_one", "lock", "reboot", "recover_record", "start", "unlock", "update_disks")
-# What they leave as it is they report: how the instance differs from the inventory.
-TELL_DIFFERENCES = ("console", "keep_one", "lock", "reboot", "recover", "start", "stop", "unlock", "update_disks")
+from typing import Dict, Mapping, NamedTuple, Optional, Tuple
+
+
+class Words(NamedTuple):
+    """The states of an operation in the table, and why nothing was changed."""
+
+    done: str
+    would: str
+    unchanged: str
+
+
+class Operation(NamedTuple):
+    """``state``: what ``module`` is asked for on the host of the instance, or on all that hold a part of it if
+    ``everywhere``; None if the operation has an order of its own. ``given``: argument -> the variables of the instance that
+    may say it, the first that is there counts. ``found``: arguments that locating finds. ``needs_one``: it fails if there
+    is no such instance, otherwise there is nothing to do. ``selected``: it needs a selection; others read, or bring the
+    whole inventory to what it says. ``differences``: it reports how the instance differs from the inventory; ``repairs``:
+    after a change the guest may be as its record says again. ``lockable``: a lock stops it."""
+
+    words: Words
+    state: Optional[str] = None
+    given: Mapping[str, Tuple[str, ...]] = {}
+    found: Tuple[str, ...] = ()
+    module: str = "instance"
+    everywhere: bool = False
+    needs_one: bool = False
+    selected: bool = True
+    differences: bool = False
+    repairs: bool = False
+    lockable: bool = True
+
+
+SHUTDOWN = {"shutdown_timeout": ("berth_shutdown_timeout",)}
+
+OPERATIONS: Dict[str, Operation] = {
+    "console": Operation(
+        Words("shown", "would be shown", "is shown above"),
+        needs_one=True, selected=False, differences=True, lockable=False,
+    ),
+    "delete": Operation(
+        Words("deleted", "would be deleted", "is on no host"),
+        "absent", {"changed_disks": ("delete_changed_disks", "berth_delete_changed_disks")}, ("after",), everywhere=True,
+    ),
+    "keep_one": Operation(
+        Words("one copy kept", "one copy would be kept", "has one copy"),
+        given=SHUTDOWN, needs_one=True, differences=True,
+    ),
+    "lock": Operation(
+        Words("locked", "would be locked", "is locked already"),
+        "locked", {"reason": ("berth_lock_reason",)}, needs_one=True, differences=True, lockable=False,
+    ),
+    "reboot": Operation(
+        Words("rebooted", "would be rebooted", "was not rebooted"),
+        "rebooted", {**SHUTDOWN, "reboot": ("berth_reboot",)}, needs_one=True, differences=True, repairs=True,
+    ),
+    "recover": Operation(
+        Words("started", "would be started", "runs, or is meant to be off"),
+        "recovered", selected=False, differences=True, repairs=True, lockable=False,
+    ),
+    "recover_record": Operation(
+        Words("record written", "record would be written", "has a record"),
+        "recorded", found=("after", "moved_by"), needs_one=True,
+    ),
+    "remove_set_aside": Operation(
+        Words("copy removed", "copy would be removed", "nothing was set aside there"), "removed", module="instance_copy"
+    ),
+    "start": Operation(
+        Words("started", "would be started", "runs already"),
+        "started", needs_one=True, differences=True, repairs=True,
+    ),
+    "stop": Operation(Words("stopped", "would be stopped", "is off already"), "stopped", SHUTDOWN, differences=True),
+    "unlock": Operation(
+        Words("unlocked", "would be unlocked", "is not locked"),
+        "unlocked", everywhere=True, needs_one=True, differences=True, lockable=False,
+    ),
+    "update_disks": Operation(
+        Words("disks updated", "disks would be updated", "has these data disks"),
+        "disks_updated", found=("disks", "volumes"), needs_one=True, differences=True, repairs=True,
+    ),
+}  # fmt: skip
+
+
+def needs_selection(operation: str) -> bool:
+    """Also of an operation that moves instances: all but confirm_due stop, move, change or delete guests."""
+    return OPERATIONS[operation].selected if operation in OPERATIONS else operation != "confirm_due"

@@ -12,7 +12,7 @@ import dataclasses
 import math
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
 
-from ..model import failed_builds, host_hints
+from ..model import host_hints, line
 from ..model.host_state import HostState
 from ..model.lifecycle import OWN, RESIZED
 from ..model.messages import Document, View
@@ -91,7 +91,7 @@ def _state_of(name: str, document: Document, fleet: Fleet) -> Tuple[str, str]:
     if name in fleet.unprepared():
         return NOT_PREPARED, host_hints.prepare_host(name)
     service = document.get("service") or {}
-    reasons = [service.get("disabled_reason") if service.get("disabled") else "", failed_builds.described(document)]
+    reasons = [service.get("disabled_reason") if service.get("disabled") else "", line.described(document)]
     return DISABLED if service.get("disabled") else UP, ", ".join(filter(None, reasons))
 
 

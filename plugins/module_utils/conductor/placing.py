@@ -9,13 +9,13 @@ import time
 from typing import Any, Collection, Dict, Iterable, List, Optional
 
 from ..model import hints
-from ..model.aggregate import zones
 from ..model.catalog import DEFAULT_ZONE
+from ..model.host_state import zones
 from ..model.messages import Document
 from ..placement import explain, receipt
 from ..placement.changes.would_fit import fits_unignored, smallest_changes
 from ..placement.scheduler import load, select_destinations
-from ..placement.tie_break import draws
+from ..placement.weighing import draws
 from .fleet import Fleet
 from .next_host import set_host
 from .plan import CLAIMING, Instance, fail

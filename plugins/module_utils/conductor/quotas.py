@@ -13,8 +13,7 @@ from typing import Any, Callable, Dict, FrozenSet, Iterable, List, Mapping, Opti
 
 from ..model import volumes
 from ..model.messages import Document
-from ..model.quota import Amounts, QuotaExceeded, check_group_quota, check_quota, limits_of
-from ..model.quota_usage import usage
+from ..model.quota import Amounts, QuotaExceeded, check_group_quota, check_quota, limits_of, usage
 from . import groups
 from .errors import AddressPoolExhausted
 from .fleet import Fleet

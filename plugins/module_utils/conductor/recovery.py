@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional
 
-from ..model.lifecycle import OWN
-from ..model.nova_states import ALIVE, PAUSED
+from ..model.lifecycle import ALIVE, OWN, PAUSED
 from .errors import InstanceMoving
 from .fleet import Fleet
 from .locate import locate_to_run

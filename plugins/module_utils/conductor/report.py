@@ -11,11 +11,10 @@ import re
 import textwrap
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence
 
-from ..model import disk_hints, hints, nics, saved_hints
-from ..model.errors import shortened
-from ..model.lifecycle import SAVED
+from ..model import disk_hints, hints, nics
+from ..model.errors import shortened, worded
+from ..model.lifecycle import PAUSED, SAVED
 from ..model.line import CHANGED, FAILED, LEFT_OUT, UNCHANGED, marked
-from ..model.nova_states import PAUSED
 from ..placement.text import table
 
 HEADS = ("INSTANCE", "STATE", "HOST", "FLAVOR", "ADDRESS", "WHY")
@@ -85,16 +84,12 @@ def disks_gone(host: str, name: str, instance: Mapping[str, Any]) -> Optional[st
 def left_off(name: str, state: Optional[str]) -> str:
     """The same, with what helps."""
     if state == SAVED:
-        return "%s. %s" % (not_running(state), saved_hints.restore_or_boot(name))
+        return "%s. %s" % (not_running(state), disk_hints.restore_or_boot(name))
     return "%s; %s" % (not_running(state), hints.start())
 
 
-def failure(done: Dict[str, Any], result: Mapping[str, Any]) -> str:
-    """Why an instance failed in the play, from what its tasks registered; for a loop, what each host said."""
-    items = result.get("results") or ()
-    messages = [str(item.get("msg")) for item in items if isinstance(item, dict) and item.get("failed")]
-    if messages:
-        return "; ".join(messages)
+def failure(done: Mapping[str, Any]) -> str:
+    """Why an instance failed in the play, from what its tasks registered."""
     if "__berth_failure" in done:
         return str(done["__berth_failure"])
     return "HostUnknown: the host stopped answering, so its result is unknown" if done.get("gone") else ""
@@ -117,6 +112,21 @@ def error_code(error: str) -> str:
     """The code at the beginning of an error, for programs; Failed if there is none."""
     found = re.match(r"([A-Z][A-Za-z0-9]+): ", error)
     return found.group(1) if found else "Failed"
+
+
+def text_of(error: Mapping[str, Any]) -> str:
+    """An error (BerthError.to_dict), as its own text is."""
+    told = [
+        worded(each.get("message") or "", each.get("rule"), each.get("hint"))
+        for each in (error, *error.get("also", ()))
+    ]
+    return "%s: %s" % (error.get("code"), "; ".join(told))
+
+
+def error_of(text: str) -> Dict[str, Any]:
+    """The same, of a text that begins with its code."""
+    code = error_code(text)
+    return {"code": code, "message": text.removeprefix(code + ": ")}
 
 
 def details_of(error: Mapping[str, Any]) -> Dict[str, Any]:

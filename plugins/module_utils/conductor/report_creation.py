@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, Optional
 
 from ..model import data_disks, hints
-from ..model.nova_states import PAUSED
+from ..model.lifecycle import PAUSED
 from . import drift, filter_drift, volume_drift
 from .plan import ACTIVE, EXISTING, FAILED, PLANNED, UNCONFIRMED
 from .report import Outcome, address_of, closing, details_of, disks_gone, left_off, named, not_running, tried

@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
-from ..model import lifecycle
+from ..model import disk_words, lifecycle
 from ..model import migration as migrations
 from ..model.safe_text import clean_all
 from . import downtime, unconfirmed
@@ -49,7 +49,7 @@ MEANS = {
 def outcome(operation: str, name: str, moves: Dict[str, Any], done: Dict[str, Any], check_mode: bool) -> Outcome:
     """``moves`` is the fact berth_moves; ``done`` what the play registered for the instance."""
     move = moves["moves"].get(name)
-    error = failure(done, {}) or moves["errors"].get(name) or ""
+    error = failure(done) or moves["errors"].get(name) or ""
     if move is None:
         return Outcome(name, FAILED, why=first_word(error), error=error, error_details=_details(moves, name, error))
     before, after = _before(move), _after(move)
@@ -77,8 +77,14 @@ def outcome(operation: str, name: str, moves: Dict[str, Any], done: Dict[str, An
                 ", ".join("%s on %s" % (entry["code"], entry["host"]) for entry in attempts),
             )
         away = downtime.described(walked)
-        line.why = "; ".join(filter(None, [line.why, away, *differs]))
+        gone = disk_words.given_up(_gone(move)) if operation == "delete" else ""
+        line.why = "; ".join(filter(None, [line.why, gone, away, *differs]))
     return line
+
+
+def _gone(move: Dict[str, Any]) -> List[str]:
+    """The disks that a delete removes, in words, on both hosts."""
+    return disk_words.going(_owner(move).get("spec") or {})
 
 
 def _details(moves: Dict[str, Any], name: str, error: str) -> Dict[str, Any]:
@@ -97,6 +103,8 @@ def difference(operation: str, line: Outcome, moves: Dict[str, Any]) -> Optional
     placed = operation not in ENDS and move["kind"] != migrations.LIVE
     before = {"host": host, "flavor": flavor, "vm_state": owner.get("vm_state")}
     after = {"host": line.host, "flavor": line.flavor, "vm_state": "resized" if placed else vm_state}
+    if operation == "delete":
+        before["gives_up"] = _gone(move)
     texts = [json.dumps(state, indent=1, sort_keys=True) + "\n" for state in (before, after)]
     gone = operation == "delete"
     header = {"before_header": line.instance, "after_header": line.instance}

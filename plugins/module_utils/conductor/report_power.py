@@ -5,76 +5,53 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, Mapping, NamedTuple
+from typing import Any, Dict, Iterable, Mapping
 
+from ..model import disk_words
 from ..model.lifecycle import SAVED
 from . import drift
-from .report import FAILED, Outcome, address_of, failure, first_word, left_off
+from .operations import OPERATIONS
+from .procedures.operate import Done
+from .report import FAILED, Outcome, address_of, first_word, left_off, text_of
 
-
-class Words(NamedTuple):
-    """The states of an operation in the table, and why nothing was changed."""
-
-    done: str
-    would: str
-    unchanged: str
-
-
-WORDS = {
-    "console": Words("shown", "would be shown", "is shown above"),
-    "delete": Words("deleted", "would be deleted", "is on no host"),
-    "keep_one": Words("one copy kept", "one copy would be kept", "has one copy"),
-    "lock": Words("locked", "would be locked", "is locked already"),
-    "reboot": Words("rebooted", "would be rebooted", "was not rebooted"),
-    "recover": Words("started", "would be started", "runs, or is meant to be off"),
-    "recover_record": Words("record written", "record would be written", "has a record"),
-    "remove_set_aside": Words("copy removed", "copy would be removed", "nothing was set aside there"),
-    "start": Words("started", "would be started", "runs already"),
-    "stop": Words("stopped", "would be stopped", "is off already"),
-    "update_disks": Words("disks updated", "disks would be updated", "has these data disks"),
-    "unlock": Words("unlocked", "would be unlocked", "is not locked"),
-}
-# When these would change a guest, it may be as its record says again. After they did, its host compared the two.
-REPAIRING = ("reboot", "recover", "start", "update_disks")
 # Of a guest that was off already: to stop it is to do without its memory.
 STOPPED_SAVED = "its memory was saved to a file with virsh save, and the next start boots without it. Never restore that file afterwards"
 
 
-def _why(operation: str, name: str, result: Mapping[str, Any]) -> str:
+def _why(operation: str, name: str, done: Done) -> str:
     """Why nothing was changed. A recovery leaves a guest off that somebody ended since its host was booted."""
-    state = (result.get("instance") or {}).get("state")
+    state = done.instance.get("state")
     ended = operation == "recover" and state and state != "running"
-    return left_off(name, state) if ended else WORDS[operation].unchanged
+    return left_off(name, state) if ended else OPERATIONS[operation].words.unchanged
 
 
-def outcome(operation: str, name: str, located: Dict[str, Any], done: Dict[str, Any], check_mode: bool) -> Outcome:
-    """``located`` is the fact berth_located; ``done`` what the play registered for the instance."""
-    names, shown = WORDS[operation], located["shown"].get(name) or {}
+def outcome(operation: str, name: str, located: Dict[str, Any], done: Done, check_mode: bool) -> Outcome:
+    """``located`` is the fact berth_located; ``done`` what became of the instance."""
+    names, shown = OPERATIONS[operation].words, located["shown"].get(name) or {}
     address = address_of(shown.get("networks"))
     line = Outcome(name, "unchanged", shown.get("host") or "", shown.get("flavor") or "", address)
-    result = done.get("__delete_done" if operation == "delete" else "__berth_done") or {}
-    line.error = located["errors"].get(name) or failure(done, result)
+    line.error = located["errors"].get(name) or "; ".join(map(text_of, done.errors))
     if line.error:
         line.state, line.why = FAILED, first_word(line.error)
-    elif result.get("changed"):
+    elif done.changed:
         line.state = names.would if check_mode else names.done
     else:
         line.why = located.get("skipped", {}).get(name) or (
-            _why(operation, name, result) if line.host else "is on no host"
+            _why(operation, name, done) if line.host else "is on no host"
         )
     note = located.get("notes", {}).get(name)
-    if operation == "stop" and (result.get("instance") or {}).get("state") == SAVED:
+    if operation == "stop" and done.instance.get("state") == SAVED:
         note = "; ".join(filter(None, (note, STOPPED_SAVED)))
     if not line.error:
-        line.why = "; ".join(part for part in (line.why, note, *_by_hand(operation, name, located, result)) if part)
+        parts = (line.why, disk_words.given_up(done.gives_up), note)
+        line.why = "; ".join(part for part in (*parts, *_by_hand(operation, name, located, done)) if part)
     return line
 
 
-def _by_hand(operation: str, name: str, located: Dict[str, Any], result: Mapping[str, Any]) -> Iterable[str]:
+def _by_hand(operation: str, name: str, located: Mapping[str, Any], done: Done) -> Iterable[str]:
     """What somebody changed in libvirt: by the host's answer of this run, otherwise by its facts from before."""
-    answer = result.get("instance") or {}
-    if "domain_differs" in answer:
-        return filter(None, [drift.of_domain(name, answer["domain_differs"])])
-    if result.get("changed") and operation in REPAIRING:
+    if "domain_differs" in done.instance and not OPERATIONS[operation].everywhere:
+        return filter(None, [drift.of_domain(name, done.instance["domain_differs"])])
+    if done.changed and OPERATIONS[operation].repairs:
         return ()
     return located.get("by_hand", {}).get(name, ())

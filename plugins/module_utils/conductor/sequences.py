@@ -5,7 +5,8 @@
 after which failures the next host is tried (of a claim, of the disks to receive, of the checks of a live migration).
 
 No sequence decides anything: each step looks at the record of its host first. The two views and the action alone decide
-what a run begins with (``next_sequence``). walk.py walks these sequences, in the roles and in the tests alike.
+what a run begins with (``next_sequence``). procedures/move.py carries these sequences out, for the hosts and in the
+tests alike.
 """
 
 from __future__ import annotations

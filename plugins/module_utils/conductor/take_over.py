@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Collection, Dict, Optional
 
-from ..model import take_over_hints, volumes
+from ..model import copy_hints, volumes
 from ..model.errors import BerthError, InvalidInput
 from ..model.identity import is_uuid
 from . import silence
@@ -28,13 +28,11 @@ def check_lost(lost: Collection[str], fleet: Fleet, disks_of: Optional[str]) -> 
     ``disks_of``, which no host of the fleet has, says that a host answering under such a name is another machine: it
     was reinstalled."""
     if not lost:
-        raise InvalidInput(
-            LOST, None, "the hosts that are switched off for good", hint=take_over_hints.name_lost_hosts()
-        )
+        raise InvalidInput(LOST, None, "the hosts that are switched off for good", hint=copy_hints.name_lost_hosts())
     for host in sorted(lost):
         if host in fleet.documents and disks_of is None:
             raise HostNotLost(
-                "%s answers, so no instance of it is taken over" % host, hint=take_over_hints.nothing_to_take_over(host)
+                "%s answers, so no instance of it is taken over" % host, hint=copy_hints.nothing_to_take_over(host)
             )
     silence.check_lost(lost, fleet.verdicts)
 
@@ -63,7 +61,7 @@ def mark(instances: Dict[str, Instance], fleet: Fleet, lost: Collection[str], di
         source = disks_of or (known.host_uuid if known and not answers.counts(known) else None)
         if source is None:
             message = "no host remembers that %s was on %s" % (instance["name"], " or ".join(sorted(lost)))
-            fail(instance, DisksOwnerUnknown(message, hint=take_over_hints.name_owner_of_disks(instance["uuid"])))
+            fail(instance, DisksOwnerUnknown(message, hint=copy_hints.name_owner_of_disks(instance["uuid"])))
             continue
         unknown = _what_only_the_lost_host_knew(instance)
         if unknown:
@@ -79,14 +77,10 @@ def _what_only_the_lost_host_knew(instance: Instance) -> Optional[InvalidInput]:
     if left:
         rule = "no volumes: only the records of the lost host say what is on %s" % ", ".join(left)
         boot = volumes.boots_from(spec)
-        hint = (
-            take_over_hints.bring_boot_volume_back(name, boot)
-            if boot
-            else take_over_hints.take_over_without_volumes(name)
-        )
+        hint = copy_hints.bring_boot_volume_back(name, boot) if boot else copy_hints.take_over_without_volumes(name)
         return InvalidInput("berth_volumes", None, rule, hint=hint)
     pooled = [nic["name"] for nic in spec["networks"] if nic.get("pool")]
     if pooled:
         rule = "the addresses that it has on %s, which only the lost host knew" % ", ".join(pooled)
-        return InvalidInput("berth_networks", None, rule, hint=take_over_hints.find_its_address(instance["uuid"]))
+        return InvalidInput("berth_networks", None, rule, hint=copy_hints.find_its_address(instance["uuid"]))
     return None

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, List, Mapping, Sequence
 
 from ..model import input_hints
-from ..model.suggest import meant, nearest
+from ..model.unknown_names import meant, nearest
 
 READ_BY = {
     "build_near_host_ip": "SimpleCIDRAffinityFilter",

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Collection, Dict, Iterable, List, Mapping
 
-from ..model.quota import Amounts, QuotaExceeded
-from ..model.quota_usage import usage
+from ..model.quota import Amounts, QuotaExceeded, usage
 from .fleet import Fleet
 from .new_volumes import Making
 from .quotas import Request, over, without

@@ -17,8 +17,8 @@ from ..model.errors import BerthError
 from ..model.lifecycle import BUILDING as BEING_MADE
 from ..model.lifecycle import CLAIM, CLAIMED, DELETING, IN, OUT
 from ..model.messages import Document
-from ..model.suggest import did_you_mean
-from ..model.volume_errors import (
+from ..model.unknown_names import did_you_mean
+from ..model.volumes import (
     VolumeConflict,
     VolumeDamaged,
     VolumeDuplicate,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterable, Mapping, Optional
 
-from . import group_hints, hints
+from . import hints, packet_hints
 from .errors import BerthError
 from .nics import taken
 
@@ -47,7 +47,7 @@ def clash(spec: Mapping[str, Any], held: Index) -> Optional[AddressTaken]:
         others = sorted(name for uuid, name in held.get(nic, {}).items() if uuid != spec["uuid"])
         if others and all(name.endswith(LETS_IN) for name in others):
             why = "would get an address that the packet filter of %s:" % " and of ".join(others)
-            return _error(spec, nic, why, group_hints.filters_follow_first(spec["name"]))
+            return _error(spec, nic, why, packet_hints.filters_follow_first(spec["name"]))
         if others:
             return _error(spec, nic, "would get an address that %s already has:" % " and ".join(others))
     return None

@@ -10,19 +10,17 @@ import posixpath
 import re
 from typing import Any, Dict, List, Optional
 
-from . import data_disks, input_hints, own_names, volumes
+from . import data_disks, input_hints, volumes
 from .checksum import LIST, RULE, Checksum, ImageChecksum, of_file
+from .cloud_init import FILES, NetworkConfig
 from .errors import InvalidInput
-from .guest_address import guest_address
-from .image_properties import ImageProperties
-from .injected_files import FILES
+from .guest_features import ImageProperties
 from .messages import Document
-from .network_config import NetworkConfig
-from .network_schema import Network, Nic
+from .networks import SECURITY_GROUP, Network, Nic
+from .nics import guest_address
 from .schema import Check, Fields, Flag, ListOf, MapOf, Named, OneOf, Secret, Text, Whole, Word
-from .security_group import SECURITY_GROUP
 
-PROJECT = Text(own_names.PROJECT, "a project name of a-z, A-Z, 0-9, '.', '_' and '-'", longest=64)
+PROJECT = Text(volumes.PROJECT, "a project name of a-z, A-Z, 0-9, '.', '_' and '-'", longest=64)
 HOST_NAME = Text(r"[^\s/:]+\Z", "an inventory host name without spaces, '/' and ':'")
 
 # Far above what QEMU can do today, far below what overflows anything.

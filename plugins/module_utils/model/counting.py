@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from typing import Any, Iterable
 
-from . import counting_hints
+from . import state_hints
 from .errors import BerthError
-from .record_parts import is_count
+from .record import is_count
 
 MOST = 1 << 39
 
@@ -32,5 +32,5 @@ def miscounted(name: str, hosts: Iterable[str]) -> EpochImplausible:
     names = " and ".join(sorted(hosts))
     return EpochImplausible(
         "%s counts more owners, writes or attempts of %s than there can have been" % (names, name),
-        hint=counting_hints.take_out_miscounting(names),
+        hint=state_hints.take_out_miscounting(names),
     )

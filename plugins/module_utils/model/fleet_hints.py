@@ -84,12 +84,12 @@ def rebuild_lost(name: str, lost: Sequence[str]) -> str:
     )
 
 
-def make_lost_volumes(name: str, lost: Sequence[str]) -> str:
-    """An instance would get volumes anew that a lost host may have."""
+def remake_lost_volumes(name: str, lost: Sequence[str]) -> str:
+    """update_disks would make volumes of an instance anew that a lost host may have."""
     return (
-        "If a host is not lost for good, bring it back and run again without berth_lost_hosts. Only if nobody needs these data: "
-        "berth.kvm.update_disks --limit %(name)s -e berth_lost_hosts=%(lost)s -e berth_rebuild_lost=%(name)s makes them, empty"
-        % {"name": name, "lost": ",".join(lost)}
+        "If a host is not lost for good, bring it back and run again without berth_lost_hosts. Only if nobody needs these "
+        "data: berth.kvm.update_disks --limit %(name)s -e berth_lost_hosts=%(lost)s -e berth_rebuild_lost=%(name)s makes "
+        "these volumes again" % {"name": name, "lost": ",".join(lost)}
     )
 
 

@@ -8,13 +8,53 @@ from __future__ import annotations
 import functools
 from typing import Any, Callable, Dict, Iterator
 
-from . import direct_boot, special_guests
+from . import guest_settings
 from .errors import BerthError, InvalidInput, together
-from .guest_features import FLAVOR, Fate, Refused, flavor_fate, image_fate
+from .guest_features import FLAVOR, Fate, InvalidImageProperty, Refused, check_property, flavor_fate, image_fate
 from .guest_settings import GuestSettings
 from .image import LEGACY_NAMES
-from .image_properties import InvalidImageProperty, check_property
-from .suggest import did_you_mean
+from .unknown_names import did_you_mean
+
+Q35 = ("q35", "pc-q35")
+# IOMMU model -> the machine types that have it, as the beginnings of their names with a version.
+IOMMU_MACHINES = {"intel": Q35, "smmuv3": ("virt",), "virtio": (*Q35, "virt")}
+
+
+def conflicts(settings: GuestSettings, flavor: Dict[str, Any], field: str) -> Iterator[Callable[[], Any]]:
+    """Yield checks, each of which may raise InvalidInput."""
+
+    def realtime() -> None:
+        asked = settings.realtime_cpus(flavor["vcpus"])
+        if asked is None and settings.realtime_mask_of_flavor():
+            raise InvalidInput(field, "hw:cpu_realtime_mask alone", "hw:cpu_realtime yes beside hw:cpu_realtime_mask")
+        if asked and settings.get("cpu_policy") not in ("dedicated", "mixed"):
+            raise InvalidInput(
+                field, "real-time CPUs that are not pinned", "hw:cpu_policy dedicated or mixed beside them"
+            )
+
+    def viommu() -> None:
+        model, wanted = settings.viommu_model(), settings.get("machine_type")
+        fitting = IOMMU_MACHINES.get(model or "")
+        if fitting and wanted and not wanted.startswith(fitting):
+            rule = "%s only with machine type %s" % (model, " or ".join(name for name in fitting if "-" not in name))
+            raise InvalidInput(field, "a virtual IOMMU with machine type %s" % wanted, rule)
+
+    def encryption() -> None:
+        if not settings.encrypts_memory():
+            return
+        machine = settings.get("machine_type") or "q35"
+        has_firmware = settings.get("firmware_type") == "uefi" and not settings.secure_boot()
+        if not has_firmware or not machine.startswith(Q35):
+            raise InvalidInput(
+                field,
+                "memory encryption with firmware %s%s and machine type %s"
+                % (settings.get("firmware_type", "bios"), " and secure boot" * settings.secure_boot(), machine),
+                "hw:mem_encryption only with hw_firmware_type uefi without secure boot, and machine type q35",
+            )
+
+    yield realtime
+    yield viommu
+    yield encryption
 
 
 class GuestFeatureNotBuilt(BerthError):
@@ -31,7 +71,10 @@ def check_guest(flavor: Dict[str, Any], image: Dict[str, Any], look_at_image: bo
         checks += [functools.partial(_property, "%s.%s" % (path, name), name, properties[name]) for name in properties]
     together(checks)
     settings = GuestSettings(specs, properties)
-    checks = [functools.partial(direct_boot.check, image, settings), functools.partial(_root_device, image, settings)]
+    checks = [
+        functools.partial(guest_settings.check, image, settings),
+        functools.partial(_root_device, image, settings),
+    ]
     together([*(checks if look_at_image else ()), *_contradictions(settings, flavor, field)])
 
 
@@ -103,7 +146,7 @@ def _contradictions(settings: GuestSettings, flavor: Dict[str, Any], field: str)
         if settings.get("tpm_model") and not settings.tpm_version():
             raise InvalidInput(field, "a TPM model without a version", "hw:tpm_version 2.0 beside hw:tpm_model")
 
-    yield from special_guests.conflicts(settings, flavor, field)
+    yield from conflicts(settings, flavor, field)
     yield tpm
     yield functools.partial(settings.cpu_topology, flavor["vcpus"])
     yield no_ide

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any, List, Optional
 
-from . import guest_needs, own_names
+from . import guest_settings, volumes
 from .cpu_list import MAX_CPU
 from .errors import BerthError
 from .lifecycle import ROLES
@@ -225,7 +225,7 @@ _INSTANCE = object_of(
 
 def _instance(value: Any) -> Document:
     instance = _INSTANCE(value)
-    return instance if instance["foreign"] else own_names.instance(instance, instance["project_id"] or "")
+    return instance if instance["foreign"] else volumes.instance(instance, instance["project_id"] or "")
 
 
 _FAILED = object_of({"uuid": uuid, "name": text(), "project_id": text(), "code": text(64), "message": text(1024)})
@@ -233,7 +233,7 @@ _FAILED = object_of({"uuid": uuid, "name": text(), "project_id": text(), "code":
 
 def _failed(value: Any) -> Document:
     failure = _FAILED(value)
-    return own_names.instance(failure, failure["project_id"])
+    return volumes.instance(failure, failure["project_id"])
 
 
 _VOLUME = object_of(
@@ -317,7 +317,7 @@ _DOCUMENT = object_of(
                 {
                     "machines": list_of(text(64), 100),
                     "secure_boot": flag,
-                    "variables": word(guest_needs.VARIABLES, 64),
+                    "variables": word(guest_settings.VARIABLES, 64),
                 }
             ),
             100,
@@ -388,7 +388,7 @@ _DOCUMENT = object_of(
         ),
         "instances": list_of(_instance, INSTANCES_LIMIT),
         "failed_instances": list_of(_failed, INSTANCES_LIMIT),
-        "volumes": list_of(lambda value: own_names.volume(_VOLUME(value)), INSTANCES_LIMIT),
+        "volumes": list_of(lambda value: volumes.volume(_VOLUME(value)), INSTANCES_LIMIT),
         "damaged_volumes": map_of(uuid, text(1024), INSTANCES_LIMIT),
         "warnings": list_of(text(1024), 100),
     },

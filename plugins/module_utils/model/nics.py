@@ -8,7 +8,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import uuid
-from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple, Union
 
 Nic = Mapping[str, Any]
 
@@ -106,3 +106,52 @@ def is_of_nic(request: Mapping[str, Any]) -> bool:
 
 def mac(address: str) -> str:
     return "MAC address %s" % str(address).lower()
+
+
+# What a NIC needs of its host: a bridge, a libvirt network, filters. Placement looks for it in the host's facts, a
+# build or a move on the host itself.
+# What a bridge lacks that cannot keep VLANs apart.
+VLANS = "VLANs on bridge %s (vlan_filtering, and libvirt 11.0 or newer)"
+
+
+def of_nic(nic: Mapping[str, Any]) -> Iterator[Tuple[str, Any, str]]:
+    """Yield (key of the host's facts, name, text) of each."""
+    if nic.get("virtualport"):
+        yield "ovs_bridges", nic.get("source"), "Open vSwitch bridge %s" % nic.get("source")
+    elif nic.get("type") == "direct":
+        pass  # one of the host's PCI devices, which the claim counts
+    elif nic.get("type") == "bridge":
+        yield "bridges", nic.get("source"), "bridge %s" % nic.get("source")
+        if nic.get("vlan"):
+            yield "vlan_bridges", nic.get("source"), VLANS % nic.get("source")
+    else:
+        yield "networks", nic.get("source"), "active libvirt network %s" % nic.get("source")
+    if nic.get("nwfilter"):
+        yield "network_filters", nic["nwfilter"], "network filter %s" % nic["nwfilter"]
+    for what in needed(nic):
+        yield "packet_filters", what, describe(what)
+
+
+def needed(nic: Mapping[str, Any]) -> List[str]:
+    """Return what a host must be able to filter for a NIC, as its facts call it."""
+    found = nic.get("security")
+    return [] if not found else ["addresses"] if found.get("rules") is None else ["addresses", "ports"]
+
+
+def describe(what: str) -> str:
+    """Return what a host lacks that cannot filter ``what``."""
+    if what == "ports":
+        return "packet filter for security groups (br_netfilter with bridge-nf-call-iptables and -ip6tables 1)"
+    return "packet filter (libvirt's nwfilter driver)"
+
+
+def guest_address(value: Any) -> Optional[Union[ipaddress.IPv4Address, ipaddress.IPv6Address]]:
+    """Return the address without its prefix length, or None if it cannot be a guest's."""
+    try:
+        address = ipaddress.ip_address(str(value or "").partition("/")[0])
+    except ValueError:
+        return None
+    mapped = getattr(address, "ipv4_mapped", None) or address
+    if mapped.is_loopback or mapped.is_link_local or mapped.is_multicast or mapped.is_unspecified or mapped.is_reserved:
+        return None
+    return mapped

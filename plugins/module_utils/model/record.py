@@ -8,12 +8,149 @@ is refused; one of an older schema keeps the meaning that it had.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
-from . import hints, host_hints, record_parts
+from . import hints, host_hints
 from .errors import BerthError, InstanceIsLocked
+from .identity import is_uuid
 from .lifecycle import MOVING, ROLES, State
-from .record_parts import is_count
+
+# The types of the parts of a record that its host works with, where a person could have edited them to something else.
+#
+# Every version wrote these types. Whether the values make sense is for the code that made them.
+(
+    COUNT, MAYBE_COUNT, FLAG, TEXT, MAYBE_TEXT, OBJECT, MAYBE_OBJECT, OBJECTS, TEXTS, OBJECT_OF_TEXTS, VGPUS, FLAVOR,
+    CELLS, MAYBE_UPTIME,
+) = (
+    "a whole number from 0", "a whole number from 0 or null", "true or false", "text", "text or null", "an object",
+    "an object or null", "a list of objects", "a list of texts", "an object of texts", "a list of vGPUs", "a flavor",
+    "an object with a list of cells", "an object with boot_id and uptime, or null",
+)  # fmt: skip
+Path = Tuple[str, ...]
+# The types within a request, and within what is set aside for it.
+SPEC: Dict[Path, str] = {
+    ("flavor",): FLAVOR,
+    **{("flavor", name): COUNT for name in ("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap")},
+    ("flavor", "extra_specs"): OBJECT,
+    ("image",): OBJECT,
+    ("image", "name"): TEXT,
+    ("image", "properties"): OBJECT,
+    ("group",): OBJECT,
+    ("networks",): OBJECTS,
+    **{(name,): TEXT for name in ("pool", "availability_zone", "host_zone", "access_ip_v4", "access_ip_v6")},
+    ("volumes",): OBJECTS,
+    ("instance",): MAYBE_OBJECT,
+    ("grows_from_gb",): COUNT,
+    ("hardware",): MAYBE_OBJECT,
+    ("hardware", "machine"): TEXT,
+    ("hardware", "variables"): TEXT,
+    ("hardware", "devices"): OBJECT_OF_TEXTS,
+}
+RESOURCES: Dict[Path, str] = {
+    **{(name,): COUNT for name in ("vcpus", "pcpus", "memory_mb", "disk_gb")},
+    ("resources",): OBJECT,
+    ("resources", "MEM_ENCRYPTION_CONTEXT"): COUNT,
+    ("numa_topology",): CELLS,
+    ("pci_devices",): OBJECTS,
+    ("vgpus",): VGPUS,
+}
+# Where a record has requests, and what is set aside for them.
+SPECS: Tuple[Path, ...] = (("spec",), ("migration", "old_spec"), ("migration", "new_spec"))
+ALLOCATIONS: Tuple[Path, ...] = (("resources",), ("migration", "old_resources"), ("migration", "new_resources"))
+# The path of a part -> its type. A part may be null or missing, except those in REQUIRED. A number may be missing, but
+# not null: no version wrote that.
+TYPES: Dict[Path, str] = {
+    **{(name,): TEXT for name in ("uuid", "name", "project_id", "token", "phase", "power_state")},
+    **{(name,): MAYBE_TEXT for name in ("op", "vm_state", "task_state")},
+    ("faults",): OBJECTS,
+    ("history",): OBJECTS,
+    ("lost_moves",): TEXTS,
+    **{path: OBJECT for path in SPECS + ALLOCATIONS},
+    **{(*path, *part): kind for path in SPECS for part, kind in SPEC.items()},
+    **{(*path, *part): kind for path in ALLOCATIONS for part, kind in RESOURCES.items()},
+    ("lock",): MAYBE_OBJECT,
+    ("migration",): MAYBE_OBJECT,
+    **{("migration", name): TEXT for name in ("id", "type", "vm_state_before")},
+    **{("migration", name): COUNT for name in ("attempt", "confirm_window")},
+    **{("migration", name): MAYBE_COUNT for name in ("frozen", "verified")},
+    **{("migration", name): FLAG for name in ("shared", "started")},
+    ("migration", "arriving"): COUNT,
+    ("migration", "status"): MAYBE_TEXT,
+    ("migration", "waits_since"): MAYBE_UPTIME,
+    **{("migration", side): OBJECT for side in ("source", "destination")},
+    **{("migration", side, name): TEXT for side in ("source", "destination") for name in ("uuid", "name")},
+}
+# Parts of a move that the first version wrote without, and what that meant: it moved nothing on shared storage.
+LATER = {"shared": False}
+# What older versions wrote without, or what only some moves have.
+OPTIONAL = frozenset(("migration", name) for name in ("arriving", "new_resources", "waits_since"))
+REQUIRED = frozenset(
+    path
+    for path in TYPES
+    if path[-1] in ("flavor", "machine", "devices")
+    or path[:-1] in (("migration",), ("migration", "source"), ("migration", "destination"))
+    and path not in OPTIONAL
+)
+
+
+def faults(record: Any) -> Iterator[Tuple[str, str]]:
+    """Yield (part, what it has to be) for each part of another type; ``record`` is a dict."""
+    for path, parts in HOLDERS.items():
+        holder = record
+        for name in path:
+            holder = holder.get(name) if isinstance(holder, dict) else None
+        if isinstance(holder, dict):
+            for name, kind, may_lack, may_be_null in parts:
+                value = holder.get(name)
+                absent = may_be_null if name in holder else may_lack
+                if not (absent if value is None else CHECKS[kind](value)):
+                    yield ".".join((*path, name)), kind
+
+
+def _is_vgpu(value: Any) -> bool:
+    texts = isinstance(value, dict) and all(isinstance(value.get(part), str) for part in ("parent", "type"))
+    return texts and is_uuid(value.get("uuid"))
+
+
+def _is_uptime(value: Any) -> bool:
+    whole = isinstance(value, dict) and isinstance(value.get("boot_id"), str)
+    uptime = value.get("uptime") if whole else None
+    return isinstance(uptime, (int, float)) and not isinstance(uptime, bool)
+
+
+def is_count(value: Any) -> bool:
+    """Whether ``value`` is a whole number from 0; True is not."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _holders() -> Dict[Path, List[Tuple[str, str, bool, bool]]]:
+    found: Dict[Path, List[Tuple[str, str, bool, bool]]] = {}
+    for path, kind in TYPES.items():
+        nullable = kind.endswith("or null")
+        may_lack = path not in REQUIRED and (nullable or len(path) > 1)
+        found.setdefault(path[:-1], []).append((path[-1], kind, may_lack, nullable or may_lack and kind != COUNT))
+    return found
+
+
+CHECKS: Dict[str, Callable[[Any], bool]] = {
+    COUNT: is_count,
+    MAYBE_COUNT: is_count,
+    FLAG: lambda part: isinstance(part, bool),
+    TEXT: lambda part: isinstance(part, str),
+    MAYBE_TEXT: lambda part: isinstance(part, str),
+    OBJECT: lambda part: isinstance(part, dict),
+    MAYBE_OBJECT: lambda part: isinstance(part, dict),
+    OBJECTS: lambda part: isinstance(part, list) and all(isinstance(item, dict) for item in part),
+    TEXTS: lambda part: isinstance(part, list) and all(isinstance(item, str) for item in part),
+    OBJECT_OF_TEXTS: lambda part: isinstance(part, dict) and all(isinstance(item, str) for item in part.values()),
+    FLAVOR: lambda part: isinstance(part, dict) and isinstance(part.get("name", ""), str),
+    MAYBE_UPTIME: _is_uptime,
+    CELLS: lambda part: isinstance(part, dict) and isinstance(part.get("cells"), list),
+    VGPUS: lambda part: isinstance(part, list) and all(map(_is_vgpu, part)),
+}
+# The path of an object -> [(part, type, whether it may be missing, whether it may be null)]. Every run checks every record:
+# find each object once.
+HOLDERS = _holders()
 
 SCHEMA = 1
 HISTORY_LIMIT = 100
@@ -115,7 +252,7 @@ class Record:
             )
         known = {name: data[name] for name in FIELDS if name in data}
         if isinstance(known.get("migration"), dict):
-            known["migration"] = {**record_parts.LATER, **known["migration"]}
+            known["migration"] = {**LATER, **known["migration"]}
         try:
             record = cls(**known, unknown={name: data[name] for name in data if name not in known})
         except TypeError as error:
@@ -130,7 +267,7 @@ class Record:
         numbers = self.generation
         if not (isinstance(numbers, list) and len(numbers) == 2 and all(is_count(n) for n in numbers)):
             raise RecordInvalid("the record's generation is not [epoch, n]: %r" % (numbers,))
-        for part, kind in record_parts.faults(vars(self)):
+        for part, kind in faults(vars(self)):
             raise RecordInvalid("the record's %s is not %s" % (part, kind))
 
     def _check_move(self) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, cast
 
-from . import data_disks, guest_needs, host_document, own_names, preparation_shapes, volumes
+from . import data_disks, guest_settings, host_document, volumes
 from .identity import instance_uuid
 from .lifecycle import ROLES
 from .messages import Document, View
@@ -42,7 +42,36 @@ from .shape import (
     uuid,
     whole,
     word,
+    words,
 )
+
+SERVICES = list_of(choice("libvirtd", "virtproxyd", "virtqemud"), 3)
+DIFF = object_of({"before": block(1 << 20), "after": block(1 << 20)})
+PREPARE = object_of(
+    {
+        "parts": list_of(choice("uuid", "state", "settings", "pool", "gate", "listening", "directories"), 10),
+        "host_uuid": uuid,
+        "listener": choice("libvirtd", "virtproxyd"),
+        "restart": SERVICES,
+        "removed_images": words("[0-9a-f]+", 10000),
+        "forgotten_failed_builds": whole(0, 1 << 40),
+        "diff": DIFF,
+    },
+    optional=("diff",),
+)
+_PARTS = ("request", "certificate", "authority", "revoked")
+_CERTIFICATES_OF_ONE_USE = object_of(dict.fromkeys(_PARTS, block(1 << 20)), optional=_PARTS)
+CERTIFICATES = object_of(
+    {
+        "held": map_of(choice("libvirt", "qemu"), _CERTIFICATES_OF_ONE_USE, 2),
+        "address": or_null(address),
+        "files": list_of(text(), 100),
+        "loose": list_of(text(), 100),
+        "restart": SERVICES,
+    }
+)
+SYSTEM = object_of({"os_family": word("[A-Za-z]+", 32), "service_manager": word("[a-z]+", 32)})
+CLEAN = object_of({"removed": list_of(text(), 100), "left": list_of(text(), 100), "restart": SERVICES})
 
 MOST_RECORDS = 10000
 MOST_HEARD_OF = 300000  # more than a host's notes have room for
@@ -122,7 +151,7 @@ _SCANNED = object_of(
 
 
 def _scanned(value: Any) -> Document:
-    return own_names.instance(_SCANNED(value), value["project_id"])
+    return volumes.instance(_SCANNED(value), value["project_id"])
 
 
 _RESCAN = object_of(
@@ -197,6 +226,7 @@ _OF_INSTANCE: Dict[str, Check] = {
     "console_log": text(),
     "disks_missing": list_of(cleaned(), 1000),
     "disks_differ": list_of(cleaned(), 1000),
+    "gives_up": list_of(cleaned(), 1000),
     "mended": or_null(cleaned(1000)),
     "domain_differs": host_document.domain_differs,
     "faults": _PEOPLE,
@@ -267,7 +297,7 @@ _VIEW: Dict[str, Check] = {
     "halted": flag,
 }
 _DISK = object_of(
-    {"name": token, "format": token, "size": _BYTES, "used": _BYTES, "variables": word(guest_needs.VARIABLES, 64)},
+    {"name": token, "format": token, "size": _BYTES, "used": _BYTES, "variables": word(guest_settings.VARIABLES, 64)},
     optional=("used", "variables"),
 )
 _GUEST = object_of(
@@ -354,7 +384,7 @@ _MIGRATE = object_of(
         "move": view,
         "token": object_of({"op": _TOKEN, "attempt": _COUNT}, optional=("op", "attempt")),
         "took": map_of(word("[a-z_]+", 32), _SECONDS, 100),
-        "diff": preparation_shapes.DIFF,
+        "diff": DIFF,
     },
     optional=("diff",),
 )
@@ -386,7 +416,9 @@ _FACTS = object_of(
     optional=("looks", "moves", "notes", "addresses", "checkup", "digests", "heard_of", "members"),
 )
 _NO_KEYS = object_of({})
-_COPY = object_of({"uuid": uuid, "paths": many(text()), "nics": many(text())})
+_COPY = object_of(
+    {"uuid": uuid, "paths": many(text()), "nics": many(text()), "gives_up": list_of(cleaned(), 1000)}, ("gives_up",)
+)
 _VOLUME = object_of({"uuid": uuid, "generation": generation, "image": or_null(text()), "history": _PEOPLE})
 _DELETED_VOLUME = object_of({"uuid": uuid, "history": _PEOPLE, "faults": _PEOPLE})
 
@@ -395,12 +427,12 @@ REPLIES = {
     "cached_image": object_of({"present": flag}),
     "claim": _CLAIM,
     "group_members": object_of({"waiting": many(object_of({"uuid": uuid, "name": text(), "why": cleaned(500)}))}),
-    "host_certificates": preparation_shapes.CERTIFICATES,
-    "host_clean": preparation_shapes.CLEAN,
+    "host_certificates": CERTIFICATES,
+    "host_clean": CLEAN,
     "host_facts": _FACTS,
-    "host_prepare": preparation_shapes.PREPARE,
-    "host_system": preparation_shapes.SYSTEM,
-    "instance": object_of({"instance": _SHOWN, "diff": preparation_shapes.DIFF}, optional=("diff",)),
+    "host_prepare": PREPARE,
+    "host_system": SYSTEM,
+    "instance": object_of({"instance": _SHOWN, "diff": DIFF}, optional=("diff",)),
     "instance_copy": object_of({"instance_copy": _COPY}),
     "instance_info": object_of(
         {"instances": many(_SHOWN), "foreign": many(_FOREIGN), "histories": many(_HISTORY)}, optional=("histories",)

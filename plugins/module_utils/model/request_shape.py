@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Dict
 
-from . import data_disks, guest_needs, host_document, volumes
+from . import data_disks, guest_settings, host_document, volumes
 from .messages import Document
 from .shape import (
     Check,
@@ -150,7 +150,7 @@ _HARDWARE = object_of(
             word(r"[a-z]+=[A-Za-z0-9.-]+(,[a-z]+=[A-Za-z0-9.-]+)*", 256),
             1000,
         ),
-        "variables": word(guest_needs.VARIABLES, 64),
+        "variables": word(guest_settings.VARIABLES, 64),
     },
     optional=("variables",),
 )

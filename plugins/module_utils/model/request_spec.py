@@ -11,11 +11,50 @@ from typing import Any, Dict, List, Optional
 
 from . import data_disks, volumes
 from .errors import InvalidInput
-from .flavor import Flavor
 from .image import Image
 from .messages import Document
 from .resources import InstanceTopology
-from .server_group import ServerGroup
+
+
+class Flavor:
+    """{name, vcpus, memory_mb (MiB), root_gb, ephemeral_gb (GiB), swap (MiB), extra_specs {text: text}}.
+
+    Other parts of the document are kept, and to_dict() returns them.
+    """
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.name = document.get("name", "")
+        self.vcpus = document["vcpus"]
+        self.memory_mb = document["memory_mb"]
+        self.root_gb = document.get("root_gb") or 0
+        self.ephemeral_gb = document.get("ephemeral_gb") or 0
+        self.swap = document.get("swap") or 0
+        self.extra_specs = {key: str(value) for key, value in (document.get("extra_specs") or {}).items()}
+
+    def to_dict(self) -> Document:
+        return dict(self.document)
+
+
+class ServerGroup:
+    """{uuid, name, policy, rules {max_server_per_host}, members [instance uuid], hosts [host name]}."""
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.uuid = document.get("uuid") or document.get("name")
+        self.name = document.get("name", "")
+        self.policy = document.get("policy")
+        self.rules = document.get("rules") or {}
+        self.members = set(document.get("members") or ())
+        self.hosts = set(document.get("hosts") or ())
+
+    @property
+    def max_server_per_host(self) -> int:
+        return int(self.rules.get("max_server_per_host", 1))
+
+    def to_dict(self) -> Document:
+        return dict(self.document, members=sorted(self.members))
+
 
 SCHEMA = 1
 

@@ -15,7 +15,7 @@ from typing import Any, Collection, Dict, Iterator, List, Mapping, Optional, Pro
 from . import input_hints
 from .errors import BerthError, InvalidInput, joined, together
 from .messages import Document
-from .suggest import meant, nearest
+from .unknown_names import meant, nearest
 
 # Half of a surrogate pair cannot be written anywhere.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")

@@ -215,3 +215,11 @@ def own_restored(path: str, own: str, host: str) -> str:
         "If no other host has this storage, and the directory was restored from a backup of another host: as root on %s, "
         "printf %s > %s; then run the same again" % (host, own, shlex.quote(path))
     )
+
+
+def take_out_miscounting(hosts: str) -> str:
+    """Hosts say what can not be of an instance."""
+    return (
+        "What %s remembers is damaged or forged: look at /var/lib/berth/whereabouts.json and the instance's record there. "
+        "Until it is repaired, take %s out of the inventory, and run the same again" % (hosts, hosts)
+    )

@@ -12,12 +12,14 @@ host, which says whose it is.
 
 from __future__ import annotations
 
+import re
 import uuid
 from typing import Any, Collection, Dict, Iterable, List, Mapping, Optional, Sequence
 
-from . import data_disks, volume_hints
-from .errors import InvalidInput
-from .identity import NAMESPACE
+from . import data_disks, lifecycle, volume_hints
+from .errors import BerthError, InvalidInput
+from .identity import MOST_OF_A_NAME, NAME, NAMESPACE, PROJECT, RESERVED, instance_uuid
+from .lifecycle import ACTIVE, BUILDING, IN, INCOMING, KEEP, OUT, OWN, State
 from .messages import Document
 from .move_errors import CannotResizeDisk
 
@@ -198,3 +200,91 @@ def boot_order(spec: Mapping[str, Any]) -> Dict[str, int]:
     """Return {name: boot_index} of the volumes that the firmware may boot from."""
     entries = spec.get("volumes") or ()
     return {str(entry["name"]): entry["boot_index"] for entry in entries if entry.get("boot_index") is not None}
+
+
+# The life of a volume's record on one host: its states and the legal changes, at rest and in a move.
+#
+# A volume moves with its instance: the source gives up the volumes before the instance, and the destination takes over
+# the volumes before the instance. So at most one host owns a volume, and a host that owns an instance but not its
+# volumes starts nothing.
+LET_GO, EXPECTED, OWNED = (OUT, KEEP), (IN, INCOMING), (OWN, ACTIVE)
+MOVES = frozenset({(OWNED, LET_GO), ((OWN, BUILDING), LET_GO), (LET_GO, OWNED), (EXPECTED, OWNED)})
+
+
+def check_change(old: Optional[State], new: Optional[State]) -> None:
+    """Raise IllegalChange if the record of a volume in state ``old`` may not become ``new``."""
+    if (old, new) not in MOVES:
+        lifecycle.check_change(old, new)
+
+
+# Errors about volumes. When one is raised, nothing was done to a volume or an instance.
+
+
+class VolumeInUse(BerthError):
+    """Another instance uses the volume. Only one instance can use a volume."""
+
+
+class VolumeNotFound(BerthError):
+    """No host has the volume, or its host does not have it any more."""
+
+
+class VolumeUnknown(BerthError):
+    """A host that may have the volume does not answer. The volume was neither made nor removed."""
+
+
+class VolumeDamaged(BerthError):
+    """A host cannot read its record of the volume. The volume counts as there: it is not made anew, attached or removed."""
+
+
+class VolumeDuplicate(BerthError):
+    """More than one host has a volume of this name. A person has to decide."""
+
+
+class VolumeConflict(BerthError):
+    """Another run made, changed or removed the volume at the same time."""
+
+
+class VolumeElsewhere(BerthError):
+    """The volume is on another host or in another storage pool than the instance."""
+
+
+class VolumeNotAttached(BerthError):
+    """The record of the volume does not name this instance, so the guest was not started with it."""
+
+
+class VolumeNotBootable(BerthError):
+    """The volume was made empty or from another image than the instance's, so the instance cannot boot from it."""
+
+
+class VolumeStays(BerthError):
+    """The destination shares a part of the storage of the instance's disks and volumes, but not all of it."""
+
+    retryable = True
+
+
+class VolumeWritesLost(BerthError):
+    """A revert would go back to volumes as they were before the move, and the guest has written to them since."""
+
+
+# What instances and volumes of a host's facts are called: by the name from which their uuid follows, else by the uuid.
+#
+# Hints name instances and volumes in commands, and these must not act on another one, or on all, because a host or a
+# record that somebody edited says so.
+NO_PROJECT = "?"  # for what cannot be the name of a project
+
+
+def instance(told: Document, project: str) -> Document:
+    """``told`` {uuid, name}, an instance of the project, with its own name."""
+    name = told["name"]
+    usable = len(name) <= MOST_OF_A_NAME and NAME.match(name) and name not in RESERVED
+    usable = usable and re.match(PROJECT, project, re.ASCII)
+    return told if usable and instance_uuid(project, name) == told["uuid"] else {**told, "name": told["uuid"]}
+
+
+def volume(told: Document) -> Document:
+    """``told`` {uuid, name, project_id, instance} with its own name, and that of the instance that has it."""
+    project = told["project_id"] if re.match(PROJECT, told["project_id"], re.ASCII) else NO_PROJECT
+    usable = re.match(data_disks.NAME + r"\Z", told["name"], re.ASCII)
+    name = told["name"] if usable and volume_uuid(project, told["name"]) == told["uuid"] else told["uuid"]
+    holder = told["instance"] and instance(told["instance"], project)
+    return {**told, "name": name, "project_id": project, "instance": holder}

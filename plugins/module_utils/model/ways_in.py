@@ -5,19 +5,59 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping
+import base64
+import binascii
+from typing import Any, Dict, List, Mapping, Optional
 
-from . import input_hints, public_key, volumes
+from . import input_hints, volumes
 from .guest_settings import GuestSettings
 from .image import is_true
 from .messages import Document
+
+LEAST_BITS = 1024  # of RSA, for sshd
+
+
+def key_fault(line: str) -> Optional[str]:
+    """Return what a key of the form TYPE BASE64 [COMMENT] would have to be so that somebody could log in by it, or None."""
+    kind, packed = line.split(None, 2)[:2]
+    if kind == "ssh-dss":
+        return "a key of another type than ssh-dss, which sshd does not take any more"
+    try:
+        blob = base64.b64decode(packed, validate=True)
+        parts = _parts(blob, whole="-cert-" not in kind)
+    except (binascii.Error, ValueError):
+        return "a whole key: what follows %s is cut off or damaged" % kind
+    if parts[0] != kind.encode():
+        return "a key of the type that is before it, not %s before another" % kind
+    sizes = [len(part) for part in parts]
+    if len(sizes) < 2 or kind == "ssh-ed25519" and sizes[1] != 32:
+        return "a whole key: what follows %s is cut off or damaged" % kind
+    if kind == "ssh-rsa" and (len(sizes) != 3 or int.from_bytes(parts[2], "big").bit_length() < LEAST_BITS):
+        return "an RSA key of at least %d bits" % LEAST_BITS
+    return None
+
+
+def _parts(blob: bytes, whole: bool) -> List[bytes]:
+    """Return the parts of a key, each with its length before it; of a certificate, which has others too, the first two."""
+    parts: List[bytes] = []
+    at = 0
+    while at < len(blob) and (whole or len(parts) < 2):
+        size = int.from_bytes(blob[at : at + 4], "big")
+        at += 4 + size
+        if at > len(blob) or not size:
+            raise ValueError
+        parts.append(blob[at - size : at])
+    if not parts:
+        raise ValueError
+    return parts
+
 
 MOST_NAMED = 10
 
 
 def lacks(spec: Document, seed: Mapping[str, Any]) -> List[str]:
     """Return what a request with its seed lacks, each as a sentence about the instance, with what to do."""
-    faults = {key: public_key.fault(key) for key in seed.get("ssh_keys") or ()}
+    faults = {key: key_fault(key) for key in seed.get("ssh_keys") or ()}
     found = [
         "nobody can log in with the key %s...: it is not %s. %s" % (key[:40], fault, input_hints.public_key())
         for key, fault in faults.items()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from ..model.aggregate import lowest
+from ..model.host_state import lowest
 
 # What a plugin of somebody else may raise without ending the run: all but what a person does.
 RAISED = (Exception, SystemExit)

@@ -12,10 +12,10 @@ The rule is that of openstack-placement. MEMORY_MB is MiB, DISK_GB is GiB.
 from __future__ import annotations
 
 from ..model import vgpus
-from ..model.disk_class import DISK, disk_class
 from ..model.lifecycle import OWN
+from ..model.pools import DISK, disk_class
 from ..model.resources import InstanceTopology
-from . import networks_and_pools, numa, numa_fit, numa_usage, pci
+from . import networks_and_pools, numa, numa_usage, pci
 from .errors import ClaimFailed
 from .requested import requested
 from .text import number
@@ -206,7 +206,7 @@ def numa_limits(host_state, spec):
 
 def fit_numa(host_state, topology, limits, pci_requests, packing=False, why=None):
     """Fit an InstanceTopology (changed in place) on the host, near its PCI devices."""
-    return numa_fit.fit(
+    return numa.fit(
         host_state.numa_topology,
         topology,
         limits,

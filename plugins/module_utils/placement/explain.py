@@ -14,13 +14,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 
-from ..model import failed_builds
+from ..model import line
 from ..model.host_state import HostState
 from ..model.line import LEFT_OUT, marked
 from ..model.safe_text import visible
 from .fast.matrix import Matrix
-from .plain import plain
-from .text import number, table
+from .text import number, plain, table
 
 MOST_HOSTS = 40
 WIDEST = 200  # characters of a number that a filter tells
@@ -256,7 +255,7 @@ def _fleet_row(host_document):
         % (number(state.free_disk_mb / 1024), number(state.total_usable_disk_gb), number(state.disk_allocation_ratio)),
         instances,
         str(state.num_io_ops),
-        ", ".join(filter(None, (_service(state), failed_builds.described(host_document)))),
+        ", ".join(filter(None, (_service(state), line.described(host_document)))),
     )
 
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..model.errors import InvalidInput
-from ..model.flavor import Flavor
 from ..model.image import is_true
+from ..model.request_spec import Flavor
 
 SECURE_BOOT = ("required", "disabled", "optional")
 SOUND_MODELS = ("sb16", "es1370", "pcspk", "ac97", "ich6", "ich9", "usb", "virtio")

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..model import nic_needs, pool_room
-from ..model.disk_class import DIRECTORIES, DISK, disk_class
-from ..model.guest_needs import GuestNeeds
+from ..model import nics
+from ..model.guest_settings import GuestNeeds
+from ..model.pools import DIRECTORIES, DISK, disk_class, lacks_bytes
 from ..model.request_spec import RequestSpec
 
 FREE_BYTES = "free_bytes"  # of no host that passes this is said
@@ -25,7 +25,7 @@ class NetworksAndPool:
     def __init__(self, spec: RequestSpec) -> None:
         self.pool = spec.pool
         self.guest = GuestNeeds.of(spec.document)
-        self.wanted = tuple(dict.fromkeys(need for nic in spec.networks for need in nic_needs.of_nic(nic)))
+        self.wanted = tuple(dict.fromkeys(need for nic in spec.networks for need in nics.of_nic(nic)))
 
     def rules(self) -> list[list]:
         """Return [[rule, numbers]] for a host that passes."""
@@ -51,7 +51,7 @@ class NetworksAndPool:
             reason = _lacks_pool(document["pools"], self.pool)
             if reason:
                 found["pool"] = reason
-        full = pool_room.lacks_bytes(document, self.pool)
+        full = lacks_bytes(document, self.pool)
         if full:
             found[FREE_BYTES] = full
         reason = self.guest.lacking(document.get("machine_types"), document.get("firmware"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from ..model.errors import InvalidInput
-from ..model.suggest import did_you_mean
+from ..model.unknown_names import did_you_mean
 from .errors import DriverRemoved, UnknownOption
 
 ALL_WEIGHERS = "nova.scheduler.weights.all_weighers"

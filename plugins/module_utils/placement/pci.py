@@ -14,7 +14,7 @@ import re
 from ..model.errors import InvalidInput
 from ..model.image import is_true
 from ..model.nics import nic_request
-from ..model.suggest import did_you_mean
+from ..model.unknown_names import did_you_mean
 from .numa import PCI_POLICIES, pci_numa_policy
 
 # Matched by Placement in Nova, not by the pools.

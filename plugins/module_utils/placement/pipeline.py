@@ -11,13 +11,56 @@ from __future__ import annotations
 
 import copy
 
-from . import capacity, prefilters
+from . import capacity, numa_usage, pci, prefilters
 from .errors import NoValidHost
 from .filtering import filtered
+from .filters.state import ComputeFilter
 from .result import RequestResult, Selection
-from .taking import consume, settle
-from .tie_break import best_first, drawn
-from .weighing import weighed
+from .weighing import best_first, drawn, weighed
+
+# Subtracts a placed instance from its host, so that the next instance sees what is left.
+
+
+def consume(spec, host_state, amounts, packing):
+    """Subtract the instance from the host; return (allocation, what did not fit).
+
+    NUMA cells and PCI devices that no enabled filter has tested may turn out not to fit here. As in Nova, the host
+    stays chosen and its claim will decide; the rest of its state, from the PCI devices on, is then not counted.
+    """
+    topology, fitted, reason = spec.topology, None, ""
+    if topology and host_state.numa_topology:
+        limits = host_state.limits.get("numa_topology")
+        fitted = capacity.fit_numa(host_state, topology, limits, spec.pci_requests, packing)
+        reason = "" if fitted else "the NUMA topology does not fit"
+        # The next instance of the request asks for what this one got.
+        spec.topology = fitted
+    cells = spec.topology.cells if spec.topology else None
+    devices, missing = [], False
+    pools = pci.copy_pools(host_state.pci_stats)
+    for request in spec.pci_requests:
+        taken = pci.take(pools, [request], cells, host_state.numa_topology)
+        if taken is None:
+            missing, reason = True, "has no free PCI devices for %s" % request["alias_name"]
+            break
+        devices += taken
+    allocation = capacity.allocation_of(amounts, fitted, pci.give_addresses(host_state.pci_devices, devices))
+    try:
+        capacity.consume(host_state, spec, allocation)
+        if missing:
+            host_state.num_io_ops -= 1
+    except numa_usage.PinningInvalid as error:
+        reason = str(error)
+    return allocation, reason
+
+
+def settle(host_state, spec, selection):
+    """Let later requests see the instance that was placed on the host."""
+    host_state.instances[selection.uuid] = {
+        "uuid": selection.uuid,
+        "name": selection.name,
+        "flavor": {"name": spec.flavor.name},
+        "image_props": spec.image.properties if spec.image else {},
+    }
 
 
 class Pipeline:
@@ -250,3 +293,14 @@ def no_host(spec, index, candidates, passing):
         )
     which = " (instance %d of %d)" % (index + 1, spec.num_instances) if spec.num_instances > 1 else ""
     return "no valid host was found for %s%s" % (spec.name, which)
+
+
+def run_simple(pipeline, spec, explain):
+    """Run one request with the driver chance (a random host that is up) or fake (the first one): no filter but ComputeFilter, no
+    weigher. Both still claim. Which host comes first: see drawn()."""
+    before = pipeline.filters, pipeline.weighers
+    pipeline.filters, pipeline.weighers = [ComputeFilter(pipeline.options)], []
+    try:
+        return pipeline.run(spec, explain)
+    finally:
+        pipeline.filters, pipeline.weighers = before

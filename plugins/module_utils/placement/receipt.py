@@ -16,8 +16,8 @@ import json
 
 from ..model.errors import BerthError, InvalidInput
 from . import explain
-from .plain import plain
 from .scheduler import load, select_destinations
+from .text import plain
 
 SCHEMA = 1
 # Beyond this many numbers and verdicts the matrix is left out: its hash stays, and replaying makes it again.

@@ -16,8 +16,8 @@ import zlib
 from ..model.collection_version import COLLECTION_VERSION
 from ..model.errors import BerthError
 from ..model.host_document import HostDocumentInvalid, check
-from .plain import plain
 from .receipt import ReceiptMismatch, replay
+from .text import plain
 
 FORMAT, SCHEMA = "berth.kvm receipt", 1
 MOST_BYTES = 1 << 28  # unpacked: the documents of some 20,000 hosts with 20 instances each

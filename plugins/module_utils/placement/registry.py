@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Finds filters and weighers by name.
 
-A name is a class name of this collection (``ComputeFilter``, ``RAMWeigher``; Nova's path before it is allowed), or the
-fully qualified name ``ns.coll.name`` of a module in any collection:
+A name is a class name of this collection (``ComputeFilter``, ``RAMWeigher``; ``berth.kvm.`` or Nova's path before it is
+allowed), or the fully qualified name ``ns.coll.name`` of a module in any other collection:
 
     ansible_collections.<ns>.<coll>.plugins.module_utils.placement.filters.<name>    for a filter
     ansible_collections.<ns>.<coll>.plugins.module_utils.placement.weighers.<name>   for a weigher
@@ -18,7 +18,7 @@ import importlib
 import os
 
 from ..model.errors import BerthError
-from ..model.suggest import did_you_mean
+from ..model.unknown_names import did_you_mean
 from .base import RAISED, Filter, Weigher
 from .errors import FilterRemoved, PluginFailed, SchedulerHostFilterNotFound, SchedulerWeigherNotFound
 
@@ -44,20 +44,23 @@ def builtin(kind):
 
 
 def _own(name, kind):
-    """Return the class of this collection with that name, or None. Only its own file is imported if that is named after
-    the class: Ansible compiles each file anew in each run."""
+    """Return the class of this collection with that name, or None. Only the file that defines it is imported: Ansible
+    compiles each file anew in each run."""
     for file in _files(kind):
-        if file.replace("_", "") == name.lower():
-            for class_ in _classes_of_file(kind, file):
-                if class_.__name__ == name:
-                    return class_
-    return builtin(kind).get(name)
+        with open(os.path.join(_directory(kind), file + ".py"), encoding="utf-8") as source:
+            found = "\nclass %s(" % name in source.read()
+        if found:
+            return next((class_ for class_ in _classes_of_file(kind, file) if class_.__name__ == name), None)
+    return None
+
+
+def _directory(kind):
+    return os.path.join(os.path.dirname(os.path.abspath(__file__)), kind)
 
 
 def _files(kind):
     """Return the names of the files of filters or weighers, without their ending."""
-    directory = os.path.join(os.path.dirname(os.path.abspath(__file__)), kind)
-    return sorted(name[:-3] for name in os.listdir(directory) if name.endswith(".py") and name != "__init__.py")
+    return sorted(name[:-3] for name in os.listdir(_directory(kind)) if name.endswith(".py") and name != "__init__.py")
 
 
 def _classes_of_file(kind, file):
@@ -81,11 +84,10 @@ def _load(name, kind):
     base = Filter if kind == "filters" else Weigher
     if isinstance(name, type) and issubclass(name, base):
         return name
-    parts = ALIASES.get(str(name), str(name)).split(".")
-    own = _own(parts[-1], kind) if len(parts) == 1 or parts[0] == "nova" else None
-    if own is not None:
-        return own
-    if len(parts) < 3 or not all(part.isidentifier() for part in parts) or parts[0] == "nova":
+    parts = str(name).split(".")
+    if _is_own(parts):
+        return _own(ALIASES.get(parts[-1], parts[-1]), kind)
+    if len(parts) < 3 or not all(part.isidentifier() for part in parts):
         return None
     path = _module(kind, parts)
     try:
@@ -105,6 +107,11 @@ def _load(name, kind):
     return classes_found[0]
 
 
+def _is_own(parts):
+    """Whether a name is one of this collection: a class name, alone or after Nova's path or berth.kvm."""
+    return len(parts) == 1 or parts[0] == "nova" or parts[:2] == ["berth", "kvm"]
+
+
 def _module(kind, parts):
     """Return the module that a full name ns.coll.name stands for."""
     place = "ansible_collections.%s.%s.plugins.module_utils.placement.%s" % (parts[0], parts[1], kind)
@@ -113,7 +120,7 @@ def _module(kind, parts):
 
 def _hint(kind, name):
     parts = name.split(".")
-    if len(parts) < 3 or parts[0] == "nova":
+    if len(parts) < 3 or _is_own(parts):
         return "%s: %s" % (name, did_you_mean(name, builtin(kind)))
     return "%s: there is no %s.py in the collections path." % (name, _module(kind, parts).replace(".", "/"))
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import copy
 import re
 
-from ..model.disk_class import DISK
+from ..model.pools import DISK
 from ..model.vgpus import VGPU
 from . import features, numa
 

@@ -13,17 +13,37 @@ from __future__ import annotations
 import copy
 import random
 
-from ..model.aggregate import Aggregate
-from ..model.host_state import HostState
+from ..model.host_state import Aggregate, HostState
 from ..model.request_spec import RequestSpec
-from . import pci, registry
+from ..model.resources import InstanceTopology
+from . import numa, pci, registry
 from .errors import NoValidHost, UnsupportedPolicy
 from .fast.hosts import instance_hosts
 from .fast.pipeline import FastPipeline, serves
 from .options import read_options
-from .pipeline import Pipeline
-from .prepare import prepare
+from .pipeline import Pipeline, run_simple
 from .result import RequestResult, Result
+
+
+def prepare(spec, aliases, known=None):
+    """Derive NUMA topology and PCI requests from flavor and image, where the document has none; return ``spec``.
+
+    ``known`` keeps the results for the next request of the same flavor and image.
+    """
+    known = {} if known is None else known
+    has_requests = spec.pci_requests is not None  # which may be of aliases that only that instance has
+    key = (repr(spec.flavor.document), repr(spec.image.document) if spec.image else None, has_requests)
+    if key not in known:
+        known[key] = (
+            numa.constraints(spec.flavor, spec.image_props),
+            None if has_requests else pci.requests_from(spec.flavor, spec.image_props, aliases),
+        )
+    topology, requests = known[key]
+    spec.topology = InstanceTopology.from_document(spec.numa_topology) or (topology.copy() if topology else None)
+    if not has_requests:
+        spec.pci_requests = requests
+    return spec
+
 
 # policy: what must be enabled for it
 POLICY_NEEDS = {
@@ -218,6 +238,4 @@ def _not_placed(spec, failed):
 def run_one(pipeline, spec, explain):
     if pipeline.options["driver"] == "filter":
         return pipeline.run(spec, explain)
-    from .drivers import run_simple
-
     return run_simple(pipeline, spec, explain)

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plain text in columns."""
+"""What placement shows, as plain text in columns and as plain JSON."""
 
 from __future__ import annotations
 
@@ -28,3 +28,22 @@ def table(heads, rows, indent="  "):
         (indent + "  ".join([cell.ljust(width) for cell, width in zip(row, widths)] + [row[-1]])).rstrip()
         for row in cells
     ]
+
+
+def plain(value):
+    """Plain JSON: tuples and sets become lists (sets sorted), other objects their text, NaN and infinities text."""
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, float):
+        return value if value - value == 0 else repr(value)
+    if isinstance(value, dict):
+        return {str(key): plain(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(part) for part in value]
+    if isinstance(value, (set, frozenset)):
+        return sorted((plain(part) for part in value), key=repr)
+    if hasattr(value, "to_document"):
+        return plain(value.to_document())
+    return str(value)

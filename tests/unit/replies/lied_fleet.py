@@ -151,10 +151,10 @@ class Fleet:
         self.hosts = {name: Host(name) for name in good.HOSTS}
         self.honest = []  # what the liar would have said: [(module, arguments, reply)]
 
-    def run_on(self, hosts, module, arguments, _task, _at_once, _seconds):
+    def run_on(self, hosts, module, arguments, _task, _at_once, _seconds, at=None):
         """In place of plugin_utils/delegates.run_on."""
         name = module.rpartition(".")[2]
-        return {host: self.ask(host, name, arguments[host]) for host in hosts}
+        return {host: self.ask((at or {}).get(host, host), name, arguments[host]) for host in hosts}
 
     def ask(self, host, module, given):
         self.asked.append((host, module, copy.deepcopy(given)))

@@ -17,10 +17,10 @@ import lied_fleet
 from ansible.errors import AnsibleError
 from ansible.utils.display import Display
 
-from ansible_collections.berth.kvm.plugins.action import create_instances, make_volumes, plan_moves
+from ansible_collections.berth.kvm.plugins.action import create_instances, operate_instances, plan_moves
 from ansible_collections.berth.kvm.plugins.plugin_utils import acting, delegates, place_instances, screen
 
-NONCES = (create_instances, make_volumes, place_instances, plan_moves)
+NONCES = (create_instances, operate_instances, place_instances, plan_moves)
 SETTINGS = {"confirm_window": 600, "stop_timeout": 60, "timeout": 600, "tls": True}
 MOST_LEGS = 30
 
@@ -95,56 +95,16 @@ def located(run, method, **more):
     return made
 
 
-def power(method, **arguments):
+def operation(method):
     def play(run):
         found = located(run, method)
-        for name in found.get("found", ()):
-            task = found["instances"][name]
-            done = run.ask(task["hosts"][-1], "instance", uuid=task["uuid"], **arguments)
-            run.it.register(name, __berth_done=done)
+        if method == "delete" and found.get("moving"):
+            plan_and_walk(run, "delete", found["moving"])
         if found:
-            run.run("show_results", operation=method)
+            done = run.run("operate_instances", of=found["names"][0], operation=method, may_fail=True)
+            run.texts += [each["error"] for each in done.get("outcomes", ()) if each["error"]]
 
     return play
-
-
-def delete(run):
-    found = located(run, "delete")
-    if found.get("moving"):
-        plan_and_walk(run, "delete", found["moving"])
-    for name in found.get("found", ()):
-        task = found["instances"][name]
-        results = [
-            run.ask(host, "instance", uuid=task["uuid"], state="absent", after=task["after"]) for host in task["hosts"]
-        ]
-        run.it.register(
-            name,
-            __delete_done={"results": results, "failed": any(each["failed"] for each in results if "failed" in each)},
-        )
-    if found:
-        run.run("forget_deleted")
-        run.run("show_results", operation="delete")
-
-
-def recover_record(run):
-    found = located(run, "recover_record")
-    for name in found.get("found", ()):
-        task = found["instances"][name]
-        moved = {"moved_by": task["moved_by"]} if "moved_by" in task else {}
-        run.ask(task["hosts"][-1], "instance", uuid=task["uuid"], after=task["after"], state="recorded", **moved)
-
-
-def update_disks(run):
-    found = located(run, "update_disks")
-    asked = found.get("instances", {}).values()
-    if any(task.get("new_volumes") or task.get("grown_volumes") for task in asked):
-        run.run("make_volumes", hosts=list(good.HOSTS))
-        found = run.fact("berth_located")
-        run.texts += list(found["errors"].values())
-    for name in found.get("found", ()):
-        task = found["instances"][name]
-        given = {part: task[part] for part in ("disks", "volumes") if part in task}
-        run.ask(task["hosts"][-1], "instance", uuid=task["uuid"], state="disks_updated", **given)
 
 
 def moves(action, **of_plan):
@@ -181,7 +141,7 @@ def walk(run, plan):
             return
         if at["tasks"] == "look.yml":
             answer = {"answers": run.run("ask_hosts", hosts=plan["look"], module="rescan").get("answers", {})}
-            answer = run.run("commit_move", move=plan, host=at["host"], scans=answer["answers"])
+            run.run("commit_move", move=plan, host=at["host"], scans=answer["answers"])
         else:
             answer = run.it.run("run_leg", {"move": plan, "at": at, "key": "k" * 64}, run.values())
             if not answer.get("failed"):
@@ -232,13 +192,13 @@ REST = [*lied_fleet.AT_REST, "resized"]
 BIG_VOLUMES = {"berth_volumes_defined": {"db-" + host: {"size_gb": 30} for host in good.HOSTS}}
 RUNS = {
     "create": (create, {}),
-    "stop": (power("stop", state="stopped"), {"limit": REST}),
-    "start": (power("start", state="started"), {"limit": REST}),
-    "delete": (delete, {"limit": REST}),
-    "delete what a lost host had": (delete, {"limit": [*REST, "new-1"], "berth_lost_hosts": ["h9"]}),
-    "recover_record": (recover_record, {"limit": REST}),
-    "update_disks": (update_disks, {"limit": REST}),
-    "update_disks grows": (update_disks, {"limit": REST, "more": BIG_VOLUMES}),
+    "stop": (operation("stop"), {"limit": REST}),
+    "start": (operation("start"), {"limit": REST}),
+    "delete": (operation("delete"), {"limit": REST}),
+    "delete what a lost host had": (operation("delete"), {"limit": [*REST, "new-1"], "berth_lost_hosts": ["h9"]}),
+    "recover_record": (operation("recover_record"), {"limit": REST}),
+    "update_disks": (operation("update_disks"), {"limit": REST}),
+    "update_disks grows": (operation("update_disks"), {"limit": REST, "more": BIG_VOLUMES}),
     "resize": (moves("resize"), {"limit": ["at-rest-h1", "at-rest-h2"], "flavor": "big"}),
     "migrate from the liar": (moves("cold_migrate", target="h3"), {"limit": ["at-rest-h1"]}),
     "migrate past the liar": (moves("cold_migrate", target="h3"), {"limit": ["at-rest-h2"]}),

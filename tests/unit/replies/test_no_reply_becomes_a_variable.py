@@ -151,7 +151,7 @@ def test_all_names_that_the_collection_reads_are_tried():
     assert len(names) > 150
     assert {
         "move_plan",
-        "delete_hosts",
+        "delete_changed_disks",
         "kvm_host_ca_directory",
         "__berth_facts",
         "berth_flavor",

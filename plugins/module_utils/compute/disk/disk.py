@@ -25,8 +25,34 @@ from .. import paths
 from ..errors import DisksWithoutRecord, ImageInvalid, file_not_usable
 from ..guest import nvram, seed
 from ..run import TIMEOUT, run
-from . import boot_files, owner
 from . import image as images
+from . import owner
+
+# Kernel and initrd of a guest that is booted directly. A move copies them with its disks, and needs no web server.
+LARGEST = 1 << 30  # bytes of each
+SECTOR = 512
+PARTS = ("kernel", "initrd")
+
+
+def named_boot_files(spec):
+    """Return the parts that the image of a request has: kernel, or kernel and initrd."""
+    return [part for part in PARTS if (spec.get("image") or {}).get(part)]
+
+
+def build_boot_files(pool_path, uuid, spec, settings):
+    """Copy them from the host's image cache to beside the instance's disks."""
+    for part in named_boot_files(spec):
+        source = dict(spec["image"][part], name="%s of %s" % (part, spec["image"].get("name")), disk_format="raw")
+        cached = images.ensure(pool_path, dict(source, most_bytes=LARGEST), 0, settings)
+        path = paths.instance(pool_path, uuid, part)
+        temporary = path + ".tmp"
+        paths.remove(temporary)
+        run(["cp", "--reflink=auto", "--", cached["path"], temporary])
+        # Disks are copied in whole sectors; a kernel ignores the padding.
+        os.truncate(temporary, -(-os.path.getsize(temporary) // SECTOR) * SECTOR)
+        os.chmod(temporary, 0o600)
+        paths.publish(temporary, path)
+
 
 GIB = 1 << 30
 MIB = 1 << 20
@@ -35,7 +61,7 @@ DATA, VOLUME = "data", "volume"
 Disk = collections.namedtuple("Disk", "name file format size kind bus serial", defaults=(None, None))
 SEED = Disk("seed", seed.FILE, "raw", None, "seed")
 NVRAM = Disk("nvram", nvram.FILE, "raw", None, "nvram")
-BOOT_FILES = tuple(Disk(part, part, "raw", None, part) for part in boot_files.PARTS)
+BOOT_FILES = tuple(Disk(part, part, "raw", None, part) for part in PARTS)
 IGNITION = Disk("ignition", seed.IGNITION, "raw", None, "ignition")
 OF_SEED = (SEED, IGNITION)  # what is made from the inventory
 READ_ONLY = (*OF_SEED, *BOOT_FILES)  # a guest never writes to them
@@ -89,7 +115,7 @@ def check_none(pool_path, uuid, name, host_uuid):
 
 def planned(spec):
     """Return all files of an instance: its disks, the seed, kernel and initrd if it has them, the UEFI variables."""
-    boots = [disk for disk in BOOT_FILES if disk.name in boot_files.named(spec)]
+    boots = [disk for disk in BOOT_FILES if disk.name in named_boot_files(spec)]
     return plan(spec) + of_seed(spec) + boots + [NVRAM]
 
 
@@ -129,7 +155,7 @@ def build(pool_path, uuid, spec, host_uuid, settings):
         make(disk, temporary, base)
         os.chmod(temporary, 0o600)
         paths.publish(temporary, path)
-    boot_files.build(pool_path, uuid, spec, settings)
+    build_boot_files(pool_path, uuid, spec, settings)
     return base
 
 

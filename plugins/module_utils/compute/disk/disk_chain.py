@@ -16,18 +16,33 @@ import os
 from typing import List
 from xml.etree import ElementTree
 
-from ...model import data_disks, disk_hints, hints, saved_hints, state_hints, volumes
+from ...model import data_disks, disk_hints, hints, state_hints, volumes
 from ...model.errors import shortened
 from ...model.guest_settings import GuestSettings
-from ...model.lifecycle import ACTIVE, FROZEN, OWN, RESIZING
-from ...model.nova_states import STARTING
+from ...model.lifecycle import ACTIVE, FROZEN, OWN, RESIZING, STARTING
 from .. import paths
 from ..errors import BuildFailed, DiskChainChanged, GuestSaved, HostNotPrepared
-from ..guest import domain, nvram
-from . import beside, missing, move_files, qcow2_header, shared_disks, under_guest, undo, volume_files
+from ..guest import disk_users, domain, nvram
 from . import disk as disks
-from .difference import BESIDE, GONE, MISSING, RESTORED, Difference, Used
-from .layers import chain, layers_beside, merge, pull
+from . import volume_files
+from .differences import (
+    BESIDE,
+    GONE,
+    MISSING,
+    RESTORED,
+    Difference,
+    Used,
+    commit_running,
+    commit_stopped,
+    detach,
+    found_beside,
+    found_under_guest,
+    missing_of,
+    put_back_running,
+    put_back_stopped,
+    write_back,
+)
+from .layers import chain, layers_beside, merge, pull, read_header
 
 OVERLAY, LEFT, REPLACED, BASE, SNAPSHOT, FORMAT, CONVERTED, FIRMWARE, EXTRA, IMAGELESS, SEEDLESS, UNNAMED, SWAPPED = (
     "overlay", "left", "replaced", "base", "snapshot", "format", "converted", "firmware", "extra", "imageless", "seedless",
@@ -50,7 +65,7 @@ def check(host, record, live=False):
 def check_unsaved(host, record):
     """Raise GuestSaved if the guest's memory is in a file here: it would be lost, or resume beside changed disks."""
     if record.phase in FROM_HERE and domain.is_saved(host.connection, record.uuid):
-        hint = (hints.let_go_on if record.phase == ACTIVE else saved_hints.give_up_move)(record.name)
+        hint = (hints.let_go_on if record.phase == ACTIVE else disk_hints.give_up_move)(record.name)
         raise _saved(host, record, "saved on %s, as virsh managedsave does", hint)
     check_not_in_file(host, record)
 
@@ -61,7 +76,7 @@ def check_not_in_file(host, record):
     if record.power_state != "running" or record.task_state in STARTING:
         return
     if record.phase in FROM_HERE and domain.is_saved_to_file(host.connection, record.uuid):
-        hint = saved_hints.restore_or_boot(record.name)
+        hint = disk_hints.restore_or_boot(record.name)
         raise _saved(host, record, "saved to a file on %s, as virsh save does", hint)
 
 
@@ -84,7 +99,7 @@ def check_start(host, record):
 
 def check_beside(host, record):
     """Raise DiskChainChanged if somebody made files beside the disks or volumes, which go where these are removed."""
-    _refuse(host, record, beside.found(host.pool_of(record), record, _specs(record)))
+    _refuse(host, record, found_beside(host.pool_of(record), record, _specs(record)))
 
 
 def check_stop(host, record):
@@ -110,10 +125,10 @@ def check_delete(host, record):
     only if the pool has no directory of instances: then its file system is not mounted, and they would reappear with
     it."""
     own = paths.instance(host.pool_of(record), record.uuid)
-    shared_disks.check_delete(host, record)
+    disk_users.check_delete(host, record)
     found = _found_but((SEEDLESS, IMAGELESS, CONVERTED, RESTORED), host, record)
     named = _files(found)
-    made = beside.found(host.pool_of(record), record, _specs(record), volumes.going(record.spec))
+    made = found_beside(host.pool_of(record), record, _specs(record), volumes.going(record.spec))
     made_by_others = _files(made)
     found += [each for each in made if not named.intersection(each.files)]
     others = [difference for difference in found if difference.kind != MISSING]
@@ -215,7 +230,7 @@ def differences(connection, record, pool_path) -> List[Difference]:
         return differing + _unknown_overlays(record, planned)
     live, at_rest = (text and ElementTree.fromstring(text) for text in domain.definitions(guest))
     if live is not None:
-        differing += under_guest.found(record.uuid, guest.name(), _all_used(live, True), planned)
+        differing += found_under_guest(record.uuid, guest.name(), _all_used(live, True), planned)
     for root, is_live in ((live, True), (at_rest, False)):
         if root is not None:
             differing += _compared(record.uuid, root, planned, below, is_live, live is not None)
@@ -251,7 +266,7 @@ def allowed_below(record, pool_path):
     found = {paths.image(pool_path, checksum)} if checksum else set()
     if record.op:
         kept = {disk.file for spec in _specs(record) for disk in disks.planned(spec)}
-        found |= {move_files.kept(paths.instance(pool_path, record.uuid, file), record.op) for file in kept}
+        found |= {paths.kept_file(paths.instance(pool_path, record.uuid, file), record.op) for file in kept}
     return found
 
 
@@ -299,7 +314,7 @@ def _own(uuid, disk, planned, below, runs):
     if disk.format != planned.format:
         text = "%s is %s as %s, the record says %s" % (disk.target, disk.path, disk.format, planned.format)
         return [Difference(FORMAT, text, None, (disk.path,))]
-    header = qcow2_header.read(disk.path)
+    header = read_header(disk.path)
     if disk.format == "qcow2" and os.path.lexists(disk.path) and not header.is_qcow2:
         return [Difference(CONVERTED, "%s is no qcow2 file, or cannot be read" % disk.path, None, (disk.path,))]
     found = []
@@ -336,7 +351,7 @@ def _foreign(uuid, disk, planned, unnamed, runs):
             disk.path,
             under,
         )
-        command = undo.commit_running(uuid, disk.target, under) if runs else undo.commit_stopped(uuid, above, under)
+        command = commit_running(uuid, disk.target, under) if runs else commit_stopped(uuid, above, under)
         return Difference(OVERLAY, text, command, tuple(above))
     unused = sorted(path for path in unnamed if planned[path] not in disks.NO_DISKS)
     if unused:
@@ -344,7 +359,7 @@ def _foreign(uuid, disk, planned, unnamed, runs):
     if _is_data_disk(disk, planned):
         return _unnamed(disk.path)
     text = "%s is %s, which the instance does not have" % (disk.target, disk.path)
-    return Difference(EXTRA, text, undo.detach(uuid, disk.target, disk.live, disk.drive), (disk.path,))
+    return Difference(EXTRA, text, detach(uuid, disk.target, disk.live, disk.drive), (disk.path,))
 
 
 def _replaced(uuid, disk, planned, unused, runs):
@@ -355,12 +370,12 @@ def _replaced(uuid, disk, planned, unused, runs):
     if len(unused) > 1 or disk.drive or not (is_there or disk.live):
         return Difference(REPLACED, text, None, (disk.path,))
     if disk.live:
-        put_back = undo.put_back_running if is_there else undo.write_back
+        put_back = put_back_running if is_there else write_back
         command = put_back(uuid, disk.target, own, planned[own].format)
         return Difference(REPLACED, text, command, (disk.path,))
     if runs:  # from its own disk: only the definition of its next start names another
         return Difference(REPLACED, text, state_hints.UNDEFINE % uuid, (disk.path,))
-    command = undo.put_back_stopped(uuid, (disk.path, disk.format), own, planned[own].format)
+    command = put_back_stopped(uuid, (disk.path, disk.format), own, planned[own].format)
     return Difference(SWAPPED, text, command, (disk.path,))
 
 
@@ -374,7 +389,7 @@ def _missing(record, pool_path):
     """Return the record's disks whose files are missing."""
     return [
         Difference(SEEDLESS if disk in disks.OF_SEED else MISSING, GONE % path, None, (path,))
-        for path, disk in missing.of(record, pool_path).items()
+        for path, disk in missing_of(record, pool_path).items()
     ]
 
 

@@ -10,18 +10,204 @@ it the SHA-256 of that, in a file .sha256.
 
 from __future__ import annotations
 
+import bz2
 import collections
 import contextlib
 import dataclasses
+import errno
 import hashlib
+import importlib
+import lzma
 import os
+import socket
+import stat
+import urllib.error
+import urllib.request
+import zlib
+from typing import BinaryIO, Optional, Sequence
 
 from ...model import checksum as checksums
-from ...model import disk_hints
+from ...model import disk_hints, input_hints
+from ...model.collection_version import COLLECTION_VERSION
 from .. import durable, lock, paths
 from ..connection import Deadline, LibvirtTimeout
-from ..errors import FlavorTooSmall, ImageInvalid, ImageUnavailable, InstanceBusy
-from . import image_check, image_source, image_unpack
+from ..errors import FlavorTooSmall, ImageInvalid, ImagePathRefused, ImageUnavailable, ImageUrlDead, InstanceBusy
+from ..host.settings import HostSettings
+from . import image_check
+
+# Where an image's bytes come from: a web server, or a file below the host's own image directories.
+#
+# Root reads a path of a catalog, so it is only followed below ``image_directories`` of the host's settings, without
+# links. A download has a time limit; its caller limits the size.
+NETWORK_TIMEOUT = 30  # s without a byte
+# Request timeout, too early, too many requests.
+_FOR_NOW = (408, 425, 429)
+_NO_SUCH_NAME = (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME))
+
+
+def shown(url: str) -> str:
+    """The url for a message, without what follows a ?, which may be a token."""
+    return url.partition("?")[0]
+
+
+def open_source(url: str, settings: HostSettings) -> BinaryIO:
+    if url.startswith("/"):
+        return _open_file(url, settings.image_directories)
+    if not url.startswith(("http://", "https://")):
+        raise ImageInvalid(
+            "the image's url is not used", field="url", value=shown(url), rule="http://, https:// or an absolute path"
+        )
+    try:
+        answer = _opener(settings.image_proxy).open(url, timeout=NETWORK_TIMEOUT)
+        if answer.status in (204, 206):  # nothing, or a part
+            raise urllib.error.HTTPError(url, answer.status, "", None, answer)
+        return answer
+    except urllib.error.HTTPError as error:
+        kind = ImageUrlDead if 400 <= error.code < 500 and error.code not in _FOR_NOW else ImageUnavailable
+        said = "%s: the server says %d" if error.code // 100 != 3 else "%s: redirection %d leads nowhere"
+        hint = input_hints.server_refuses() if error.code in (401, 403) else None
+        raise kind(said % (shown(url), error.code), field="url", value=shown(url), hint=hint)
+    except Exception as error:  # http.client and ssl have their own
+        reason = getattr(error, "reason", error)
+        unknown = isinstance(reason, socket.gaierror) and reason.errno in _NO_SUCH_NAME
+        kind = ImageUrlDead if unknown or isinstance(reason, ConnectionRefusedError) else ImageUnavailable
+        raise kind("%s could not be downloaded: %s" % (shown(url), reason), field="url", value=shown(url))
+
+
+def _opener(proxy: Optional[str]) -> urllib.request.OpenerDirector:
+    """Allow HTTP and HTTPS alone, after a redirect too: the usual opener takes ftp:// too. Without ``proxy`` those of the
+    environment count. Some servers refuse the name of Python's library."""
+    opener = urllib.request.OpenerDirector()
+    opener.addheaders = [("User-Agent", "berth.kvm/" + COLLECTION_VERSION)]
+    opener.add_handler(urllib.request.ProxyHandler({"http": proxy, "https": proxy} if proxy else None))
+    for handler in (
+        urllib.request.UnknownHandler,
+        urllib.request.HTTPHandler,
+        urllib.request.HTTPSHandler,
+        urllib.request.HTTPDefaultErrorHandler,
+        urllib.request.HTTPRedirectHandler,
+        urllib.request.HTTPErrorProcessor,
+    ):
+        opener.add_handler(handler())
+    return opener
+
+
+def _open_file(path: str, directories: Sequence[str]) -> BinaryIO:
+    if os.path.normpath(path) != path or not any(
+        path.startswith(directory.rstrip("/") + "/") for directory in directories
+    ):
+        raise _refused(path, "is not below a directory for images of this host")
+    try:
+        fd = _open_without_links(path)
+    except FileNotFoundError:
+        raise ImageUnavailable("%s is not on this host" % path, field="url", value=path)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENOTDIR):
+            raise _refused(path, "has a part that is a link, or no directory")
+        raise ImageUnavailable("%s could not be read: %s" % (path, error.strerror), field="url", value=path)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise ImageInvalid("%s is not a plain file" % path, field="url", value=path)
+    return os.fdopen(fd, "rb")
+
+
+def _refused(path: str, why: str) -> ImagePathRefused:
+    return ImagePathRefused(
+        "%s %s" % (path, why),
+        field="url",
+        value=path,
+        rule="below berth_host_image_directories of the host, without links",
+        hint=input_hints.image_directory(),
+    )
+
+
+def _open_without_links(path: str) -> int:
+    """Open each component in the one before it; none may be a link."""
+    *directories, name = path.strip("/").split("/")
+    at = os.open("/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for directory in directories:
+            inner = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
+            os.close(at)
+            at = inner
+        return os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, dir_fd=at)
+    finally:
+        os.close(at)
+
+
+# Compressed images, as many publishers offer them: unpacked while they are downloaded, never more than a chunk at once.
+try:
+    zstd = importlib.import_module("compression.zstd")  # Python 3.14
+except ImportError:
+    zstd = None
+
+MOST_MEMORY = 256 << 20  # bytes that xz may need: the strongest preset needs 65 MiB
+FAULTS = (lzma.LZMAError, zlib.error, OSError, ValueError, EOFError) + ((zstd.ZstdError,) if zstd else ())
+
+
+class _Gzip:
+    """zlib's decompressor with the interface of the others."""
+
+    def __init__(self):
+        self._stream, self.needs_input = zlib.decompressobj(31), True
+
+    eof = property(lambda self: self._stream.eof)
+    unused_data = property(lambda self: self._stream.unused_data)
+
+    def decompress(self, data, most):
+        out = self._stream.decompress(self._stream.unconsumed_tail + data, most)
+        self.needs_input = not self._stream.unconsumed_tail and len(out) < most
+        return out
+
+
+# format -> (the first bytes of each stream, what makes its decompressor)
+STREAMS = {
+    "xz": (b"\xfd7zXZ\0", lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, MOST_MEMORY)),
+    "gzip": (b"\x1f\x8b\x08", _Gzip),
+    "bzip2": (b"BZh", bz2.BZ2Decompressor),
+    **({"zstd": (b"\x28\xb5\x2f\xfd", zstd.ZstdDecompressor)} if zstd else {}),
+}
+
+
+class Unpacker:
+    """Unpacks what it is fed in pieces of at most ``most`` bytes. ``fault`` says why that went no further, or is None."""
+
+    def __init__(self, kind, most):
+        self.magic, self.make = STREAMS[kind]
+        self.kind, self.most, self.stream, self.rest, self.fault = kind, most, self.make(), b"", None
+        self.is_over = False
+
+    def feed(self, data):
+        try:
+            yield from self._feed(data)
+        except FAULTS as error:
+            self.fault = self.fault or "is damaged: %s" % error
+
+    def _feed(self, data):
+        while not (self.fault or self.is_over):
+            if self.stream is None:  # between two streams; what is no other one, such as a signature, is left out
+                self.rest = (self.rest + data).lstrip(b"\0")
+                self.is_over = not self.magic.startswith(self.rest[: len(self.magic)])
+                if self.is_over or len(self.rest) < len(self.magic):
+                    return
+                self.stream, data, self.rest = self.make(), self.rest, b""
+            yield self.stream.decompress(data, self.most)
+            data = b""
+            if self.stream.eof:
+                data, self.stream = self.stream.unused_data, None
+            elif self.stream.needs_input:
+                return
+
+    def end(self):
+        """Say so if the last stream has no end."""
+        if self.stream is not None:
+            self.fault = self.fault or "ends too early"
+
+
+def packed_as(head):
+    """Return the format of a compressed file that can be unpacked here, by its first bytes, or None."""
+    return next((kind for kind, (magic, _make) in STREAMS.items() if head.startswith(magic)), None)
+
 
 CHUNK = 1 << 20
 GIB = 1 << 30
@@ -195,13 +381,13 @@ def _download(image, settings, temporary, limits):
     url, expected = image["url"], _stated(image, settings)
     out = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     published, unpacker, size = checksums.hasher(expected), None, 0
-    with os.fdopen(out, "wb") as file, image_source.open_source(url, settings) as source:
+    with os.fdopen(out, "wb") as file, open_source(url, settings) as source:
         target, announced = _Target(file, limits), _announced(source)
         _within(announced or 0, limits)
         for part in iter(lambda: _read(source, url), b""):
             if not size and not image.get("most_bytes"):
-                kind = image_unpack.packed_as(part)
-                unpacker = image_unpack.Unpacker(kind, CHUNK) if kind else None
+                kind = packed_as(part)
+                unpacker = Unpacker(kind, CHUNK) if kind else None
             size += len(part)
             _within(size, limits)
             published.update(part)
@@ -209,7 +395,7 @@ def _download(image, settings, temporary, limits):
                 target.write(piece)
         file.truncate(target.size)
     if announced is not None and size < announced:
-        raise ImageUnavailable("%s broke off after %d of %d bytes" % (image_source.shown(url), size, announced))
+        raise ImageUnavailable("%s broke off after %d of %d bytes" % (shown(url), size, announced))
     _prove(image, "%s:%s" % (published.name, published.hexdigest()), expected, unpacker)
     return target.digest.hexdigest()
 
@@ -219,7 +405,7 @@ def _prove(image, found, expected, unpacker):
         # The message does not say what the file is: its path may be a guess at somebody else's file.
         raise ImageInvalid(
             "image %s: what %s gives has another checksum than the catalog says"
-            % (image.get("name"), image_source.shown(image["url"])),
+            % (image.get("name"), shown(image["url"])),
             field="checksum",
             value=image["checksum"],
             rule="the one that its publisher states; a replaced file has a new one",
@@ -238,12 +424,12 @@ def _stated(image, settings):
     if not listed:
         return image["checksum"]
     address, name = listed.groups()
-    with image_source.open_source(address, settings) as source:
+    with open_source(address, settings) as source:
         text = _read(source, address).decode("utf-8", "replace")
     found = checksums.find(text, name)
     if found is None:
         raise ImageInvalid(
-            "image %s: %s has no checksum of %s" % (image.get("name"), image_source.shown(address), name),
+            "image %s: %s has no checksum of %s" % (image.get("name"), shown(address), name),
             field="checksum",
             value=address,
             rule="a list of SHA-256 or SHA-512 checksums that names the file at url",
@@ -271,7 +457,7 @@ def _read(source, url):
     try:
         return source.read(CHUNK)
     except Exception as error:  # http.client and ssl have their own errors beside OSError
-        raise ImageUnavailable("%s broke off: %s" % (image_source.shown(url), error))
+        raise ImageUnavailable("%s broke off: %s" % (shown(url), error))
 
 
 def _inspect(path, image, root_gb):

@@ -2,16 +2,74 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The layers of a snapshot over a disk, as the files' own headers name them, the commands that merge them, and the
-refusal of a volume that has one."""
+refusal of a volume that has one.
+"""
 
 from __future__ import annotations
 
 import os
 import shlex
+import struct
+from typing import NamedTuple, Optional
 
 from ...model import hints, state_hints
+from .. import paths
 from ..errors import DiskChainChanged
-from . import move_files, qcow2_header
+from .virtual_size import QCOW2_MAGIC
+
+# The backing file of a qcow2 file, from its own header, also while QEMU uses the file. No other file is opened.
+HEAD = 64 * 1024
+BACKING_FORMAT = 0xE2792ACA
+LONGEST = 1023  # bytes of a backing file's name
+
+
+class Header(NamedTuple):
+    """The path of the backing file, its format as the header says, the number of internal snapshots, and whether it is
+    the header of a qcow2 file at all."""
+
+    backing: Optional[str] = None
+    backing_format: Optional[str] = None
+    snapshots: int = 0
+    is_qcow2: bool = False
+
+
+def read_header(path) -> Header:
+    """Return the header of the file, an empty one if it cannot be read or is not qcow2."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+        try:
+            head = os.pread(fd, HEAD, 0)
+        finally:
+            os.close(fd)
+    except OSError:
+        return Header()
+    if len(head) < 104 or head[:4] != QCOW2_MAGIC:
+        return Header(is_qcow2=head[:4] == QCOW2_MAGIC)
+    version, offset, length = struct.unpack_from(">IQI", head, 4)
+    (snapshots,) = struct.unpack_from(">I", head, 60)
+    if not offset or not 0 < length <= LONGEST or offset + length > len(head):
+        return Header(snapshots=snapshots, is_qcow2=True)
+    name = os.fsdecode(head[offset : offset + length])
+    form = _backing_format(head, 72 if version == 2 else struct.unpack_from(">I", head, 100)[0])
+    return Header(_absolute(name, path), form, snapshots, True)
+
+
+def _absolute(name, path):
+    """Return the path: a name is relative to the file that contains it, and one with a protocol is not a path."""
+    name = name[len("file:") :] if name.startswith("file:") else name
+    return name if ":" in name.split("/")[0] else os.path.normpath(os.path.join(os.path.dirname(path), name))
+
+
+def _backing_format(head, offset):
+    while offset + 8 <= len(head):
+        kind, length = struct.unpack_from(">II", head, offset)
+        if kind == 0:
+            return None
+        if kind == BACKING_FORMAT:
+            return head[offset + 8 : offset + 8 + length].decode("ascii", "replace")
+        offset += 8 + -(-length // 8) * 8
+    return None
+
 
 DEEPEST = 200  # layers
 
@@ -20,7 +78,7 @@ def chain(path, form):
     """Return the backing files of a disk, as its header and theirs name them."""
     found = []
     while form == "qcow2" and len(found) < DEEPEST:
-        header = qcow2_header.read(path)
+        header = read_header(path)
         if not header.backing:
             break
         path, form = header.backing, header.backing_format
@@ -34,7 +92,7 @@ def layers_beside(planned):
     for directory in sorted(set(map(os.path.dirname, planned))):
         names = sorted(os.listdir(directory)) if os.path.isdir(directory) else []
         for path in (os.path.join(directory, name) for name in names):
-            if path in planned or move_files.is_of_move(path):
+            if path in planned or paths.is_of_move(path):
                 continue
             found += [(path, layer) for layer in chain(path, "qcow2") if layer in planned][:1]
     return found

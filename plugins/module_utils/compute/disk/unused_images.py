@@ -16,7 +16,7 @@ import time
 
 from .. import paths
 from ..guest import disk_users
-from . import owner, qcow2_header
+from . import layers, owner
 from .image import DOWNLOAD_TIME
 
 # An image with the checksum of what was in its file, or what an interrupted download (.tmp) or removal (.old) left.
@@ -89,4 +89,4 @@ def checksums(records):
 def _backing(instances):
     """Return the names of the backing files of all disks of instances, whatever their records say."""
     files = (os.path.join(at, name) for at, _directories, names in os.walk(instances) for name in names)
-    return {os.path.basename(qcow2_header.read(path).backing or "") for path in files}
+    return {os.path.basename(layers.read_header(path).backing or "") for path in files}

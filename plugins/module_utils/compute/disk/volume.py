@@ -14,7 +14,7 @@ import os
 
 from ...model import volumes
 from ...model.lifecycle import ACTIVE, CLAIMED, DELETING, OWN
-from ...model.volume_errors import VolumeInUse
+from ...model.volumes import VolumeInUse
 from .. import paths
 from ..guest import disk_users
 from ..record import volume_move

@@ -10,7 +10,7 @@ import os
 
 from ...model import hints, volume_hints, volumes
 from ...model.lifecycle import BUILDING, CLAIMED, OWN
-from ...model.volume_errors import VolumeConflict, VolumeNotAttached, VolumeNotFound
+from ...model.volumes import VolumeConflict, VolumeNotAttached, VolumeNotFound
 from .. import paths
 from ..errors import FlavorTooSmall
 from ..record.volume_store import VolumeStore, change, instance_of, is_of, size_gb

@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import Any, Dict, Iterable, List, Optional
 from xml.etree import ElementTree
 
-from ...model.guest_address import guest_address
 from ...model.lifecycle import OWN
+from ...model.nics import guest_address
 from ...model.record import Record
 from ..connection import Deadline, LibvirtTimeout, require_libvirt
 from . import agent

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from ...model import hints, volumes
 from ...model.errors import BerthError
-from ...model.lifecycle import ACTIVE, BUILDING, CLAIM, OWN
-from ...model.nova_states import SPAWNING
+from ...model.lifecycle import ACTIVE, BUILDING, CLAIM, OWN, SPAWNING
 from ..connection import LibvirtTimeout
 from ..disk import disk, volume, volume_files
 from ..errors import CleanupFailed, StateUnknown, typed

@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-from ...model.lifecycle import ACTIVE, OWN
-from ...model.nova_states import SPAWNING
+from ...model.lifecycle import ACTIVE, OWN, SPAWNING
 from . import domain, gate
 
 

@@ -30,14 +30,20 @@ def check_pool(host, record):
         disk_chain.check_pool(host, record)
 
 
+def spec_to_go(record):
+    """Return the request that says which volumes a delete removes. Those of a guest that was never made stay."""
+    return record.spec if record.phase == DELETING or is_made(record) else volumes.kept(record.spec)
+
+
 def delete(instance, record, spec=None):
-    """Delete the instance. ``spec`` says what happens to the volumes; by default those of a guest never made stay."""
+    """Delete the instance. ``spec`` says what happens to the volumes, by default spec_to_go()."""
     if record.phase != DELETING:
         if domain.is_active(instance.host.connection, instance.uuid):
             volume.mark_used(instance.store, record)  # a record that says that it never ran is an old one
         instance.observe("delete begin")
-        spec = spec or (record.spec if is_made(record) else volumes.kept(record.spec))
-        deleting = journal.noted(record, "delete").replace(phase=DELETING, task_state="deleting", spec=spec)
+        deleting = journal.noted(record, "delete").replace(
+            phase=DELETING, task_state="deleting", spec=spec or spec_to_go(record)
+        )
         record = instance.swap(deleting)
     sweep(instance, record)
     instance.observe("delete volumes")

@@ -10,8 +10,7 @@ from xml.etree import ElementTree
 
 from ...model import state_hints
 from ...model.errors import InstanceExists
-from ...model.lifecycle import SAVED
-from ...model.nova_states import PAUSED
+from ...model.lifecycle import PAUSED, SAVED
 from .. import connection as libvirt_connection
 from ..connection import Deadline, LibvirtTimeout, LibvirtUnavailable, require_libvirt
 from ..errors import BuildFailed, DiskIOError, GuestNotSupported

@@ -19,8 +19,9 @@ from ...model import nics, volumes
 from ...model.guest_settings import TARGET_PREFIX, GuestSettings
 from ...model.image import is_true
 from .. import paths
-from ..disk import boot_files, volume_files
 from ..disk import disk as disks
+from ..disk import volume_files
+from ..disk.disk import named_boot_files
 from ..host import capabilities
 from . import hardware, memory_encryption, nvram, packet_filter, seed, tuning
 from .elements import MIB
@@ -66,7 +67,7 @@ def render(record, host: Host):
     tuning.memory_backing(root, cells, settings, realtime)
     _child(root, "vcpu", flavor["vcpus"], placement="static")
     tuning.pinning(root, cells, realtime)
-    _firmware(root, host, machine(record, host), settings, record.uuid, bool(boot_files.named(spec)))
+    _firmware(root, host, machine(record, host), settings, record.uuid, bool(named_boot_files(spec)))
     _direct_boot(root.find("os"), record, host)
     _ignition(root, record, host)
     _features(root, host, settings, realtime)
@@ -128,10 +129,10 @@ def _firmware(root, host, machine, settings, uuid, has_kernel):
 
 
 def _direct_boot(element, record, host):
-    for part in boot_files.named(record.spec):
+    for part in named_boot_files(record.spec):
         _child(element, part, paths.instance(host.pool_path, record.uuid, part))
     options = (record.spec["image"].get("properties") or {}).get("os_command_line")
-    if options and boot_files.named(record.spec):
+    if options and named_boot_files(record.spec):
         _child(element, "cmdline", options)
 
 

@@ -13,9 +13,8 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from ...model.guest_needs import KEY
-from ...model.guest_needs import hardware as of
-from ...model.guest_settings import GuestSettings
+from ...model.guest_settings import KEY, GuestSettings
+from ...model.guest_settings import hardware as of
 
 # A machine has these built in, and libvirt accepts no address for them. Companions of a USB controller come with it.
 ROOTS = ("pcie-root", "pci-root")

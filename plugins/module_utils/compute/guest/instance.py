@@ -12,12 +12,22 @@ from __future__ import annotations
 
 from ...model import copy_hints, hints
 from ...model.errors import InvalidInput
-from ...model.lifecycle import ACTIVE, BUILDING, CLAIM, CLAIMED, DELETING, KEEP, OWN, RESIZED, SETTING_ASIDE
+from ...model.lifecycle import (
+    ACTIVE,
+    BUILDING,
+    CLAIM,
+    CLAIMED,
+    DELETING,
+    KEEP,
+    OWN,
+    POWERING_OFF,
+    RESIZED,
+    SETTING_ASIDE,
+)
 from ...model.move_errors import InstanceInvalidState, InstanceNotFound
-from ...model.nova_states import POWERING_OFF
 from ...model.safe_text import clean
 from .. import paths
-from ..disk import disk, disk_chain, missing
+from ..disk import differences, disk, disk_chain
 from ..errors import ClaimRevoked, DeletionFinished
 from ..host import mdev
 from ..record import build_slots, failed_instances, journal, whereabouts
@@ -59,7 +69,7 @@ class Instance:
             return {"uuid": self.uuid, "state": "absent"}
         connection = self.host.connection
         state = domain.shown_state(connection, self.uuid, domain.state(connection, self.uuid))
-        return {**summary.describe(record, state), **missing.reported(self.host, record)}
+        return {**summary.describe(record, state), **differences.reported_missing(self.host, record)}
 
     # made
 

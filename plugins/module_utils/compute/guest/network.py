@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 
-from ...model import nic_needs
+from ...model.nics import of_nic
 from ...model.safe_text import is_safe
 from ...model.unknown_names import NetworkNotFound
 from ..connection import has_no_driver, require_libvirt
@@ -113,7 +113,7 @@ def _lacking(connection, nics, sys_net):
         "network_filters": lambda name: _is_there(lambda: connection.nwfilterLookupByName(name)),
         "packet_filters": lambda name: name in packet_filter.possible(connection),
     }
-    needs = dict.fromkeys(need for nic in nics or [] for need in nic_needs.of_nic(nic))
+    needs = dict.fromkeys(need for nic in nics or [] for need in of_nic(nic))
     return [text for key, name, text in needs if not has[key](name)]
 
 

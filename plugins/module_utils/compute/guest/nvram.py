@@ -31,7 +31,7 @@ def path(pool_path, uuid):
 
 
 def form(path, declared=None):
-    """Return the form of the variables in a file, or of a firmware's template, as one word (model/guest_needs.py), or None
+    """Return the form of the variables in a file, or of a firmware's template, as one word (model/guest_settings.py), or None
     if there is no such file. The format is what is ``declared``, else what the file begins with."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)

@@ -18,23 +18,32 @@ AFTER = {"present": "running", "started": "running", "stopped": "shutdown", "abs
 COMPARED = ("disks_updated", "rebooted", "recovered", "started", "stopped")
 
 
-def of(instance, wanted, dry, bring):
+def of(instance, wanted, dry, bring, gone=()):
     """Return {changed, instance, diff} after ``bring()``, which returns whether it changed anything.
 
-    ``wanted``: the arguments of module instance; ``dry``: change nothing.
+    ``wanted``: the arguments of module instance; ``dry``: change nothing; ``gone``: what that gives up, in words.
     """
     state = wanted["state"]
-    before, remains = instance.summary(), instance.remains() if state == "absent" else ()
+    before = instance.summary()
     mended = mend.mend(instance, wanted["seed"], dry, wanted["spec"]) if wanted["mend"] and state == "present" else []
     acted = bring()
-    after = dict(before, state=AFTER.get(state, before["state"])) if dry and acted else summary_after(instance)
+    after = _expected(before, state) if dry and acted else summary_after(instance)
+    if acted and gone:
+        after["gives_up"] = list(gone)
     if state == "present" or state in COMPARED and not dry:
         after.update(of_domain(instance, mended, dry))
     diff = {
-        "before": _shown(before, remains, {part: has for part, _expected, has in mended}),
+        "before": _shown(before, gone, {part: has for part, _expected, has in mended}),
         "after": _shown(after, definition={part: expected for part, expected, _has in mended}),
     }
     return {"changed": acted or bool(mended), "instance": after, "diff": diff}
+
+
+def _expected(before, state):
+    """Return the summary as a run would leave it."""
+    if state == "absent":
+        return {"uuid": before["uuid"], "state": state}
+    return dict(before, state=AFTER.get(state, before["state"]))
 
 
 def present(instance, wanted, dry):
@@ -71,11 +80,11 @@ def of_domain(instance, mended, dry):
     return {"mended": text, "domain_differs": {when: differs[when] for when in differs if when == "now"}}
 
 
-def _shown(summary, remains=(), definition=None):
-    """``remains``: what this host has without a record; ``definition``: the repaired parts, {part: value}."""
+def _shown(summary, gone=(), definition=None):
+    """``gone``: what a delete removes; ``definition``: the repaired parts, {part: value}."""
     parts = {name: summary[name] for name in SHOWN if name in summary}
-    if remains:
-        parts["without_record"] = list(remains)
+    if gone:
+        parts["gives_up" if "name" in summary else "without_record"] = list(gone)
     if definition:
         parts["definition"] = definition
     return json.dumps(parts, indent=1, sort_keys=True) + "\n"

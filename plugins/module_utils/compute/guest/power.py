@@ -6,9 +6,8 @@
 from __future__ import annotations
 
 from ...model import hints
-from ...model.lifecycle import SAVED
+from ...model.lifecycle import PAUSED, SAVED
 from ...model.move_errors import InstanceInvalidState
-from ...model.nova_states import PAUSED
 from ..disk import attached
 from ..record import journal
 from . import domain, gate, startable

@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import os
 
-from ...model import copy_hints, saved_hints, volumes
+from ...model import copy_hints, disk_hints, disk_words, volumes
 from ...model.lifecycle import ACTIVE, DELETING, OWN, SETTING_ASIDE
 from ...model.move_errors import InstanceInvalidState, InstanceNotFound
 from ...model.record import Record
@@ -188,7 +188,7 @@ def _check_unsaved(instance, record):
         raise GuestSaved(
             "the memory of %s (%s) was saved on %s, as virsh managedsave does: it would be lost if this copy were set aside"
             % (record.name, record.uuid, host),
-            hint=saved_hints.keep_or_drop_memory(record.name, host, record.uuid),
+            hint=disk_hints.keep_or_drop_memory(record.name, host, record.uuid),
             instance=record.name,
             host=host,
         )
@@ -216,6 +216,15 @@ def listed(store, uuid=None):
     """Return {path: record} of what was set aside on this host, of one instance or of all."""
     entries = _read_list(store)
     return {path: Record.from_dict(entry) for path, entry in entries.items() if uuid in (None, entry["uuid"])}
+
+
+def given_up(instance):
+    """Return the disks that ``remove`` removes, in words. Volumes were not set aside."""
+    return [
+        word
+        for _path, record in sorted(listed(instance.store, instance.uuid).items())
+        for word in disk_words.own(record.spec)
+    ]
 
 
 def remove(instance):

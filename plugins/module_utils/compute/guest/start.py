@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ...model import volumes
 from ...model.errors import BerthError
-from ...model.nova_states import POWERING_ON, SPAWNING
+from ...model.lifecycle import POWERING_ON, SPAWNING
 from ..connection import LibvirtTimeout, LibvirtUnavailable
 from ..disk import attached, disk, volume
 from ..errors import BuildFailed

@@ -6,16 +6,15 @@ whether a new guest may be made."""
 
 from __future__ import annotations
 
-from ...model import host_hints, state_hints, take_over_hints, travelled_history
-from ...model.lifecycle import CLAIM
-from ...model.nova_states import SPAWNING
+from ...model import copy_hints, host_hints, state_hints, travelled_history
+from ...model.lifecycle import CLAIM, SPAWNING
 from .. import paths
-from ..disk import disk, disk_chain, owner, shared_disks
+from ..disk import disk, disk_chain, owner
 from ..errors import BuildFailed, DisksUsed, GuestRunsAlready
 from ..host import firmware, mdev
 from ..record import volume_claim, volume_store
 from ..run import run
-from . import domain, network
+from . import disk_users, domain, network
 
 TAKE_OVER = "take over"
 
@@ -29,7 +28,7 @@ def check(host, record):
     volume_claim.check_here(host, record)
     check_owner(host, record)
     disk_chain.check_start(host, record)
-    shared_disks.check_start(host, record)
+    disk_users.check_start(host, record)
     disk_chain.check_not_in_file(host, record)
     disk.check_writable(host.pool_of(record), record, host.connection.getHostname())
     mdev.check(host, record.name, record.resources)
@@ -76,7 +75,7 @@ def check_unused(pool_path, record):
         try:
             run(["qemu-img", "info", "-f", planned.format, "--", path], timeout=60)
         except BuildFailed as error:
-            raise DisksUsed("%s: %s" % (path, error), hint=take_over_hints.switch_user_of_disk_off(path))
+            raise DisksUsed("%s: %s" % (path, error), hint=copy_hints.switch_user_of_disk_off(path))
 
 
 def _is_taking_over(pool_path, record):

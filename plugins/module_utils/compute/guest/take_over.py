@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import os
 
-from ...model import take_over_hints
+from ...model import copy_hints
 from ...model.lifecycle import ACTIVE, CLAIM, OWN
 from .. import paths
-from ..disk import disk, disk_chain, layers, move_files, owner, virtual_size, volume
+from ..disk import disk, disk_chain, layers, owner, virtual_size, volume
 from ..errors import ClaimRevoked, DisksNotHere, DisksUnfit, typed
 from ..record import journal
 from . import converged, definition, startable
@@ -83,15 +83,15 @@ def _check(host, record, source):
     if not disk.is_there(pool_path, record.uuid):
         raise DisksNotHere(
             "%s is not there: this host does not see the storage of %s" % (directory, record.name),
-            hint=take_over_hints.mount_or_give_up(record.name, source),
+            hint=copy_hints.mount_or_give_up(record.name, source),
         )
     if owner.read(pool_path, record.uuid) != source:
         owner.refuse(pool_path, record.uuid, record.name)
-    moving = sorted(name for name in os.listdir(directory) if move_files.is_kept_or_incoming(name))
+    moving = sorted(name for name in os.listdir(directory) if paths.is_kept_or_incoming(name))
     if moving:
         raise DisksUnfit(
             "%s was in a move, of which %s is left in %s" % (record.name, moving[0], directory),
-            hint=take_over_hints.bring_back_for_move(),
+            hint=copy_hints.bring_back_for_move(),
         )
     disk_chain.check(host, _owned(record, source))
     for planned in disk.plan(record.spec):
@@ -108,7 +108,7 @@ def _check_disk(record, planned, path):
     if planned.size is not None and size != planned.size:
         raise DisksUnfit(
             "%s has %d bytes, and the inventory gives %s %d" % (path, size, record.name, planned.size),
-            hint=take_over_hints.describe_what_it_has(record.name),
+            hint=copy_hints.describe_what_it_has(record.name),
         )
     for below in layers.chain(path, planned.format):
         if not os.path.exists(below):

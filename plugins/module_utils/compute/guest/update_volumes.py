@@ -5,14 +5,14 @@
 
 To detach a volume, the guest releases it first, then its record says that it is free, then the instance's record
 forgets it. To attach one, the instance's record names it first, then its own record names the instance, then the guest
-gets it. One that grows has the larger size in its own record already, see volume_growth.py. So the next run finishes an
+gets it. One that grows has the larger size in its own record already, see new_volume.py. So the next run finishes an
 interrupted one.
 """
 
 from __future__ import annotations
 
 from ...model import hints, volume_hints, volumes
-from ...model.volume_errors import VolumeConflict
+from ...model.volumes import VolumeConflict
 from .. import paths
 from ..disk import volume, volume_files
 from ..errors import DiskNotDetached

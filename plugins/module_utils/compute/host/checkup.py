@@ -21,7 +21,8 @@ from ...model.record import Record
 from ...model.safe_text import clean
 from .. import paths
 from ..connection import require_libvirt
-from ..disk import beside, disk_chain, owner, undo, volume_files
+from ..disk import disk_chain, owner, volume_files
+from ..disk.differences import ASIDE, found_beside
 from ..errors import BootGateMissing, GuestHung, StateUnsafe
 from ..guest import answers, disk_users, domain, domains, gate, live_differences, packets
 from ..record import whereabouts
@@ -219,18 +220,18 @@ def _used_disks(host: Host, records: Sequence[Record]) -> Iterator[Finding]:
         for uuid, each in places.items()
     }
     for uuid, users in disk_users.of_each(host.connection, files).items():
-        told = disk_users.told(uuid, users)
+        told = disk_users.told_users(uuid, users)
         if told:
-            severity = ERROR if disk_users.told(uuid, users, only_running=True) else WARNING
+            severity = ERROR if disk_users.told_users(uuid, users, only_running=True) else WARNING
             yield finding("DisksUsed", severity, "other domains have disks of %s: %s" % (known[uuid], told), uuid)
 
 
 def _replaced_disks(host: Host, records: Sequence[Record]) -> Iterator[Finding]:
-    """What the commands of a DiskChainChanged kept of a disk, see undo.py: it takes room until the instance goes."""
+    """What the commands of a DiskChainChanged kept of a disk, see differences.py: it takes room until the instance goes."""
     for record in filter(_is_at_rest, records):
         for place in (paths.instance(path, record.uuid) for path in host.pool_paths()):
             for name in sorted(paths.entries(place)):
-                if name.endswith(undo.ASIDE):
+                if name.endswith(ASIDE):
                     path = os.path.join(place, name)
                     text = "the file that a disk of %s had before it was brought back is kept: %s" % (record.name, path)
                     yield finding("DiskKept", WARNING, text, record.uuid)
@@ -242,7 +243,7 @@ def _files_beside(host: Host, records: Sequence[Record]) -> Iterator[Finding]:
     places: Dict[Tuple[str, str], List[str]] = {}
     names = {record.uuid: record.name for record in filter(_is_at_rest, records)}
     for record in (record for record in records if record.uuid in names):
-        for found in (each for path in host.pool_paths() for each in beside.found(path, record, [record.spec])):
+        for found in (each for path in host.pool_paths() for each in found_beside(path, record, [record.spec])):
             places.setdefault((record.uuid, os.path.dirname(found.files[0])), []).extend(found.files)
     used = disk_users.files(host.connection) if places else set()
     for (uuid, place), files in places.items():

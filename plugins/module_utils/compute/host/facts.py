@@ -14,14 +14,14 @@ import re
 from collections import Counter
 from xml.etree import ElementTree
 
-from ...model import admitted_members, data_disks, nics, pool_room, request_digest
+from ...model import admitted_members, data_disks, nics, request_digest
 from ...model.collection_version import COLLECTION_VERSION
-from ...model.lifecycle import BUSY
-from ...model.nova_states import SPAWNING
+from ...model.lifecycle import BUSY, SPAWNING
+from ...model.pools import overpromised
 from ...model.safe_text import clean, clean_all
 from ...model.schema import CUSTOM
 from ..connection import URI, Deadline, LibvirtUnavailable, connect, each, require_libvirt
-from ..disk import pool_mounted, storage_pools
+from ..disk import storage_pools
 from ..guest import domains, network, summary
 from ..record import failed_builds, failed_instances, state_directory, state_generation
 from ..record.store import STATE_DIR, Store
@@ -147,7 +147,7 @@ def _collect(connection, settings, records, state_dir, deadline, save_generation
     document.update(_usage(connection, settings, document["instances"], pools.get(settings.pool), cpus))
     document["numa_topology"] = numa.to_document(_with_usage(topology, records, foreign, warnings), distances)
     document["generation"] = state_generation.of(_fingerprint(document, settings, records), save_generation, state_dir)
-    warnings += [text for _pool, text in pool_room.overpromised(document)]
+    warnings += [text for _pool, text in overpromised(document)]
     document["warnings"] = [clean(warning, WARNING_LENGTH) for warning in warnings[:WARNINGS_LIMIT]]
     return document
 
@@ -305,7 +305,7 @@ def _pools(connection, settings, records, disk_uses, deadline, warnings):
     limit = Deadline(min(POOL_TIMEOUT, deadline.remaining()))
     pools = storage_pools.read_pools(connection, limit, warnings)
     instances = [record for record in records if not is_volume(record)]
-    pools = pool_mounted.only_mounted(pools, settings.pool, instances, warnings)
+    pools = storage_pools.only_mounted(pools, settings.pool, instances, warnings)
     if settings.pool not in pools:
         warnings.append(
             "the pool %s for instances does not exist or is not active, so the host has no disk space for them"

@@ -12,7 +12,7 @@ import json
 import os
 
 from ...model import host_hints
-from ...model.guest_needs import GuestNeeds
+from ...model.guest_settings import GuestNeeds
 from ..errors import GuestNotSupported
 from ..guest import nvram
 
@@ -23,7 +23,7 @@ MOST = 100
 
 def offered(arch):
     """Return [{machines, secure_boot, variables}] for this architecture: patterns of machine types, whether signatures
-    are checked by keys that are there, and the form of the variables (model/guest_needs.py)."""
+    are checked by keys that are there, and the form of the variables (model/guest_settings.py)."""
     found = {name: os.path.join(place, name) for place in DIRECTORIES for name in _names(place)}
     descriptors = [_read(found[name]) for name in sorted(found)]
     return [one for descriptor in descriptors if descriptor for one in _firmware(descriptor, arch)][:MOST]

@@ -12,7 +12,7 @@ from typing import Any, Optional
 from xml.etree import ElementTree
 
 from ...model import host_hints
-from ...model.disk_class import DIRECTORIES
+from ...model.pools import DIRECTORIES
 from ..connection import connect, require_libvirt
 from ..errors import BuildFailed, GuestNotSupported, HostNotPrepared
 from ..guest import gate, terms

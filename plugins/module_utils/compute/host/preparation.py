@@ -13,7 +13,7 @@ from ...model import host_hints
 from ...model.lifecycle import CLAIM
 from .. import durable, paths
 from ..connection import has_no_driver, require_libvirt
-from ..disk import pool_mounted
+from ..disk import storage_pools
 from ..errors import HostNotPrepared, StateUnsafe
 from ..guest import domain, gate
 from ..record import state_directory
@@ -158,7 +158,7 @@ def _check_disks(connection, store, before, name, pool_path):
     """Raise HostNotPrepared if instances here have disks in a directory that is missing: it would be made below the mount, or
     in another pool than theirs."""
     host_name, first = connection.getHostname(), before.pool if before.prepared else name
-    missing = pool_mounted.missing(pool_path, name, first, store.records())
+    missing = storage_pools.not_mounted(pool_path, name, first, store.records())
     if missing:
         raise HostNotPrepared(
             "storage pool %s: %s is not there, and %s has its disks in it" % (name, *missing),

@@ -17,7 +17,7 @@ from ...model.errors import BerthError, InvalidInput
 from ...model.identity import UUID
 from ...model.safe_text import is_safe
 from ...model.schema import CUSTOM, Check, Fields, Flag, ListOf, MapOf, OneOf, OrNull, Text, Whole
-from ...model.suggest import did_you_mean
+from ...model.unknown_names import did_you_mean
 from ..errors import HostIdentityChanged, HostNotPrepared
 
 PATH = "/etc/berth/host.json"

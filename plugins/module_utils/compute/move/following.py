@@ -7,17 +7,59 @@ or the run that asked for it has ended.
 
 from __future__ import annotations
 
+import ipaddress
 import re
 import select
 import socket
+import struct
 import subprocess
 import time
-from typing import Any, Callable, Iterable, List, Mapping, Optional
+from typing import Any, Callable, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence
 
 from ...model import host_hints
 from ...model.move_errors import RunEnded, TransferFailed
 from ..run import ENVIRONMENT
-from . import tcp_table
+
+# The established TCP connections of this host, from the kernel's table (proc_net_tcp.txt of Linux).
+FILES = ("/proc/net/tcp", "/proc/net/tcp6")
+ESTABLISHED = "01"
+MOST_REPEATED = 5  # without an answer, 6 s at least: where some packets are lost, one of so many comes through
+
+
+class Connection(NamedTuple):
+    """``repeated``: how often the kernel has sent again what the other end has not acknowledged, since its last answer."""
+
+    local_port: int
+    address: str
+    port: int
+    repeated: int
+
+
+def established(files: Sequence[str] = FILES) -> Iterator[Connection]:
+    for path in files:
+        try:
+            with open(path, encoding="ascii") as stream:
+                rows = [line.split() for line in stream][1:]
+        except OSError:
+            continue
+        for row in rows:
+            if row[3] == ESTABLISHED:
+                address, _colon, port = row[2].partition(":")
+                local_port = int(row[1].rpartition(":")[2], 16)
+                yield Connection(local_port, _address(address), int(port, 16), int(row[6], 16))
+
+
+def is_stuck(address: str, port: Optional[int] = None) -> bool:
+    """Whether the other end acknowledges nothing of what this host sends to it, on that port or on any."""
+    to_it = (each for each in established() if each.address == address and port in (None, each.port))
+    return any(each.repeated >= MOST_REPEATED for each in to_it)
+
+
+def _address(text: str) -> str:
+    """The kernel prints an address as 32-bit numbers of this machine."""
+    words = [struct.pack("=I", int(text[at : at + 8], 16)) for at in range(0, len(text), 8)]
+    return str(ipaddress.ip_address(b"".join(words)))
+
 
 LOOK_SECONDS = 10.0  # between two checks of the other end
 GONE_SECONDS = (
@@ -49,7 +91,7 @@ class OtherEnd:
             self._check_since(self.heard, "has not answered on port %d", None)
             return
         self.heard = now
-        if self.took is None or not tcp_table.is_stuck(*self.address):
+        if self.took is None or not is_stuck(*self.address):
             self.took = now
         hint = host_hints.compare_mtu(self.address[0])
         self._check_since(self.took, "answers on port %d, but has acknowledged nothing", hint)

@@ -5,7 +5,7 @@
 
 1. running: libvirt's pull backup exports the disk as it is now, and a persistent bitmap records later writes.
    The export is copied and compared, whatever the guest does meanwhile. What it wrote since is copied again while it
-   runs, as often as that leaves less (rounds.py); each time a new bitmap begins.
+   runs, as often as that leaves less (repeat); each time a new bitmap begins.
 2. stopped: QEMU has stored the bitmaps in the qcow2 file; what the last one marks is copied.
 
 If any of this is impossible (raw disk, guest killed, no qemu-storage-daemon), the whole disk is copied as usual.
@@ -13,14 +13,134 @@ If any of this is impossible (raw disk, guest killed, no qemu-storage-daemon), t
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
+import select
 import shutil
+import subprocess
+import time
 
 from ...model.move_errors import TransferFailed
-from ..disk import move_files
+from .. import paths
+from ..connection import require_libvirt
 from ..guest import domain as guests
 from ..run import PATH
-from . import backups, disks, jobs, monitor, rounds, storage, transfer
+from . import block_jobs, disks, following, storage, transfer
+
+# A cold move: how often the writes of a running guest are copied again before it stops.
+MOST = 10
+LITTLE_SECONDS = 0.25  # the amount copied in this time is little
+LITTLE_BYTES = 4 << 20
+GAIN = 0.8  # of what was left before: a guest that writes as fast as its disks are copied leaves more
+
+
+def repeat(copies, rate):
+    """Copy again until little is left. ``copies``: increment.Copies after the first; ``rate`` of the first, in bytes/s.
+    A failed copy is the last; its part is copied after the guest has stopped."""
+    library, little = require_libvirt(), max(LITTLE_BYTES, rate * LITTLE_SECONDS)
+    before = float("inf")
+    for number in range(1, MOST + 1):
+        try:
+            left = copies.left(number - 1)
+            # As much again may be written beside the disks meanwhile, and a full pool would pause the guest.
+            if left <= little or left > GAIN * before or copies.room() < 4 * left:
+                return
+            copies.again(number)
+            before = left
+        except (TransferFailed, library.libvirtError):
+            with contextlib.suppress(library.libvirtError):
+                copies.take_back(number)
+            return
+
+
+# Drives a qemu-storage-daemon, by QEMU's monitor protocol, that copies a part of a disk to the other host.
+DAEMON = "qemu-storage-daemon"
+POLL = 0.02
+
+
+def copy_by_daemon(uuid, disk, path, target, bandwidth, wanted):
+    """Copy the part ``wanted`` (the synchronization mode of QEMU's blockdev-backup) of the file ``path`` to the target
+    of ``disk``, which has the rest. The key is in place. Return the bytes copied."""
+    credentials, options = transfer.target_options(uuid, disk, target)
+    command = [
+        DAEMON, credentials[0], credentials[1],
+        "--blockdev", "driver=file,node-name=file,filename=%s,read-only=on,auto-read-only=off" % path,
+        # The backup's file names the disk itself as its backing file, which the guest has locked.
+        "--blockdev", '{"driver": "qcow2", "node-name": "source", "file": "file", "read-only": true, "backing": null}',
+        "--blockdev", options + ",node-name=arriving",
+        # The disk may be larger there, and a backup needs the same size on both sides.
+        "--blockdev", "driver=raw,size=%d,file=arriving,node-name=target" % disk["size"],
+        "--chardev", "stdio,id=monitor", "--monitor", "chardev=monitor",
+    ]  # fmt: skip
+    with open(transfer.directory(uuid, "daemon.log"), "wb") as log:
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=following.ENVIRONMENT, bufsize=0
+        )
+    with open(transfer.directory(uuid, transfer.PID_FILE), "w") as file:
+        file.write(str(process.pid))
+    try:
+        monitor = Monitor(process)
+        arguments = {
+            "job-id": "rest", "device": "source", "target": "target", "auto-dismiss": False, **wanted,
+        }  # fmt: skip
+        if bandwidth:
+            arguments["speed"] = int(bandwidth)
+        monitor.ask("blockdev-backup", arguments)
+        return _await(monitor, target)
+    finally:
+        process.stdin.close()
+        process.stdout.close()
+        following.end(process)
+
+
+def _await(monitor, target):
+    job = {}
+    come = following.Advance(lambda: (job.get("status"), job.get("current-progress")))
+    checks = following.Asked(), following.OtherEnd(target), come
+    while True:
+        job.update(next(entry for entry in monitor.ask("query-jobs") if entry["id"] == "rest"))
+        if job["status"] == "concluded":
+            if job.get("error"):
+                raise following.failed("copying the rest: %s" % job["error"])
+            return job["total-progress"]
+        for check in checks:
+            check.check()
+        time.sleep(POLL)
+
+
+class Monitor:
+    """QEMU's monitor protocol over a program's standard streams."""
+
+    def __init__(self, process):
+        self.process, self.said = process, b""
+        self._read("QMP")
+        self.ask("qmp_capabilities")
+
+    def ask(self, command, arguments=None):
+        text = json.dumps({"execute": command, "arguments": arguments or {}}) + "\n"
+        self.process.stdin.write(text.encode())
+        return self._read("return")["return"]
+
+    def _read(self, key):
+        while True:
+            message = json.loads(self._line())
+            if "error" in message:
+                raise TransferFailed("%s: %s" % (DAEMON, message["error"].get("desc")))
+            if key in message:
+                return message
+
+    def _line(self):
+        while b"\n" not in self.said:
+            if not select.select([self.process.stdout], [], [], following.STALLED_SECONDS)[0]:
+                raise TransferFailed("%s has not answered for %d s" % (DAEMON, following.STALLED_SECONDS))
+            part = self.process.stdout.read(65536)
+            if not part:
+                raise TransferFailed("%s ended" % DAEMON)
+            self.said += part
+        line, _end, self.said = self.said.partition(b"\n")
+        return line
+
 
 LEAST_ROOM = 1 << 30  # bytes
 
@@ -60,7 +180,7 @@ def copied_mark(path, record, number):
 def is_possible(connection, record, manifest):
     """Whether anything can be copied while the guest runs."""
     guest = guests.find(connection, record.uuid)
-    if guest is None or not guest.isActive() or not shutil.which(monitor.DAEMON, path=PATH):
+    if guest is None or not guest.isActive() or not shutil.which(DAEMON, path=PATH):
         return False
     return any(disk["format"] == "qcow2" for disk in manifest)
 
@@ -69,8 +189,8 @@ def copy_running(connection, record, manifest, targets, key, bandwidth):
     """Step 1: copy the disks that can record writes meanwhile, and those that the guest only reads. Return {bytes,
     seconds} of the first copy. Raise TransferFailed with the guest as it was."""
     domain = guests.find(connection, record.uuid)
-    backups.end(domain)
-    backups.forget_checkpoints(domain)
+    block_jobs.end_backup(domain)
+    block_jobs.forget_checkpoints(domain)
 
     chosen = [disk for disk in manifest if disk["format"] == "qcow2"]
     room = Room(disk["path"] for disk in chosen)
@@ -81,7 +201,7 @@ def copy_running(connection, record, manifest, targets, key, bandwidth):
 
     copies = Copies(domain, record, chosen, send, bandwidth)
     sent = copies.first(disks.read_only(manifest))
-    rounds.repeat(copies, sent["bytes"] / max(sent["seconds"], 0.001))
+    repeat(copies, sent["bytes"] / max(sent["seconds"], 0.001))
     return sent
 
 
@@ -90,14 +210,14 @@ class Copies:
 
     def __init__(self, domain, record, chosen, send, bandwidth):
         self.domain, self.record, self.send, self.bandwidth = domain, record, send, bandwidth
-        self.disks = {jobs.target_of(domain, disk["path"]): disk for disk in chosen}
+        self.disks = {block_jobs.target_of(domain, disk["path"]): disk for disk in chosen}
         self.shown = {target: disk["path"] for target, disk in self.disks.items()}
 
     def first(self, more):
         """Copy all of them as they are now, and the disks ``more``. Return {bytes, seconds}."""
-        socket = backups.socket_of(self.domain)
+        socket = block_jobs.socket_of(self.domain)
         try:
-            backups.show(self.domain, socket, self.shown, bitmap_name(self.record, 0))
+            block_jobs.show_backup(self.domain, socket, self.shown, bitmap_name(self.record, 0))
             seen = "driver=nbd,server.type=unix,server.path=%s,export=%s"
             found = [dict(disk, options=seen % (socket, target)) for target, disk in self.disks.items()]
             sent = self.send(found + more)
@@ -110,8 +230,8 @@ class Copies:
         """Copy what was written since the previous copy began."""
         names = (bitmap_name(self.record, each) for each in (number - 1, number))
         try:
-            backups.write_changes(self.domain, self.shown, *names)
-            jobs.finish_backup(self.domain)
+            block_jobs.write_changes(self.domain, self.shown, *names)
+            block_jobs.finish_backup(self.domain)
             found = self.disks.values()
             self.send(found, {disk["name"]: self._send_changes for disk in found})
             self._is_whole(number)
@@ -119,16 +239,16 @@ class Copies:
             self._end()
 
     def _send_changes(self, disk, target):
-        changes = move_files.scratch(disk["path"])
-        return monitor.copy(self.record.uuid, disk, changes, target, self.bandwidth, {"sync": "top"})
+        changes = paths.scratch_file(disk["path"])
+        return copy_by_daemon(self.record.uuid, disk, changes, target, self.bandwidth, {"sync": "top"})
 
     def take_back(self, number):
         """Undo a failed copy: what it should have copied is still to be copied."""
-        backups.forget_checkpoint(self.domain, bitmap_name(self.record, number))
+        block_jobs.forget_checkpoint(self.domain, bitmap_name(self.record, number))
 
     def left(self, number):
         """Return the bytes that were written since a copy began."""
-        return backups.changed(self.domain, bitmap_name(self.record, number))
+        return block_jobs.changed(self.domain, bitmap_name(self.record, number))
 
     def room(self):
         """Return the free bytes beside the disks, where there are the fewest."""
@@ -140,8 +260,8 @@ class Copies:
             os.close(os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
 
     def _end(self, *more):
-        backups.end(self.domain)
-        backups.discard([*map(move_files.scratch, self.shown.values()), *more])
+        block_jobs.end_backup(self.domain)
+        block_jobs.discard_backup([*map(paths.scratch_file, self.shown.values()), *more])
         guests.retry_failed_io(self.domain)
 
 
@@ -161,7 +281,7 @@ def _usable_bitmap(record, disk):
     """Return the newest bitmap that covers all writes since a complete copy of this attempt began ("auto"), or None.
     The bitmap of a killed guest is marked as in use and worthless."""
     bitmaps = _bitmaps(disk["path"])
-    for number in range(rounds.MOST, -1, -1):
+    for number in range(MOST, -1, -1):
         flags = bitmaps.get(bitmap_name(record, number), ())
         if "auto" in flags and "in-use" not in flags and os.path.lexists(copied_mark(disk["path"], record, number)):
             return bitmap_name(record, number)
@@ -177,14 +297,14 @@ def _bitmaps(path):
 def copy_rest(uuid, disk, target, bitmap, bandwidth):
     """Step 2: copy what the bitmap marks to the target that has the rest. The key is in place. Return the bytes."""
     wanted = {"sync": "bitmap", "bitmap": bitmap, "bitmap-mode": "never"}
-    return monitor.copy(uuid, disk, disk["path"], target, bandwidth, wanted)
+    return copy_by_daemon(uuid, disk, disk["path"], target, bandwidth, wanted)
 
 
 def tidy(connection, uuid, manifest):
     """Before a start, remove bitmaps and checkpoints of earlier moves, which are useless now."""
     domain = guests.find(connection, uuid)
     if domain is not None:
-        backups.forget_checkpoints(domain)
+        block_jobs.forget_checkpoints(domain)
     discard_scratch(manifest)
     for disk in manifest:
         if disk["format"] == "qcow2":
@@ -193,7 +313,7 @@ def tidy(connection, uuid, manifest):
 
 def discard_scratch(manifest):
     """Remove what a host left beside disks when it lost power while copying them. Their guest is off."""
-    backups.discard(move_files.scratch(disk["path"]) for disk in manifest if disk["format"] == "qcow2")
+    block_jobs.discard_backup(paths.scratch_file(disk["path"]) for disk in manifest if disk["format"] == "qcow2")
 
 
 def remove_bitmaps(path):

@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import time
 
-from . import following, tcp_table, transfer
+from . import following, transfer
 
 FIRST_SECONDS = 3600  # until the source connects: in a run over many instances each waits for its turn
 QUIET_SECONDS = 60  # without the source, plus the time in which its guest shuts down
@@ -48,6 +50,55 @@ def _opened(uuid):
     return status.st_ino, status.st_mtime_ns
 
 
-def has_client(ports, files=tcp_table.FILES):
+def has_client(ports, files=following.FILES):
     """Whether anybody is connected to one of these ports of this host."""
-    return any(connection.local_port in ports for connection in tcp_table.established(files))
+    return any(connection.local_port in ports for connection in following.established(files))
+
+
+LONGEST = 86400  # s
+
+
+class Detached:
+    """Runs ``work(argument)`` once ``go`` is called, and ends at once if this run ends before that.
+
+    It is a fork, so it has all code and needs no file of this run. Make it before libvirt is opened: the threads and
+    connections of libvirt do not survive a fork.
+    """
+
+    def __init__(self, work, longest=LONGEST):
+        reading, self._writing = os.pipe()
+        if os.fork() == 0:
+            _live(reading, work, longest)
+        os.close(reading)
+
+    def go(self, argument):
+        """Start the work. JSON must be able to represent the ``argument``."""
+        with open(self._writing, "w", encoding="utf-8") as file:
+            json.dump(argument, file)
+
+
+def _live(reading, work, longest):
+    try:
+        signal.alarm(longest)
+        os.setsid()
+        os.chdir("/")
+        _keep_only(reading)
+        with open(reading, encoding="utf-8") as file:
+            argument = file.read()
+        if argument:
+            work(json.loads(argument))
+    finally:
+        os._exit(0)
+
+
+def _keep_only(kept):
+    """Close all other descriptors: whoever reads this run's output waits until no process has it open for writing."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2):
+        os.dup2(nothing, standard)
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > 2 and int(name) != kept:
+            try:
+                os.close(int(name))
+            except OSError:
+                pass  # that of the listing itself

@@ -25,10 +25,10 @@ from ..connection import Bounded, LibvirtTimeout, connect, require_libvirt
 from ..guest import domain as guests
 from ..guest import qemu_nodes
 from ..host.address import why_not
-from . import cells, disks, jobs, stalled, storage, time_limit, transfer
-from .downtime import CALL_SECONDS, Downtime
-from .guest_state import has_left, is_halted, is_migrating, job_of
+from . import block_jobs, disks, live_checks, live_watch, storage, transfer
 from .live_checks import OPEN_TIMEOUT, bracketed, disk_problems, remote_uri
+from .live_watch import CALL_SECONDS, Downtime
+from .onlooker import has_left, is_halted, is_migrating, job_of
 
 POLL = 0.2
 SETTLE_SECONDS = 10.0  # from the end of a job until libvirt says what became of the guest
@@ -56,10 +56,10 @@ def abort(connection, uuid):
             return  # another program's, such as a backup, or the guest's migration to here
         if job is not None:
             guest.abortJob()
-        ended = job is None or jobs.has_ended(guest)
+        ended = job is None or block_jobs.has_ended(guest)
         if not ended:
-            stalled.break_off(guest)
-            ended = jobs.has_ended(guest)
+            live_watch.break_off(guest)
+            ended = block_jobs.has_ended(guest)
         if ended:
             go_on(guest)
     except (library.libvirtError, LibvirtTimeout):
@@ -184,7 +184,7 @@ def follow(connection, uuid, options):
     guest = guests.find(connection, uuid)
     if guest is None or not guest.isActive() or not _goes_on(guest):
         return False
-    limit, copying = limit_of(guest, options), stalled.Stalled(guest)
+    limit, copying = limit_of(guest, options), live_watch.Stalled(guest)
     while _goes_on(guest):
         _look_after(guest, uuid, limit, copying)
         time.sleep(POLL)
@@ -204,7 +204,7 @@ def _goes_on(guest):
 
 def limit_of(guest, options):
     """Return the time limit of a migration of this guest."""
-    return time_limit.Limit(options, lambda: sum(guest.blockInfo(name)[0] for name in to_copy(guest.XMLDesc(0))))
+    return live_watch.Limit(options, lambda: sum(guest.blockInfo(name)[0] for name in to_copy(guest.XMLDesc(0))))
 
 
 def note(guest, uuid, stopped=False):
@@ -251,7 +251,7 @@ def start(guest, record, pool_path, targets, options, there=None, remote=None):
     uri = remote_uri(targets["address"], options.get("tls", True))
     flags, parameters = _flags(targets, options), _parameters(described, record, targets, options, there)
     parameters.update(_renamed(guest, record.uuid, remote))
-    copying, limit = stalled.Stalled(guest, remote, targets["address"]), limit_of(guest, options)
+    copying, limit = live_watch.Stalled(guest, remote, targets["address"]), limit_of(guest, options)
     run = functools.partial(_run, guest, record.uuid, (uri, parameters, flags), limit, copying)
     failed = run()
     if failed is not None and _closed_leftovers(guest):
@@ -308,8 +308,8 @@ def _parameters(described, record, targets, options, there):
     if not targets.get("shared"):
         parameters[library.VIR_MIGRATE_PARAM_MIGRATE_DISKS] = to_copy(described)
     definition = described if targets.get("shared") else without_backing_images(described)
-    if cells.of(there):
-        definition = cells.bound(definition, record.spec, cells.of(there))
+    if live_checks.cells_of(there):
+        definition = live_checks.bound_to_cells(definition, record.spec, live_checks.cells_of(there))
     if definition is not described:
         parameters[library.VIR_MIGRATE_PARAM_DEST_XML] = definition
     if options.get("bandwidth"):

@@ -14,13 +14,52 @@ from xml.etree import ElementTree
 
 from ...model import disk_hints, hints
 from ...model.errors import BerthError
+from ...model.guest_settings import GuestSettings
 from .. import paths
 from ..connection import connect, require_libvirt
 from ..disk import disk as disks
 from ..disk import volume_files
-from ..guest import network
+from ..guest import network, tuning
 from ..host import certificates
-from . import cells, transfer
+from . import transfer
+
+# Binds a running guest with NUMA cells or pinned CPUs to those that its claim set aside on another host.
+REPLACED = ("vcpupin", "emulatorpin", "vcpusched")
+
+
+def cells_of(resources):
+    """Return the host's cells that a claim set aside, in the order of the guest's."""
+    return ((resources or {}).get("numa_topology") or {}).get("cells") or []
+
+
+def cell_problems(here, there):
+    """Yield differences between the source's and the destination's claim that a guest cannot change while it runs."""
+    old, new = cells_of(here), cells_of(there)
+    if len(old) != len(new):
+        yield "the guest has %d NUMA cells, and the destination set %d aside" % (len(old), len(new))
+    elif [cell.get("pagesize") for cell in old] != [cell.get("pagesize") for cell in new]:
+        yield "the guest's memory is in pages of %s KiB, and the destination set pages of %s KiB aside" % (
+            _sizes(old),
+            _sizes(new),
+        )
+
+
+def _sizes(cells):
+    return ", ".join(str(cell.get("pagesize")) for cell in cells)
+
+
+def bound_to_cells(text, spec, cells):
+    """Return the running guest's definition, bound to other cells and CPUs. Other people's tuning stays."""
+    root = ElementTree.fromstring(text)
+    others = [part for part in root.iterfind("cputune/*") if part.tag not in REPLACED]
+    for part in root.findall("cputune") + root.findall("numatune"):
+        root.remove(part)
+    tuning.pinning(root, cells, GuestSettings.of(spec).realtime_cpus(spec["flavor"]["vcpus"]) or set())
+    if others:
+        tune = root.find("cputune")
+        (ElementTree.SubElement(root, "cputune") if tune is None else tune).extend(others)
+    return ElementTree.tostring(root, encoding="unicode")
+
 
 OPEN_TIMEOUT = 20  # s
 
@@ -143,7 +182,7 @@ def _space(pool_path, guest):
 
 def judge(found, record, seen, tls, pool_path, there=None):
     """Return all problems as sentences. ``seen``: the destination's ``look``; ``there``: what its claim set aside."""
-    problems = [*seen["problems"], *cells.problems(record.resources, there)]
+    problems = [*seen["problems"], *cell_problems(record.resources, there)]
     text = found.XMLDesc(0)
     problems += _guest_problems(found, record, text)
     problems += disk_problems(text, record, pool_path, seen["shared"])

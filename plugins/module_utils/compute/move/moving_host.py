@@ -16,27 +16,14 @@ from ...model.migration import LIVE, same_host
 from ...model.move_errors import TransferFailed
 from ...model.request_spec import RequestSpec
 from .. import paths
-from ..disk import disk, disk_chain, owner, shared_disks, volume
-from ..guest import answers, definition, domain, gate, hardware, health, network, packet_filter, packets
+from ..disk import disk, disk_chain, owner, volume
+from ..guest import answers, definition, disk_users, domain, gate, hardware, health, network, packet_filter, packets
 from ..host import address, firmware, mdev
 from ..record.ledger import Ledger
-from . import (
-    backups,
-    disks,
-    following,
-    guest_state,
-    handover,
-    increment,
-    live,
-    live_checks,
-    merge,
-    others_jobs,
-    room,
-    storage,
-    transfer,
-)
+from . import block_jobs, disks, following, handover, increment, live, live_checks, onlooker, storage, transfer
+from .disks import unstartable
 from .onlooker import Guests, Onlooker
-from .volume_effects import VolumeEffects
+from .volumes import VolumeEffects
 
 
 class MovingHost(Onlooker):
@@ -60,7 +47,7 @@ class Effects(Guests, VolumeEffects):
         super().__init__(host.connection)
         self.host = host
         self.remote = None  # the destination's libvirt, on the source of a live migration
-        self.downtime = None  # of this guest, see downtime.py
+        self.downtime = None  # of this guest, see live_watch.Downtime
         self.only_looks = False  # see rehearsal.py
 
     # the guest
@@ -68,7 +55,7 @@ class Effects(Guests, VolumeEffects):
     def check_movable(self, record):
         """Check that an existing guest answers, its disks and volumes are this host's, and nobody else uses them."""
         answers.check(self.connection, record.uuid, record.name, self.host.identity["name"])
-        others_jobs.check(self.connection, record, self.host.identity["name"])
+        block_jobs.check_no_others_jobs(self.connection, record, self.host.identity["name"])
         owner.check(self.pool_path(record), record.uuid, record.name, self.host.identity["uuid"])
         self._volumes(record).check_movable()
 
@@ -124,7 +111,7 @@ class Effects(Guests, VolumeEffects):
         """Raise DiskChainChanged if the disks are not the record's, DisksUsed if another domain has them, GuestSaved if a move
         would leave memory behind."""
         disk_chain.check_unsaved(self.host.compute, record)
-        shared_disks.check_move(self.host.compute, record)
+        disk_users.check_move(self.host.compute, record)
         disk_chain.check(self.host.compute, record, live)
 
     def check_beside(self, record):
@@ -221,7 +208,7 @@ class Effects(Guests, VolumeEffects):
     def check_room(self, record, manifest):
         """Raise MigrationPreCheckError if what the source has to copy does not fit into what is free here."""
         if record.migration["type"] != LIVE and not storage.is_shared(record):  # of a live one its own checks tell
-            room.check(self.host, self.pool_path, record, manifest)
+            storage.check_room(self.host, self.pool_path, record, manifest)
 
     def _check_volumes_offered(self, record, manifest):
         if not storage.is_shared(record):
@@ -317,7 +304,7 @@ class Effects(Guests, VolumeEffects):
 
     def stop_transfer(self, uuid):
         live.abort(self.connection, uuid)
-        backups.end_of(self.connection, uuid)
+        block_jobs.backup_end_of(self.connection, uuid)
         transfer.close(uuid)
 
     # the same host, and what a confirm does with old disks on shared storage
@@ -333,7 +320,7 @@ class Effects(Guests, VolumeEffects):
         disks.restore(self.pool_path(record), record)
 
     def drop_disks(self, record):
-        with merge.unstartable(self.connection, record.uuid):
+        with unstartable(self.connection, record.uuid):
             disks.drop_kept(self.connection, self.pool_path(record), record)
 
     # live
@@ -375,7 +362,7 @@ class Effects(Guests, VolumeEffects):
     def check_live(self, record, seen, options, there=None):
         """Return the problems; none for a guest that is being migrated or has left."""
         guest = domain.find(self.connection, record.uuid)
-        if guest is None or not guest.isActive() or guest_state.is_migrating(guest):
+        if guest is None or not guest.isActive() or onlooker.is_migrating(guest):
             return []
         return live_checks.judge(guest, record, seen, options.get("tls", True), self.pool_path(record), there)
 

@@ -22,8 +22,8 @@ import time
 from ...model import host_hints
 from ...model.move_errors import TransferFailed
 from .. import durable, paths
-from ..disk.move_files import incoming
 from ..host.address import why_not
+from ..paths import incoming_file
 from ..record.store import check_uuid
 from ..run import run
 from . import following
@@ -127,7 +127,7 @@ def open_targets(uuid, disks, key, address, attempt):
     with closed_on_failure(uuid):
         write_key(uuid, key)
         for disk in disks:
-            path = incoming(disk["path"], attempt)
+            path = incoming_file(disk["path"], attempt)
             paths.remove(path)
             make_empty(path, disk["format"], disk["size"])
             targets.append({"name": disk["name"], "host": address, "port": _serve(uuid, disk, path, address)})

@@ -14,12 +14,12 @@ import os
 from ...model import volume_hints, volumes
 from ...model.lifecycle import IN
 from ...model.migration import LIVE, same_host
-from ...model.volume_errors import VolumeStays
+from ...model.volumes import VolumeStays
 from .. import paths
 from ..disk import owner, volume_files
 from ..record import room, volume_claim, volume_move, volume_store
 from ..record.volume_store import VolumeStore
-from . import storage
+from . import disks, storage, transfer
 
 
 class Volumes:
@@ -155,3 +155,33 @@ class Volumes:
         """Remove the marks of a move that is over."""
         for entry in self.entries:
             storage.unmark(self.pool_path, entry["uuid"], paths.volume)
+
+
+class VolumeEffects:
+    def _volumes(self, record):
+        return Volumes(self.host.compute, self.host.identity, record)
+
+    def tell_volumes(self, record):
+        return self._volumes(record).tell(marked=not self.only_looks)
+
+    def expect_volumes(self, record, reported):
+        self._volumes(record).expect(reported)
+
+    def reserve_volumes(self, record):
+        self._volumes(record).reserve()
+
+    def publish_volumes(self, record):
+        """Publish the volumes that the source let go of: from now on there are no other copies."""
+        if not storage.is_shared(record):
+            transfer.close(record.uuid)
+            storage.check_shared_as_claimed(self.pool_path(record), record)
+            disks.publish_volumes(self.pool_path(record), record)
+
+    def let_go_of_volumes(self, record):
+        self._volumes(record).let_go()
+
+    def own_volumes(self, record):
+        self._volumes(record).own()
+
+    def take_given_volumes(self, record):
+        self._volumes(record).take_given()

@@ -14,13 +14,13 @@ from __future__ import annotations
 import secrets
 
 from ...model import data_disks, volume_hints, volumes
-from ...model.disk_class import DISK
 from ...model.errors import BerthError, InstanceExists, InvalidInput
 from ...model.identity import check_name, instance_uuid
 from ...model.lifecycle import CLAIM
+from ...model.pools import DISK
 from ...model.record import Record
 from ...model.request_spec import RequestSpec
-from ...model.volume_errors import VolumeConflict
+from ...model.volumes import VolumeConflict
 from ..disk import volume
 from ..errors import ClaimRevoked, InstanceBusy, StaleRecord
 from . import failed_instances, journal, state_directory, volume_claim, volume_store, whereabouts

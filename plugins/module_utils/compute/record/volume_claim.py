@@ -15,7 +15,7 @@ from ...model import hints, volume_hints, volumes
 from ...model.lifecycle import ACTIVE, CLAIM, CLAIMED, DELETING, OWN
 from ...model.record import Record
 from ...model.safe_text import clean
-from ...model.volume_errors import VolumeConflict, VolumeElsewhere, VolumeInUse, VolumeNotBootable, VolumeNotFound
+from ...model.volumes import VolumeConflict, VolumeElsewhere, VolumeInUse, VolumeNotBootable, VolumeNotFound
 from .. import paths
 from ..disk import layers, owner
 from ..guest import disk_users, domain

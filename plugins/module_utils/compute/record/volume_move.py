@@ -17,8 +17,7 @@ from ...model import hints, volume_hints, volumes
 from ...model.lifecycle import CLAIM, IN, OWN
 from ...model.move_errors import MigrationNotReady
 from ...model.record import Record
-from ...model.volume_errors import VolumeConflict
-from ...model.volume_lifecycle import EXPECTED, LET_GO, OWNED
+from ...model.volumes import EXPECTED, LET_GO, OWNED, VolumeConflict
 from . import journal
 from .volume_store import change, first_spec, instance_of, is_moving, is_of
 

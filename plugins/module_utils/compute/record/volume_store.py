@@ -11,9 +11,9 @@ claimed, building until a guest is started with it, active, deleting.
 
 from __future__ import annotations
 
-from ...model import hints, state_hints, volume_lifecycle, volumes
+from ...model import hints, state_hints, volumes
 from ...model.lifecycle import BUILDING, CLAIMED, DELETING, IN, OUT
-from ...model.volume_errors import VolumeNotAttached
+from ...model.volumes import VolumeNotAttached
 from . import deleted, journal
 from .store import Store
 
@@ -31,7 +31,7 @@ class VolumeStore(Store):
         return cls(store.state_dir, store.action, store.identity_copy)
 
     damaged_hint = staticmethod(state_hints.restore_damaged_volume)
-    check_change = staticmethod(volume_lifecycle.check_change)
+    check_change = staticmethod(volumes.check_change)
 
     def _note_departure(self, record):
         """Keep the history of a volume that is deleted. Nobody is told where volumes were."""

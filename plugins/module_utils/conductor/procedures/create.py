@@ -22,7 +22,7 @@ from ..commit import commit
 from ..plan import BUILDING, PLANNED, Built, Instance, Plan, host_of, prepare_round
 from ..quotas import OverQuota
 from ..telling import Telling
-from .steps import STATES, Ask, Procedure, Say
+from .steps import Ask, Procedure, Say, said
 
 NOTHING_SAID: Built = {"changed": False, "reason": "its answer says nothing of this instance"}
 
@@ -105,8 +105,7 @@ def _build(plan: Plan, run: Run) -> Procedure[Dict[str, Built]]:
 
 
 def _said(instance: Instance, now: Mapping[str, Any], **more: int) -> Say:
-    states = {part: now[part] for part in STATES if part in now}
-    return Say(instance["name"], {"uuid": instance["uuid"], "host": instance["host"], **states, **more})
+    return said(instance["name"], instance["uuid"], instance["host"], now, **more)
 
 
 def _answer_about(answer: Mapping[str, Any], uuid: str) -> Any:

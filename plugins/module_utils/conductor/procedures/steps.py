@@ -10,17 +10,23 @@ plugin_utils/driving.py over Ansible's workers, the tests on hosts in memory, wh
 
 from __future__ import annotations
 
-from typing import Any, Dict, Generator, Mapping, NamedTuple, TypeVar, Union
+from typing import Any, Dict, Generator, Mapping, NamedTuple, Optional, TypeVar, Union
 
 from ...model.messages import Document
 
 
 class Ask(NamedTuple):
     """Each host in ``arguments`` runs ``module`` with its own. Answers: host -> what the module replied, or {error}, or
-    {reason} where the host did not answer."""
+    {reason} where the host did not answer. With ``at`` (name -> host) arguments and answers are by such a name, and a host
+    runs several at once. ``check``: in check mode, whatever the run's is."""
 
     module: str
     arguments: Dict[str, Document]
+    at: Optional[Mapping[str, str]] = None
+    check: bool = False
+
+    def host_of(self, asked: str) -> str:
+        return (self.at or {}).get(asked, asked)
 
 
 class Say(NamedTuple):
@@ -30,8 +36,18 @@ class Say(NamedTuple):
     event: Document
 
 
+class Look(NamedTuple):
+    """All hosts are read again, and the instances located anew. Answer: name -> task of those that are found."""
+
+
 STATES = ("role", "phase", "vm_state", "task_state", "power_state", "state")
+
+
+def said(name: str, uuid: str, host: Any, now: Mapping[str, Any], **more: int) -> Say:
+    """``now``: the instance as its host shows it."""
+    return Say(name, {"uuid": uuid, "host": host, **{part: now[part] for part in STATES if part in now}, **more})
+
 
 Answers = Mapping[str, Any]
 Result = TypeVar("Result")
-Procedure = Generator[Union[Ask, Say], Answers, Result]
+Procedure = Generator[Union[Ask, Say, Look], Answers, Result]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 
-from ...model.aggregate import Aggregate
+from ...model.host_state import Aggregate
 from ...model.request_spec import RequestSpec
 from ..errors import UnsupportedPolicy
 from ..scheduler import host_states, select_destinations

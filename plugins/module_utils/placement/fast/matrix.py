@@ -4,7 +4,7 @@
 """The explanations of a run in compact form: every verdict and raw weight of every host at each decision, as columns.
 
 A Matrix is {hosts: [key], columns: [column], requests: [entry]}. A column has one value per host, at any moment of the run
-(see history.py). An entry refers to columns by number:
+(see History). An entry refers to columns by number:
 
     {candidates: {moment, verdicts, rules, asked, used}, among, drops,
      instances: [{uuid, moment, filters: [[name, verdicts or null: skipped]], weighers: [[name, raw, multiplier, least]],
@@ -23,7 +23,78 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..base import PASS, Verdict, normalize
-from .history import read_column
+
+# Columns: one value per host, as it was at any moment of a run.
+#
+# A moment is the number of changes to hosts before it. A decision changes one host, so the values of all hosts at a
+# thousand decisions are one list and a thousand changes.
+
+
+class History:
+    """A column whose values change: the first values, and every change since as (moment, index of the host, value)."""
+
+    def __init__(self, values, changes=()):
+        self.values = values
+        self.changes = list(changes)
+
+    def at(self, moment):
+        """Return the values of all hosts at a moment."""
+        values = list(self.values)
+        for when, index, value in self.changes:
+            if when > moment:
+                break
+            values[index] = value
+        return values
+
+    def to_document(self):
+        return {"values": self.values, "changes": self.changes}
+
+
+class Watched(History):
+    """A History of a running pipeline; ``read`` gives the value of a host as it is now."""
+
+    def __init__(self, values, read, seen):
+        super().__init__(values)
+        self.read = read
+        self.now = list(values)
+        self.seen = seen
+
+    def follow(self, changed):
+        """Read the changed hosts again; ``changed`` has the indexes of all changes of the run in order."""
+        moment = len(changed)
+        if self.seen == moment:
+            return
+        for index in dict.fromkeys(changed[self.seen :]):
+            value = self.read(index)
+            if value != self.now[index]:
+                self.now[index] = value
+                self.changes.append((moment, index, value))
+        self.seen = moment
+
+
+class Spread:
+    """A column that never changes and is the same for most hosts: ``everyone``, except ``but`` {index: value}."""
+
+    def __init__(self, number, everyone, but=()):
+        self.number = number
+        self.everyone = everyone
+        self.but = dict(but)
+
+    def at(self, moment):
+        values = [self.everyone] * self.number
+        for index, value in self.but.items():
+            values[index] = value
+        return values
+
+    def to_document(self):
+        return {"all": self.everyone, "but": list(self.but.items())}
+
+
+def read_column(document, number):
+    """Return the column of a document for ``number`` hosts."""
+    if "values" in document:
+        return History(document["values"], document["changes"])
+    return Spread(number, document["all"], document["but"])
 
 
 class Matrix:

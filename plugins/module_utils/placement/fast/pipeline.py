@@ -17,14 +17,12 @@ import copy
 from .. import capacity
 from .. import filters as own_filters
 from ..errors import NoValidHost
-from ..pipeline import Pipeline, no_host
+from ..pipeline import Pipeline, consume, no_host, settle
 from ..result import RequestResult, Selection
-from ..taking import consume, settle
 from . import columns
-from .full_ranking import FullRanking
 from .hosts import Hosts
 from .kind import SOFT, Kind, kind_key
-from .ranking import Ranking
+from .ranking import FullRanking, Ranking
 from .recorder import Recorder
 
 # These weigh 0 on every host, except for a soft group.

@@ -13,9 +13,8 @@ from .. import capacity
 from ..base import PASS, Verdict
 from ..filtering import judge
 from . import columns
-from .history import History, Spread, Watched
 from .kind import SOFT, kind_key
-from .matrix import Matrix
+from .matrix import History, Matrix, Spread, Watched
 
 
 class Recorder:

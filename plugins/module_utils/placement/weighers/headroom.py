@@ -12,8 +12,7 @@ from ...model.resources import InstanceTopology
 from .. import numa, pci
 from ..base import Weigher
 from ..capacity import limit_of
-from ..mix import counted_mix, further_resources, read_mix, tally
-from ..packing import HostCapacity, Packing
+from ..packing import HostCapacity, Packing, counted_mix, further_resources, read_mix, tally
 from ..requested import disk_gb
 
 

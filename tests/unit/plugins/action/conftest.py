@@ -24,15 +24,11 @@ def own_state(tmp_path_factory, monkeypatch):
 
 
 @pytest.fixture
-def locate(monkeypatch):
+def locate():
     """locate(method, run variables, h1=[...], ...): what the action gives as berth_located, or its failure."""
     from controller import Controller
 
-    from ansible_collections.berth.kvm.plugins.action import locate_instances
-
     document_of = json.loads((Path(__file__).parent / "host.json").read_text())
-    # tests/unit/replies/test_bring_back.py plays what hosts are told
-    monkeypatch.setattr(locate_instances, "tell_latest", lambda *_what: None)
 
     def act(
         method,

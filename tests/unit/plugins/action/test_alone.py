@@ -16,8 +16,6 @@ from ansible_collections.berth.kvm.plugins.module_utils.model import input_hints
 
 PLUGINS = Path(__file__).resolve().parents[4] / "plugins"
 STEPS = {
-    "forget_deleted": "berth_located",
-    "make_volumes": "berth_located",
     "report_failure": "berth_results",
 }
 

@@ -56,6 +56,13 @@ def test_the_volume_is_removed_on_the_host_that_has_it(asked):
     assert asked["questions"] == [(["h2"], "volume", {"uuid": DB})]
 
 
+@pytest.mark.parametrize("check_mode, verb", [(True, "would be"), (False, "is")], ids=["--check", "a run"])
+def test_the_volume_whose_data_are_given_up_is_named_with_its_size_before_and_after(asked, capsys, check_mode, verb):
+    result = controller(h1=([], []), h2=([], [volume()])).run("delete_volume", {"name": "db"}, check_mode=check_mode)
+    assert "volume db 2 GiB on h2 %s removed" % verb in capsys.readouterr().out
+    assert result["diff"] == {"before": "volume db 2 GiB on h2\n", "after": ""}
+
+
 def test_nothing_is_asked_where_an_instance_has_it_or_nobody_knows(asked):
     for hosts, code in (
         ({"h1": ([held()], [volume("web1")])}, "VolumeInUse"),

@@ -13,7 +13,8 @@ import pytest
 from held_case import WEB, held
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import report_power
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.operations import OPERATIONS, WITHOUT_SELECTION
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.operations import OPERATIONS, needs_selection
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.operate import Done
 from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 
@@ -21,7 +22,9 @@ from ansible_collections.berth.kvm.plugins.module_utils.model.identity import in
 def test_of_two_copies_the_one_that_is_named_stays_above_the_generation_of_the_other(locate):
     copies = {"h1": [held(power_state="shutdown")], "h2": [held(generation=[2, 7])]}
     located = locate("keep_one", {"berth_keep_on": "h1"}, **copies)
-    assert located["instances"]["web1"] == {
+    task = located["instances"]["web1"]
+    assert task.pop("to_tell")["told"]["after"] == {WEB: 2}
+    assert task == {
         "uuid": WEB,
         "hosts": ["h2"],
         "stays": "h1",
@@ -152,7 +155,7 @@ def test_what_cannot_be_undone_is_done_only_to_instances_that_were_selected(loca
 ALL = {"berth_all": "true"}
 
 
-@pytest.mark.parametrize("method", sorted({*OPERATIONS} - {*WITHOUT_SELECTION}))
+@pytest.mark.parametrize("method", sorted(filter(needs_selection, OPERATIONS)))
 def test_what_changes_guests_needs_a_selection_or_the_word_that_all_are_meant(locate, method):
     run = {"berth_keep_on": "h1", "berth_set_aside_on": "h2", "berth_recover_on": "h1"}
     refused = locate(method, run, selected=False, h1=[held()])
@@ -192,8 +195,8 @@ PLAYBOOKS = Path(__file__).parents[4] / "playbooks"
 SAYS_OPERATION = re.compile(r"__berth_(?:method|action): (\w+)")
 # create, and what is about hosts, volumes, receipts or files, or only reads
 OTHERS = {
-    "create", "delete_volume", "doctor", "events", "host_facts", "place", "plan_moves", "prepare_hosts", "read", "read_requested",
-    "remove_host", "replay", "report", "report_failures", "rotate_authority", "rotate_step", "show", "take_over", "why",
+    "create", "delete_volume", "doctor", "events", "host_facts", "operate", "place", "plan_moves", "prepare_hosts", "read",
+    "read_requested", "remove_host", "replay", "report", "report_failures", "rotate_authority", "rotate_step", "show", "take_over", "why",
 }  # fmt: skip
 
 
@@ -202,7 +205,7 @@ def test_each_playbook_needs_a_selection_or_is_known_to_need_none():
     assert {name for name, operations in says.items() if not operations} == OTHERS
     for name in says.keys() - OTHERS:
         text = (PLAYBOOKS / (name + ".yml")).read_text("utf-8").replace("\n# ", " ")
-        assert ("Select the instances." in text) == (not says[name] & {*WITHOUT_SELECTION}), name
+        assert ("Select the instances." in text) == all(map(needs_selection, says[name])), name
     assert "__berth_selection_given" in (PLAYBOOKS / "tasks/locate.yml").read_text("utf-8")
     assert "__berth_selection_given" in (PLAYBOOKS / "tasks/plan_moves.yml").read_text("utf-8")
 
@@ -252,7 +255,7 @@ def test_the_move_of_an_instance_is_ended_first_where_it_is_deleted_and_nothing_
 
 @pytest.mark.parametrize("remembered", [True, False])
 def test_who_deletes_an_instance_is_told_the_owner_that_hosts_remember(locate, remembered):
-    """action forget_deleted has all hosts forget it by that."""
+    """conductor/procedures/delete.py has all hosts forget it by that."""
     h1 = str(uuid.uuid5(uuid.NAMESPACE_DNS, "h1"))
     known = {"known": {"host": "h1", "host_uuid": h1, "generation": [1, 5]}, "planned": [], "gone": None}
     located = locate("delete", {}, notes={"h2": {WEB: known}} if remembered else {}, h1=[held()], h2=[])
@@ -287,7 +290,7 @@ def test_the_line_says_that_create_will_have_it_otherwise(locate, method, berth_
     """That create does so is test_create_brings_what_is_there_to_the_state_that_the_inventory_names."""
     found = locate(method, {}, {"berth_state": berth_state}, h1=[held()])
     assert found["notes"]["web1"] == hints.create_follows(berth_state)
-    said = report_power.outcome(method, "web1", found, {"__berth_done": {"changed": True}}, False)
+    said = report_power.outcome(method, "web1", found, Done(changed=True), False)
     assert said.why == "inventory says berth_state: %s, so berth.kvm.create %s it again" % (
         (berth_state, "starts" if berth_state == "active" else "stops")
     )

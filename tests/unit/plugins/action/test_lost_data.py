@@ -8,9 +8,7 @@ from __future__ import annotations
 import uuid
 
 import pytest
-from controller import Controller
-from held_case import held
-from placement_case import CATALOG, VM, controller, facts
+from placement_case import VM, controller, facts
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.report_creation import outcomes
 from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints
@@ -78,27 +76,3 @@ def test_the_run_says_before_and_the_table_after_what_is_given_up(check_mode, mo
 
 def test_a_take_over_keeps_the_disks_and_needs_no_such_word():
     assert planned(create(take_over=True, vm={**WEB, "berth_networks": []}))["state"] == "claiming"
-
-
-def update_disks(**variables):
-    it = Controller(
-        {"kvm_hosts": ["h1", "h9"], "instances": ["web1"]},
-        {"all": {**CATALOG, **LOST, **variables}, "web1": {**VM, "berth_volumes": ["data"]}},
-    )
-    it.register(
-        "localhost",
-        __berth_facts={
-            "answers": {"h1": {"ansible_facts": facts("h1", instances=[held()], num_instances=1)}, **SILENT}
-        },
-    )
-    args = {"instances": ["web1"], "method": "update_disks", "selected": True}
-    return it.run("locate_instances", args)["ansible_facts"]["berth_located"]
-
-
-@pytest.mark.follows("make_lost_volumes")
-def test_update_disks_makes_no_volume_that_the_lost_host_may_have_without_the_same_word():
-    data = {"berth_volumes_defined": {"data": {"size_gb": 2}}}
-    error = update_disks(**data)["errors"].get("web1", "")
-    assert "what may be on h9: volume data 2 GiB" in error and fleet_hints.make_lost_volumes("web1", ["h9"]) in error
-    found = update_disks(**data, berth_rebuild_lost="web1")
-    assert not found["errors"] and [new["name"] for new in found["instances"]["web1"]["new_volumes"]] == ["data"]

@@ -12,12 +12,12 @@ import pytest
 from held_case import WEB, held
 from test_delete_volume import DB, controller, volume
 
-from ansible_collections.berth.kvm.plugins.action import make_volumes
 from ansible_collections.berth.kvm.plugins.action import volume as volume_action
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import volume_quotas
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.new_volumes import Making
+from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.volumes import volume_uuid
-from ansible_collections.berth.kvm.plugins.plugin_utils import host_reply, uploads
+from ansible_collections.berth.kvm.plugins.plugin_utils import driving, host_reply, locating, uploads
 
 WANTED = {"berth_volumes_defined": {"db": {"size_gb": 4}}, "berth_volumes": ["db"]}
 ASKED = {"name": "db", "size_gb": 4, "pool": "berth", "image": None, "instance": WEB}
@@ -27,30 +27,36 @@ DEBIAN = {"name": "debian", "url": "http://example.org/i", "checksum": "sha256:"
 @pytest.fixture
 def asked(monkeypatch):
     """The questions [(host, module, state, ...)] and what a host answers to (module, state or None)."""
-    told = {"questions": [], "replies": {}}
+    told = {"questions": [], "replies": {}, "updated": []}
 
-    def ask(_action, _task_vars, hosts, module, _arguments, own=None):
+    def ask_each(_action, _task_vars, module, arguments, at, _check):
+        if module == "instance":
+            told["updated"] += arguments
+            return {name: {"changed": False, "instance": {"uuid": WEB}} for name in at}
         replies = {}
-        for host in hosts:
-            given = {part: values[host] for part, values in (own or {}).items() if host in values}
+        for host, given in arguments.items():
             state = ("growth " if given.get("grows") else "") + given["state"] if given else None
             told["questions"].append((host, module, state, given.get("volume")))
             good = {"changed": True, "uuid": DB} if module == "volume" else {"host_uuid": host, "volumes": []}
             replies[host] = told["replies"].get((host, module, state), good)
         return replies
 
-    monkeypatch.setattr(make_volumes, "ask", ask)
+    monkeypatch.setattr(driving, "ask_each", ask_each)
     return told
 
 
-def run(asked, check_mode=False, wanted=None, **hosts):
-    """(what was asked, the result, berth_located)"""
-    there = controller(instance=wanted or WANTED, **hosts)
+def run(asked, check_mode=False, wanted=None, of_run=None, **hosts):
+    """(what was asked about volumes, the result, {found: whose disks were updated, errors: instance -> why not})"""
+    there = controller(of_run, wanted or WANTED, **hosts)
+    silent = {name: {"reason": "UNREACHABLE: no route"} for name, has in hosts.items() if has is None and of_run}
+    there.register("localhost", __berth_facts={"answers": silent})
     args = {"instances": ["web1"], "method": "update_disks", "selected": True}
     located = there.run("locate_instances", args)["ansible_facts"]["berth_located"]
     there.variable_manager.set_host_facts("localhost", {"berth_located": located})
-    result = there.run("make_volumes", {"hosts": list(hosts)}, check_mode=check_mode)
-    return asked["questions"], result, result.get("ansible_facts", {}).get("berth_located", located)
+    asked["updated"], values = [], {**there.task_vars(), "inventory_hostname": "web1"}
+    result = there.run("operate_instances", {"operation": "update_disks", "may_fail": True}, values, check_mode)
+    failed = result["ansible_facts"]["berth_results"]["failed"]
+    return asked["questions"], result, {"found": asked["updated"], "errors": failed, "notes": located["notes"]}
 
 
 def test_a_volume_that_no_host_has_is_claimed_then_all_hosts_are_read_then_it_is_made(asked):
@@ -214,6 +220,43 @@ def test_what_the_host_refuses_is_told_with_its_hint_and_nothing_more_is_asked(a
     questions, result, located = run(asked, h1=([held()], []), h2=([], []))
     assert [question[1] for question in questions] == ["volume"] and not result["changed"]
     assert located["errors"]["web1"] == "ClaimFailed: volume db on h1: no room. Make room"
+
+
+LOST = {"berth_lost_hosts": "h2"}
+
+
+@pytest.mark.follows("remake_lost_volumes")
+def test_a_volume_that_a_lost_host_may_have_is_made_anew_only_for_an_instance_that_a_person_names(asked, monkeypatch):
+    said, given = [], "gives up what may be on h2: volume db 4 GiB (sizes by the inventory)"
+    monkeypatch.setattr(locating, "warn", said.append)
+    questions, _result, located = run(asked, of_run=LOST, h1=([held()], []), h2=None)
+    assert questions == [] and not located["found"] and not any("gives up" in line for line in said)
+    error = located["errors"]["web1"]
+    assert error.startswith("DataWouldBeLost: volumes of web1 would be made anew. That %s" % given)
+    assert fleet_hints.remake_lost_volumes("web1", ["h2"]) in error
+    assert "berth.kvm.update_disks --limit web1 -e berth_lost_hosts=h2 -e berth_rebuild_lost=web1" in error
+    questions, _result, located = run(asked, of_run={**LOST, "berth_rebuild_lost": "web1"}, h1=([held()], []), h2=None)
+    assert ("h1", "volume", "present", ASKED) in questions
+    assert any("web1 gets volumes anew; %s" % given == line for line in said) and given in located["notes"]["web1"]
+
+
+def test_who_names_another_instance_gets_no_volume_anew(asked):
+    of_run = {**LOST, "berth_rebuild_lost": "web2,db"}
+    questions, _result, located = run(asked, of_run=of_run, h1=([held()], []), h2=None)
+    assert questions == [] and located["errors"]["web1"].startswith("DataWouldBeLost")
+
+
+@pytest.mark.parametrize("left", [{"phase": "claimed"}, {"phase": "building"}], ids=lambda left: left["phase"])
+def test_a_claim_that_a_killed_run_left_is_no_word_for_a_host_that_is_lost_since(asked, left):
+    begun = {**volume(), "size_gb": 4, **left}
+    questions, _result, located = run(asked, of_run=LOST, h1=([held()], [begun]), h2=None)
+    assert questions == [] and located["errors"]["web1"].startswith("DataWouldBeLost")
+
+
+def test_a_lost_host_is_nothing_to_a_volume_that_is_there_or_that_grows(asked):
+    for size_gb in (4, 2):
+        questions, _result, located = run(asked, of_run=LOST, h1=([held()], [there(size_gb)]), h2=None)
+        assert not located["errors"] and bool(questions) == (size_gb == 2)
 
 
 QUOTA = {"berth_quotas": {"default": {"volumes": 2, "gigabytes": 6}}}

@@ -10,10 +10,15 @@ import uuid
 import pytest
 from held_case import held
 
-from ansible_collections.berth.kvm.plugins.action import locate_instances
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import keep_one, report_power
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
+    keep_one,
+    report_power,
+    what_to_operate,
+)
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.operate import Done
 from ansible_collections.berth.kvm.plugins.module_utils.model import copy_hints, hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
+from ansible_collections.berth.kvm.plugins.plugin_utils import locating
 
 ADDRESS = "address 192.0.2.7 on bridge br0"
 WITHOUT_RECORD = {"role": None, "generation": None, "phase": None, "vm_state": None, "foreign": True, "managed": True}
@@ -38,7 +43,7 @@ def test_no_record_comes_back_whose_address_another_has_by_now(locate, entry, ot
 @pytest.mark.parametrize("comes_back", [True, False])
 def test_no_copy_that_was_set_aside_comes_back_while_another_has_its_address(locate, monkeypatch, comes_back):
     """Which one comes back is in conductor/test_keep_one.py."""
-    monkeypatch.setattr(locate_instances, "choose", lambda *_what: keep_one.Choice("h1", [], [1, 0], comes_back))
+    monkeypatch.setattr(keep_one, "choose", lambda *_what: keep_one.Choice("h1", [], [1, 0], comes_back))
     here, run = held(phase="setting_aside", nics=[ADDRESS]), {"berth_keep_on": "h1"}
     located = locate("keep_one", run, h1=[here], h2=[held(**OTHER, nics=[ADDRESS])])
     assert ("AddressTaken" in located["errors"].get("web1", "")) is comes_back
@@ -50,18 +55,18 @@ def test_a_copy_of_which_only_files_are_left_waits_for_its_address_without_a_rec
     """keep_one asks for its addresses, then writes the record, then looks again, as a claim does."""
 
     held_by_files = []
-    monkeypatch.setattr(locate_instances.listed_copies, "addresses", lambda *_what: held_by_files)
+    monkeypatch.setattr(locating.listed_copies, "addresses", lambda *_what: held_by_files)
 
     def looked(listed, here, there):
-        monkeypatch.setattr(locate_instances, "choose", lambda *_what: keep_one.Choice("h1", [], [1, 0], True, listed))
+        monkeypatch.setattr(keep_one, "choose", lambda *_what: keep_one.Choice("h1", [], [1, 0], True, listed))
         return locate("keep_one", {"berth_keep_on": "h1"}, h1=here, h2=there)
 
     other, back = [held(**OTHER, nics=[ADDRESS])], [held(phase="setting_aside", nics=[ADDRESS])]
-    assert looked(True, [], other)["listed"] == ["web1"], "they have other addresses"
+    assert looked(True, [], other)["instances"]["web1"]["listed"], "they have other addresses"
     held_by_files.append(ADDRESS)
     refused = looked(True, [], other)
-    assert refused["listed"] == [] and copy_hints.one_keeps_the_address("web1") in refused["errors"]["web1"]
-    assert looked(True, [], [])["listed"] == ["web1"]
+    assert refused["instances"] == {} and copy_hints.one_keeps_the_address("web1") in refused["errors"]["web1"]
+    assert looked(True, [], [])["instances"]["web1"]["listed"]
     located = looked(False, back, other)
     assert located["found"] == [] and copy_hints.one_keeps_the_address("web1") in located["errors"]["web1"]
     assert looked(False, back, [])["found"] == ["web1"]
@@ -71,7 +76,7 @@ def test_a_copy_of_which_only_files_are_left_waits_for_its_address_without_a_rec
 def test_that_a_lock_was_lost_with_the_record_is_said_with_what_locks_it_again(locate):
     found = locate("recover_record", {}, h1=[held(**WITHOUT_RECORD)])
     assert found["notes"]["web1"] == copy_hints.lock_again("web1")
-    said = report_power.outcome("recover_record", "web1", found, {"__berth_done": {"changed": True}}, False)
+    said = report_power.outcome("recover_record", "web1", found, Done(changed=True), False)
     assert said.why == copy_hints.lock_again("web1")
     assert locate("lock", {}, h1=[held()])["found"] == ["web1"], "which finds it once it has its record"
     assert locate("recover_record", {}, h1=[held()])["notes"] == {"web1": None}, "nothing was lost"
@@ -92,7 +97,7 @@ def test_the_destination_of_a_move_gets_its_record_with_the_moves_end_and_what_r
 
 def test_of_an_older_record_that_becomes_the_latest_no_lock_is_lost(locate, monkeypatch):
     """It is raised as it is, see compute/record/record_copy.py."""
-    monkeypatch.setattr(locate_instances, "locate_to_take_back", lambda *_what: ["h1"])
+    monkeypatch.setattr(what_to_operate, "locate_to_take_back", lambda *_what: ["h1"])
     found = locate("recover_record", {}, h1=[held()])
     assert found["found"] == ["web1"] and found["notes"] == {"web1": None}
 
@@ -105,7 +110,7 @@ def test_a_copy_continues_on_a_host_that_answers(locate, named, said):
 
 def test_the_host_whose_copy_continues_is_the_one_that_a_person_names(locate, monkeypatch):
     chosen = []
-    monkeypatch.setattr(locate_instances, "locate_to_take_back", lambda *what: chosen.append(what[4]) or ["h1"])
+    monkeypatch.setattr(what_to_operate, "locate_to_take_back", lambda *what: chosen.append(what[4]) or ["h1"])
     locate("recover_record", {"berth_recover_on": "h1"}, h1=[held(**WITHOUT_RECORD)])
     locate("recover_record", {}, h1=[held(**WITHOUT_RECORD)])
     assert chosen == ["h1", None]

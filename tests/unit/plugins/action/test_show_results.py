@@ -6,15 +6,18 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
-from ansible.module_utils._internal._messages import Event, WarningSummary
 from controller import Controller
 
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.operations import OPERATIONS
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.operate import Done
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.report import error_of
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
+from ansible_collections.berth.kvm.plugins.plugin_utils import end_of_operation
 
 WEB = instance_uuid("default", "web1")
-WARNING = WarningSummary(event=Event(msg="found /usr/bin/python3"))
 
 
 def located(**more):
@@ -26,14 +29,21 @@ def located(**more):
 
 @pytest.fixture
 def show():
-    """show(operation, {host: registered variables}, facts) -> the action's result."""
+    """show(operation, {instance: Done, or registered variables of a play}, facts) -> the end of the run."""
 
-    def act(operation, registered, play=("web1", "web2"), check_mode=False, **facts):
+    def act(operation, done, play=("web1", "web2"), check_mode=False, **facts):
         it = Controller({"kvm_hosts": ["kvm1"], "vms": ["web1", "web2"]}, facts={"localhost": facts})
-        for host, values in registered.items():
-            it.register(host, **values)
-        hosts = {"ansible_play_hosts_all": ["web1", "web2"], "ansible_play_hosts": list(play)}
-        return it.run("show_results", {"operation": operation}, {**it.task_vars(), **hosts}, check_mode)
+        for host, values in done.items():
+            if isinstance(values, dict):
+                it.register(host, **values)
+        task_vars = {**it.task_vars(), "ansible_play_hosts_all": ["web1", "web2"], "ansible_play_hosts": list(play)}
+        if operation not in OPERATIONS or operation == "console":
+            return it.run("show_results", {"operation": operation}, task_vars, check_mode)
+        task = SimpleNamespace(check_mode=check_mode)
+        action = SimpleNamespace(_task=task, own_variables=lambda _task_vars, _names: {})
+        moves = facts.get("berth_moves") or {}
+        ended = end_of_operation.end(action, task_vars, operation, facts["berth_located"], moves, done)
+        return {"changed": False, **ended}
 
     return act
 
@@ -43,27 +53,25 @@ def states(result):
 
 
 def test_every_instance_has_a_line_also_where_nothing_changed(show):
-    result = show("start", {"web1": {"__berth_done": {"changed": False}}}, berth_located=located())
+    result = show("start", {"web1": Done()}, berth_located=located())
     assert states(result) == {"web1": "unchanged", "web2": "unchanged"}
     assert not any(result["ansible_facts"]["berth_results"][part] for part in ("failed", "left_out", "would_change"))
 
 
 def test_a_guest_that_a_recovery_left_off_is_shown_as_one_that_is_off(show):
-    done = {"changed": False, "instance": {"state": "shutdown"}}
-    result = show("recover", {"web1": {"__berth_done": done}}, berth_located=located())
+    result = show("recover", {"web1": Done(instance={"state": "shutdown"})}, berth_located=located())
     assert "though nobody stopped it" in result["outcomes"][0]["why"]
 
 
 def test_a_failure_is_kept_for_the_recap_with_the_name_of_the_instance(show):
     why = "InstanceMoving: Instance %s is in task_state resize_prep" % WEB
-    failed = {"failed": True, "msg": why, "exception": WARNING, "changed": False}
-    result = show("stop", {"web1": {"__berth_done": failed, "__berth_failure": why}}, berth_located=located())
+    result = show("stop", {"web1": Done(errors=[error_of(why)])}, berth_located=located())
     said = "InstanceMoving: Instance web1 is in task_state resize_prep"
     assert result["ansible_facts"]["berth_results"]["failed"] == {"web1": said}
 
 
 def test_an_instance_whose_host_fell_silent_is_not_known(show):
-    result = show("stop", {}, play=["web2"], berth_located=located())
+    result = show("console", {}, play=["web2"], berth_located=located())
     assert "stopped answering" in result["ansible_facts"]["berth_results"]["failed"]["web1"]
 
 
@@ -76,8 +84,10 @@ def test_the_recap_tells_a_silent_host_from_one_that_failed(show):
 def test_a_run_that_resized_before_does_not_change_what_is_said_of_a_stop(show):
     """Playbooks may be imported one after the other: the facts of the first are still there."""
     old = {"moves": {"web1": {}}, "act": ["web1"], "errors": {}, "left_out": {}, "settle": []}
-    registered = {"web1": {"__berth_done": {"changed": True}}}
-    assert states(show("stop", registered, berth_located=located(), berth_moves=old))["web1"] == "stopped"
+    assert (
+        states(show("stop", {"web1": Done(changed=True)}, berth_located=located(), berth_moves=old))["web1"]
+        == "stopped"
+    )
 
 
 def test_the_address_is_the_one_that_the_host_tells_such_as_one_of_a_pool(show):
@@ -125,7 +135,10 @@ def diff_of(result):
 
 
 WAITING = {"source": {"role": "OUT"}, "destination": {
-    "uuid": WEB, "role": "OWN", "phase": "resized", "vm_state": "resized", "spec": {"flavor": {"name": "big"}},
+    "uuid": WEB, "role": "OWN", "phase": "resized", "vm_state": "resized",
+    "spec": {"flavor": {"name": "big", "root_gb": 3}, "disks": [{"name": "db", "size_gb": 2}], "volumes": [
+        {"name": "logs", "size_gb": 1, "delete_on_termination": True, "slot": 0},
+        {"name": "kept", "size_gb": 1, "delete_on_termination": False, "slot": 1}]},
     "migration": {"vm_state_before": "stopped", "old_spec": {"flavor": {"name": "small"}},
                   "new_spec": {"flavor": {"name": "big"}}},
 }}  # fmt: skip
@@ -155,7 +168,12 @@ WAITING = {"source": {"role": "OUT"}, "destination": {
         (
             "delete",
             planned(views=WAITING),
-            {"host": ("kvm2", None), "flavor": ("big", None), "vm_state": ("resized", None)},
+            {
+                "host": ("kvm2", None),
+                "flavor": ("big", None),
+                "vm_state": ("resized", None),
+                "gives_up": (["root disk 3 GiB", "data disk db 2 GiB", "volume logs 1 GiB"], None),
+            },
         ),
     ],
 )
@@ -170,7 +188,7 @@ def test_check_mode_tells_a_move_as_the_change_that_it_would_be(show, operation,
 def test_a_move_of_an_earlier_playbook_is_no_diff_of_a_stop(show):
     """C05"""
     facts = {"berth_moves": planned(), "berth_located": located(names=["web1"])}
-    assert diff_of(show("stop", {"web1": {"__berth_done": {"changed": True}}}, check_mode=True, **facts)) is None
+    assert diff_of(show("stop", {"web1": Done(changed=True)}, check_mode=True, **facts)) is None
 
 
 def test_what_would_not_change_or_fails_has_no_diff(show):

@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Ask
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Ask, Look
 
 
-def play(procedure, ask):
+def play(procedure, ask, look=None):
     """The procedure's result. ``ask``: (host, module, arguments) -> a generator that stops after each thing that the host
-    does, and returns its answer."""
+    does, and returns its answer; ``look``: () -> such a generator, which finds all instances again."""
     answer = None
     while True:
         try:
@@ -18,10 +18,14 @@ def play(procedure, ask):
         except StopIteration as ended:
             return ended.value
         answer = None
+        if isinstance(step, Look):
+            answer = yield from look()
         if isinstance(step, Ask):
             answer = {}
-            for host, arguments in step.arguments.items():
-                answer[host] = yield from ask(host, step.module, arguments)
+            checks = {"check": True} if step.check else {}
+            for host, given in step.arguments.items():
+                arguments = {**given, **checks}
+                answer[host] = yield from ask(step.host_of(host), step.module, arguments)
 
 
 def ask(module, given, call, build):

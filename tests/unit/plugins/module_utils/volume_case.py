@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 from instance_case import Case, Killed
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk, volume_growth
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk, new_volume
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.update_disks import update_disks
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim, journal
@@ -69,8 +69,8 @@ class Guest(Case):
             has = own.read(volume_uuid("default", entry["name"]))
             if has is not None and entry["size_gb"] > confirmed_gb(has):
                 wanted = {"name": entry["name"], "size_gb": entry["size_gb"], "instance": self.uuid}
-                volume_growth.claim(self.host, wanted, "t9")
-                volume_growth.confirm(self.host, has.uuid, "t9")
+                new_volume.claim_growth(self.host, wanted, "t9")
+                new_volume.confirm_growth(self.host, has.uuid, "t9")
         return update_disks(self.instance(killed_at), [], list(entries))
 
     def delete(self, killed_at=None):

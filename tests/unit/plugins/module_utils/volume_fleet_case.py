@@ -22,8 +22,9 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.host import fact
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim, state_directory, whereabouts
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
     locate,
-    new_volumes,
+    lost_data,
     quotas,
+    report,
     telling,
     volume_quotas,
     volumes,
@@ -32,6 +33,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import plan as rounds
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import create
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import update_disks as procedure
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.model.volumes import volume_uuid
@@ -148,17 +150,19 @@ def call(site, method, *args, **more):
 
 
 class MakesVolumes:
-    """How update_disks has volumes made, for a fleet with ``ask``, ``hosts``, ``lost``, ``quotas``, ``entries`` and ``new_token``."""
+    """How update_disks has volumes made, for a fleet with ``ask``, ``hosts``, ``lost``, ``rebuilt``, ``quotas``, ``entries``
+    and ``new_token``."""
 
     def _to_update(self, seen, name, uuid, names):
         hosts = locate.locate(seen, name, uuid, self.lost)
         if not hosts:
             raise BerthError("no instance %s" % name)
         wanted = [{**entry, "uuid": volume_uuid("default", entry["name"])} for entry in self.entries(names)]
-        new = volumes.to_have(seen, name, uuid, hosts[-1], wanted, self.lost)
+        new, _given = lost_data.volumes_to_make(seen, name, uuid, hosts[-1], wanted, self.lost, self.rebuilt)
         grown = [(entry, volumes.grows_from(seen, entry)) for entry in wanted]
         parts = ("uuid", "name", "size_gb")
         return {
+            "uuid": uuid,
             "hosts": hosts,
             "project": "default",
             "volumes": self.entries(names),
@@ -174,35 +178,21 @@ class MakesVolumes:
             ],
         }
 
-    def _make_volumes(self, name, task):
-        """What action make_volumes does; its own tests hold it to the same order."""
-        makings = new_volumes.to_make({name: task}, self.new_token)
-        for making in makings:
-            yield from self._ask_for(making, "claimed")
-            making.is_claimed = not making.error
-        claimed = [making for making in makings if making.is_claimed]
-        if claimed:
-            scans = {}
-            for host in self.hosts():
-                if host not in self.lost:
-                    scans[host] = yield from self.ask(host, "rescan")
-            silent = {host: scan["reason"] for host, scan in scans.items() if "host_uuid" not in scan}
-            new_volumes.decide(claimed, scans, silent, self.lost)
-            answered = [scan for scan in scans.values() if "host_uuid" in scan]
-            over = volume_quotas.after_the_claims({name: task}, claimed, answered, self.quotas)
-            refused = {**new_volumes.failures(makings), **{each: str(error) for each, error in over.items()}}
-            for making in claimed:
-                making.error = making.error or refused.get(making.name)
-                yield from self._ask_for(making, "absent" if making.error else "present")
-        return new_volumes.failures(makings).get(name)
+    def _update(self, name, task, ask):
+        """What the procedure makes of it. ``ask``: as of procedure_case.play."""
+        run = procedure.Run(self.new_token, self.hosts(), self.lost, self.quotas)
+        done = yield from procedure_case.play(procedure.update_disks({name: task}, {}, run), ask)
+        return done[name]
 
-    def _ask_for(self, making, state):
-        params = making.arguments(state)
-        if "volume" in params:
-            params["volume"] = {"pool": None, "image": None, **params["volume"]}
-        reply = yield from self.ask(making.host, "volume_task", **params)
-        if "changed" not in reply and not making.error:
-            making.error = said(reply)
+
+def answers_of(module, given):
+    """(method of a Site, its arguments) for what a procedure asks."""
+    if module == "volume":
+        parts = {"pool": None, "image": None, **given["volume"]} if "volume" in given else None
+        return "volume_task", {**given, "volume": parts}
+    if given.get("state") == "disks_updated":
+        return "update", {"uuid": given["uuid"], "wanted": given["volumes"]}
+    return module, given
 
 
 class Fleet(MakesVolumes):
@@ -213,7 +203,7 @@ class Fleet(MakesVolumes):
         self.sites, self.wanted, self.defined = sites, wanted, defined
         self.quotas = {"default": quota} if quota else {}
         self.numbers = itertools.count(1)
-        self.lost = ()
+        self.lost = self.rebuilt = ()
 
     def read(self):
         reports = {}
@@ -246,7 +236,7 @@ class Fleet(MakesVolumes):
         ]
         seen = yield from self.read()
         instances = what_to_create.sort_out({name: spec}, seen, self.lost, strict=True)
-        volumes.settle(instances, seen, self.lost)
+        lost_data.settle(instances, seen, self.lost, self.rebuilt)
         quotas.before_placement(instances, seen, self.quotas)
         instance = instances[name]
         if "state" not in instance:
@@ -299,12 +289,13 @@ class Fleet(MakesVolumes):
         over = volume_quotas.before_the_claims({name: task}, seen, self.quotas)
         if over:
             return str(over[name])
-        error = yield from self._make_volumes(name, task)
-        if error:
-            return error
-        reply = call(self.sites[task["hosts"][-1]], "update", uuid, task["volumes"])
-        yield
-        return reply["changed"] if "changed" in reply else said(reply)
+
+        def ask(host, module, given):
+            method, arguments = answers_of(module, given)
+            return self.ask(host, method, **arguments)
+
+        done = yield from self._update(name, task, ask)
+        return report.text_of(done.errors[0]) if done.errors else done.changed
 
     def delete(self, name):
         seen = yield from self.read()

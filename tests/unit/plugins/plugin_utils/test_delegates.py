@@ -34,7 +34,7 @@ def run(monkeypatch):
             def kill(self):
                 """A thread cannot be ended."""
 
-        def start(task, module, arguments):
+        def start(task, module, arguments, at):
             receiver, sender = context.Pipe(duplex=False)
             orders, order = context.Pipe(duplex=False)
             started.append(order)
@@ -153,7 +153,7 @@ def test_the_task_of_a_host_has_the_askers_keywords_but_not_what_is_about_the_as
 def test_the_process_that_asks_has_the_arguments_as_they_are_with_the_defaults_of_the_module(monkeypatch):
     """Ansible would render them again for each host."""
     asker = delegates._Worker.__new__(delegates._Worker)
-    asker.arguments = {"h1": {"told": {"a": "{{ b }}"}}}
+    asker.arguments, asker.asked = {"h1": {"told": {"a": "{{ b }}"}}}, "h1"
     monkeypatch.setattr(delegates.worker, "current_worker", asker)
     action = SimpleNamespace(_task=SimpleNamespace(args={"timeout": 5, "told": {}}))
     given = delegates.apart(action, "h1", {}, lambda: action._task.args)

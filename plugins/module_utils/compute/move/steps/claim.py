@@ -18,14 +18,14 @@ from the source only what nobody else knows, and none of that decides what it bu
 from __future__ import annotations
 
 from ....model import hints, travelled_history, volumes
+from ....model import migration as guards
 from ....model import migration as names
-from ....model import move_guards as guards
 from ....model.errors import InvalidInput
 from ....model.lifecycle import CLAIM, CLAIMED, IN, INCOMING, OWN, RESIZED
 from ....model.move_errors import MigrationConflict, MigrationEnded, MigrationFenced, MigrationNotReady, SourceDiffers
 from ....model.record import Record
 from ...record import claim as claims
-from .. import room
+from .. import storage
 from .common import attempt_of, has_released, is_past, moved, put
 
 # The parts of a request that define the guest; the others concern the choice of a host.
@@ -96,7 +96,7 @@ def claim_room(host, uuid, token, peer, spec, kind=names.RESIZE, source=None, de
     incoming = before.replace(spec=spec, resources={}, migration=dict(migration, attempt=token["attempt"]))
     incoming = travelled_history.told(incoming, peer.get("history"), source["name"])
     shared = host.effects.check_destination(incoming, peer.get("disks"))
-    incoming = moved(incoming, shared=shared, arriving=0 if shared else room.arriving(peer.get("disks")))
+    incoming = moved(incoming, shared=shared, arriving=0 if shared else storage.arriving_bytes(peer.get("disks")))
     arriving = spec if incoming.migration["shared"] else volumes.arriving(spec)
     with host.store.host_lock():
         if left_over is not None:

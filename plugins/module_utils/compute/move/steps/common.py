@@ -1,16 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The rules for all steps of a move, and how they read and write the record.
-
-- Only the OWN host may start the guest; a move is release, then acquire.
-- A record is written before the effect that it allows, and deleted after everything that it accounts for.
-- A step reads the record first and skips what is already done, so the run after a crash walks the same
-  list again.
-
-``host`` has ``store``, ``effects``, ``identity`` {uuid, name}, ``now()`` (s) and ``nonce()``. ``token`` is {op,
-attempt} from begin. ``peer`` is the view of the other host's record that its last step returned. ``lost`` means that
-the other host is gone for good, which only a person can know.
+"""The rules for all steps of a move, how they read and write the record, and fencing: after another run has taken over a
+move, the old run can do no further step of it.
 """
 
 from __future__ import annotations
@@ -21,7 +13,13 @@ from ....model import confirm_window, hints, lifecycle, travelled_history
 from ....model import migration as names
 from ....model.counting import are_plausible, miscounted
 from ....model.lifecycle import CONFIRMING, KEEP, OUT, OWN, RESIZED
-from ....model.move_errors import InstanceNotFound, MigrationConflict, MigrationEnded, MigrationNotReady
+from ....model.move_errors import (
+    InstanceNotFound,
+    MigrationConflict,
+    MigrationEnded,
+    MigrationFenced,
+    MigrationNotReady,
+)
 from ...record import journal
 
 CONFIRMED, REVERTED_EVENT, GIVEN_UP = "confirmed", "reverted", "given up"
@@ -206,3 +204,28 @@ def without_the_other(record):
 def has_released(peer, token):
     """Whether the source let go: then the instance is what the destination has, and nothing there is made again."""
     return bool(peer) and (peer.get("role"), peer.get("op"), peer.get("phase")) == (OUT, token["op"], KEEP)
+
+
+# Fencing: after another run has taken over a move, the old run can do no further step of it.
+#
+# ``attempt`` identifies the run that works on the move now. The owner hands it out, it only grows, and a step with an
+# older one is fenced (MigrationFenced). A deleted or abandoned move leaves a tombstone, which stops a late claim.
+
+
+def fenced(host, uuid, token, roles):
+    """Return the record, if it has one of ``roles`` in this move and no later run has taken the move over."""
+    record = existing(host, uuid, token["op"])
+    if is_at_rest_since(host, record, token["op"]):
+        raise has_just_ended(uuid)
+    if record.op != token["op"] or record.role not in roles:
+        raise MigrationConflict(
+            "%s on %s is %s of the operation %s" % (uuid, host.identity["name"], record.role, record.op),
+            role=record.role,
+            phase=record.phase,
+        )
+    if attempt_of(record) != token["attempt"]:
+        raise MigrationFenced(
+            "attempt %d of the move of %s was taken over by attempt %d" % (token["attempt"], uuid, attempt_of(record)),
+            hint=hints.another_run(),
+        )
+    return record

@@ -26,6 +26,7 @@ from .common import (
     attempt_of,
     confirm_in,
     existing,
+    fenced,
     has_ended,
     is_past,
     moved,
@@ -33,7 +34,6 @@ from .common import (
     was_on,
     without_the_other,
 )
-from .fencing import fenced
 from .resize import bring_up
 
 # Phase of the owner -> how the move has ended, though not yet on the other host, and which side the owner is.

@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 from ....model import migration as names
-from ....model.lifecycle import ERASING, IN, KEEP, OUT, OWN, REVERTED
+from ....model.lifecycle import ERASING, FROZEN, IN, KEEP, OUT, OWN, RESIZING, RESTORING, REVERTED
 from ....model.move_errors import InstanceInvalidState, MigrationConflict, MigrationNotReady
 from .common import (
+    GIVEN_UP,
     after,
     attempt_of,
     existing,
+    fenced,
     has_just_ended,
     is_at_rest_since,
     moved,
@@ -19,7 +21,6 @@ from .common import (
     put,
     without_the_other,
 )
-from .fencing import fenced
 
 
 def erase(host, uuid, token, peer=None, lost=False, changed_disks=False, **_ignored):
@@ -67,4 +68,22 @@ def forget(host, uuid, token, peer=None, lost=False, **_ignored):
         raise MigrationNotReady("the other host still holds a part of %s" % uuid)
     host.store.bury(token["op"])
     host.store.compare_and_swap(record, None)
+    return True
+
+
+# Gives up a move before the source has let go.
+
+
+def abort(host, uuid, token, peer=None, **_ignored):
+    """On the source: nobody else can continue this move; stop all copying for it."""
+    record = existing(host, uuid, token["op"])
+    if record.role == OWN and record.op is None:
+        return False
+    if record.op != token["op"] or record.role != OWN or record.phase not in (RESIZING, FROZEN, RESTORING):
+        raise InstanceInvalidState(uuid, "task_state", record.task_state or record.phase, "abort")
+    fenced(host, uuid, token, (OWN,))
+    taken = moved(record, attempt=attempt_of(record) + 1, frozen=None).replace(phase=RESTORING)
+    host.effects.stop_transfer(uuid)
+    host.effects.own_volumes(record)
+    put(host, record, taken, GIVEN_UP)
     return True

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from ....model.lifecycle import CONFIRMING, IN, KEEP, OUT, OWN, RESIZED, VERIFIED
 from ....model.move_errors import MigrationNotReady, MigrationPreCheckError
-from .common import attempt_of, has_released, is_past, is_taken_over, moved, peer_part, put, share_storage, view
+from .common import attempt_of, fenced, has_released, is_past, is_taken_over, moved, peer_part, put, share_storage, view
 from .confirm import confirm, finish, purge
-from .fencing import fenced
 from .resize import acquire, start
 
 

@@ -2,20 +2,22 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The steps of a resize or cold migration: stop, copy, let go (volumes first), take over, start. For the claim, see
-claim.py."""
+claim.py.
+"""
 
 from __future__ import annotations
 
 from ....model import host_hints
+from ....model import migration as guards
 from ....model import migration as names
-from ....model import move_guards as guards
-from ....model.lifecycle import FROZEN, IN, KEEP, OUT, OWN, RESIZED, RESIZING, RESTORING
-from ....model.move_errors import InstanceInvalidState, MigrationConflict, MigrationNotReady
+from ....model.lifecycle import CONFIRMING, FROZEN, IN, KEEP, OUT, OWN, RESIZED, RESIZING, RESTORING, REVERTING
+from ....model.move_errors import InstanceInvalidState, InstanceNotResized, MigrationConflict, MigrationNotReady
 from .claim import claim_beside
 from .common import (
     after,
     attempt_of,
     existing,
+    fenced,
     has_just_ended,
     has_released,
     is_past,
@@ -27,7 +29,6 @@ from .common import (
     share_storage,
     was_on,
 )
-from .fencing import fenced
 
 
 def begin(
@@ -138,13 +139,17 @@ def receive(host, uuid, token, peer=None, key=None, **_ignored):
     return {"targets": host.effects.receive(record, peer_part(peer, "disks"), key)}
 
 
+def _check_stopped(host, record, token):
+    if record.migration["frozen"] != token["attempt"] or host.effects.running(record.uuid):
+        raise MigrationNotReady("%s is not stopped for this attempt" % record.uuid)
+
+
 def send(host, uuid, token, peer=None, key=None, options=None, **_ignored):
     """On the source: write every disk to the destination, compare and flush. Hold no lock: it may take hours."""
     if is_past(host.store.read(uuid), token["op"], (OUT, KEEP)):
         return False
     record = fenced(host, uuid, token, (OWN,))
-    if record.migration["frozen"] != token["attempt"] or host.effects.running(uuid):
-        raise MigrationNotReady("%s is not stopped for this attempt" % uuid)
+    _check_stopped(host, record, token)
     return {
         "transfer": host.effects.send(record, peer_part(peer, "targets"), key, options or {}),
         "sent": token["attempt"],
@@ -248,3 +253,71 @@ def bring_up(host, record):
     else:
         host.effects.start(record)
     return True
+
+
+# Resize on the same host: the disks stay, and the old ones are only renamed. The confirm drops them, see confirm.py and
+# disks.py.
+
+
+def check_one_host(host, record):
+    """Raise MigrationConflict if the move goes to another host: the disks here must stay as they are."""
+    move = record.migration
+    if move is not None and not names.same_host(move):
+        raise MigrationConflict(
+            "%s is moved from %s to %s: that is no resize on one host"
+            % (record.name, move["source"]["name"], move["destination"]["name"]),
+            role=record.role,
+        )
+
+
+def resize_here(host, uuid, token, peer=None, **_ignored):
+    """Keep the old disks under another name, grow the new ones, define the new flavor, write RESIZED."""
+    if is_past(host.store.read(uuid), token["op"], (OWN, RESIZED)):
+        return False
+    record = fenced(host, uuid, token, (OWN,))
+    check_one_host(host, record)
+    _check_stopped(host, record, token)
+    host.effects.check_disks(record)
+    new = moved(record, verified=token["attempt"], frozen=None)
+    new = moved(new, waits_since=host.since_boot())
+    new = new.replace(phase=RESIZED, spec=record.migration["new_spec"])
+    host.effects.keep_disks(new)
+    host.effects.define(new)
+    put(host, record, new, "resized on the same host")
+    return True
+
+
+def restore_here(host, uuid, token, peer=None, stop_timeout=60, **_ignored):
+    """Go back to the kept disks and the old flavor; also gives up an unfinished resize."""
+    record = existing(host, uuid, token["op"])
+    if record.role == OWN and (record.op is None or record.phase == RESTORING):
+        return False
+    if record.op != token["op"] or record.role != OWN or record.phase == CONFIRMING:
+        raise InstanceNotResized(uuid)
+    check_one_host(host, record)
+    on_new = is_on_new(host, record)
+    if on_new:
+        host.effects.check_disks(record)
+        host.effects.check_restorable(record)
+    if on_new and host.effects.running(uuid):
+        hint = host_hints.bring_network_back_or_confirm(host.identity["name"], record.name)
+        host.effects.check_networks(record, hint)
+    if record.phase != REVERTING:
+        fenced(host, uuid, token, (OWN,))
+        taken = moved(record, attempt=attempt_of(record) + 1)
+        record = put(host, record, taken.replace(phase=REVERTING), "revert begins")
+    if on_new:
+        host.effects.stop(uuid, stop_timeout)
+    old = moved(record, frozen=None).replace(
+        phase=RESTORING, spec=record.migration["old_spec"], resources=record.migration["old_resources"]
+    )
+    host.effects.stop_transfer(uuid)
+    host.effects.restore_disks(record)
+    host.effects.define_unless_changed(old)
+    put(host, record, old, "taken back")
+    return True
+
+
+def is_on_new(host, record):
+    """Whether the guest may have the new flavor or disks. One that boots from a volume may have no kept disk."""
+    return record.spec["flavor"] != record.migration["old_spec"]["flavor"] or host.effects.has_kept_disks(record)

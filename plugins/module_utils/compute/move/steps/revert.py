@@ -9,10 +9,9 @@ from ....model import hints, host_hints, state_hints, travelled_history, volume_
 from ....model.lifecycle import KEEP, OUT, OWN, RESIZED, RESTORING, REVERTED, REVERTING
 from ....model.migration import RESIZE
 from ....model.move_errors import InstanceNotResized, MigrationConflict, MigrationNotReady
-from ....model.volume_errors import VolumeWritesLost
-from .common import after, existing, is_past, moved, next_epoch, put, was_on
+from ....model.volumes import VolumeWritesLost
+from .common import after, attempt_of, existing, fenced, is_past, moved, next_epoch, put, was_on, without_the_other
 from .confirm import take
-from .fencing import fenced
 
 
 def see_kept(host, uuid, token, peer=None, **_ignored):
@@ -78,13 +77,20 @@ def give_back(host, uuid, token, peer=None, **_ignored):
     return {"history": host.store.read(uuid).history}
 
 
+def _has_it_again(host, record, token):
+    """Whether the source owns the instance already; MigrationConflict if it never let go of it."""
+    if is_past(record, token["op"], (OWN, RESTORING)) or (record.role == OWN and record.op is None):
+        return True
+    if not is_past(record, token["op"], (OUT, KEEP)):
+        raise MigrationConflict("%s on %s is %s" % (record.uuid, host.identity["name"], record.role), role=record.role)
+    return False
+
+
 def take_back(host, uuid, token, peer=None, **_ignored):
     """On the source: with the destination's receipt, own the instance again, with the old flavor."""
     record = existing(host, uuid)
-    if is_past(record, token["op"], (OWN, RESTORING)) or (record.role == OWN and record.op is None):
+    if _has_it_again(host, record, token):
         return False
-    if not is_past(record, token["op"], (OUT, KEEP)):
-        raise MigrationConflict("%s on %s is %s" % (uuid, host.identity["name"], record.role), role=record.role)
     if (
         not peer
         or (peer["role"], peer["op"], peer["phase"]) != (OUT, token["op"], REVERTED)
@@ -97,4 +103,27 @@ def take_back(host, uuid, token, peer=None, **_ignored):
     host.effects.take_back(record)
     host.effects.define(old)
     put(host, record, old.replace(role=OWN, phase=RESTORING, generation=after(peer["generation"])), "taken back")
+    return True
+
+
+# Ends a move whose destination is lost for good after the source has given up the instance: with ``lost``, the steps of
+# confirm, revert and delete do it alone.
+
+
+def reclaim(host, uuid, token, peer=None, lost=False, **_ignored):
+    """On the source: own the instance again with what was kept. What the guest wrote on the destination is lost. After a
+    confirm without this host the instance may have gone on: the epoch is later than any that it was told of."""
+    record = existing(host, uuid, token["op"])
+    if _has_it_again(host, record, token):
+        return False
+    if not lost:
+        raise MigrationNotReady("the destination of %s is not given up as lost" % uuid)
+    host.effects.check_side(record)
+    host.effects.check_kept(record, hints.no_whole_copy(record.name))
+    host.effects.check_disks(record)
+    old = without_the_other(moved(record, attempt=attempt_of(record) + 1, frozen=None))
+    host.effects.take_back(record)
+    host.effects.define(old)
+    epoch = max(record.generation[0], host.store.latest_epoch(uuid)) + 1
+    put(host, record, old.replace(role=OWN, phase=RESTORING, generation=[epoch, 1]), "taken back from a lost host")
     return True

@@ -11,7 +11,7 @@ from ....model import hints
 from ....model.move_errors import MigrationConflict
 from ...connection import LibvirtTimeout
 from ...errors import file_not_usable
-from . import alone, claim, confirm, delete, give_up, here, live, resize, revert
+from . import claim, confirm, delete, live, resize, revert
 from .common import check_counts, checked_view, view
 
 STEPS = {
@@ -21,9 +21,9 @@ STEPS = {
         resize.acquire, resize.start,
         confirm.confirm, confirm.purge, confirm.drop_old, confirm.finish,
         revert.see_kept, revert.revert, revert.give_back, revert.take_back,
-        give_up.abort, alone.reclaim,
+        delete.abort, revert.reclaim,
         delete.erase, delete.forget,
-        here.resize_here, here.restore_here,
+        resize.resize_here, resize.restore_here,
         live.inspect_live, live.check_live, live.follow_live, live.receive_seed, live.send_seed, live.prepare_live,
         live.migrate_live, live.verify_live, live.tell, live.take_over,
     )

@@ -21,7 +21,7 @@ from instance_case import Case
 from records import plant
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import paths
-from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk_chain, missing, owner, undo
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import differences, disk_chain, owner
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     DiskChainChanged,
     GuestHung,
@@ -176,10 +176,10 @@ def test_a_file_of_a_disk_that_is_gone_is_found_whether_the_guest_runs_or_not(we
     (one,) = [one for one in look() if one["code"] != "GuestOff"]
     assert codes([one]) == [("DisksMissing", "error", uuid, False)] and str(root) in one["said"]
     record = host.store.read(uuid)
-    assert missing.reported(host, record) == {"disks_missing": [str(root)]}
-    assert missing.reported(host, record.replace(op="a move")) == {}, "whose steps make and remove files"
+    assert differences.reported_missing(host, record) == {"disks_missing": [str(root)]}
+    assert differences.reported_missing(host, record.replace(op="a move")) == {}, "whose steps make and remove files"
     (host.pool / "away").rename(root)
-    assert missing.reported(host, record) == {}
+    assert differences.reported_missing(host, record) == {}
 
 
 @pytest.mark.follows("undo_before_a_move")
@@ -219,7 +219,7 @@ def test_another_domain_that_has_an_instances_disks_is_found_until_it_is_undefin
 @pytest.mark.follows("remove_kept")
 def test_what_is_kept_of_a_disk_that_was_brought_back_is_told_until_it_is_removed(well):
     host, uuid, look = well
-    kept = host.pool / "instances" / uuid / ("root.qcow2" + undo.ASIDE)
+    kept = host.pool / "instances" / uuid / ("root.qcow2" + differences.ASIDE)
     kept.write_bytes(b"of before")
     (one,) = look()
     assert codes([one]) == [("DiskKept", "warning", uuid, False)]

@@ -15,7 +15,7 @@ import pytest
 from data_disk_case import DB, GIB, LARGE, LOGS, OP, SMALL, UUID, holds, info, needs_qemu_img, pool, record, spec, write
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import paths
-from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk, disk_chain, move_files
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk, disk_chain
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain, domain_xml, seed
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import disks
@@ -120,11 +120,11 @@ def test_the_new_disks_are_on_the_storage_before_the_source_lets_go_and_the_dest
     synced = []
     monkeypatch.setattr(paths, "sync", synced.append)
     disks.layer(pool(files), record())
-    made = {str(path) for path in files.iterdir() if ".pre-" not in path.name and move_files.is_incoming(path.name)}
+    made = {str(path) for path in files.iterdir() if ".pre-" not in path.name and paths.is_incoming(path.name)}
     assert len(made) == 5 and made <= set(synced)
-    Path(move_files.incoming(str(files / "root.qcow2"), 0)).touch()
+    Path(paths.incoming_file(str(files / "root.qcow2"), 0)).touch()
     disks.swap_in(pool(files), record("IN"))
-    assert not [path.name for path in files.iterdir() if move_files.is_incoming(path.name)]
+    assert not [path.name for path in files.iterdir() if paths.is_incoming(path.name)]
 
 
 @needs_qemu_img

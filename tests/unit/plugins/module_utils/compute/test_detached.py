@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute import detached
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import listener
 
 # Says its process, then ends as the case says. What it works is written to the file of the first argument.
 RUN = """
@@ -40,7 +40,7 @@ def test_it_ends_by_itself_and_the_output_of_the_run_ends_before(case, tmp_path)
     end, written = ENDS[case]
     began = time.monotonic()
     done = subprocess.run(
-        [sys.executable, "-c", RUN + end, detached.__file__, str(tmp_path / "said")],
+        [sys.executable, "-c", RUN + end, listener.__file__, str(tmp_path / "said")],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=30,
     )  # fmt: skip
     child = Path("/proc") / done.stdout.split()[0]

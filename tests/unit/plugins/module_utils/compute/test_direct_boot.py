@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import pytest
 from sample_catalog import CHECKSUM, variables
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import boot_files, disk, unused_images
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk, unused_images
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import ImageInvalid
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain_xml
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host.settings import HostSettings
@@ -146,7 +146,7 @@ def built(tmp_path):
 
 
 def build(pool, spec):
-    boot_files.build(pool, spec["uuid"], spec, HostSettings(image_directories=(os.path.dirname(pool),)))
+    disk.build_boot_files(pool, spec["uuid"], spec, HostSettings(image_directories=(os.path.dirname(pool),)))
 
 
 def test_the_files_are_whole_sectors_of_what_was_proven_for_the_owner_only(built):
@@ -172,7 +172,7 @@ def test_a_kernel_of_another_checksum_is_the_requests_fault_and_no_other_hosts_m
 
 def test_a_kernel_without_an_end_is_not_copied(built, monkeypatch):
     pool, spec = built
-    monkeypatch.setattr(boot_files, "LARGEST", 512)
+    monkeypatch.setattr(disk, "LARGEST", 512)
     with pytest.raises(ImageInvalid, match="larger than 512 bytes"):
         build(pool, spec)
 

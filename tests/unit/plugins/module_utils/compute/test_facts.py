@@ -20,7 +20,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.record import fa
 from ansible_collections.berth.kvm.plugins.module_utils.model import host_document, lifecycle
 from ansible_collections.berth.kvm.plugins.module_utils.model.host_state import HostState
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
-from ansible_collections.berth.kvm.plugins.module_utils.model.nova_states import SPAWNING
+from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import SPAWNING
 from ansible_collections.berth.kvm.plugins.module_utils.model.unknown_names import NetworkNotFound
 from ansible_collections.berth.kvm.plugins.module_utils.placement.scheduler import select_destinations
 

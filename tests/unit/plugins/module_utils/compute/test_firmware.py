@@ -13,7 +13,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import nvr
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import firmware
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import disks, moving_host
 from ansible_collections.berth.kvm.plugins.module_utils.model import host_hints, reply_shapes
-from ansible_collections.berth.kvm.plugins.module_utils.model.guest_needs import KEY, GuestNeeds
+from ansible_collections.berth.kvm.plugins.module_utils.model.guest_settings import KEY, GuestNeeds
 
 HAS = "raw-%d-authenticated" % FOUR_MIB
 SIGNED = ("secure-boot", "enrolled-keys", "requires-smm")

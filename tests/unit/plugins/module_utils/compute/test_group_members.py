@@ -19,10 +19,10 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import upd
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import addressing
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import group_membership as in_conductor
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.addressing import addresses
-from ansible_collections.berth.kvm.plugins.module_utils.model import address_clash, group_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import address_clash, packet_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
-from ansible_collections.berth.kvm.plugins.module_utils.placement import request_nics
+from ansible_collections.berth.kvm.plugins.module_utils.placement import request
 from ansible_collections.berth.kvm.plugins.modules import rescan
 from ansible_collections.berth.kvm.plugins.plugin_utils import delegates, fleet_filters
 
@@ -62,7 +62,7 @@ class World:
             "address": address,
         }
         nic = {**given, "network": "lan", **more}
-        case.spec["networks"] = [request_nics.nic(case.uuid, 0, nic, catalog, "virtio", groups)]
+        case.spec["networks"] = [request.make_nic(case.uuid, 0, nic, catalog, "virtio", groups)]
         case.make()
         return case
 
@@ -182,7 +182,7 @@ def test_an_address_that_a_filter_lets_in_is_nobody_elses_until_the_filter_has_f
     nic = {"type": "bridge", "source": "br0", "mac": "02:00:00:00:00:77", "address": "192.0.2.100/24"}
     evil = {"uuid": instance_uuid("default", "evil"), "name": "evil", "networks": [nic]}
     error = address_clash.clash(evil, world.held())
-    assert "packet filter of db on kvm1" in str(error) and error.hint == group_hints.filters_follow_first("evil")
+    assert "packet filter of db on kvm1" in str(error) and error.hint == packet_hints.filters_follow_first("evil")
     pooled = {"spec": {"networks": [{**nic, "address": None, "pool": ["192.0.2.100-192.0.2.100"], "network": "lan"}]}}
     pooled.update(uuid=evil["uuid"], name="evil")
     assert addressing.choose_again(pooled, world.held(), {}) is False, "nor does the pool give it"
@@ -294,7 +294,7 @@ def test_a_member_that_asks_dhcp_is_named_and_let_in_when_it_was_made_anew_with_
     db, web = world.make("db", ["db"], "192.0.2.20"), world.make("web1", ["web"])
     run(world)
     assert let_in(db) == set() and len(world.warned) == 1
-    assert world.warned[0].endswith(group_hints.address_for_group("web1"))
+    assert world.warned[0].endswith(packet_hints.address_for_group("web1"))
     web.instance().absent()
     world.make("web1", ["web"], "192.0.2.100")
     run(world)
@@ -307,7 +307,7 @@ def test_a_locked_instance_and_one_in_a_move_are_named_and_follow_when_that_is_o
     locking.lock(db.instance(), "ann", "audit")
     run(world)
     assert let_in(db) == set() and "db is locked by ann" in world.warned[0]
-    assert world.warned[0].endswith(group_hints.bring_filters())
+    assert world.warned[0].endswith(packet_hints.bring_filters())
     locking.unlock(db.instance())
     db.instance().swap(db.record.replace(op="migrate"))
     run(world)
@@ -334,7 +334,7 @@ def test_no_more_addresses_than_a_filter_takes_the_same_in_each_run(world, monke
     run(world)
     found = let_in(db)
     assert len(found) == 2 and world.warned == [
-        "rules with remote_group web let in 2 of its 3 addresses. " + group_hints.divide_group()
+        "rules with remote_group web let in 2 of its 3 addresses. " + packet_hints.divide_group()
     ]
     run(world)
     assert let_in(db) == found

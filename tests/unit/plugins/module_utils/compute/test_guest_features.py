@@ -13,7 +13,7 @@ from sample_catalog import variables
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import traits
-from ansible_collections.berth.kvm.plugins.module_utils.model import guest_features, image_properties
+from ansible_collections.berth.kvm.plugins.module_utils.model import guest_features
 from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.model.image import KNOWN_PROPERTIES
@@ -86,8 +86,8 @@ SHOWN = {
 
 
 def test_every_image_property_that_is_known_has_one_fate():
-    assert set(image_properties.KNOWN) - {"traits_required"} <= set(guest_features.IMAGE)
-    assert set(guest_features.IMAGE) <= set(image_properties.KNOWN) | {
+    assert set(guest_features.KNOWN) - {"traits_required"} <= set(guest_features.IMAGE)
+    assert set(guest_features.IMAGE) <= set(guest_features.KNOWN) | {
         "hw_numa_cpus",
         "hw_numa_mem",
         "vmware_adaptertype",

@@ -19,7 +19,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import new_
 from ansible_collections.berth.kvm.plugins.module_utils.model import volume_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError, InvalidInput
 from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import ACTIVE, BUILDING, CLAIMED, RESIZED
-from ansible_collections.berth.kvm.plugins.module_utils.model.volume_errors import (
+from ansible_collections.berth.kvm.plugins.module_utils.model.volumes import (
     VolumeConflict,
     VolumeElsewhere,
     VolumeInUse,

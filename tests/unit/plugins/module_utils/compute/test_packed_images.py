@@ -18,7 +18,7 @@ import zlib
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import image, image_unpack
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import image
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     FlavorTooSmall,
     ImageInvalid,
@@ -31,8 +31,8 @@ from ansible_collections.berth.kvm.plugins.module_utils.model.collection_version
 
 DISK = b"\x55\xaa" * (1 << 19) + random.Random(1).randbytes(1 << 20) + b"\0" * (1 << 20)
 PACK = {"xz": lzma.compress, "gzip": gzip.compress, "bzip2": bz2.compress}
-if image_unpack.zstd:
-    PACK["zstd"] = image_unpack.zstd.compress
+if image.zstd:
+    PACK["zstd"] = image.zstd.compress
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ ARCHIVES = {
     "7z": b"7z\xbc\xaf\x27\x1c" + bytes(2000),
     "lz4": b"\x04\x22\x4d\x18" + bytes(2000),
     "ISO 9660": bytes(0x8001) + b"CD001" + bytes(2000),
-    **({} if image_unpack.zstd else {"zstd": b"\x28\xb5\x2f\xfd" + bytes(2000)}),
+    **({} if image.zstd else {"zstd": b"\x28\xb5\x2f\xfd" + bytes(2000)}),
 }
 
 
@@ -298,5 +298,5 @@ def test_without_that_setting_it_goes_through_the_proxy_of_the_environment(web, 
 def test_what_unpacks_gives_no_more_than_it_is_asked_for_at_once():
     packed = {"xz": lzma.compress(bytes(1 << 24)), "gzip": zlib.compress(bytes(1 << 24), wbits=31)}
     for kind, data in packed.items():
-        pieces = [len(piece) for piece in image_unpack.Unpacker(kind, 4096).feed(data)]
+        pieces = [len(piece) for piece in image.Unpacker(kind, 4096).feed(data)]
         assert max(pieces) <= 4096 and sum(pieces) == 1 << 24

@@ -27,7 +27,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import (
     packet_filter,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import drift, report_creation
-from ansible_collections.berth.kvm.plugins.module_utils.model import group_hints, hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints, packet_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.unknown_names import NetworkNotFound
 
 CLONE = "8c7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2b"
@@ -152,11 +152,11 @@ LACKS = "network interface %s has no packet filter" % MAC
 
 @pytest.mark.follows("filter_nics")
 def test_one_from_before_is_told_that_it_has_no_filter_and_gets_it_when_it_is_asked_for(old):
-    assert why(old) == LACKS + ", so it is not in web. " + group_hints.filter_nics("web1", False)
+    assert why(old) == LACKS + ", so it is not in web. " + packet_hints.filter_nics("web1", False)
     create(old)
     assert old.host.connection.filters == {}, "groups alone change no guest from before"
     old.spec["networks"] = [asked(rule(ports="80-80"))]
-    assert why(old) == LACKS + ", so it is not in web. " + group_hints.filter_nics("web1", True)
+    assert why(old) == LACKS + ", so it is not in web. " + packet_hints.filter_nics("web1", True)
     create(old)
     assert why(old) == "is there" and list(old.host.connection.filters) == [label(old)]
     assert 'dstportstart="80"' in old.host.connection.filters[label(old)].xml
@@ -165,7 +165,7 @@ def test_one_from_before_is_told_that_it_has_no_filter_and_gets_it_when_it_is_as
 def test_port_security_that_the_inventory_asks_for_is_told_until_somebody_has_it_followed(old):
     old.spec["networks"] = [asked()]
     assert create(old, mends=False)["changed"] is False
-    assert why(old) == "%s. %s" % (LACKS, group_hints.filter_nics("web1", True))
+    assert why(old) == "%s. %s" % (LACKS, packet_hints.filter_nics("web1", True))
     assert old.host.connection.filters == {} and "security" not in old.record.spec["networks"][0]
 
 

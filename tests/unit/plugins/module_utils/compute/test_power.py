@@ -32,7 +32,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import (
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.recovery import recover
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import journal
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import report_creation
-from ansible_collections.berth.kvm.plugins.module_utils.model import hints, host_hints, move_guards
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints, host_hints, migration
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InstanceIsLocked
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceInvalidState
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
@@ -352,7 +352,7 @@ def test_a_locked_instance_is_not_changed_until_it_is_unlocked(web, state, dry):
     assert raised.value.hint == hints.unlock("web1") and "berth.kvm.unlock --limit web1" in hints.unlock("web1")
     assert (web.record, web.state()) == before
     with pytest.raises(InstanceIsLocked):
-        move_guards.check_begin(web.record, "resize", web.spec, "running")
+        migration.check_begin(web.record, "resize", web.spec, "running")
     assert [act(web, "unlocked"), act(web, "unlocked")] == [True, False]
     act(web, state, dry)
 

@@ -10,7 +10,7 @@ import struct
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import qcow2_header
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import layers
 
 NAME = b"/images/base.qcow2"
 FORMAT = struct.pack(">II", 0xE2792ACA, 5) + b"qcow2" + bytes(3)
@@ -31,7 +31,7 @@ def read(tmp_path):
     def of(data):
         path = tmp_path / "disk"
         path.write_bytes(data)
-        return qcow2_header.read(str(path))
+        return layers.read_header(str(path))
 
     return of
 
@@ -81,8 +81,8 @@ def test_what_is_no_qcow2_file_has_no_backing_file(read, data, magic):
 
 def test_a_pipe_has_no_backing_file_and_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    assert qcow2_header.read(str(tmp_path / "pipe")) == (None, None, 0, False)
+    assert layers.read_header(str(tmp_path / "pipe")) == (None, None, 0, False)
 
 
 def test_a_file_that_cannot_be_read_has_no_backing_file(tmp_path):
-    assert qcow2_header.read(str(tmp_path / "none")) == (None, None, 0, False)
+    assert layers.read_header(str(tmp_path / "none")) == (None, None, 0, False)

@@ -9,7 +9,7 @@ import pytest
 from guest_features_case import PINNED, UEFI, refusals, rendered, request, split
 from sample_catalog import variables
 
-from ansible_collections.berth.kvm.plugins.module_utils.model import guest_features, image_properties
+from ansible_collections.berth.kvm.plugins.module_utils.model import guest_features
 from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.image import KNOWN_PROPERTIES
@@ -26,7 +26,7 @@ def test_an_image_property_that_is_not_built_is_refused(name):
         "hw_serial_port_count": "2",
         "img_config_drive": "mandatory",
     }
-    words = image_properties._WORDS.get(name)
+    words = guest_features._WORDS.get(name)
     kind = KNOWN_PROPERTIES.get(name)
     value = values.get(name) or (words[0] if words else "3" if kind == "whole" else "true")
     error = refusals({name: value})[0]

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from disk_case import UUID, make_guest, off, record
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk_chain, shared_disks
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk_chain
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import qemu_process
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import disk_users, qemu_process
 from ansible_collections.berth.kvm.plugins.module_utils.model import disk_hints
 
 pytestmark = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
@@ -71,7 +71,7 @@ def test_a_stop_is_refused_with_both_ways_on_and_a_delete_is_not(guest, monkeypa
         disk_chain.check_stop(host, record())
     (difference,) = guest.found()
     assert refused.value.hint == disk_hints.keep_or_restore("kvm1", "web-1", UUID, [difference.command])
-    monkeypatch.setattr(shared_disks, "check_delete", _never_the_same)
+    monkeypatch.setattr(disk_users, "check_delete", _never_the_same)
     disk_chain.check_delete(host, record())
 
 

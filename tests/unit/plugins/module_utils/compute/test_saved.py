@@ -17,7 +17,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import Di
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import power, update_disks
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import moving_host
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import table
-from ansible_collections.berth.kvm.plugins.module_utils.model import hints, migration, saved_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import disk_hints, hints, migration
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceInvalidState
 
 
@@ -63,7 +63,7 @@ def test_saved_between_two_runs_of_a_move_it_goes_on_when_the_move_is_given_up(w
     record = plant(web.host.store, in_move(web, phase))
     with pytest.raises(GuestSaved) as refused:
         check(web, record)
-    assert refused.value.hint == saved_hints.give_up_move("web1") and web.domain.saved
+    assert refused.value.hint == disk_hints.give_up_move("web1") and web.domain.saved
     host = SimpleNamespace(store=web.host.store, effects=moving(web), identity=S, nonce=lambda: "nonce", now=lambda: 0)
     for attempt, step in ((1, "abort"), (2, "start")):  # the sequence "abort", on the source
         table.run(host, web.uuid, step, {"op": OP, "attempt": attempt})

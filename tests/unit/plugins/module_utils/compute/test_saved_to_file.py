@@ -18,11 +18,11 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.recovery i
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import checkup
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.moving_host import Effects
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.doctor import TODO
-from ansible_collections.berth.kvm.plugins.module_utils.model import saved_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import disk_hints
 from ansible_collections.berth.kvm.plugins.modules.instance_info import read
 
 FILE = "/root/web1.save"
-HINT = saved_hints.restore_or_boot("web1")
+HINT = disk_hints.restore_or_boot("web1")
 
 
 @pytest.fixture

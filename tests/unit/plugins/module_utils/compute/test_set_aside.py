@@ -26,7 +26,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate, recovery, set_aside, take_over
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.state_file import StateDamaged
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import Store
-from ansible_collections.berth.kvm.plugins.module_utils.model import copy_hints, saved_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import copy_hints, disk_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceInvalidState, InstanceNotFound
 
 OTHER = "22222222-3c6e-5d59-9d0b-3a1c9d7f1e2a"
@@ -197,7 +197,7 @@ def test_a_copy_with_saved_memory_is_not_set_aside_before_a_person_has_dropped_i
         before = other.record
         with pytest.raises(GuestSaved) as refused:
             act(other.instance())
-        assert refused.value.hint == saved_hints.keep_or_drop_memory("web1", "kvm2", other.uuid)
+        assert refused.value.hint == disk_hints.keep_or_drop_memory("web1", "kvm2", other.uuid)
         assert other.domain.saved and other.record == before and other.root.exists()
     other.domain.managedSaveRemove()
     assert "root.qcow2" in files(set_aside.set_aside(other.instance(), 1))
@@ -226,11 +226,13 @@ def test_only_the_command_of_its_own_removes_what_was_set_aside(copies, killed_a
     other.make()
     other.instance().absent()
     assert files(path) == before
+    assert set_aside.given_up(other.instance()) == ["root disk 1 GiB"]
     if killed_at:
         with pytest.raises(Killed):
             set_aside.remove(other.instance(killed_at))
     assert set_aside.remove(other.instance()) == [str(path)]
     assert set_aside.remove(other.instance()) == [] and not path.exists()
+    assert set_aside.given_up(other.instance()) == []
 
 
 @pytest.mark.follows("keep_copy_with_disks")

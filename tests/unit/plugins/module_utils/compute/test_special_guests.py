@@ -19,7 +19,7 @@ from test_domain_xml import NIC, render  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain_xml
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import capabilities, facts, traits
-from ansible_collections.berth.kvm.plugins.module_utils.model import move_guards
+from ansible_collections.berth.kvm.plugins.module_utils.model import migration
 from ansible_collections.berth.kvm.plugins.module_utils.model.host_state import HostState
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import OperationNotSupportedForSEV
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
@@ -161,6 +161,6 @@ def test_a_host_has_as_many_encrypted_guests_as_its_processor_has_keys():
 def test_an_encrypted_guest_is_moved_while_it_is_off_and_never_live():
     spec, _seed = request(UEFI, {"hw:mem_encryption": "true"})
     for kind in ("resize", "migration"):
-        move_guards.check_tied_to_host("web-1", spec, kind)
+        migration.check_tied_to_host("web-1", spec, kind)
     with pytest.raises(OperationNotSupportedForSEV, match="web-1"):
-        move_guards.check_tied_to_host("web-1", spec, "live-migration")
+        migration.check_tied_to_host("web-1", spec, "live-migration")

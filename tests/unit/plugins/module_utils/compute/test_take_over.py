@@ -39,7 +39,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.update_dis
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import room as rooms
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import volume_claim
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.volume_store import VolumeStore
-from ansible_collections.berth.kvm.plugins.module_utils.model import hints, take_over_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import copy_hints, hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 
 THIRD = "33333333-3c6e-5d59-9d0b-3a1c9d7f1e2a"
@@ -203,7 +203,7 @@ def test_a_disk_that_a_living_host_uses_is_not_taken(lost, living):
         user.stdout.read(1)  # its prompt: it has opened the disk
         error = refused(living, DisksUsed)
         user.communicate(b"quit\n")
-    assert error.hint == take_over_hints.switch_user_of_disk_off(str(lost.root))
+    assert error.hint == copy_hints.switch_user_of_disk_off(str(lost.root))
     living.claim()
     run(living)
     assert living.state() == ON
@@ -227,7 +227,7 @@ def test_a_disk_that_comes_into_use_after_the_look_is_not_started_from(lost, liv
 def test_disks_of_another_size_than_the_inventory_says_are_not_taken(lost, living):
     make_disk(lost.root, "2G")
     error = refused(living, DisksUnfit)
-    assert "2147483648" in str(error) and error.hint == take_over_hints.describe_what_it_has("web1")
+    assert "2147483648" in str(error) and error.hint == copy_hints.describe_what_it_has("web1")
     living.spec["flavor"]["root_gb"] = 2
     living.claim()
     run(living)
@@ -247,7 +247,7 @@ def test_disks_that_are_missing_or_more_than_the_inventory_says_are_not_taken(lo
 def test_what_was_in_a_move_waits_for_its_host(lost, living):
     lost.root.with_name("root.qcow2.pre-abc").write_text("before the resize")
     error = refused(living, DisksUnfit)
-    assert "was in a move" in str(error) and error.hint == take_over_hints.bring_back_for_move()
+    assert "was in a move" in str(error) and error.hint == copy_hints.bring_back_for_move()
     lost.instance().started()
     assert lost.state() == ON
 
@@ -268,7 +268,7 @@ def test_a_host_that_does_not_see_the_storage_says_that_another_may(lost, living
     with pytest.raises(DisksNotHere) as told:
         run(other)
     assert told.value.retryable and other.record is None
-    assert told.value.hint == take_over_hints.mount_or_give_up("web1", lost.host.uuid)
+    assert told.value.hint == copy_hints.mount_or_give_up("web1", lost.host.uuid)
     if follow == "mount":
         assert run(living) is True and living.state() == ON
     else:

@@ -15,7 +15,7 @@ from instance_case import Case
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk_chain
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import dropped_parts
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import capabilities, traits
-from ansible_collections.berth.kvm.plugins.module_utils.model import move_guards, state_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import migration, state_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import OperationNotSupportedForVTPM
 
 SAMPLE = (Path(__file__).parent / "data" / "domain_capabilities.xml").read_text()
@@ -51,7 +51,7 @@ def test_an_instance_with_a_tpm_is_not_moved(prepared, wanted, kind):
     case = Case(prepared, wanted(**TPM))
     case.make()
     with pytest.raises(OperationNotSupportedForVTPM) as refused:
-        move_guards.check_begin(case.record, kind, case.spec, "running")
+        migration.check_begin(case.record, kind, case.spec, "running")
     assert not refused.value.retryable and "web1 has a TPM" in str(refused.value)
 
 

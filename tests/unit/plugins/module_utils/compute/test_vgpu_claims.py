@@ -15,7 +15,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.host import fact
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host.settings import HostSettings
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import live_checks, moving_host
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim
-from ansible_collections.berth.kvm.plugins.module_utils.model import move_guards, vgpus
+from ansible_collections.berth.kvm.plugins.module_utils.model import migration, vgpus
 from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import ACTIVE, KEEP, OUT, OWN
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import MigrationPreCheckError
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
@@ -165,7 +165,7 @@ def test_a_vgpu_is_not_resized_on_one_host():
     with_one = {"vgpus": [{"parent": GPU, "type": KIND, "uuid": FOREIGN}]}
     for old, new in ((with_one, {}), ({}, with_one), (with_one, with_one)):
         with pytest.raises(MigrationPreCheckError, match="vGPUs"):
-            move_guards.check_same_host("u", old, new)
+            migration.check_same_host("u", old, new)
 
 
 def test_a_guest_with_a_vgpu_is_not_moved_live(host, asked):

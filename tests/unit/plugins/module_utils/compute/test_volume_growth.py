@@ -12,18 +12,14 @@ import pytest
 from instance_case import Killed
 from volume_case import DB, kill_before_write, make_house, named
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import virtual_size, volume_growth
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import new_volume, virtual_size
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.update_disks import update_disks
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.volume_store import confirmed_gb, grows, size_gb
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints, volume_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import CannotResizeDisk
-from ansible_collections.berth.kvm.plugins.module_utils.model.volume_errors import (
-    VolumeConflict,
-    VolumeInUse,
-    VolumeNotFound,
-)
+from ansible_collections.berth.kvm.plugins.module_utils.model.volumes import VolumeConflict, VolumeInUse, VolumeNotFound
 
 pytestmark = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
 
@@ -46,7 +42,7 @@ def wanted(web, size_gb=5, **parts):
 
 
 def claim(house, web, size_gb=5, token="t2", **parts):
-    return volume_growth.claim(house.host, wanted(web, size_gb, **parts), token)
+    return new_volume.claim_growth(house.host, wanted(web, size_gb, **parts), token)
 
 
 def sizes(house):
@@ -70,23 +66,23 @@ def test_a_growth_counts_from_its_claim_and_the_file_grows_once_it_is_confirmed(
     with pytest.raises(VolumeConflict, match="a growth to 5 GiB was not claimed"):
         grow_file(web)
     assert file_gb(house) == web.record.spec["volumes"][0]["size_gb"] == 2
-    assert volume_growth.confirm(house.host, DB, "t2") is True and sizes(house) == (5, 5)
+    assert new_volume.confirm_growth(house.host, DB, "t2") is True and sizes(house) == (5, 5)
     assert [grow_file(web), grow_file(web)] == [True, False] and file_gb(house) == 5
 
 
 def test_a_claim_that_is_given_back_leaves_the_volume_as_it_was(house, web):
     before = house.volume()
     claim(house, web)
-    assert volume_growth.give_back(house.host, DB, "t2") is True
+    assert new_volume.give_growth_back(house.host, DB, "t2") is True
     after = house.volume()
     assert (after.spec, after.resources) == (before.spec, before.resources) and not grows(after)
-    assert volume_growth.give_back(house.host, DB, "t2") is False
+    assert new_volume.give_growth_back(house.host, DB, "t2") is False
 
 
 def test_what_was_confirmed_is_not_given_back(house, web):
     claim(house, web)
-    volume_growth.confirm(house.host, DB, "t2")
-    assert volume_growth.give_back(house.host, DB, "t2") is False and sizes(house) == (5, 5)
+    new_volume.confirm_growth(house.host, DB, "t2")
+    assert new_volume.give_growth_back(house.host, DB, "t2") is False and sizes(house) == (5, 5)
 
 
 def test_the_room_is_claimed_first_and_a_volume_never_shrinks(house, web):
@@ -101,11 +97,11 @@ def test_the_room_is_claimed_first_and_a_volume_never_shrinks(house, web):
 def test_the_next_run_adopts_what_a_killed_one_claimed_and_the_old_one_is_fenced(house, web):
     claim(house, web, token="t2")
     assert claim(house, web, token="t3") is True and sizes(house) == (5, 2)
-    assert volume_growth.give_back(house.host, DB, "t2") is False
+    assert new_volume.give_growth_back(house.host, DB, "t2") is False
     with pytest.raises(VolumeConflict, match="db was adopted by another run") as caught:
-        volume_growth.confirm(house.host, DB, "t2")
+        new_volume.confirm_growth(house.host, DB, "t2")
     assert caught.value.hint == hints.run_again() and sizes(house) == (5, 2)
-    assert volume_growth.confirm(house.host, DB, "t3") and sizes(house) == (5, 5)
+    assert new_volume.confirm_growth(house.host, DB, "t3") and sizes(house) == (5, 5)
 
 
 @pytest.mark.parametrize("size_gb", [2, 3, 7])
@@ -113,7 +109,7 @@ def test_what_a_killed_run_claimed_becomes_what_the_next_one_wants(house, web, s
     claim(house, web)
     assert claim(house, web, size_gb, token="t3") is True and sizes(house) == (size_gb, 2)
     assert grows(house.volume()) is (size_gb > 2)
-    assert volume_growth.give_back(house.host, DB, "t3") is (size_gb > 2) and sizes(house) == (2, 2)
+    assert new_volume.give_growth_back(house.host, DB, "t3") is (size_gb > 2) and sizes(house) == (2, 2)
 
 
 def test_what_was_claimed_before_takes_no_room_again(house, web):
@@ -126,17 +122,17 @@ def test_what_was_claimed_before_takes_no_room_again(house, web):
 
 def test_what_another_run_has_confirmed_meanwhile_is_nothing_to_claim_or_confirm(house, web):
     claim(house, web)
-    volume_growth.confirm(house.host, DB, "t2")
+    new_volume.confirm_growth(house.host, DB, "t2")
     assert claim(house, web, token="t3") is False
-    assert volume_growth.confirm(house.host, DB, "t3") is False
+    assert new_volume.confirm_growth(house.host, DB, "t3") is False
 
 
 def test_check_mode_writes_nothing_and_refuses_what_a_run_would(house, web):
-    assert volume_growth.claim(house.host, wanted(web), "t2", dry=True) is True and sizes(house) == (2, 2)
+    assert new_volume.claim_growth(house.host, wanted(web), "t2", dry=True) is True and sizes(house) == (2, 2)
     with pytest.raises(BerthError):
-        volume_growth.claim(house.host, wanted(web, 20), "t2", dry=True)
+        new_volume.claim_growth(house.host, wanted(web, 20), "t2", dry=True)
     claim(house, web)
-    assert volume_growth.confirm(house.host, DB, "t2", dry=True) and volume_growth.give_back(
+    assert new_volume.confirm_growth(house.host, DB, "t2", dry=True) and new_volume.give_growth_back(
         house.host, DB, "t2", dry=True
     )
     assert sizes(house) == (5, 2)
@@ -144,7 +140,7 @@ def test_check_mode_writes_nothing_and_refuses_what_a_run_would(house, web):
 
 def test_a_free_volume_grows_for_the_instance_that_is_to_have_it_and_anothers_does_not(house, web):
     web.update()
-    assert claim(house, web) and volume_growth.confirm(house.host, DB, "t2")
+    assert claim(house, web) and new_volume.confirm_growth(house.host, DB, "t2")
     assert grow_file(web) is True and house.has()[1] == "web1"
     other = house.guest("web2")
     other.make()
@@ -161,7 +157,7 @@ def test_only_a_volume_that_is_there_grows(house, web):
 def test_a_run_killed_before_any_write_is_finished_by_the_next_one(house, web, monkeypatch, at):
     def run(token):
         claim(house, web, token=token)
-        volume_growth.confirm(house.host, DB, token)
+        new_volume.confirm_growth(house.host, DB, token)
         return grow_file(web)
 
     kill_before_write(monkeypatch, at)
@@ -178,7 +174,7 @@ def test_a_record_from_before_the_volume_grew_is_mended_by_a_growth_and_not_by_t
     record = Path(house.host.store.state_dir) / "volumes" / DB / "record.json"
     old = record.read_bytes()
     claim(house, web)
-    volume_growth.confirm(house.host, DB, "t2")
+    new_volume.confirm_growth(house.host, DB, "t2")
     grow_file(web)
     record.write_bytes(old)
     for _run in range(2):
@@ -186,7 +182,7 @@ def test_a_record_from_before_the_volume_grew_is_mended_by_a_growth_and_not_by_t
             update_disks(web.instance(), [], None)
         assert caught.value.hint == volume_hints.claim_growth("web1", "db", 5)
     claim(house, web, token="t3")
-    volume_growth.confirm(house.host, DB, "t3")
+    new_volume.confirm_growth(house.host, DB, "t3")
     assert grow_file(web) is True and sizes(house) == (5, 5) and house.has()[1] == "web1"
 
 
@@ -197,14 +193,14 @@ def test_hosts_tell_of_a_growth_until_it_is_confirmed(house, web):
 
     claim(house, web)
     assert told() == (5, 2)
-    volume_growth.confirm(house.host, DB, "t2")
+    new_volume.confirm_growth(house.host, DB, "t2")
     assert told() == (5, None)
 
 
 def test_the_history_of_a_volume_tells_of_its_growth(house, web):
     claim(house, web)
-    volume_growth.give_back(house.host, DB, "t2")
+    new_volume.give_growth_back(house.host, DB, "t2")
     claim(house, web, 6)
-    volume_growth.confirm(house.host, DB, "t2")
+    new_volume.confirm_growth(house.host, DB, "t2")
     told = [(entry["event"], entry["size_gb"]) for entry in house.volume().history if "size_gb" in entry]
     assert told == [("claim growth", 5), ("give growth back", 2), ("claim growth", 6), ("grow", 6)]

@@ -25,7 +25,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.record.record_co
 from ansible_collections.berth.kvm.plugins.module_utils.model import state_hints, volumes
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import ACTIVE, DELETING
-from ansible_collections.berth.kvm.plugins.module_utils.model.volume_errors import VolumeInUse, VolumeNotFound
+from ansible_collections.berth.kvm.plugins.module_utils.model.volumes import VolumeInUse, VolumeNotFound
 
 pytestmark = NEEDS_QEMU_IMG
 

@@ -19,7 +19,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import unus
 from ansible_collections.berth.kvm.plugins.module_utils.model import volume_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import ACTIVE
-from ansible_collections.berth.kvm.plugins.module_utils.model.volume_errors import VolumeInUse
+from ansible_collections.berth.kvm.plugins.module_utils.model.volumes import VolumeInUse
 
 pytestmark = NEEDS_QEMU_IMG
 

@@ -23,7 +23,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.model import state_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import ACTIVE
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import RecordInvalid
-from ansible_collections.berth.kvm.plugins.module_utils.model.volume_errors import (
+from ansible_collections.berth.kvm.plugins.module_utils.model.volumes import (
     VolumeConflict,
     VolumeDuplicate,
     VolumeInUse,

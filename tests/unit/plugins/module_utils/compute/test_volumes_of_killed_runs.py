@@ -52,6 +52,20 @@ def test_the_claim_that_a_killed_run_left_is_nothing_to_the_volume_on_another_ho
     assert run(fleet.create("web2")) is True and has(fleet)["kvm2"] is None
 
 
+def test_neither_create_nor_update_disks_makes_a_volume_of_a_lost_host_anew_without_a_word(fleet):
+    """Each asks for the one word that names its own instance."""
+    assert run(fleet.create("web2", ["db"], prefer=["kvm2"])) is True and run(fleet.update("web2", [])) is True
+    assert run(fleet.create("web1", prefer=["kvm1"])) is True
+    fleet.sites["kvm2"].up, fleet.lost = False, ["kvm2"]
+    assert run(fleet.update("web1", ["db"])).startswith("DataWouldBeLost: volumes of web1 would be made anew")
+    assert run(fleet.create("web3", ["db"])).startswith("DataWouldBeLost: web3 would be made empty")
+    assert fleet.sites["kvm1"].has(DB) is None
+    fleet.rebuilt = ["web1"]
+    assert run(fleet.create("web3", ["db"])).startswith("DataWouldBeLost")
+    assert run(fleet.update("web1", ["db"])) is True
+    assert fleet.sites["kvm1"].has(DB) == ("active", "web1", True)
+
+
 @pytest.mark.follows("finish_claim")
 @pytest.mark.parametrize("names", [("db",), ()], ids=["with it", "without it"])
 def test_the_volume_of_a_claim_is_had_or_given_up_by_the_instance_it_was_claimed_for(fleet, names):

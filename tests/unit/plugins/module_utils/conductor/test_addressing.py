@@ -15,7 +15,8 @@ from runs_of_create import HOSTS
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import addressing
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import plan as rounds
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.commit import commit
-from ansible_collections.berth.kvm.plugins.module_utils.model import address_clash, address_pool, hints, nics
+from ansible_collections.berth.kvm.plugins.module_utils.model import address_clash, hints, nics
+from ansible_collections.berth.kvm.plugins.module_utils.model.networks import ipaddress
 
 TEN = ("192.0.2.10-192.0.2.19",)
 
@@ -212,8 +213,8 @@ def test_of_a_large_fleet_each_address_is_read_once_and_only_those_on_a_network_
     held = {nics.address(nic(source="br0"), "192.0.0.%d" % at): {"u": "u"} for at in range(200)}
     held.update({nics.address(nic(source="none"), "192.0.0.%d" % at): {"u": "u"} for at in range(200)})
     read = []
-    found = address_pool.ipaddress.ip_address
-    monkeypatch.setattr(address_pool.ipaddress, "ip_address", lambda text: read.append(text) or found(text))
+    found = ipaddress.ip_address
+    monkeypatch.setattr(ipaddress, "ip_address", lambda text: read.append(text) or found(text))
     assert len(addressing.reserved({"a": instance("a", *pools)}, held)) == 99
     assert len(read) <= 200 + 2 * len(pools)
 

@@ -16,9 +16,9 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor import doctor
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import Fleet, read_fleet
 from ansible_collections.berth.kvm.plugins.module_utils.model import (
     fleet_hints,
-    group_hints,
     hints,
     host_hints,
+    packet_hints,
     state_hints,
     volume_hints,
 )
@@ -160,7 +160,7 @@ def test_a_nic_without_the_packet_filter_that_the_inventory_asks_for_is_found_wi
     (found,) = examine(case, wished_nics=[{**wish, "port_security": True}])
     assert shown([found]) == [("PacketFilterMissing", "warning", "kvm1", "web1")]
     assert found.said == "network interface 02:00:00:00:00:01 has no packet filter"
-    assert found.todo == group_hints.filter_nics("web1", True)
+    assert found.todo == packet_hints.filter_nics("web1", True)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor import drift
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
 from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
-from ansible_collections.berth.kvm.plugins.module_utils.model.group_hints import filter_nics
+from ansible_collections.berth.kvm.plugins.module_utils.model.packet_hints import filter_nics
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
 from ansible_collections.berth.kvm.plugins.module_utils.placement.request import build_request
 

@@ -17,10 +17,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
     sides,
     telling,
 )
-from ansible_collections.berth.kvm.plugins.module_utils.model import (
-    counting,
-    counting_hints,
-)
+from ansible_collections.berth.kvm.plugins.module_utils.model import counting, state_hints
 
 
 def says_of_itself(fleet, liar, part, epoch, owner="h9"):
@@ -42,7 +39,7 @@ def test_no_new_owner_counts_on_from_a_number_that_no_instance_reaches(fleet, li
     else:
         assert fleet.run(prefer=("h2",)) == "EpochImplausible"
     assert fleet.owners() == [] and fleet.hosts["h2"].record() is None
-    assert fleet.hint == counting_hints.take_out_miscounting("h1")
+    assert fleet.hint == state_hints.take_out_miscounting("h1")
     del fleet.inventory["h1"]
     assert fleet.run(prefer=("h2",)) is None and fleet.hosts["h2"].record().generation[0] == 1
 
@@ -98,7 +95,7 @@ def test_the_copy_that_stays_does_not_count_on_from_another_that_miscounts(fleet
     plant(fleet.hosts["h2"].store, fleet.hosts["h1"].record().replace(generation=[1 << 40, 0]))
     with pytest.raises(counting.EpochImplausible, match="h2") as caught:
         keep_one.choose(fleet.read(), "web1", WEB, "h1", True, ())
-    assert caught.value.hint == counting_hints.take_out_miscounting("h2")
+    assert caught.value.hint == state_hints.take_out_miscounting("h2")
     del fleet.inventory["h2"]
     assert keep_one.choose(fleet.read(), "web1", WEB, "h1", True, ()).others == []
 
@@ -117,7 +114,7 @@ def test_nothing_is_done_with_an_owner_that_miscounts(fleet, action):
     }
     with pytest.raises(counting.EpochImplausible) as caught:
         operations[action]()
-    assert caught.value.hint == counting_hints.take_out_miscounting("h1")
+    assert caught.value.hint == state_hints.take_out_miscounting("h1")
 
 
 LAST = counting.MOST - 1  # the highest of which a single number says nothing
@@ -129,7 +126,7 @@ def test_no_new_owner_counts_on_from_far_beyond_what_all_other_hosts_have_heard_
     """The next owner would be the honest host whose record is refused, for good."""
     says_of_itself(fleet, "h1", lie, LAST)
     assert fleet.run(prefer=("h2",)) == "EpochImplausible"
-    assert fleet.hint == counting_hints.take_out_miscounting("h1") and fleet.hosts["h2"].record() is None
+    assert fleet.hint == state_hints.take_out_miscounting("h1") and fleet.hosts["h2"].record() is None
     del fleet.inventory["h1"]
     assert fleet.run(prefer=("h2",)) is None and fleet.hosts["h2"].record().generation[0] == 1
 
@@ -161,7 +158,7 @@ def test_a_plan_that_only_a_host_remembers_that_miscounts_leads_to_that_host(fle
     fleet.hosts["h1"].facts = lambda *_about, facts=fleet.hosts["h1"].facts: {**facts(), "notes": {WEB: lie}}
     with pytest.raises(counting.EpochImplausible) as caught:
         locate.locate_to_run(fleet.read(), "web1", WEB, lost)
-    assert caught.value.hint == counting_hints.take_out_miscounting("h1")
+    assert caught.value.hint == state_hints.take_out_miscounting("h1")
     del fleet.inventory["h1"]
     assert locate.locate_to_run(fleet.read(), "web1", WEB) == ["h2"]
 
@@ -195,7 +192,7 @@ def test_an_owner_that_one_host_alone_remembers_far_too_late_leads_to_that_host(
     lost = ["h9"] if owner == "h9" else []
     with pytest.raises(counting.EpochImplausible) as caught:
         locate.locate_to_run(fleet.read(), "web1", WEB, lost)
-    assert caught.value.hint == counting_hints.take_out_miscounting("h1")
+    assert caught.value.hint == state_hints.take_out_miscounting("h1")
     assert locate.locate_to_take_back(fleet.read(), "web1", WEB, lost) == []
     del fleet.inventory["h1"]
     assert locate.locate_to_run(fleet.read(), "web1", WEB) == ["h2"]

@@ -15,6 +15,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
     report_moves,
     report_power,
 )
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.operate import Done
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.report import Outcome
 from ansible_collections.berth.kvm.plugins.module_utils.model import disk_hints, hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.line import CHANGED, FAILED, LEFT_OUT, UNCHANGED
@@ -120,13 +121,18 @@ def test_an_instance_with_several_addresses_shows_the_first():
 @pytest.mark.parametrize(
     "operation, done, check, said",
     [
-        ("start", {"__berth_done": {"changed": True}}, False, "web1 started kvm1 small -"),
-        ("start", {"__berth_done": {"changed": True}}, True, "web1 would be started kvm1 small -"),
-        ("start", {"__berth_done": {"changed": False}}, False, "web1 unchanged kvm1 small - runs already"),
-        ("stop", {"__berth_done": {"changed": False}}, False, "web1 unchanged kvm1 small - is off already"),
-        ("delete", {"__delete_done": {"changed": True}}, False, "web1 deleted kvm1 small -"),
-        ("start", {"__berth_failure": "X: why"}, False, "web1 failed kvm1 small - X"),
-        ("start", {"gone": True}, False, "web1 failed kvm1 small - HostUnknown"),
+        ("start", Done(changed=True), False, "web1 started kvm1 small -"),
+        ("start", Done(changed=True), True, "web1 would be started kvm1 small -"),
+        ("start", Done(), False, "web1 unchanged kvm1 small - runs already"),
+        ("stop", Done(), False, "web1 unchanged kvm1 small - is off already"),
+        ("delete", Done(changed=True), False, "web1 deleted kvm1 small -"),
+        ("start", Done(errors=[{"code": "X", "message": "why"}]), False, "web1 failed kvm1 small - X"),
+        (
+            "start",
+            Done(errors=[{"code": "HostUnknown", "message": "it is silent"}]),
+            False,
+            "web1 failed kvm1 small - HostUnknown",
+        ),
     ],
 )
 def test_power_and_delete_say_what_was_done(operation, done, check, said):
@@ -141,18 +147,35 @@ def test_power_and_delete_say_what_was_done(operation, done, check, said):
     ],
 )
 def test_a_recovery_that_leaves_a_guest_off_does_not_say_that_it_runs(state, said):
-    done = {"__berth_done": {"changed": False, "instance": {"state": state}}}
+    done = Done(instance={"state": state})
     assert report_power.outcome("recover", "web1", located(), done, False).why == said
 
 
+@pytest.mark.parametrize("check", [True, False], ids=["--check", "a run"])
+def test_a_delete_names_the_disks_whose_data_it_gives_up_on_each_host_once(check):
+    gone = {"gives_up": ["root disk 1 GiB", "data disk db 3 GiB"]}
+    results = [{"changed": True, "instance": gone}, {"changed": True, "instance": {"gives_up": ["root disk 1 GiB"]}}]
+    outcome = report_power.outcome(
+        "delete", "web1", located(), {"__delete_done": {"changed": True, "results": results}}, check
+    )
+    assert (outcome.state, outcome.why) == (
+        "would be deleted" if check else "deleted",
+        "gives up root disk 1 GiB, data disk db 3 GiB",
+    )
+
+
+def test_the_removal_of_a_copy_that_was_set_aside_names_its_disks():
+    done = {"__berth_done": {"changed": True, "instance_copy": {"gives_up": ["root disk 1 GiB"]}}}
+    assert report_power.outcome("remove_set_aside", "web1", located(), done, False).why == "gives up root disk 1 GiB"
+
+
 def test_a_delete_of_what_is_on_no_host_is_no_failure():
-    outcome = report_power.outcome("delete", "web1", located(shown={}), {}, False)
+    outcome = report_power.outcome("delete", "web1", located(shown={}), Done(), False)
     assert (outcome.state, outcome.why, outcome.error) == ("unchanged", "is on no host", "")
 
 
 def test_a_delete_that_failed_on_one_of_two_hosts_says_what_that_host_said():
-    results = [{"failed": False, "changed": True}, {"failed": True, "msg": "DiskChainChanged: a layer"}]
-    done = {"__delete_done": {"changed": True, "results": results}, "__berth_failure": "One or more items failed"}
+    done = Done(changed=True, errors=[{"code": "DiskChainChanged", "message": "a layer"}])
     assert report_power.outcome("delete", "web1", located(), done, False).error == "DiskChainChanged: a layer"
 
 

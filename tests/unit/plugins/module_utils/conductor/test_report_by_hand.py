@@ -13,7 +13,8 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
     report_instance,
     report_power,
 )
-from ansible_collections.berth.kvm.plugins.module_utils.model import hints, saved_hints
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.operate import Done
+from ansible_collections.berth.kvm.plugins.module_utils.model import disk_hints, hints
 
 
 def test_what_somebody_changed_in_libvirt_is_told_until_it_is_mended():
@@ -31,12 +32,12 @@ def test_what_somebody_changed_in_libvirt_is_told_until_it_is_mended():
 
 @pytest.mark.parametrize("changed", [False, True])
 def test_a_start_that_changed_nothing_tells_what_somebody_changed_in_libvirt(changed):
-    done = {"__berth_done": {"changed": changed}}
+    done = Done(changed=changed)
     said = report_power.outcome("start", "web1", located(by_hand={"web1": ["live domain differs"]}), done, False)
     assert said.why == ("" if changed else "runs already; live domain differs")
 
 
-IN_FILE = "off: its memory was saved to a file with virsh save. " + saved_hints.restore_or_boot("web1")
+IN_FILE = "off: its memory was saved to a file with virsh save. " + disk_hints.restore_or_boot("web1")
 
 
 def test_of_a_guest_whose_memory_is_in_a_file_each_table_says_so_and_what_helps():
@@ -45,7 +46,7 @@ def test_of_a_guest_whose_memory_is_in_a_file_each_table_says_so_and_what_helps(
         "spec": {"flavor": {"name": "small"}}, "result": {"flavor": "small", "state": "saved", "power_state": "running"},
     }  # fmt: skip
     (created,) = report_creation.outcomes({"instances": {"web1": instance}})
-    done = {"__berth_done": {"changed": False, "instance": {"state": "saved"}}}
+    done = Done(instance={"state": "saved"})
     recovered = report_power.outcome("recover", "web1", located(), done, False)
     held = {"role": "OWN", "phase": "active", "vm_state": "active", "state": "saved"}
     shown = report_instance.outcome("web1", [("kvm1", held)])
@@ -54,7 +55,7 @@ def test_of_a_guest_whose_memory_is_in_a_file_each_table_says_so_and_what_helps(
 
 @pytest.mark.parametrize("changed", [True, False])
 def test_who_stops_a_guest_whose_memory_is_in_a_file_is_told_what_that_means(changed):
-    done = {"__berth_done": {"changed": changed, "instance": {"state": "saved"}}}
+    done = Done(changed=changed, instance={"state": "saved"})
     said = report_power.outcome("stop", "web1", located(), done, False)
     assert said.why.endswith(report_power.STOPPED_SAVED) and said.why.startswith("" if changed else "is off already; ")
 
@@ -66,20 +67,20 @@ STILL = "live domain differs: vcpus 2 (record: 1); repaired at the next start or
 @pytest.mark.parametrize("operation", ["stop", "update_disks", "start", "reboot", "recover"])
 @pytest.mark.parametrize("differs", [BY_HAND, {}])
 def test_after_an_operation_it_is_told_how_the_guest_differs_then(operation, differs):
-    done = {"__berth_done": {"changed": True, "instance": {"domain_differs": differs}}}
+    done = Done(changed=True, instance={"domain_differs": differs})
     before = located(by_hand={"web1": ["as it was"]})
     assert report_power.outcome(operation, "web1", before, done, False).why == (STILL if differs else "")
 
 
 @pytest.mark.parametrize("operation, told", [("stop", "as it was"), ("update_disks", ""), ("start", "")])
 def test_check_mode_tells_what_a_stop_would_leave(operation, told):
-    done = {"__berth_done": {"changed": True, "instance": {"state": "running"}}}
+    done = Done(changed=True, instance={"state": "running"})
     before = located(by_hand={"web1": ["as it was"]})
     assert report_power.outcome(operation, "web1", before, done, True).why == told
 
 
 @pytest.mark.parametrize("operation", ["lock", "unlock", "keep_one"])
 def test_what_touches_no_guest_tells_also_after_a_change_what_somebody_changed_in_libvirt(operation):
-    done = {"__berth_done": {"changed": True}}
+    done = Done(changed=True)
     said = report_power.outcome(operation, "web1", located(by_hand={"web1": ["live domain differs"]}), done, False)
     assert said.why == "live domain differs"

@@ -11,7 +11,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor import take_ov
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import DisksOwnerUnknown, HostNotLost
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import Fleet
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.plan import CLAIMING, FAILED
-from ansible_collections.berth.kvm.plugins.module_utils.model import take_over_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import copy_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
 
 WEB = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
@@ -43,7 +43,7 @@ def test_what_the_lost_host_had_gets_its_disks():
 def test_nothing_is_taken_over_before_a_person_has_named_the_host_that_is_off():
     with pytest.raises(InvalidInput, match="berth_lost_hosts") as refused:
         mark(fleet(KNOWN), lost=())
-    assert refused.value.hint == take_over_hints.name_lost_hosts()
+    assert refused.value.hint == copy_hints.name_lost_hosts()
     assert mark(fleet(KNOWN), lost=("kvm1",))["take_over"] == LOST
 
 
@@ -51,7 +51,7 @@ def test_nothing_is_taken_over_before_a_person_has_named_the_host_that_is_off():
 def test_a_host_that_answers_is_not_lost():
     with pytest.raises(HostNotLost, match="kvm1 answers") as refused:
         mark(fleet(KNOWN, silent=(), answer=("kvm1", "kvm2")))
-    assert refused.value.hint == take_over_hints.nothing_to_take_over("kvm1")
+    assert refused.value.hint == copy_hints.nothing_to_take_over("kvm1")
 
 
 @pytest.mark.follows("nothing_to_take_over")
@@ -81,7 +81,7 @@ def test_where_nobody_remembers_the_host_a_person_names_it_by_its_uuid():
     """A create with berth_lost_hosts has made all hosts forget it."""
     instance = mark(fleet())
     assert instance["error"]["code"] == DisksOwnerUnknown.__name__ and "take_over" not in instance
-    assert instance["error"]["hint"] == take_over_hints.name_owner_of_disks(WEB)
+    assert instance["error"]["hint"] == copy_hints.name_owner_of_disks(WEB)
     assert mark(fleet(), disks_of=LOST)["take_over"] == LOST
     for wrong in ("kvm1", LIVING, ""):
         with pytest.raises(InvalidInput, match="berth_disks_of"):
@@ -110,7 +110,7 @@ def test_an_address_out_of_a_pool_is_named_by_a_person():
     instance = mark(fleet(KNOWN), pool={"first": "10.0.0.2"})
     assert (instance["error"]["code"], instance["error"]["hint"]) == (
         "InvalidInput",
-        take_over_hints.find_its_address(WEB),
+        copy_hints.find_its_address(WEB),
     )
     assert mark(fleet(KNOWN), fixed_ip="10.0.0.7")["take_over"] == LOST
 
@@ -122,7 +122,7 @@ def test_an_instance_with_volumes_is_taken_over_without_them():
     instances["web1"]["spec"]["volumes"] = [{"name": "db", "size_gb": 1}]
     take_over.mark(instances, fleet(KNOWN), ["kvm1"], None)
     error = instances["web1"]["error"]
-    assert (error["field"], error["hint"]) == ("berth_volumes", take_over_hints.take_over_without_volumes("web1"))
+    assert (error["field"], error["hint"]) == ("berth_volumes", copy_hints.take_over_without_volumes("web1"))
     assert "db" in error["message"] and "take_over" not in instances["web1"]
     assert mark(fleet(KNOWN))["take_over"] == LOST
 
@@ -132,7 +132,7 @@ def test_an_instance_that_boots_from_a_volume_is_not_taken_over_and_waits_for_it
     instances = wanted()
     instances["web1"]["spec"]["volumes"] = [{"name": "os", "size_gb": 1, "boot_index": 0}]
     take_over.mark(instances, fleet(KNOWN), ["kvm1"], None)
-    assert instances["web1"]["error"]["hint"] == take_over_hints.bring_boot_volume_back("web1", "os")
+    assert instances["web1"]["error"]["hint"] == copy_hints.bring_boot_volume_back("web1", "os")
     assert "take_over" not in instances["web1"]
     with pytest.raises(HostNotLost):  # the host is back: its instances are where they were
         mark(fleet(KNOWN, silent=(), answer=("kvm1", "kvm2")), lost=("kvm1",))

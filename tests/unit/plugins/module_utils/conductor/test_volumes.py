@@ -11,15 +11,15 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor import moving,
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import Fleet
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.plan import ACTIVE, BUILDING, EXISTING, FAILED
 from ansible_collections.berth.kvm.plugins.module_utils.model import volume_hints
-from ansible_collections.berth.kvm.plugins.module_utils.model.volume_errors import (
+from ansible_collections.berth.kvm.plugins.module_utils.model.volumes import (
     VolumeDamaged,
     VolumeDuplicate,
     VolumeElsewhere,
     VolumeInUse,
     VolumeNotFound,
     VolumeUnknown,
+    volume_uuid,
 )
-from ansible_collections.berth.kvm.plugins.module_utils.model.volumes import volume_uuid
 
 WEB1, WEB2 = {"uuid": "u1", "name": "web1"}, {"uuid": "u2", "name": "web2"}
 

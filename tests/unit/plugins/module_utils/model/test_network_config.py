@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
+from ansible_collections.berth.kvm.plugins.module_utils.model.cloud_init import NetworkConfig, network_config
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
-from ansible_collections.berth.kvm.plugins.module_utils.model.network_config import NetworkConfig, network_config
 
 NOTHING = {"mtu": None, "address": None, "gateway": None, "nameservers": []}
 

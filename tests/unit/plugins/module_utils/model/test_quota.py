@@ -10,8 +10,8 @@ from ansible_collections.berth.kvm.plugins.module_utils.model.quota import (
     check_group_quota,
     check_quota,
     limits_of,
+    usage,
 )
-from ansible_collections.berth.kvm.plugins.module_utils.model.quota_usage import usage
 
 NO_VOLUMES = {"volumes": 0, "gigabytes": 0}
 UNLIMITED_VOLUMES = {"volumes": -1, "gigabytes": -1}

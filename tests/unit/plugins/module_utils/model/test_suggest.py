@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.model.suggest import did_you_mean
+from ansible_collections.berth.kvm.plugins.module_utils.model.unknown_names import did_you_mean
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ import json
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.model import user_data
-from ansible_collections.berth.kvm.plugins.module_utils.model.user_data import (
+from ansible_collections.berth.kvm.plugins.module_utils.model import cloud_init
+from ansible_collections.berth.kvm.plugins.module_utils.model.cloud_init import (
     CLOUD_INIT,
     CLOUDBASE_INIT,
     IGNITION,
@@ -78,7 +78,7 @@ def test_gzip_that_is_damaged_is_refused(damage):
 
 
 def test_no_more_is_unpacked_than_is_sent_to_a_host():
-    bomb = gzip.compress(b"#cloud-config\n" + bytes(user_data.MOST_UNPACKED))
+    bomb = gzip.compress(b"#cloud-config\n" + bytes(cloud_init.MOST_UNPACKED))
     with pytest.raises(InstanceUserDataTooLarge, match="unpacked"):
         decode_user_data(base64.b64encode(bomb).decode())
 

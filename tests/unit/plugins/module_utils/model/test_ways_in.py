@@ -11,7 +11,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
-from ansible_collections.berth.kvm.plugins.module_utils.model import public_key, ways_in
+from ansible_collections.berth.kvm.plugins.module_utils.model import ways_in
 
 SSH = serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
 MADE = {
@@ -43,7 +43,7 @@ CERTIFICATE = "ssh-ed25519-cert-v01@openssh.com"
     ids=lambda line: line[:30],
 )
 def test_a_key_that_is_whole_has_no_fault(line):
-    assert public_key.fault(line) is None
+    assert ways_in.key_fault(line) is None
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_a_key_that_is_whole_has_no_fault(line):
     ids=lambda text: text[:12],  # the keys are new in each process
 )
 def test_a_key_by_which_nobody_can_log_in_has_one(line, says):
-    assert says in public_key.fault(line)
+    assert says in ways_in.key_fault(line)
 
 
 SPEC = {"flavor": {}, "image": {}, "networks": [{}]}

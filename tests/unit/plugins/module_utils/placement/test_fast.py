@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from ansible_collections.berth.kvm.plugins.module_utils.model.host_state import HostState
 from ansible_collections.berth.kvm.plugins.module_utils.placement import explain
 from ansible_collections.berth.kvm.plugins.module_utils.placement.base import Weigher
-from ansible_collections.berth.kvm.plugins.module_utils.placement.filters.compute_filter import ComputeFilter
+from ansible_collections.berth.kvm.plugins.module_utils.placement.filters.state import ComputeFilter
 from ansible_collections.berth.kvm.plugins.module_utils.placement.options import DEFAULT_FILTERS
-from ansible_collections.berth.kvm.plugins.module_utils.placement.plain import plain
 from ansible_collections.berth.kvm.plugins.module_utils.placement.scheduler import select_destinations
+from ansible_collections.berth.kvm.plugins.module_utils.placement.text import plain
 
 GPU = {"vendor_id": "10de", "product_id": "1db4"}
 POLICIES = ("affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity")

@@ -8,8 +8,8 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
-from ansible_collections.berth.kvm.plugins.module_utils.model.flavor import Flavor
 from ansible_collections.berth.kvm.plugins.module_utils.model.image import known_properties
+from ansible_collections.berth.kvm.plugins.module_utils.model.request_spec import Flavor
 from ansible_collections.berth.kvm.plugins.module_utils.placement import features, numa
 
 ENCRYPTED = {"hw:mem_encryption": "true"}

@@ -12,14 +12,13 @@ import sys
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.model.aggregate import Aggregate
-from ansible_collections.berth.kvm.plugins.module_utils.model.host_state import HostState
+from ansible_collections.berth.kvm.plugins.module_utils.model.host_state import Aggregate, HostState
 from ansible_collections.berth.kvm.plugins.module_utils.model.request_spec import RequestSpec
 from ansible_collections.berth.kvm.plugins.module_utils.placement import capacity, pci, registry
 from ansible_collections.berth.kvm.plugins.module_utils.placement.errors import ClaimFailed
 from ansible_collections.berth.kvm.plugins.module_utils.placement.filtering import judge
 from ansible_collections.berth.kvm.plugins.module_utils.placement.options import read_options
-from ansible_collections.berth.kvm.plugins.module_utils.placement.prepare import prepare
+from ansible_collections.berth.kvm.plugins.module_utils.placement.scheduler import prepare
 
 FLAVOR = {"name": "small", "vcpus": 2, "memory_mb": 2048, "root_gb": 10}
 HOST = {
@@ -319,10 +318,10 @@ def test_a_host_that_reports_no_cpus_passes_the_core_filter_but_not_the_exact_on
     assert not verdict("ExactCoreFilter", host={"vcpus": 0, "vcpus_used": 0}).passed
 
 
-def test_a_filter_is_found_by_its_own_file_so_that_a_run_compiles_no_other():
+def test_a_filter_is_found_in_the_file_that_defines_it_so_that_a_run_compiles_no_other():
     script = "import sys; sys.path[:0] = %r; from %s import registry; registry.find_filters(['CoreFilter'])" % (
         sys.path, registry.__package__,
     )  # fmt: skip
     script += "; print([name for name in sys.modules if '.placement.filters.' in name])"
     loaded = subprocess.check_output([sys.executable, "-c", script], text=True)
-    assert loaded.strip() == "['%s.filters.core_filter']" % registry.__package__
+    assert loaded.strip() == "['%s.filters.amounts']" % registry.__package__

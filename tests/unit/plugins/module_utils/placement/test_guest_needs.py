@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from scheduler_case import FLAVOR, chosen, host, request
 
-from ansible_collections.berth.kvm.plugins.module_utils.model.guest_needs import GuestNeeds, fit
+from ansible_collections.berth.kvm.plugins.module_utils.model.guest_settings import GuestNeeds, fit
 from ansible_collections.berth.kvm.plugins.module_utils.model.host_state import HostState
 from ansible_collections.berth.kvm.plugins.module_utils.model.request_spec import RequestSpec
 from ansible_collections.berth.kvm.plugins.module_utils.placement import capacity, explain

@@ -14,7 +14,7 @@ from sample_catalog import variables
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import connection
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain_xml, domains, network
-from ansible_collections.berth.kvm.plugins.module_utils.model import nic_needs
+from ansible_collections.berth.kvm.plugins.module_utils.model import nics
 from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
@@ -147,7 +147,7 @@ def host(name, **more):
 
 LACKS = {
     "ovs": ({"ovs_bridges": []}, "has no Open vSwitch bridge ovsbr0"),
-    "tagged": ({"vlan_bridges": []}, "has no " + nic_needs.VLANS % "br0"),
+    "tagged": ({"vlan_bridges": []}, "has no " + nics.VLANS % "br0"),
 }
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.model import nic_needs
+from ansible_collections.berth.kvm.plugins.module_utils.model import nics
 from ansible_collections.berth.kvm.plugins.module_utils.placement.changes.would_fit import smallest_changes
 from ansible_collections.berth.kvm.plugins.module_utils.placement.scheduler import select_destinations
 
@@ -50,12 +50,12 @@ LACKING = [
     (
         {"packet_filters": []},
         {"networks": [bridge("br0", security={"rules": None})]},
-        "has no " + nic_needs.describe("addresses"),
+        "has no " + nics.describe("addresses"),
     ),
     (
         {"packet_filters": ["addresses"]},
         {"networks": [bridge("br0", security={"rules": []})]},
-        "has no " + nic_needs.describe("ports"),
+        "has no " + nics.describe("ports"),
     ),
     ({}, {"pool": "nvme"}, "has no active storage pool nvme (active: berth, fast)"),
     (

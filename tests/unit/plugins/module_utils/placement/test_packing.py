@@ -12,18 +12,16 @@ from hypothesis import strategies as st
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
 from ansible_collections.berth.kvm.plugins.module_utils.model.host_state import HostState
 from ansible_collections.berth.kvm.plugins.module_utils.model.request_spec import RequestSpec
-from ansible_collections.berth.kvm.plugins.module_utils.placement.mix import (
-    counted_mix,
-    further_resources,
-    read_mix,
-    tally,
-)
 from ansible_collections.berth.kvm.plugins.module_utils.placement.packing import (
     HostCapacity,
     Packing,
     Size,
+    counted_mix,
+    further_resources,
     most_spanning,
+    read_mix,
     take_cells,
+    tally,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.placement.scheduler import select_destinations
 from ansible_collections.berth.kvm.plugins.module_utils.placement.weighers.headroom import HeadroomWeigher, capacity_of

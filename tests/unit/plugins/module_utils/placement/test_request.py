@@ -13,9 +13,9 @@ from sample_catalog import variables
 from ansible_collections.berth.kvm.plugins.module_utils.model import catalog as catalog_module
 from ansible_collections.berth.kvm.plugins.module_utils.model import nics, request_shape
 from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
+from ansible_collections.berth.kvm.plugins.module_utils.model.cloud_init import decode_user_data
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError, InvalidInput
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
-from ansible_collections.berth.kvm.plugins.module_utils.model.user_data import decode_user_data
 from ansible_collections.berth.kvm.plugins.module_utils.placement.request import build_request, resize_request
 
 

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.model.aggregate import Aggregate
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
-from ansible_collections.berth.kvm.plugins.module_utils.model.host_state import HostState
+from ansible_collections.berth.kvm.plugins.module_utils.model.host_state import Aggregate, HostState
 from ansible_collections.berth.kvm.plugins.module_utils.model.request_spec import RequestSpec
 from ansible_collections.berth.kvm.plugins.module_utils.placement import registry
 from ansible_collections.berth.kvm.plugins.module_utils.placement.base import normalize

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.berth.kvm.plugins.module_utils.model.host_state import HostState
-from ansible_collections.berth.kvm.plugins.module_utils.placement.changes.moves import leave
-from ansible_collections.berth.kvm.plugins.module_utils.placement.changes.would_fit import smallest_changes
+from ansible_collections.berth.kvm.plugins.module_utils.placement.changes.would_fit import leave, smallest_changes
 from ansible_collections.berth.kvm.plugins.module_utils.placement.scheduler import select_destinations
 
 GPU = {"vendor_id": "10de", "product_id": "1db4", "dev_type": "type-PCI"}

@@ -183,6 +183,7 @@ def test_a_delete_that_is_told_so_goes_on(step, host):
     world, controller = come_past("resize", ["resize"], "delete", step)
     world.changed = host
     controller.options = {"changed_disks": True}
+    controller.go_on()
     while controller.state == "run":
         controller.advance(world)
     assert controller.state == "done" and world.records == {S: None, D: None}

@@ -15,7 +15,7 @@ import pytest
 from memory_names import D, S
 from volume_move_case import BACK, DB, KILLS, THERE, WAITS, Effects, elsewhere, kill_everywhere
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk, volume, volume_growth
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk, new_volume, volume
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.instance import Instance
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.update_disks import update_disks
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import moving_host, volumes
@@ -25,7 +25,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.record.volume_st
 from ansible_collections.berth.kvm.plugins.module_utils.model import volume_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import IN, OUT, OWN
-from ansible_collections.berth.kvm.plugins.module_utils.model.volume_errors import VolumeInUse
+from ansible_collections.berth.kvm.plugins.module_utils.model.volumes import VolumeInUse
 
 REAL = moving_host.Effects
 MANIFEST = moving_host.disks.manifest
@@ -50,7 +50,7 @@ def apart(make_fleet, tmp_path, monkeypatch):
 
     def open_targets(_uuid, wanted, _key, address, attempt):
         for entry in wanted:
-            wires[entry["name"]] = Path(moving_host.disks.move_files.incoming(entry["path"], attempt))
+            wires[entry["name"]] = Path(moving_host.disks.paths.incoming_file(entry["path"], attempt))
             wires[entry["name"]].write_bytes(b"")
         return [{"name": entry["name"], "host": address, "port": 1} for entry in wanted]
 
@@ -225,8 +225,8 @@ def test_a_volume_that_was_grown_by_hand_is_refused_before_the_guest_stops_and_g
     at(fleet, S).write_bytes(QCOW2)
     grown = [dict(fleet.held(S).spec["volumes"][0], size_gb=3)]
     source = fleet.host(S).compute
-    volume_growth.claim(source, {"name": "db", "size_gb": 3, "instance": memory.UUID}, "t9")
-    volume_growth.confirm(source, DB, "t9")
+    new_volume.claim_growth(source, {"name": "db", "size_gb": 3, "instance": memory.UUID}, "t9")
+    new_volume.confirm_growth(source, DB, "t9")
     update_disks(Instance(source, memory.UUID, timeout=1), [], grown)
     fleet.wanted = fleet.held(S).spec
     fleet.went("resize")

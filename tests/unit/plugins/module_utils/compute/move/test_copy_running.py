@@ -12,9 +12,8 @@ from xml.etree import ElementTree
 import fake_libvirt
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute import connection
-from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import move_files
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move import backups, increment, rounds
+from ansible_collections.berth.kvm.plugins.module_utils.compute import connection, paths
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import block_jobs, increment
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import TransferFailed
 
 RECORD = SimpleNamespace(uuid="0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a", op="0123456789abcdef", migration={"attempt": 2})
@@ -52,17 +51,17 @@ def guest(tmp_path, monkeypatch):
     made = Guest(tmp_path)
     monkeypatch.setattr(connection, "libvirt", fake_libvirt.library())
     monkeypatch.setattr(increment.guests, "find", lambda *_arguments: made)
-    monkeypatch.setattr(backups, "socket_of", lambda _domain: str(tmp_path / "socket"))
+    monkeypatch.setattr(block_jobs, "socket_of", lambda _domain: str(tmp_path / "socket"))
 
     def end(_domain):
         made.ended += 1
         made.left.discard("backup")
 
-    monkeypatch.setattr(backups, "end", end)
-    monkeypatch.setattr(backups, "forget_checkpoints", lambda _domain: made.left.discard("checkpoints"))
-    monkeypatch.setattr(increment.jobs, "finish_backup", lambda _domain: made.changes.append("written"))
+    monkeypatch.setattr(block_jobs, "end_backup", end)
+    monkeypatch.setattr(block_jobs, "forget_checkpoints", lambda _domain: made.left.discard("checkpoints"))
+    monkeypatch.setattr(increment.block_jobs, "finish_backup", lambda _domain: made.changes.append("written"))
     monkeypatch.setattr(
-        increment.monitor, "copy", lambda _uuid, disk, path, *_more: made.changes.append((disk["name"], path))
+        increment, "copy_by_daemon", lambda _uuid, disk, path, *_more: made.changes.append((disk["name"], path))
     )
     return made
 
@@ -105,7 +104,7 @@ def copy(guest, monkeypatch, again=0, error=None):
         for number in range(1, again + 1):
             copies.again(number)
 
-    monkeypatch.setattr(rounds, "repeat", repeat)
+    monkeypatch.setattr(increment, "repeat", repeat)
     increment.copy_running(None, RECORD, manifest(guest.top), [], "key", None)
     return sent
 
@@ -142,7 +141,7 @@ def test_a_copy_counts_as_whole_when_it_was_sent_and_not_before(guest, monkeypat
 
 
 def test_a_copy_that_fails_does_not_count_and_its_backup_is_ended_and_leaves_no_file(guest, monkeypatch):
-    scratch = move_files.scratch(str(guest.top / "root"))
+    scratch = paths.scratch_file(str(guest.top / "root"))
     monkeypatch.setattr(guest, "backupBegin", lambda *_arguments: open(scratch, "w").close())
     with pytest.raises(TransferFailed):
         copy(guest, monkeypatch, error=TransferFailed("the link is cut"))
@@ -154,7 +153,7 @@ def test_a_further_copy_has_what_was_written_since_the_one_before_it_began(guest
     since = [backup.findtext("incremental") for backup, _checkpoint in guest.begun]
     began = [checkpoint.findtext("name") for _backup, checkpoint in guest.begun]
     assert since == [None, *began[:2]] and began == [increment.bitmap_name(RECORD, number) for number in range(3)]
-    changes = [(name, move_files.scratch(str(guest.top / name))) for name in ("root", "data-db")]
+    changes = [(name, paths.scratch_file(str(guest.top / name))) for name in ("root", "data-db")]
     assert guest.changes == ["written", *changes] * 2
 
 
@@ -186,7 +185,7 @@ def test_a_guest_that_the_copy_had_paused_goes_on_when_its_files_are_gone(guest,
     monkeypatch.setattr(guest, "state", lambda: [3, fake_libvirt.CONSTANTS["VIR_DOMAIN_PAUSED_" + state]])
     monkeypatch.setattr(guest, "resume", lambda: resumed.append(sorted(os.listdir(guest.top))), raising=False)
     monkeypatch.setattr(
-        backups, "show", lambda _domain, _socket, shown, _name: open(move_files.scratch(shown["vda"]), "w")
+        block_jobs, "show_backup", lambda _domain, _socket, shown, _name: open(paths.scratch_file(shown["vda"]), "w")
     )
     copy(guest, monkeypatch)
     assert bool(resumed) is goes_on
@@ -196,15 +195,15 @@ def test_a_guest_that_the_copy_had_paused_goes_on_when_its_files_are_gone(guest,
 def test_a_backup_is_a_moves_if_it_writes_beside_any_disk_of_the_guest(guest):
     """It has the copied disks only; one that a killed run left is ended, and one of somebody else never."""
     text = "<domainbackup><disks><disk><target file='%s'/></disk></disks></domainbackup>"
-    assert backups.is_of_a_move(guest, text % move_files.scratch(str(guest.top / "root")))
-    assert not backups.is_of_a_move(guest, text % "/backups/root")
+    assert block_jobs.is_of_a_move(guest, text % paths.scratch_file(str(guest.top / "root")))
+    assert not block_jobs.is_of_a_move(guest, text % "/backups/root")
 
 
 def test_libvirt_shows_each_disk_on_the_socket_and_writes_beside_it_alone(guest, monkeypatch):
     copy(guest, monkeypatch, again=1)
     first, further = (element for element, _flags in guest.begun)
     beside = {
-        target: move_files.scratch(str(guest.top / name)) for target, name in (("vda", "root"), ("vdc", "data-db"))
+        target: paths.scratch_file(str(guest.top / name)) for target, name in (("vda", "root"), ("vdc", "data-db"))
     }
     assert (first.get("mode"), first.find("server").get("socket")) == ("pull", str(guest.top / "socket"))
     shown = {disk.get("exportname"): disk.find("scratch").get("file") for disk in first.iterfind("disks/disk[scratch]")}

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import connection
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move import downtime
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import live_watch
 
 SUSPENDED, RESUMED, STOPPED = 3, 4, 5
 LIBRARY = SimpleNamespace(
@@ -45,9 +45,9 @@ class Libvirt:
 def hosts(monkeypatch):
     monkeypatch.setattr(connection, "libvirt", LIBRARY)
     clock = [0.0]
-    monkeypatch.setattr(downtime, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(live_watch, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     source, destination = Libvirt(clock), Libvirt(clock)
-    return source, destination, downtime.Downtime(source, destination, "web1")
+    return source, destination, live_watch.Downtime(source, destination, "web1")
 
 
 def away(hosts, on_source, resumed):
@@ -105,6 +105,6 @@ def test_nobody_listens_after_the_end(hosts):
 def test_a_libvirt_that_tells_no_events_ends_no_migration(monkeypatch):
     monkeypatch.setattr(connection, "libvirt", LIBRARY)
     source, destination = Libvirt([0.0]), Libvirt([0.0], broken=True)
-    measured = downtime.Downtime(source, destination, "web1")
+    measured = live_watch.Downtime(source, destination, "web1")
     source.tell(SUSPENDED, 10.0)
     assert measured.end() is None

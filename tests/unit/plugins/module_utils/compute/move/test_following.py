@@ -16,7 +16,7 @@ import time
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move import following, tcp_table
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import following
 from ansible_collections.berth.kvm.plugins.module_utils.model import host_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import RunEnded, TransferFailed
 
@@ -63,8 +63,8 @@ def sent(monkeypatch):
     """How often this host has sent again what ``there`` did not acknowledge."""
 
     def repeated(there, times):
-        found = [tcp_table.Connection(40000, there["host"], there["port"], times)]
-        monkeypatch.setattr(tcp_table, "established", lambda: iter(found))
+        found = [following.Connection(40000, there["host"], there["port"], times)]
+        monkeypatch.setattr(following, "established", lambda: iter(found))
 
     return repeated
 
@@ -93,11 +93,11 @@ def test_a_copy_that_says_nothing_for_long_goes_on_while_its_other_end_is_there(
 def test_a_copy_of_which_nothing_arrives_is_ended_though_its_other_end_takes_connections(follow, port, pid_file, sent):
     """Small packets arrive and large ones do not: the MTU on the way is less than that of the hosts."""
     there = target(port)
-    sent(there, tcp_table.MOST_REPEATED)
+    sent(there, following.MOST_REPEATED)
     with pytest.raises(TransferFailed, match="127.0.0.1 answers on port .* has acknowledged nothing for") as ended:
         follow("exec sleep 60", there)
     assert has_ended(pid_file) and ended.value.hint == host_hints.compare_mtu("127.0.0.1")
-    sent(there, tcp_table.MOST_REPEATED - 1)
+    sent(there, following.MOST_REPEATED - 1)
     follow("sleep 0.5", there)
 
 
@@ -109,11 +109,11 @@ def test_a_copy_goes_on_after_a_stall_of_the_network_although_tcp_waits_for_as_l
     monkeypatch.setattr(following, "GONE_SECONDS", 30.0)
     end = following.OtherEnd({"host": "127.0.0.1", "port": 1})
     monkeypatch.setattr(end, "_answers", lambda: now[0] > 25)
-    monkeypatch.setattr(following.tcp_table, "is_stuck", lambda *_: 6 < now[0] < 51)
+    monkeypatch.setattr(following, "is_stuck", lambda *_: 6 < now[0] < 51)
     for at in (10, 20, 30, 40, 50, 60, 70):
         now[0] = float(at)
         end.check()
-    monkeypatch.setattr(following.tcp_table, "is_stuck", lambda *_: True)
+    monkeypatch.setattr(following, "is_stuck", lambda *_: True)
     now[0] = 80.0
     end.check()
     now[0] = 100.0
@@ -123,7 +123,7 @@ def test_a_copy_goes_on_after_a_stall_of_the_network_although_tcp_waits_for_as_l
 
 def test_what_does_not_arrive_elsewhere_ends_no_other_copy(follow, port, sent):
     there = target(port)
-    sent({"host": "127.0.0.2", "port": there["port"]}, tcp_table.MOST_REPEATED)
+    sent({"host": "127.0.0.2", "port": there["port"]}, following.MOST_REPEATED)
     follow("sleep 0.5", there)
 
 

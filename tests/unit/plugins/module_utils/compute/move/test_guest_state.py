@@ -26,14 +26,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute import connectio
 from ansible_collections.berth.kvm.plugins.module_utils.compute.connection import Bounded, LibvirtTimeout  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DisksBusy, FileNotUsable, GuestHung  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import answers, domain  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move import (  # noqa: E402
-    backups,
-    guest_state,
-    jobs,
-    live,
-    moving_host,
-    others_jobs,
-)
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import block_jobs, live, moving_host, onlooker
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import table  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints, state_hints  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.model import move_errors as errors  # noqa: E402
@@ -108,7 +101,7 @@ def library(monkeypatch):
     fake = SimpleNamespace(libvirtError=LibvirtError, **LIBRARY)
     monkeypatch.setattr(connection, "libvirt", fake)
     monkeypatch.setattr(connection, "libvirt_qemu", fake_libvirt.QemuPart)
-    monkeypatch.setattr(jobs, "CANCEL_SECONDS", 0.3)
+    monkeypatch.setattr(block_jobs, "CANCEL_SECONDS", 0.3)
     monkeypatch.setattr(answers, "ANSWER", 0.2)
     return fake
 
@@ -138,12 +131,12 @@ HALTED = {
 def test_a_guest_is_halted_where_it_stands_and_nothing_is_under_way(of, case):
     now, reason, job, expected = HALTED[case]
     of(Guest(now, reason, job))
-    assert guest_state.is_halted(None, memory_names.UUID) is expected
+    assert onlooker.is_halted(None, memory_names.UUID) is expected
 
 
 def test_of_a_guest_that_does_not_answer_it_is_not_said_that_it_is_halted(of):
     of(Guest(PAUSED, stuck=("jobStats",)))
-    assert guest_state.is_halted(None, memory_names.UUID) is False
+    assert onlooker.is_halted(None, memory_names.UUID) is False
 
 
 @pytest.mark.parametrize("reason", [USER, MIGRATION])
@@ -296,14 +289,14 @@ def test_what_libvirt_gives_has_the_limit_too():
 
 def test_a_backup_of_a_guest_that_hangs_is_not_waited_for(of):
     guest = Guest(job=JOB, stuck=("abortJob",))
-    guest.backupGetXMLDesc = lambda _flags: "<domainbackup><server socket='/x/%s'/></domainbackup>" % backups.SOCKET
-    backups.end(of(guest))
+    guest.backupGetXMLDesc = lambda _flags: "<domainbackup><server socket='/x/%s'/></domainbackup>" % block_jobs.SOCKET
+    block_jobs.end_backup(of(guest))
 
 
 def test_the_backup_of_another_program_is_not_ended(of):
     guest = Guest(job=JOB)
     guest.backupGetXMLDesc = lambda _flags: "<domainbackup><server name='theirs'/></domainbackup>"
-    backups.end(of(guest))
+    block_jobs.end_backup(of(guest))
     assert guest.job == JOB
 
 
@@ -314,7 +307,7 @@ OTHERS = {
     "a backup of another program": ("<domainbackup><server name='theirs'/></domainbackup>", "<domain/>", "a backup"),
     "one that goes to files": ("<domainbackup mode='push'/>", "<domain/>", "a backup"),
     "one that a move began": (
-        "<domainbackup><server socket='/x/%s'/></domainbackup>" % backups.SOCKET,
+        "<domainbackup><server socket='/x/%s'/></domainbackup>" % block_jobs.SOCKET,
         "<domain/>",
         None,
     ),
@@ -339,15 +332,15 @@ def test_a_guest_that_another_program_backs_up_or_copies_is_not_moved_until_that
     of(guest)
     record = SimpleNamespace(uuid=memory_names.UUID, name="web1")
     if said is None:
-        others_jobs.check(None, record, "kvm1")
+        block_jobs.check_no_others_jobs(None, record, "kvm1")
         return
     with pytest.raises(DisksBusy, match=said) as refused:
-        others_jobs.check(None, record, "kvm1")
+        block_jobs.check_no_others_jobs(None, record, "kvm1")
     assert refused.value.hint == hints.end_job("kvm1", memory_names.UUID) and "abortJob" not in guest.called
     # the same is said where a copy of this move was under way and is given up for it
     assert "Nothing was done" not in str(refused.value) and "not stopped for a move" in str(refused.value)
     backup, guest.XMLDesc = None, lambda _flags: "<domain/>"  # virsh domjobabort, or blockjob --abort
-    others_jobs.check(None, record, "kvm1")
+    block_jobs.check_no_others_jobs(None, record, "kvm1")
 
 
 def test_a_backup_that_began_after_the_move_is_seen_before_the_guest_is_stopped(monkeypatch):
@@ -360,7 +353,7 @@ def test_a_backup_that_began_after_the_move_is_seen_before_the_guest_is_stopped(
 
     monkeypatch.setattr(type(world.host(S).effects), "check_movable", busy)
     with pytest.raises(DisksBusy):
-        table.run(world.host(S), memory_names.UUID, "freeze", controller.token, controller.walk.turn().peer)
+        table.run(world.host(S), memory_names.UUID, "freeze", controller.token, controller.given["peer"])
     assert world.guest[S] == memory_names.ON and world.records[S]["phase"] == "resizing"
 
 
@@ -375,7 +368,7 @@ def test_whoever_asks_whether_a_guest_can_be_moved_asks_for_others_jobs_too(of):
 
 def test_a_guest_that_is_off_has_no_job(of):
     of(Guest(now=SHUTOFF))
-    others_jobs.check(None, SimpleNamespace(uuid=memory_names.UUID, name="web1"), "kvm1")
+    block_jobs.check_no_others_jobs(None, SimpleNamespace(uuid=memory_names.UUID, name="web1"), "kvm1")
 
 
 @pytest.mark.parametrize("operation", [BACKUP, MIGRATION_IN], ids=["a backup", "on its way to here"])

@@ -15,7 +15,7 @@ from move_side import SPECS
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import connection
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move import cells, live
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import live, live_checks
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import MigrationError
 
@@ -53,7 +53,7 @@ SPEC = dict(SPECS["new"], flavor=dict(SPECS["new"]["flavor"], extra_specs={"hw:c
 
 
 def test_on_the_destination_a_guest_is_bound_to_what_the_claim_there_set_aside():
-    root = ElementTree.fromstring(cells.bound(PINNED, SPEC, THERE))
+    root = ElementTree.fromstring(live_checks.bound_to_cells(PINNED, SPEC, THERE))
     pins = {pin.get("vcpu"): pin.get("cpuset") for pin in root.iterfind("cputune/vcpupin")}
     assert pins == {"0": "8", "1": "9"} and root.find("cputune/emulatorpin").get("cpuset") == "8-9"
     assert root.find("numatune/memory").get("nodeset") == root.find("numatune/memnode").get("nodeset") == "1"
@@ -64,13 +64,13 @@ def test_on_the_destination_a_guest_is_bound_to_what_the_claim_there_set_aside()
 def test_a_real_time_vcpu_is_one_there_too():
     specs = {"hw:cpu_policy": "dedicated", "hw:cpu_realtime": "yes", "hw:cpu_realtime_mask": "^0"}
     spec = dict(SPEC, flavor=dict(SPEC["flavor"], extra_specs=specs))
-    root = ElementTree.fromstring(cells.bound(PINNED, spec, THERE))
+    root = ElementTree.fromstring(live_checks.bound_to_cells(PINNED, spec, THERE))
     assert root.find("cputune/vcpusched").get("vcpus") == "1" and root.find("cputune/emulatorpin").get("cpuset") == "8"
 
 
 def test_a_guest_that_only_shares_cpus_of_its_cells_has_no_pins():
     shared = [{"id": 3, "cpuset": [0, 1], "pcpuset": [], "memory_mb": 64, "cpu_pinning": {}}]
-    root = ElementTree.fromstring(cells.bound(PINNED, SPEC, shared))
+    root = ElementTree.fromstring(live_checks.bound_to_cells(PINNED, SPEC, shared))
     assert root.findall("cputune/vcpupin") == [] and root.find("numatune/memory").get("nodeset") == "3"
 
 
@@ -238,7 +238,7 @@ def test_at_the_time_limit_it_is_tried_until_libvirt_has_a_job_to_end(monkeypatc
 
     guest = SimpleNamespace(jobStats=stats, **{call: end})
     limit = live.limit_of(guest, {"timeout": 0.01, "timeout_action": action})
-    live.watch(guest, "uuid", thread, limit, live.stalled.Stalled(guest))
+    live.watch(guest, "uuid", thread, limit, live.live_watch.Stalled(guest))
     assert calls == [call] * 3
 
 

@@ -15,9 +15,8 @@ import pytest
 from data_disk_case import CHECKSUM, OP, UUID, holds, info, needs_qemu_img, pool, record, write
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import paths
-from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import move_files
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move import disks, merge
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import disks
 from ansible_collections.berth.kvm.plugins.module_utils.model import disk_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import TransferFailed
 
@@ -29,7 +28,7 @@ def resized(files, monkeypatch):
     monkeypatch.setattr(domain, "is_active", lambda connection, uuid: False)
     disks.layer(pool(files), record())
     disks.swap_in(pool(files), record("IN"))
-    return lambda: sorted(path.name for path in files.iterdir() if move_files.is_kept_or_incoming(path.name))
+    return lambda: sorted(path.name for path in files.iterdir() if paths.is_kept_or_incoming(path.name))
 
 
 def rebase(path, *more):
@@ -39,15 +38,15 @@ def rebase(path, *more):
 @needs_qemu_img
 def test_a_kept_disk_that_the_new_one_stands_on_after_all_is_not_removed(files, monkeypatch, resized):
     """Whatever qemu-img or libvirt says: the guest would lose all that was written before the move."""
-    monkeypatch.setattr(merge, "_pull", lambda *_arguments: None)
+    monkeypatch.setattr(disks, "_pull", lambda *_arguments: None)
     with pytest.raises(TransferFailed, match="still needs"):
         disks.drop_kept(None, pool(files), record("IN"))
     assert "root.qcow2.pre-" + OP in resized()
 
 
 def being_merged(path):
-    note = Path(move_files.merging("%s.pre-%s" % (path, OP)))
-    note.write_bytes(merge._identity(str(path)))
+    note = Path(paths.merging_file("%s.pre-%s" % (path, OP)))
+    note.write_bytes(disks._identity(str(path)))
     return note
 
 
@@ -69,7 +68,7 @@ def test_a_qemu_that_died_right_after_a_merge_left_out_the_data_and_the_next_con
 def test_a_merge_that_an_earlier_version_began_goes_on(files, resized):
     """Its note says of no file that it stood on the kept one."""
     rebase(files / "data-logs.qcow2", "-u")
-    Path(move_files.merging("%s.pre-%s" % (files / "data-logs.qcow2", OP))).touch()
+    Path(paths.merging_file("%s.pre-%s" % (files / "data-logs.qcow2", OP))).touch()
     disks.drop_kept(None, pool(files), record("IN"))
     assert holds(files / "data-logs.qcow2", "0x42") and not resized()
 
@@ -129,14 +128,14 @@ def running(files, monkeypatch, resized):
         return json.dumps(answers.get(name, {"return": ""}))
 
     def pull(_guest, path, base):
-        assert os.path.lexists(move_files.merging("%s.pre-%s" % (path, OP))), "it is noted before it begins"
+        assert os.path.lexists(paths.merging_file("%s.pre-%s" % (path, OP))), "it is noted before it begins"
         rebase(path, *(["-u"] if base else []))
 
     flushed = []
     monkeypatch.setattr(domain, "is_active", lambda connection, uuid: True)
     monkeypatch.setattr(domain, "find", lambda connection, uuid: "the guest")
     monkeypatch.setattr(domain, "ask_qemu", ask)
-    monkeypatch.setattr(merge.jobs, "pull", pull)
+    monkeypatch.setattr(disks.block_jobs, "pull", pull)
     return answers, flushed
 
 

@@ -14,7 +14,7 @@ from full_disk import FullDisk
 from ansible_collections.berth.kvm.plugins.module_utils.compute import durable
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import FileNotUsable, GuestHung
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move import merge, moving_host
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import disks, moving_host
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_no_move_begins_with_a_guest_that_does_not_answer(web, effects, monkeypa
     def hangs(_connection, _uuid, _name, host):
         raise GuestHung("the guest hangs on %s" % host)
 
-    monkeypatch.setattr(moving_host.others_jobs, "check", lambda *_arguments: None)
+    monkeypatch.setattr(moving_host.block_jobs, "check_no_others_jobs", lambda *_arguments: None)
     effects.check_movable(web.record)
     monkeypatch.setattr(moving_host.answers, "check", hangs)
     with pytest.raises(GuestHung):
@@ -50,7 +50,7 @@ def test_nobody_starts_the_guest_while_its_kept_disks_are_merged(web, effects, m
     """If its QEMU dies in between, the disks look whole and are not. A run that was killed in between left no permit."""
     permits = {web.record.uuid} if permitted else set()
     for name, does in (("is_permitted", permits.__contains__), ("revoke", permits.discard), ("permit", permits.add)):
-        monkeypatch.setattr(merge.gate, name, does)
+        monkeypatch.setattr(disks.gate, name, does)
     web.domain.now = RUNNING if runs else SHUTOFF
 
     def drop(*_arguments):

@@ -37,8 +37,7 @@ def before(step, vm_state="active", shared=False):
 
 def attempted(world, controller, step):
     """What the module on the source does, which knows of nothing but its own output."""
-    turn = controller.walk.turn()
-    peer = turn.arguments({})["peer"]
+    peer = controller.given["peer"]
     return migration.attempt(
         world.host(S), memory_names.UUID, step, controller.token, peer, sent=controller.said.get("sent")
     )
@@ -63,7 +62,7 @@ def test_the_source_does_not_let_go_where_nobody_goes_on_and_its_guest_runs_agai
     world.write()
     with pytest.raises(BerthError):
         # Whatever still carries the old attempt does nothing any more.
-        table.run(world.host(S), memory_names.UUID, "release", controller.token, controller.walk.turn().peer, sent=1)
+        table.run(world.host(S), memory_names.UUID, "release", controller.token, controller.given["peer"], sent=1)
     assert world.guest[S] == memory_names.ON
 
 

@@ -23,11 +23,10 @@ class Rehearsal(memory_controller.Controller):
         self.legs, self.would_change = [], False
 
     def _step(self, world):
-        turn = self.walk.turn()
-        given = turn.arguments(self.options)
+        given = dict(self.given)
         uuid, steps, token, peer = (given.pop(name) for name in ("uuid", "steps", "token", "peer"))
-        self.steps, self.legs = (), [*self.legs, (turn.host, steps)]
-        changed, self.said, self.token = rehearsal.rehearse(world.host(turn.host), uuid, steps, token, peer, **given)
+        self.steps, self.legs = (), [*self.legs, (self.host, tuple(steps))]
+        changed, self.said, self.token = rehearsal.rehearse(world.host(self.host), uuid, steps, token, peer, **given)
         self.leg_changed, self.would_change = changed, self.would_change or changed
 
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from move_side import SPECS
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move import moving_host, room
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import moving_host, storage
 from ansible_collections.berth.kvm.plugins.module_utils.model import host_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import MigrationPreCheckError
 
@@ -34,7 +34,7 @@ def check(monkeypatch, tmp_path):
     def run(free, manifest, of=None):
         store = SimpleNamespace(records=lambda: others)
         host = SimpleNamespace(identity={"name": "kvm2"}, store=store, connection=None)
-        monkeypatch.setattr(room.os, "statvfs", lambda _path: SimpleNamespace(f_bavail=free, f_frsize=MIB))
+        monkeypatch.setattr(storage.os, "statvfs", lambda _path: SimpleNamespace(f_bavail=free, f_frsize=MIB))
         effects = moving_host.Effects(host)
         monkeypatch.setattr(effects, "pool_path", lambda _record: str(tmp_path))
         effects.check_room(of or record(), manifest)

@@ -10,8 +10,8 @@ import contextlib
 import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import disks, transfer
+from ansible_collections.berth.kvm.plugins.module_utils.model import migration as guards
 from ansible_collections.berth.kvm.plugins.module_utils.model import move_errors as errors
-from ansible_collections.berth.kvm.plugins.module_utils.model import move_guards as guards
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
 
 UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"

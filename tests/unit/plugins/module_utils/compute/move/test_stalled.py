@@ -11,10 +11,10 @@ import fake_libvirt
 import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import connection
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move import jobs, stalled, tcp_table
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import block_jobs, following, live_watch
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import TransferFailed
 
-GONE, LONG = stalled.GONE_SECONDS, stalled.STALLED_SECONDS
+GONE, LONG = live_watch.GONE_SECONDS, live_watch.STALLED_SECONDS
 
 
 class Guest:
@@ -49,10 +49,10 @@ def cut_after(monkeypatch):
     monkeypatch.setattr(connection, "libvirt", fake_libvirt.library())
     monkeypatch.setattr(connection, "libvirt_qemu", fake_libvirt.QemuPart)
     clock = SimpleNamespace(now=1000.0)
-    monkeypatch.setattr(stalled.time, "monotonic", lambda: clock.now)
+    monkeypatch.setattr(live_watch.time, "monotonic", lambda: clock.now)
 
     def look(guest, seconds, remote=None, told_to_end=False, address=None):
-        copying = stalled.Stalled(guest, remote, address)
+        copying = live_watch.Stalled(guest, remote, address)
         for _second in range(int(seconds) + 1):
             copying.check(told_to_end)
             clock.now += 1
@@ -72,8 +72,8 @@ def sent(monkeypatch):
     """sent(times, address): the kernel has sent again so often what that end has not acknowledged."""
 
     def to(times, address="192.0.2.2"):
-        found = [tcp_table.Connection(40000, address, 49152, times)]
-        monkeypatch.setattr(tcp_table, "established", lambda: iter(found))
+        found = [following.Connection(40000, address, 49152, times)]
+        monkeypatch.setattr(following, "established", lambda: iter(found))
 
     return to
 
@@ -81,7 +81,7 @@ def sent(monkeypatch):
 def test_what_does_not_come_on_ends_soon_if_the_destination_answers_and_acknowledges_nothing(cut_after, sent):
     """Where large packets are lost on the way, libvirt's keepalive comes through. The job itself is ended too: on shared
     storage no disk is copied whose connection could be cut."""
-    sent(tcp_table.MOST_REPEATED)
+    sent(following.MOST_REPEATED)
     guest = Guest()
     assert cut_after(guest, GONE - 1, ALIVE, address="192.0.2.2") == 0 and guest.times_ended == 0
     assert cut_after(guest, GONE + 1, ALIVE, address="192.0.2.2") == 1 and guest.times_ended == 1
@@ -89,7 +89,7 @@ def test_what_does_not_come_on_ends_soon_if_the_destination_answers_and_acknowle
 
 @pytest.mark.parametrize(
     "times, to, coming_on",
-    [(tcp_table.MOST_REPEATED - 1, "192.0.2.2", False), (9, "192.0.2.3", False), (9, "192.0.2.2", True)],
+    [(following.MOST_REPEATED - 1, "192.0.2.2", False), (9, "192.0.2.3", False), (9, "192.0.2.2", True)],
     ids=["packets lost now and then", "another host", "a slow link"],
 )
 def test_no_other_migration_ends_for_that(cut_after, sent, times, to, coming_on):
@@ -116,8 +116,8 @@ def test_a_qemu_that_knows_no_way_to_cut_them_is_left_as_it_is(cut_after, monkey
 
 def test_a_block_job_that_does_not_come_on_is_not_waited_for_for_ever(monkeypatch):
     pytest.importorskip("libvirt")
-    monkeypatch.setattr(jobs, "STALLED_SECONDS", 0.3)
-    monkeypatch.setattr(jobs, "target_of", lambda _domain, _path: "vda")
+    monkeypatch.setattr(block_jobs, "STALLED_SECONDS", 0.3)
+    monkeypatch.setattr(block_jobs, "target_of", lambda _domain, _path: "vda")
     guest = SimpleNamespace(blockJobInfo=lambda _target, _flags: {"cur": 7}, blockRebase=lambda *_all: None)
     with pytest.raises(TransferFailed, match="has not come on"):
-        jobs.pull(guest, "/x", None)
+        block_jobs.pull(guest, "/x", None)

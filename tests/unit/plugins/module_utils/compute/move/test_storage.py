@@ -17,7 +17,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import nvram, seed
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import disks, storage
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.moving_host import Effects
-from ansible_collections.berth.kvm.plugins.module_utils.model import disk_hints, take_over_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import copy_hints, disk_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model import move_errors as errors  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
 
@@ -114,7 +114,7 @@ def test_files_without_a_record_and_a_mark_are_not_overwritten_until_they_were_p
     (there / "root.qcow2").write_text("")
     with pytest.raises(errors.MigrationPreCheckError, match="no record") as refused:
         storage.check_no_files(pool, UUID)
-    assert refused.value.hint == take_over_hints.put_files_away(str(there))
+    assert refused.value.hint == copy_hints.put_files_away(str(there))
     there.rename(there.parent.parent / "elsewhere")
     storage.check_no_files(pool, UUID)
 

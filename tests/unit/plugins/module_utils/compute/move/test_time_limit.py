@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import connection
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move import time_limit
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import live_watch
 
 MIB = 1 << 20
 DISK = 100 * MIB  # virtual size of the guest's disks
@@ -24,8 +24,8 @@ class Migrating:
 
     def __init__(self, monkeypatch, **options):
         self.did, self.now, self.stats = [], 0.0, {}
-        self.limit = time_limit.Limit({"timeout": 10, "timeout_action": "force_complete", **options}, lambda: DISK)
-        monkeypatch.setattr(time_limit.time, "monotonic", lambda: self.now)
+        self.limit = live_watch.Limit({"timeout": 10, "timeout_action": "force_complete", **options}, lambda: DISK)
+        monkeypatch.setattr(live_watch.time, "monotonic", lambda: self.now)
         monkeypatch.setattr(connection, "libvirt", fake_libvirt.library())
         monkeypatch.setattr(domain, "ask_qemu", self.answer)
 
@@ -142,4 +142,4 @@ def test_a_stopped_guest_stands_still_for_the_set_maximum_at_most(monkeypatch):
 
 def test_memory_whose_copy_has_not_begun_is_left_as_a_whole(monkeypatch):
     guest = Migrating(monkeypatch)
-    assert time_limit.left_and_copied(guest, {"disk_total": DISK, "disk_processed": MIB}) == (DISK - MIB + MEMORY, MIB)
+    assert live_watch.left_and_copied(guest, {"disk_total": DISK, "disk_processed": MIB}) == (DISK - MIB + MEMORY, MIB)

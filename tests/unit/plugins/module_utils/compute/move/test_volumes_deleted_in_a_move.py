@@ -18,7 +18,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import owne
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import startable
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import table
 from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import IN, OUT, OWN
-from ansible_collections.berth.kvm.plugins.module_utils.model.volume_errors import VolumeElsewhere
+from ansible_collections.berth.kvm.plugins.module_utils.model.volumes import VolumeElsewhere
 
 
 def test_a_delete_of_what_a_killed_revert_has_given_back_leaves_the_volume_to_the_source(make_fleet, kill_before):

@@ -25,7 +25,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.record import cl
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.volume_store import VolumeStore, change
 from ansible_collections.berth.kvm.plugins.module_utils.model import volume_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import ACTIVE, IN, OUT, OWN
-from ansible_collections.berth.kvm.plugins.module_utils.model.volume_errors import (
+from ansible_collections.berth.kvm.plugins.module_utils.model.volumes import (
     VolumeElsewhere,
     VolumeInUse,
     VolumeNotFound,

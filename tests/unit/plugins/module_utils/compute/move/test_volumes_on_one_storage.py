@@ -15,7 +15,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.update_dis
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import volumes
 from ansible_collections.berth.kvm.plugins.module_utils.model import volume_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
-from ansible_collections.berth.kvm.plugins.module_utils.model.volume_errors import VolumeStays
+from ansible_collections.berth.kvm.plugins.module_utils.model.volumes import VolumeStays
 
 
 def seen_from_there(fleet, shared):

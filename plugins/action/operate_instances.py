@@ -1,0 +1,145 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action operate_instances: see plugins/modules/operate_instances.py for its documentation."""
+
+from __future__ import annotations
+
+from ..module_utils.conductor.operations import OPERATIONS
+from ..module_utils.conductor.procedures.copies import keep_one, recover_record
+from ..module_utils.conductor.procedures.delete import delete
+from ..module_utils.conductor.procedures.operate import Done, operate
+from ..module_utils.conductor.procedures.update_disks import Run, update_disks
+from ..module_utils.conductor.report import error_of, text_of
+from ..module_utils.model.messages import BESIDE_FACTS
+from ..plugin_utils import end_of_operation, fleet_filters
+from ..plugin_utils.controller import controller_facts, new_token, outcomes_reported
+from ..plugin_utils.driving import carry_out
+from ..plugin_utils.inventory_variables import kvm_hosts, lost_hosts, raw_vars, variables
+from ..plugin_utils.locating import LocateInstances
+from ..plugin_utils.plain import plain
+from ..plugin_utils.reading import read
+from ..plugin_utils.screen import say
+from ..plugin_utils.together import done_together
+from ..plugin_utils.whose_variables import Catalogs
+
+FACTS = "__berth_facts"
+READ = {**dict.fromkeys(BESIDE_FACTS, False), "must_answer": True, "most": None}
+CARRIED_OUT = {"operation": None, "names": [], "found": [], "moving": [], "instances": {}, "errors": {}}
+NO_INSTANCE = {"skipped": True, "msg": "has no berth_flavor"}
+
+
+class ActionModule(LocateInstances):
+    """One process acts on the instances of all that wait, where the run has found them or finds them now; each reports its
+    own."""
+
+    asks_alone = True
+    argument_spec = {
+        "operation": {
+            "type": "str",
+            "required": True,
+            "choices": [name for name in OPERATIONS if name != "console"],
+        },
+        "hosts": {"type": "list", "elements": "str"},
+        "may_fail": {"type": "bool", "default": False},
+    }
+
+    def reported(self, result):
+        return outcomes_reported(result)
+
+    def act(self, args, task_vars):
+        own, done = done_together(self, task_vars, lambda names: self._operate(names, args, task_vars))
+        return {**_told(own or NO_INSTANCE, args["may_fail"]), **done.get("run", {})}
+
+    def _operate(self, names, args, task_vars):
+        operation, facts = args["operation"], plain(controller_facts(task_vars))
+        hosts = kvm_hosts(task_vars, args["hosts"])
+        located = facts.get("berth_located") or CARRIED_OUT
+        if located["operation"] != operation or task_vars["inventory_hostname"] not in located["names"]:
+            about = {"instances": names, "hosts": hosts}
+            task_vars = {**task_vars, FACTS: read(self, {**READ, **about}, task_vars)}
+            located, facts = (
+                self.located({**about, "method": operation, "selected": True, "again": True}, task_vars),
+                {},
+            )
+
+        def look():
+            about = {"instances": located["names"], "hosts": hosts}
+            facts = {**task_vars, FACTS: read(self, {**READ, **about}, task_vars)}
+            located.update(self.located({**about, "method": operation, "selected": True, "again": True}, facts))
+            return _tasks(located)
+
+        done, said = carry_out(self, task_vars, self._procedure(operation, _tasks(located), hosts, task_vars), look)
+        say(*_where_set_aside(located, done, self._task.check_mode))
+        if operation == "delete" and any(each.changed for each in done.values()):
+            fleet_filters.follow(self, task_vars, hosts)
+        ended = end_of_operation.end(self, task_vars, operation, located, facts.get("berth_moves") or {}, done)
+        ended["ansible_facts"]["berth_located"] = CARRIED_OUT  # no later task carries it out again
+        return {
+            "parts": {name: _part(located["errors"].get(name), done.get(name) or Done()) for name in located["names"]},
+            "run": {**ended, "said": said},
+        }
+
+    def _procedure(self, operation, tasks, hosts, task_vars):
+        given = {name: self._given(operation, task_vars, name) for name in tasks}
+        if operation == "keep_one":
+            return keep_one(tasks, given, self._task.check_mode)
+        if operation == "recover_record":
+            return recover_record(tasks, given, self._task.check_mode)
+        if operation == "delete":
+            return delete(tasks, given, hosts)
+        if operation == "update_disks":
+            return update_disks(tasks, given, self._makes(tasks, hosts, task_vars))
+        return operate(operation, tasks, given)
+
+    def _makes(self, tasks, hosts, task_vars):
+        """What making volumes needs to know. No catalog is read where there are none to make."""
+        makes = any(task.get("new_volumes") or task.get("grown_volumes") for task in tasks.values())
+        quotas = Catalogs(task_vars, list(tasks), hosts, self._loader).shared.quotas if makes else {}
+        lost = lost_hosts(self.own_variables(task_vars, ["berth_lost_hosts"]))
+        return Run(new_token, hosts, lost, quotas, self._task.check_mode)
+
+    def _given(self, operation, task_vars, name):
+        """The arguments that the variables of the instance say, or else those of the play."""
+        found = {}
+        for argument, names in OPERATIONS[operation].given.items():
+            of_play = [each for each in names if each not in raw_vars(task_vars, task_vars["inventory_hostname"])]
+            values = {**self.own_variables(task_vars, of_play), **variables(task_vars, name, names)}
+            said = [values[each] for each in names if each in values]
+            found.update({argument: said[0]} if said else {})
+        return found
+
+
+def _tasks(located):
+    return {name: task for name, task in located["instances"].items() if name not in located["errors"]}
+
+
+def _where_set_aside(located, done, dry):
+    """The line about each copy that was set aside."""
+    for name, each in done.items():
+        for host, paths in each.set_aside.items() if not each.errors else ():
+            yield (
+                "%s stays on %s. The copy on %s %s in %s on that host. When nobody needs it any more, "
+                "berth.kvm.remove_set_aside --limit %s -e berth_set_aside_on=%s removes it; nothing else does"
+            ) % (
+                name,
+                located["instances"][name]["stays"],
+                host,
+                "would be" if dry else "is now",
+                ", ".join(paths),
+                name,
+                host,
+            )
+
+
+def _part(refused, done):
+    """What the task of one instance returns. ``refused``: why nothing was done."""
+    part = {"changed": done.changed, "warnings": done.warnings, "diff": done.diff, "instance": done.instance}
+    part = {name: value for name, value in part.items() if value or name == "changed"}
+    errors = [*([error_of(refused)] if refused else []), *done.errors]
+    return {**part, "error": errors[0], "msg": "; ".join(map(text_of, errors))} if errors else part
+
+
+def _told(part, may_fail):
+    """The part, which fails the task unless its playbook tells why in a task of its own."""
+    return part if may_fail or "error" not in part else {**part, "failed": True}

@@ -1,0 +1,38 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a delete of an instance gives up here, by name and size."""
+
+from __future__ import annotations
+
+import contextlib
+
+from ...model import disk_words
+from ...model.errors import BerthError
+from .. import paths
+from ..disk import disk, virtual_size
+from . import delete
+
+
+def by_delete(instance):
+    """Return the disks in words, the files that are here without a record by their paths. Of a build that has made no disk
+    yet there is nothing."""
+    record = instance.store.read(instance.uuid)
+    if record is None:
+        return instance.remains()
+    spec, pool_path = delete.spec_to_go(record), None
+    with contextlib.suppress(BerthError):  # a pool that is not there now: the record says what goes
+        pool_path = instance.host.pool_of(record)
+        if not disk.is_there(pool_path, instance.uuid):
+            return disk_words.volumes_going(spec)
+    return disk_words.going(spec, _image_gb(pool_path, instance.uuid, spec))
+
+
+def _image_gb(pool_path, uuid, spec):
+    """The GiB of a root disk that is as large as its image; 0 if it is another, or nobody can tell."""
+    with contextlib.suppress(BerthError, LookupError, OSError, TypeError, ValueError):
+        root = disk.plan(spec)[0]
+        if root.name == "root" and pool_path:
+            virtual, _used, _device = virtual_size.read(paths.instance(pool_path, uuid, root.file), root.format)
+            return -(-virtual // disk.GIB)
+    return 0

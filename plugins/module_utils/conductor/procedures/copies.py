@@ -1,0 +1,105 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Copies and records of an instance that exists: of two copies one stays, one that was set aside comes back, a record that was
+lost is written. All hosts hear first which record becomes the latest."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Collection, Dict, List, Mapping, Sequence
+
+from ...model import hints
+from ...model.errors import BerthError
+from ...model.messages import Document
+from ..errors import HostUnknown
+from ..report import text_of
+from .operate import Done, Tasks, asked, operate
+from .steps import Ask, Look, Procedure
+
+COPY = "instance_copy"
+
+
+def keep_one(tasks: Tasks, given: Mapping[str, Document], dry: bool) -> Procedure[Dict[str, Done]]:
+    """The others are stopped while the one that stays can be kept, it counts from then on, and the others are set aside. Or
+    it comes back, since the host of the copy that had stayed is lost. ``tasks``: name -> a keep_one.Choice as data, with the
+    uuid; ``given``: name -> how long guests may take to shut down; ``dry``: in check mode."""
+    done = {name: Done() for name in tasks}
+    listed = [name for name in tasks if tasks[name]["listed"]]
+    yield from _ask(done, tasks, listed, "recorded", _stays)
+    if listed and not dry:
+        # Another run may have claimed room to make the instance anew: of two that write and then look, one sees the other.
+        found = yield Look()
+        tasks = {name: found[name] for name in tasks if name in found}
+    if not dry:
+        yield from tell_all({name: task for name, task in tasks.items() if not done[name].errors}, done)
+    keeping = [name for name in tasks if tasks[name]["others"]]
+    above = {name: {"above": tasks[name]["above"]} for name in tasks}
+    yield from _ask(done, tasks, keeping, "kept", _stays, above, check=True)
+    # while the copy that stays does not count yet: the hosts of the others may be silent once it does
+    yield from _ask(done, tasks, keeping, "stopped", _others, given)
+    yield from _ask(done, tasks, keeping, "kept", _stays, above)
+    yield from _ask(done, tasks, keeping, "set_aside", _others, given)
+    back = [name for name in tasks if tasks[name]["comes_back"]]
+    both = {name: {**above[name], **given.get(name, {})} for name in back}
+    yield from _ask(done, tasks, back, "brought_back", _stays, both)
+    return done
+
+
+def _stays(task: Mapping[str, Any]) -> List[str]:
+    return [task["stays"]]
+
+
+def _others(task: Mapping[str, Any]) -> List[str]:
+    return list(task["others"])
+
+
+def _ask(
+    done: Dict[str, Done],
+    tasks: Tasks,
+    names: Sequence[str],
+    state: str,
+    hosts_of: Callable[[Mapping[str, Any]], List[str]],
+    more: Mapping[str, Document] = {},
+    check: bool = False,
+) -> Procedure[None]:
+    """One step for all for whom no step before it has failed: on each host of an instance, one after the other."""
+    left = {name: hosts_of(tasks[name]) for name in names if not done[name].errors}
+    while any(left.values()):
+        at = {name: hosts.pop(0) for name, hosts in left.items() if hosts}
+        arguments = {name: {"uuid": tasks[name]["uuid"], "state": state, **more.get(name, {})} for name in at}
+        yield from asked(done, COPY, arguments, at, check)
+
+
+def recover_record(tasks: Tasks, given: Mapping[str, Document], dry: bool) -> Procedure[Dict[str, Done]]:
+    """One that was lost, or is older than what hosts have heard of. ``given``: as of operate; ``dry``: in check mode."""
+    done = {name: Done() for name in tasks}
+    if not dry:
+        yield from tell_all(tasks, done)
+    written = yield from operate(
+        "recover_record", {name: tasks[name] for name in tasks if not done[name].errors}, given
+    )
+    return {**done, **written}
+
+
+def tell_latest(name: str, told: Document, hosts: Collection[str], unprepared: Collection[str]) -> Procedure[None]:
+    """``told``: see telling.will_own(). Raise HostUnknown if one of the hosts does not take it: it would take a lost host
+    that is back for the owner."""
+    answers = yield Ask("rescan", {host: {"told": told} for host in hosts})
+    for host, answer in answers.items():
+        error = answer.get("error") or {}
+        if (error or "reason" in answer) and host not in unprepared:
+            why = answer.get("reason") or text_of({**error, "hint": None})
+            raise HostUnknown(
+                "the record of %s is left as it is: %s did not take that it becomes the latest: %s" % (name, host, why),
+                hint=error.get("hint") or hints.run_again(),
+            )
+
+
+def tell_all(tasks: Mapping[str, Mapping[str, Any]], done: Dict[str, Done]) -> Procedure[None]:
+    """For each task that has something ``to_tell``. Who is not told by all has the error in ``done``."""
+    for name, task in tasks.items():
+        if task.get("to_tell"):
+            try:
+                yield from tell_latest(name, **task["to_tell"])
+            except BerthError as error:
+                done[name].errors.append(error.to_dict())

@@ -1,0 +1,153 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A move of one instance, from its plan to its end.
+
+The legs of its sequence (sequences.py) run one after the other, each on its host, and each hears the other side's last
+word. If one fails, what this run began is given up; if the guest is as before then, the next candidate is tried.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Mapping, NamedTuple, Optional, cast
+
+from ...model import hints
+from ...model.errors import BerthError
+from ...model.messages import Document
+from ...model.move_errors import MigrationEnded
+from ...model.quota import Amounts
+from .. import report
+from ..commit_move import check_claim
+from ..errors import HostUnknown
+from ..moving import PlannedMove
+from ..sequences import FLEET, SEQUENCES, Leg
+from ..walk import Walk
+from .steps import STATES, Ask, Procedure, Say
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """What a run knows beside the plan: ``settings`` are arguments of module migration, of which each leg gets those that
+    it needs. ``only_prepare``: claim room, and touch no guest."""
+
+    settings: Mapping[str, Any]
+    quotas: Mapping[str, Amounts] = dataclasses.field(default_factory=dict)
+    only_prepare: bool = False
+
+
+class Failed(NamedTuple):
+    """Why a leg failed: {code, message, hint}, and as people read it."""
+
+    leg: Leg
+    error: Document
+    text: str
+
+
+def move(walk: Walk, run: Run) -> Procedure[None]:
+    """Carry a plan out; ``walk`` knows all the time how far it has come."""
+    candidates = walk.move.candidates or (None,)
+    for candidate in candidates:
+        walk.begin(candidate)
+        failed = yield from _legs(walk, run)
+        if failed is None:
+            return
+        if _met_end(walk, failed):
+            # Of a move that was only to be ended, all is well: the run reads the hosts again after it anyway.
+            walk.met_end, walk.failure = True, None if walk.move.settles else failed.text
+            return
+        _note(walk, failed)
+        given_up = _is_to_give_up(walk, failed) and (yield from _give_up(walk, run))
+        if not (given_up and failed.leg.other_candidate):
+            return
+    if len(candidates) > 1:  # of one host its own error tells more
+        walk.failure = "MaxRetriesExceeded: Exhausted all hosts available for moving %s. Last cause: %s" % (
+            walk.move.name,
+            walk.failure,
+        )
+
+
+def _legs(walk: Walk, run: Run) -> Procedure[Optional[Failed]]:
+    """Run the legs of the walk's sequence. Return what failed."""
+    sequence = SEQUENCES[walk.sequence]
+    prepares = None if sequence.prepares is None else sequence.prepares if walk.candidate else 0
+    for number, leg in enumerate(sequence.legs):
+        if run.only_prepare and prepares is not None and number >= prepares:
+            walk.prepared = True
+            return None
+        if leg.side == FLEET and not walk.move.look:
+            continue
+        yield _said(walk, leg, {})
+        error = yield from (_judged(walk, run) if leg.side == FLEET else _asked(walk, leg, run))
+        if error:
+            walk.error = error
+            return Failed(leg, error, report.named(report.text_of(error), walk.move.uuid, walk.move.name))
+        if leg.may_be_last and walk.last.get("ended"):
+            return None
+    return None
+
+
+def _asked(walk: Walk, leg: Leg, run: Run) -> Procedure[Optional[Document]]:
+    """Have the leg's host run its steps. Return its error."""
+    host = walk.host_of(leg)
+    answer = (yield Ask("migration", {host: walk.arguments(leg, run.settings)}))[host]
+    if "error" in answer:
+        error: Document = answer["error"]
+        return error
+    if "reason" in answer:
+        why = "%s did not answer: %s" % (host, answer["reason"])
+        return HostUnknown(why, hint=hints.bring_back_or_lost([host])).to_dict()
+    walk.answered(leg, answer)
+    yield _said(walk, leg, walk.last)
+    return None
+
+
+def _judged(walk: Walk, run: Run) -> Procedure[Optional[Document]]:
+    """Read all hosts again with the claim in sight: of two runs that claim and then read, at least one sees the other.
+    Return why the claim does not stand."""
+    scans = yield Ask("rescan", {host: {} for host in walk.move.look})
+    try:
+        check_claim(cast(PlannedMove, vars(walk.move)), walk.destination(), scans, run.quotas)
+    except BerthError as error:
+        return error.to_dict()
+    return None
+
+
+def _said(walk: Walk, leg: Leg, now: Mapping[str, Any]) -> Say:
+    states = {part: now[part] for part in STATES if part in now}
+    about = {"uuid": walk.move.uuid, "host": walk.host_of(leg)}
+    return Say(walk.move.name, {**about, **(states if now else {"leg": leg.label})})
+
+
+def _met_end(walk: Walk, failed: Failed) -> bool:
+    """Whether the move has ended since the run looked, which has changed nothing of it yet: it looks again, once."""
+    return failed.error.get("code") == MigrationEnded.__name__ and not (walk.taken or walk.move.again)
+
+
+def _note(walk: Walk, failed: Failed) -> None:
+    walk.failure = failed.text
+    if walk.candidate:
+        code, _colon, cause = failed.text.partition(": ")
+        number = len(walk.attempts) + 1
+        walk.attempts.append({"attempt": number, "host": walk.candidate.host, "code": code, "cause": cause or code})
+
+
+def _is_to_give_up(walk: Walk, failed: Failed) -> bool:
+    """Nothing is given up that this run has not begun. A host that fell silent is not asked again: what it may still be
+    doing, such as a live migration, continues."""
+    abandoned = SEQUENCES[walk.sequence].abandoned
+    silent = failed.error.get("code") == HostUnknown.__name__
+    return (
+        abandoned is not None and walk.taken and not (silent and SEQUENCES[abandoned].legs[0].side == failed.leg.side)
+    )
+
+
+def _give_up(walk: Walk, run: Run) -> Procedure[bool]:
+    """Give up what was begun; whether that went well. If not, the next run does it."""
+    walk.gives_up, walk.sequence = True, cast(str, SEQUENCES[walk.sequence].abandoned)
+    failed = yield from _legs(walk, run)
+    if failed:
+        walk.failure = "%s. The attempt to give the move up failed, too: %s" % (walk.failure, failed.text)
+        if not failed.text.endswith(" again"):
+            walk.failure += ". " + hints.run_again()
+    return failed is None

@@ -1,0 +1,89 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What one operation does on the hosts of the instances that it was to find: stop, start and the others of the table that
+have a state. Instances do not wait for each other."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Dict, List, Mapping
+
+from ...model import hints
+from ...model.messages import Document
+from ..errors import HostUnknown
+from ..operations import OPERATIONS
+from ..report import error_of
+from .steps import Ask, Procedure, said
+
+SILENT = (
+    "UNREACHABLE: "  # so begins the reason of a host that did not answer; any other begins with the code of an error
+)
+SHOWN = ("instance", "instance_copy")
+FAILED = {"error", "reason"}  # of which an answer has one or both if the host did not do what it was asked
+
+
+@dataclasses.dataclass
+class Done:
+    """What became of one instance. ``instance``: as its last host shows it; ``set_aside``: host -> where its copy is;
+    ``errors``: of each host that refused, or whose
+    result is unknown, {code, message, ...}."""
+
+    changed: bool = False
+    instance: Document = dataclasses.field(default_factory=dict)
+    gives_up: List[str] = dataclasses.field(default_factory=list)
+    diff: List[Any] = dataclasses.field(default_factory=list)
+    warnings: List[str] = dataclasses.field(default_factory=list)
+    set_aside: Dict[str, List[str]] = dataclasses.field(default_factory=dict)
+    errors: List[Document] = dataclasses.field(default_factory=list)
+
+
+Tasks = Mapping[str, Mapping[str, Any]]  # name -> what what_to_operate.where() found, and the uuid
+
+
+def operate(operation: str, tasks: Tasks, given: Mapping[str, Document]) -> Procedure[Dict[str, Done]]:
+    """``given``: name -> arguments that the variables of the instance say. Return what became of each."""
+    row = OPERATIONS[operation]
+    done = {name: Done() for name in tasks}
+    left = {name: list(task["hosts"] if row.everywhere else task["hosts"][-1:]) for name, task in tasks.items()}
+    while any(left.values()):
+        at = {name: hosts.pop(0) for name, hosts in left.items() if hosts}
+        arguments = {name: _arguments(row, tasks[name], given.get(name, {})) for name in at}
+        yield from asked(done, row.module, arguments, at)
+    return done
+
+
+def _arguments(row: Any, task: Mapping[str, Any], given: Document) -> Document:
+    found = {part: task[part] for part in row.found if part in task}
+    return {"uuid": task["uuid"], "state": row.state, **found, **given}
+
+
+def asked(
+    done: Dict[str, Done], module: str, arguments: Mapping[str, Document], at: Mapping[str, str], check: bool = False
+) -> Procedure[None]:
+    """Ask for each instance its host, and add the answers to what is ``done``; of a ``check``, only why it fails."""
+    answers = yield Ask(module, dict(arguments), dict(at), check)
+    for name, host in at.items():
+        if check and "changed" in answers[name] and not answers[name].keys() & FAILED:
+            continue
+        _add(done[name], host, arguments[name]["state"], answers[name])
+        if answers[name].get("changed") and done[name].instance:
+            yield said(name, arguments[name]["uuid"], host, done[name].instance)
+
+
+def _add(done: Done, host: str, state: str, answer: Mapping[str, Any]) -> None:
+    done.changed = done.changed or bool(answer.get("changed"))
+    done.instance = next((answer[part] for part in SHOWN if part in answer), {})
+    done.gives_up += done.instance.get("gives_up") or ()
+    done.diff += [answer["diff"]] if "diff" in answer else []
+    done.warnings += answer.get("warnings", ())
+    done.set_aside.update({host: done.instance["paths"]} if state == "set_aside" and done.instance.get("paths") else {})
+    if answer.keys() & FAILED:
+        done.errors.append(answer.get("error") or _unknown(host, str(answer["reason"])))
+
+
+def _unknown(host: str, reason: str) -> Document:
+    if reason.startswith(SILENT):
+        why = "%s did not answer: %s" % (host, reason.removeprefix(SILENT))
+        return HostUnknown(why, hint=hints.bring_back_or_lost([host])).to_dict()
+    return error_of(reason)

@@ -1,0 +1,77 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An update of disks: the new volumes and what grows are claimed, all hosts are read again, so that of two runs at least one
+sees the other, then they are made. Then each instance gets its disks and volumes; who does not get all that is new gets
+nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Callable, Collection, Dict, Iterable, List, Mapping
+
+from ...model.messages import Document
+from .. import new_volumes, volume_quotas
+from ..new_volumes import Making
+from ..report import error_of, text_of
+from .operate import Done, Tasks, operate
+from .steps import Ask, Procedure
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """What a run knows beside its tasks. ``hosts``: those that it asks; ``quotas``: by project; ``dry``: in check mode."""
+
+    new_token: Callable[[], str]
+    hosts: Collection[str]
+    lost: Collection[str] = ()
+    quotas: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    dry: bool = False
+
+
+def update_disks(tasks: Tasks, given: Mapping[str, Document], run: Run) -> Procedure[Dict[str, Done]]:
+    """``tasks``: each with what plugin_utils/wanted_disks.py found, too. Return what became of each instance."""
+    makings = new_volumes.to_make(tasks, run.new_token)
+    refused = yield from _make(tasks, makings, run)
+    done = yield from operate("update_disks", {name: tasks[name] for name in tasks if name not in refused}, given)
+    for making in makings:
+        if not making.error:
+            done[making.name].changed = True
+    return {**done, **{name: Done(errors=[error_of(why)]) for name, why in refused.items()}}
+
+
+def _make(tasks: Tasks, makings: List[Making], run: Run) -> Procedure[Dict[str, str]]:
+    """Return {name: why} of the instances that do not get their volumes."""
+    yield from _ask([making for making in makings if not making.error], "claimed")
+    claimed = [making for making in makings if not making.error]
+    if not claimed or run.dry:
+        return new_volumes.failures(makings)
+    for making in claimed:
+        making.is_claimed = True
+    scans = yield Ask("rescan", {host: {} for host in run.hosts if host not in run.lost})
+    new_volumes.decide(
+        claimed, scans, {host: _why(scan) for host, scan in scans.items() if "host_uuid" not in scan}, run.lost
+    )
+    answered = [scan for scan in scans.values() if "host_uuid" in scan]
+    over = volume_quotas.after_the_claims(tasks, claimed, answered, run.quotas)
+    refused = {**new_volumes.failures(makings), **{name: new_volumes.message_of(error) for name, error in over.items()}}
+    for making in claimed:
+        making.error = making.error or refused.get(making.name)
+    yield from _ask([making for making in claimed if making.error], "absent")
+    yield from _ask([making for making in claimed if not making.error], "present")
+    return {**new_volumes.failures(makings), **refused}
+
+
+def _ask(makings: Iterable[Making], state: str) -> Procedure[None]:
+    """Bring the volumes, or their growth, to the state on their hosts, and record what a host refused."""
+    for of_host in new_volumes.rounds(makings):
+        answers = yield Ask("volume", {host: making.arguments(state) for host, making in of_host.items()})
+        for host, making in of_host.items():
+            if answers[host].keys() & {"error", "reason"} and not making.error:
+                code = (answers[host].get("error") or {"code": "HostUnreachable"})["code"]
+                why = _why(answers[host]).removeprefix(code + ": ")
+                making.error = "%s: volume %s on %s: %s" % (code, making.volume["name"], host, why)
+
+
+def _why(answer: Mapping[str, Any]) -> str:
+    return text_of(answer["error"]) if "error" in answer else str(answer.get("reason"))

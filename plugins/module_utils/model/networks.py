@@ -1,0 +1,410 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The catalog's networks, their address pools and security groups, and an instance's NICs as its variables give them."""
+
+from __future__ import annotations
+
+import functools
+import ipaddress
+import re
+import uuid
+from typing import Any, Callable, Collection, Iterable, List, Mapping, Optional, Tuple
+
+from .errors import InvalidInput, together
+from .messages import Document
+from .schema import Fields, Flag, ListOf, OneOf, Text, Whole, structure_as_text
+from .unknown_names import SecurityGroupNotFound
+
+# The address pool of a network: addresses for instances that name none.
+#
+# A pool is a list of ranges such as 192.0.2.10-192.0.2.99. The search for an address begins at a place that follows
+# from the instance's uuid: the instance finds the same address again, and two simultaneous runs seldom choose the same.
+Span = Tuple[int, int]  # the first and the last address of a range, as numbers
+MOST_RANGES = 256
+
+
+class AddressRange:
+    """A range of addresses, a single address or a whole network; check() returns the text first-last."""
+
+    rule = "first-last, an address or a network, such as 192.0.2.10-192.0.2.99 or 192.0.2.64/26"
+
+    def check(self, value: Any, field: str) -> str:
+        try:
+            if not isinstance(value, str) or "%" in value:
+                raise ValueError
+            if "/" in value:
+                network = ipaddress.ip_network(value)
+                return "%s-%s" % (network[0], network[-1])
+            first, dash, last = value.partition("-")
+            begin, end = (ipaddress.ip_address(text.strip()) for text in (first, last if dash else first))
+            if begin.version != end.version or int(begin) > int(end):
+                raise ValueError
+            return "%s-%s" % (begin, end)
+        except ValueError:
+            raise InvalidInput(field, value, self.rule)
+
+
+POOL = Fields(
+    {"ranges": ListOf(AddressRange(), longest=MOST_RANGES), "exclude": ListOf(AddressRange(), longest=MOST_RANGES)},
+    defaults={"ranges": [], "exclude": []},
+)
+
+
+def check_pool(network: Document, field: str) -> None:
+    """Refuse a pool that is outside its network's cidr, or that has no address to give."""
+    if not network["cidr"]:
+        raise InvalidInput(field + ".cidr", None, "needed where there is a pool")
+    cidr = ipaddress.ip_network(network["cidr"])
+    for part in ("ranges", "exclude"):
+        for at, text in enumerate(network["pool"][part]):
+            if any(ipaddress.ip_address(end) not in cidr for end in text.split("-")):
+                raise InvalidInput("%s.pool.%s[%d]" % (field, part, at), text, "addresses in %s" % cidr)
+    if not ranges(network):
+        raise InvalidInput(field + ".pool", network["pool"], "at least one address that may be given to an instance")
+
+
+def ranges(network: Mapping[str, Any]) -> List[str]:
+    """Return the pool's ranges without the addresses of the network itself, its gateway and its name servers."""
+    cidr = ipaddress.ip_network(network["cidr"])
+    spans = _merged(_span(text) for text in network["pool"]["ranges"] or ["%s-%s" % (cidr[0], cidr[-1])])
+    reserved = [network["gateway"], *network["nameservers"], *map(str, unusable(cidr))]
+    alone = ["%s-%s" % (address, address) for address in reserved if address and ipaddress.ip_address(address) in cidr]
+    for taken in _merged(_span(text) for text in [*network["pool"]["exclude"], *alone]):
+        spans = [part for span in spans for part in _without(span, taken)]
+    address = type(cidr[0])
+    return ["%s-%s" % (address(first), address(last)) for first, last in spans]
+
+
+def unusable(cidr: Any) -> List[Any]:
+    """The addresses of a network that no machine can have: the network's own and, in IPv4, the broadcast address."""
+    if cidr.prefixlen >= cidr.max_prefixlen - 1:
+        return []
+    return [cidr[0], cidr[-1]] if cidr.version == 4 else [cidr[0]]
+
+
+def size(pool: Iterable[str]) -> int:
+    """How many addresses there are in ranges as ranges() gives them."""
+    return sum(last - first + 1 for first, last in map(_span, pool))
+
+
+def has(pool: Iterable[str], text: str) -> bool:
+    """Whether the text, which a host may have sent, is an address of the pool."""
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    number = int(address)
+    # an address of IPv6 may be the same number as one of IPv4
+    return any(address.version == version and first <= number <= last for version, first, last in map(_numbers, pool))
+
+
+def choose(pool: Iterable[str], taken: Collection[str], who: str, again: int = 0) -> Optional[str]:
+    """An address of the pool that is not ``taken``, or None. ``who`` and ``again`` decide where the search begins."""
+    spans = [_span(text) for text in pool]
+    address = ipaddress.ip_address(next(iter(pool)).partition("-")[0]).__class__
+    many = sum(last - first + 1 for first, last in spans)
+    begin = int(uuid.uuid5(uuid.NAMESPACE_OID, "%s/%d" % (who, again))) % many
+    for step in range(min(many, len(taken) + 1)):
+        found = str(address(_at(spans, (begin + step) % many)))
+        if found not in taken:
+            return found
+    return None
+
+
+def _at(spans: Iterable[Span], place: int) -> int:
+    for first, last in spans:
+        if place <= last - first:
+            return first + place
+        place -= last - first + 1
+    raise IndexError(place)
+
+
+@functools.lru_cache(maxsize=4 * MOST_RANGES)  # asked about every address in the fleet
+def _numbers(text: str) -> Tuple[int, int, int]:
+    """The version of IP, the first and the last address of a range."""
+    first, last = map(ipaddress.ip_address, text.split("-"))
+    return first.version, int(first), int(last)
+
+
+def _span(text: str) -> Span:
+    _version, first, last = _numbers(text)
+    return first, last
+
+
+def _merged(spans: Iterable[Span]) -> List[Span]:
+    found: List[Span] = []
+    for first, last in sorted(spans):
+        if found and first <= found[-1][1] + 1:
+            found[-1] = (found[-1][0], max(last, found[-1][1]))
+        else:
+            found.append((first, last))
+    return found
+
+
+def _without(span: Span, taken: Span) -> List[Span]:
+    parts = [(span[0], min(span[1], taken[0] - 1)), (max(span[0], taken[1] + 1), span[1])]
+    return [part for part in parts if part[0] <= part[1]]
+
+
+# Security groups: named rules of what may reach a guest and what it may reach; and the addresses a NIC may send from.
+MOST_RULES = 256
+MAC = Text(r"[0-9a-fA-F][02468aceACE](:[0-9a-fA-F]{2}){5}\Z", "a unicast MAC address such as 02:00:00:00:00:01")
+WITH_PORTS = ("tcp", "udp", "sctp")
+
+
+class Ports:
+    """One port or a range; as text first-last."""
+
+    rule = "a port from 1 to 65535, or first-last such as 8000-8100"
+
+    def check(self, value: Any, field: str) -> str:
+        text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+        found = re.match(r"([0-9]{1,5})(?:-([0-9]{1,5}))?\Z", text) if isinstance(text, str) else None
+        first, last = (int(found.group(1)), int(found.group(2) or found.group(1))) if found else (0, 0)
+        if not 1 <= first <= last <= 65535:
+            raise InvalidInput(field, value, self.rule)
+        return "%d-%d" % (first, last)
+
+
+class Block:
+    """An address or a network; as text with prefix length."""
+
+    rule = "an address or a network such as 192.0.2.0/24"
+
+    def check(self, value: Any, field: str) -> str:
+        try:
+            if not isinstance(value, str) or "%" in value:
+                raise ValueError
+            return str(ipaddress.ip_network(value))
+        except ValueError:
+            raise InvalidInput(field, value, self.rule)
+
+
+RULE = Fields(
+    {
+        "direction": OneOf("in", "out"),
+        "protocol": OneOf("tcp", "udp", "sctp", "icmp", "any"),
+        "ports": Ports(),
+        "remote": ListOf(Block(), single=True, longest=MOST_RULES),
+        "remote_group": Text(),
+    },
+    defaults={"direction": "in", "ports": None, "remote": [], "remote_group": None},
+)
+
+
+class Rule:
+    """A rule: what is allowed. Ports need a protocol that has ports; the other end is networks or a group, not both.
+
+    A rule has ``remote_group`` only if it names one; ``remote`` is then None, not the empty list that means anyone.
+    """
+
+    def check(self, value: Any, field: str) -> Document:
+        rule = RULE.check(value, field)
+        if rule["ports"] and rule["protocol"] not in WITH_PORTS:
+            raise InvalidInput(field + ".ports", rule["ports"], "only with protocol " + ", ".join(WITH_PORTS))
+        if rule["remote_group"] is None:
+            del rule["remote_group"]
+        elif rule["remote"]:
+            raise InvalidInput(field + ".remote_group", rule["remote_group"], "remote or remote_group, a rule for each")
+        else:
+            rule["remote"] = None
+        return rule
+
+
+SECURITY_GROUP = Fields({"rules": ListOf(Rule(), longest=MOST_RULES)}, defaults={"rules": []})
+
+
+def check_remote_groups(groups: Mapping[str, Any], field: str) -> None:
+    """Raise SecurityGroupNotFound for each rule that names a group which is not in ``groups``."""
+    together(
+        functools.partial(_check_remote_group, "%s.%s.rules[%d].remote_group" % (field, name, at), rule, groups)
+        for name, group in groups.items()
+        for at, rule in enumerate(group["rules"])
+    )
+
+
+def _check_remote_group(path: str, rule: Mapping[str, Any], groups: Mapping[str, Any]) -> None:
+    name = rule.get("remote_group")
+    if name is not None and name not in groups:
+        raise SecurityGroupNotFound.named(path, name, groups)
+
+
+_ALLOWED = Fields({"address": Block(), "mac": MAC}, defaults={"mac": None})
+
+
+class AllowedAddress:
+    """What a NIC may send from besides its own address: an address or a network, or {address, mac}."""
+
+    def check(self, value: Any, field: str) -> Document:
+        return _ALLOWED.check({"address": value} if isinstance(value, str) else value, field)
+
+
+def security(
+    groups: Iterable[Mapping[str, Any]], allowed: Iterable[Mapping[str, Any]], filtered: Optional[bool]
+) -> Optional[Document]:
+    """Return {groups, rules (None without a group), allowed} for the host to make a NIC's filter; None: no filter."""
+    if not filtered:
+        return None
+    groups = list(groups)
+    rules: List[Any] = []
+    for group in groups:
+        rules += [dict(rule) for rule in group["rules"] if rule not in rules]
+    return {
+        "groups": [group["name"] for group in groups],
+        "rules": rules if groups else None,
+        "allowed": [dict(address) for address in allowed],
+    }
+
+
+# The schemas of the catalog's networks and of an instance's NICs.
+UNFILTERED = "only on Linux bridges and libvirt networks: libvirt sees no packets of Open vSwitch and of type direct"
+
+
+class Address:
+    """An IP address; with ``network`` a network with its prefix length."""
+
+    def __init__(self, network: bool = False) -> None:
+        self.parse: Callable[[str], Any] = ipaddress.ip_network if network else ipaddress.ip_address
+        self.rule = "a network such as 192.0.2.0/24" if network else "an IP address such as 192.0.2.10"
+
+    def check(self, value: Any, field: str) -> str:
+        try:
+            if not isinstance(value, str):
+                raise ValueError
+            return str(self.parse(value))
+        except ValueError:
+            raise InvalidInput(field, value, self.rule)
+
+
+class Network:
+    """A network that NICs can be on: a bridge or libvirt network of the same name on every host that may be chosen, or
+    the functions of network cards that a PCI alias names."""
+
+    fields = Fields(
+        {
+            "type": OneOf("bridge", "network", "direct"),
+            "source": Text(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z", "the name of a bridge or libvirt network", longest=63),
+            "virtualport": OneOf("openvswitch"),
+            "pci_alias": Text(),
+            "model": OneOf("virtio", "e1000", "e1000e", "igb", "ne2k_pci", "pcnet", "rtl8139", "vmxnet3"),
+            "mtu": Whole(68, 65535),
+            "vlan": Whole(1, 4094),
+            "nwfilter": Text(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z", "the name of a libvirt network filter", longest=63),
+            "cidr": Address(network=True),
+            "gateway": Address(),
+            "cidr6": Address(network=True),
+            "gateway6": Address(),
+            "nameservers": ListOf(Address(), longest=16),
+            "pool": POOL,
+            "dhcp": OneOf("ipv4", "ipv6", "both"),
+            "port_security": Flag(),
+        },
+        defaults={
+            "source": None,
+            "virtualport": None,
+            "pci_alias": None,
+            "model": None,
+            "mtu": None,
+            "vlan": None,
+            "nwfilter": None,
+            "cidr": None,
+            "gateway": None,
+            "cidr6": None,
+            "gateway6": None,
+            "nameservers": [],
+            "pool": None,
+            "dhcp": None,
+            "port_security": None,
+        },
+    )
+
+    def check(self, value: Any, field: str) -> Document:
+        network = self.fields.check(value, field)
+        together(functools.partial(check, network, field) for check in (_check_source, _check_filter))
+        _check_beside(network, field)
+        for cidr, gateway in (("cidr", "gateway"), ("cidr6", "gateway6")):
+            if network[gateway]:
+                _check_gateway(network, cidr, gateway, field)
+        if network["pool"] is not None:
+            check_pool(network, field)
+        return network
+
+
+def is_filtered(network: Mapping[str, Any]) -> bool:
+    """Whether libvirt filters what the network's NICs send: it does so only on tap devices of Linux bridges."""
+    return network["type"] != "direct" and not network.get("virtualport")
+
+
+def _check_source(network: Document, field: str) -> None:
+    kind = network["type"]
+    needed = "pci_alias" if kind == "direct" else "source"
+    for part, wanted in (("source", needed == "source"), ("pci_alias", needed == "pci_alias")):
+        if bool(network[part]) != wanted:
+            rule = "needed" if wanted else "none"
+            raise InvalidInput("%s.%s" % (field, part), network[part], "%s for a network of type %s" % (rule, kind))
+    if kind == "bridge" and len(network["source"]) > 15:
+        raise InvalidInput(field + ".source", network["source"], "a bridge name of at most 15 characters")
+    if network["virtualport"] and kind != "bridge":
+        raise InvalidInput(field + ".virtualport", network["virtualport"], "only for a network of type bridge")
+    for part in ("model", "mtu") if kind == "direct" else ():
+        if network[part]:
+            raise InvalidInput("%s.%s" % (field, part), network[part], "none where the guest has the card itself")
+
+
+def _check_filter(network: Document, field: str) -> None:
+    for part in ("nwfilter", "port_security"):
+        if network[part] and not is_filtered(network):
+            raise InvalidInput("%s.%s" % (field, part), network[part], UNFILTERED)
+
+
+def _check_beside(network: Document, field: str) -> None:
+    """Check that cidr6 is the IPv6 network beside an IPv4 one in cidr."""
+    if network["cidr6"] and ":" not in network["cidr6"]:
+        raise InvalidInput(field + ".cidr6", network["cidr6"], "an IPv6 network such as 2001:db8::/64")
+    if network["cidr6"] and ":" in (network["cidr"] or ":"):
+        raise InvalidInput(field + ".cidr", network["cidr"], "an IPv4 network beside cidr6")
+
+
+def _check_gateway(network: Document, of: str, name: str, field: str) -> None:
+    if not network[of]:
+        raise InvalidInput("%s.%s" % (field, of), None, "needed where there is a gateway")
+    cidr, gateway = ipaddress.ip_network(network[of]), ipaddress.ip_address(network[name])
+    if gateway.version == cidr.version and (gateway.is_link_local or cidr.num_addresses == 1):
+        return  # reached without being in the same network, as a router's fe80::1, or that of a single address
+    if gateway not in cidr or cidr.version == 4 and gateway in unusable(cidr):
+        raise InvalidInput("%s.%s" % (field, name), network[name], "an address in %s that a machine can have" % cidr)
+
+
+class FixedAddresses:
+    """An IP address, or a list of an IPv4 and an IPv6 address."""
+
+    _one = Text(r"[0-9A-Fa-f:.]+(/[0-9]{1,3})?\Z", "an IP address, with or without prefix length", longest=64)
+    _both = ListOf(_one, longest=2)
+
+    def check(self, value: Any, field: str) -> Any:
+        return (self._both if isinstance(value, (list, tuple)) else self._one).check(value, field)
+
+
+NIC = Fields(
+    {
+        "network": Text(),
+        "address": FixedAddresses(),
+        "mac": MAC,
+        "security_groups": ListOf(Text(), single=True, longest=64),
+        "port_security": Flag(),
+        "default_route": Flag(),
+        "allowed_addresses": ListOf(AllowedAddress(), single=True, longest=64),
+    },
+    defaults=dict.fromkeys(
+        ("address", "mac", "security_groups", "port_security", "default_route", "allowed_addresses")
+    ),
+)
+
+
+class Nic:
+    """A NIC: the name of a network, or a mapping as NIC describes it."""
+
+    def check(self, value: Any, field: str) -> Document:
+        named = isinstance(value, str) and not structure_as_text(value)
+        return NIC.check({"network": value} if named else value, field)

@@ -1,0 +1,209 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which instances an operation is about, and where they are: see plugins/modules/locate_instances.py."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, NamedTuple
+
+from ..module_utils.conductor import arrived, given_away, keep_one, locks, older_copy, volume_quotas, what_to_operate
+from ..module_utils.conductor.errors import InstanceMoving
+from ..module_utils.conductor.fleet import Fleet
+from ..module_utils.conductor.locks import lock_of
+from ..module_utils.conductor.operations import OPERATIONS
+from ..module_utils.model import copy_hints, data_disks, fleet_hints, hints, nics
+from ..module_utils.model.errors import BerthError
+from ..module_utils.model.identity import uuid_of
+from ..module_utils.model.lifecycle import OUT, OWN
+from ..module_utils.model.nics import guest_address
+from ..module_utils.model.schema import OneOf, Text
+from . import acting, listed_copies
+from .answers_of_hosts import read_reports
+from .controller import ControllerAction
+from .inventory_differences import InventoryDifferences, by_hand
+from .inventory_variables import is_true, kvm_hosts, lost_hosts, variables, who_locked
+from .screen import say, warn
+from .selection import check_explicit, in_inventory, known_hosts, not_found, selected, warn_of_lost
+from .wanted_disks import wanted_disks
+
+RUN = (
+    keep_one.FIELD,
+    "berth_keep_on_confirmed",
+    "berth_lost_hosts",
+    "berth_rebuild_lost",
+    older_copy.FIELD,
+    "berth_set_aside_on",
+)
+CHECKED = {"berth_reboot": OneOf("soft", "hard"), "berth_lock_reason": Text(longest=200, empty=True)}
+
+
+class _Run(NamedTuple):
+    """What is the same for all instances. ``variables``: those of the run, in RUN and CHECKED."""
+
+    task_vars: Dict[str, Any]
+    method: str
+    fleet: Fleet
+    inventory: InventoryDifferences
+    variables: Dict[str, Any]
+
+    @property
+    def said(self):
+        given = self.variables
+        return what_to_operate.Said(
+            acting.RUN,
+            lost_hosts(given),
+            given.get(keep_one.FIELD),
+            is_true(given, "berth_keep_on_confirmed"),
+            given.get(older_copy.FIELD) or None,
+            given.get("berth_set_aside_on"),
+        )
+
+
+class LocateInstances(ControllerAction):
+    def located(self, args, task_vars):
+        """The fact berth_located. ``args``: as of module locate_instances; one in a move is an error if ``again``."""
+        hosts, method = kvm_hosts(task_vars, args["hosts"]), args["method"]
+        names = selected(task_vars, args["instances"], hosts)
+        check_explicit(self, task_vars, names, args["selected"], method)
+        fleet, run_variables = read_reports(task_vars, hosts), self.own_variables(task_vars, (*RUN, *CHECKED))
+        warn_of_lost(lost_hosts(run_variables), known_hosts(task_vars, hosts), fleet)
+        for field in [field for field in CHECKED if field in run_variables]:
+            CHECKED[field].check(run_variables[field], field)
+        found, moving, errors, notes = {}, [], {}, {}
+        inventory = InventoryDifferences(task_vars, names, hosts, self._loader)
+        run = _Run(task_vars, method, fleet, inventory, run_variables)
+        for name in names:
+            try:
+                values = variables(task_vars, name, ["berth_project", "berth_locked", "berth_state"])
+                found[name] = self._task_of(run, name, values)
+                _check_found(run, name, found[name])
+                notes[name] = joined(found[name].get("gives_up"), _notes(run, name, values, found[name]))
+            except BerthError as error:
+                if isinstance(error, InstanceMoving) and method == "delete" and not args["again"]:
+                    moving.append(name)
+                else:
+                    errors[name] = _text(error, method)
+        errors.update(_over_quota(found, fleet, inventory))
+        for name in [name for name, task in found.items() if task.get("gives_up")]:
+            warn("%s %s" % (name, found[name]["gives_up"]))
+        skipped = {name: task.pop("skipped") for name, task in found.items() if "skipped" in task}
+        return {
+            "operation": method,
+            "names": names,
+            "left_out": fleet.verdicts,
+            "skipped": {name: why for name, why in skipped.items() if why},
+            "shown": {name: _shown(fleet, task["uuid"], task.get("stays")) for name, task in found.items()},
+            "notes": notes,
+            "by_hand": _by_hand(fleet, found if OPERATIONS[method].differences else {}),
+            "instances": found,
+            "found": [name for name in found if found[name]["hosts"]],
+            "moving": moving,
+            "errors": errors,
+        }
+
+    def _task_of(self, run, name, values):
+        """What the playbook should do about one instance: {uuid, hosts, ...}; nothing if there are no hosts."""
+        fleet, uuid = run.fleet, uuid_of(name, values)
+        locks.check(run.method, name, who_locked(values), fleet.places.get(uuid, ()))
+        task = self._where(run, name, uuid)
+        if run.method != "update_disks":
+            return task
+        return {**task, **wanted_disks(run.task_vars, fleet, name, task, values, run.variables)}
+
+    def _where(self, run, name, uuid):
+        task = what_to_operate.where(run.method, run.fleet, name, uuid, run.said)
+        if run.method == "keep_one":
+            self._say_what_stays(run, name, task)
+        return task
+
+    def _say_what_stays(self, run, name, task):
+        dry, stays = self._task.check_mode, task["stays"]
+        if task["listed"]:
+            listed = listed_copies.addresses(self, run.task_vars, stays, task["uuid"])
+            given_away.check_addresses(run.fleet, name, task["uuid"], stays, listed)
+        if task["comes_back"]:
+            say("%s: the copy on %s %s back" % (name, stays, "would come" if dry else "comes"))
+        for host in task["others"]:
+            verb = "would be" if dry else "is"
+            say("%s: the copy on %s stays, that on %s %s stopped and set aside" % (name, stays, host, verb))
+
+
+def _check_found(run, name, task):
+    """Raise if the instance is nowhere, although the operation needs one or the inventory does not know it either."""
+    is_nowhere = not task["hosts"] and not run.fleet.places.get(task["uuid"])
+    if is_nowhere and (OPERATIONS[run.method].needs_one or not in_inventory(run.task_vars, name)):
+        raise not_found(run.task_vars, run.fleet, name)
+
+
+def _notes(run, name, values, task):
+    places = run.fleet.places.get(task["uuid"], ())
+    if run.method == "recover_record":
+        if not task["hosts"]:
+            return None
+        source = arrived.source_of(run.fleet, task["uuid"], task["hosts"][0])
+        left = hints.confirm_or_revert_left(name, source["host"]) if source else None
+        # an older record keeps its lock
+        return joined(copy_hints.lock_again(name) if source or not places else None, left)
+    undone = note(run.method, name, values.get("berth_state"), who_locked(values), places)
+    if not OPERATIONS[run.method].differences:
+        return undone
+    return joined(undone, *run.inventory.differences(name, _as_left(run.fleet, task)))
+
+
+def _over_quota(found, fleet, inventory):
+    """Take the instances whose volumes exceed the quota of their project out of ``found``. Return {name: why}."""
+    if not any(task.get("new_volumes") or task.get("grown_volumes") for task in found.values()):
+        return {}
+    over = volume_quotas.before_the_claims(found, fleet, inventory.catalogs.shared.quotas)
+    for name in over:
+        del found[name]
+    return {name: str(error.to_result()["msg"]) for name, error in over.items()}
+
+
+def note(method, name, berth_state, locked, places):
+    """What to add to an instance's result: that another playbook will undo it, or who had locked the instance."""
+    if (method, berth_state) in (("stop", "active"), ("start", "stopped")):
+        return hints.create_follows(berth_state)
+    was = "was locked by %s" % lock_of(places) if method in ("lock", "unlock") and lock_of(places) else None
+    if method == "unlock" and locked:
+        return joined(was, "still locked by %s" % locks.by_inventory(locked), fleet_hints.unlock_in_inventory(name))
+    return was
+
+
+def _by_hand(fleet, found):
+    return {name: by_hand(name, _as_left(fleet, task)) for name, task in found.items()}
+
+
+def _as_left(fleet, task):
+    """The places of an instance as the playbook leaves them: the copy that stays, with the data disks that it gets."""
+    places = fleet.places.get(task["uuid"], ())
+    places = [place for place in places if task.get("stays") in (None, place["host"])]
+    wanted = data_disks.shown(task)
+    return [{**place, "disks": None if place["disks"] is None else _larger(place["disks"], wanted)} for place in places]
+
+
+def _larger(has, wanted):
+    """Data disks are added and grow; none is removed or shrinks."""
+    return {name: max(has.get(name, 0), wanted.get(name, 0)) for name in {**has, **wanted}}
+
+
+def joined(*parts):
+    return "; ".join(part for part in parts if part) or None
+
+
+def _shown(fleet, uuid, stays=None):
+    """The owner of the instance, its flavor and addresses, for the closing table. Of several the one that ``stays``; none
+    that has let go of it."""
+    held = [place for place in fleet.places.get(uuid, ()) if place["role"] != OUT]
+    places = sorted(held, key=lambda place: (place["host"] == stays, place["role"] == OWN))
+    if not places:
+        return {}
+    place = places[-1]
+    networks = [{"address": address} for address in nics.fixed(place["nics"] or ()) if guest_address(address)]
+    return {"host": place["host"], "flavor": place["flavor"], "networks": networks}
+
+
+def _text(error, method):
+    text = error.to_result()["msg"]
+    return "Cannot %s: %s" % (method, text) if isinstance(error, InstanceMoving) else text
