@@ -17,7 +17,7 @@ from ..module_utils.model.cloud_init import network_config
 from ..module_utils.model.errors import InvalidInput
 from ..module_utils.model.messages import Document
 from ..module_utils.placement.request import build_request
-from .inventory_variables import CATALOG, INSTANCE, is_true, power_state, variables, who_locked
+from .inventory_variables import CATALOG, INSTANCE, is_true, power_state, raw_vars, variables, who_locked
 from .plain import plain
 
 TIMEOUT = "create_timeout"
@@ -36,8 +36,12 @@ def build_of(task_vars: Dict[str, Any], name: str, instance: Instance) -> Docume
 
 
 def _timeout(task_vars: Dict[str, Any], name: str) -> int:
+    """That of the instance in the inventory, else what the role is given, which holds for all."""
+    given = task_vars.get(TIMEOUT, SECONDS)
+    if given == raw_vars(task_vars, task_vars["inventory_hostname"]).get(TIMEOUT):
+        given = SECONDS
     try:
-        value = variables(task_vars, name, [TIMEOUT]).get(TIMEOUT, SECONDS)
+        value = variables(task_vars, name, [TIMEOUT]).get(TIMEOUT, given)
     except AnsibleError as error:
         raise InvalidInput(TIMEOUT, None, "whole seconds: %s" % error) from None
     try:

@@ -1,15 +1,19 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Settings of KVM hosts that are set on an instance, where nothing reads them: a mistake of the user. The reverse, a
-flavor on a KVM host, is in selection.py.
+"""Variables where nothing reads them, a mistake of the user: settings of KVM hosts on an instance, and what instances are
+like in the vars of a play or a role. A flavor on a KVM host is in selection.py.
 """
 
 from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, Sequence
 
+from ansible.parsing.vault import EncryptedString
+
 from ..module_utils.model import input_hints
+from ..module_utils.model.errors import BerthError, InvalidInput, joined
+from .inventory_variables import CATALOG, INSTANCE
 from .screen import warn
 
 # Those of the role kvm_host, in addition to the settings that begin with berth_host_.
@@ -25,6 +29,13 @@ ROLE = (
     "kvm_host_libvirt_service",
 )
 MOST_NAMED = 3
+# Those that a run reads for each instance, and not for itself, too.
+OF_INVENTORY = {*INSTANCE, *CATALOG, "berth_locked", "berth_mend"} - {
+    "berth_aggregates",
+    "berth_project",
+    "berth_target_host",
+    "berth_volumes_defined",
+}
 
 
 def warn_of_misplaced(instances: Mapping[str, Mapping[str, Any]], others: Sequence[Mapping[str, Any]]) -> None:
@@ -38,6 +49,23 @@ def warn_of_misplaced(instances: Mapping[str, Mapping[str, Any]], others: Sequen
     for name, names in sorted(found.items()):
         text = "%s: %s is a setting of KVM hosts and does nothing on an instance" % (listed(names), name)
         warn("%s. %s" % (text, input_hints.set_on_kvm_host(name)))
+
+
+def check_vars_of_play(task_vars: Mapping[str, Any], own: Mapping[str, Any]) -> None:
+    """Raise InvalidInput for what each instance has of its own, and one process reads for all of them, if vars of the play, of
+    a role or of the task have it: the run would go on as if they were not there. ``own``: the host's variables."""
+
+    def is_own(name: str) -> bool:
+        # of a part that Ansible Vault encrypted only the name is looked at
+        return name in own and (own[name] == task_vars[name] or isinstance(own[name], EncryptedString))
+
+    errors: List[BerthError] = [
+        InvalidInput(name, "in vars of a play, a role or a task", "in the inventory, or given with -e")
+        for name in sorted(OF_INVENTORY)
+        if name in task_vars and not is_own(name)
+    ]
+    if errors:
+        raise joined(errors)
 
 
 def listed(names: List[str]) -> str:

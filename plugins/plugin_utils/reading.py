@@ -18,6 +18,7 @@ from .answers_of_hosts import reason_of
 from .asking import answers, ask, warnings
 from .berth_name import COUNTS, check_counts, check_given, check_group, check_name
 from .inventory_variables import described, instances_among, kvm_hosts, raw_vars, variables
+from .misplaced import check_vars_of_play
 from .selection import no_kvm_hosts
 from .variables import check_variables
 
@@ -32,6 +33,7 @@ def read(action, args, task_vars):
     check_counts(counts)
     check_group(counts, task_vars["groups"])
     check_given(task_vars, load_extra_vars(action._loader), "berth_name")
+    check_vars_of_play(task_vars, raw_vars(task_vars, task_vars["inventory_hostname"]))
     run_report.begin(action, task_vars)
     more = {name: args[name] for name in BESIDE_FACTS}
     if not hosts:

@@ -277,8 +277,8 @@ def instance(told: Document, project: str) -> Document:
     """``told`` {uuid, name}, an instance of the project, with its own name."""
     name = told["name"]
     usable = len(name) <= MOST_OF_A_NAME and NAME.match(name) and name not in RESERVED
-    usable = usable and re.match(PROJECT, project, re.ASCII)
-    return told if usable and instance_uuid(project, name) == told["uuid"] else {**told, "name": told["uuid"]}
+    can_be = usable and re.match(PROJECT, project, re.ASCII)  # hints name both
+    return told if can_be and instance_uuid(project, name) == told["uuid"] else {**told, "name": told["uuid"]}
 
 
 def volume(told: Document) -> Document:

@@ -29,6 +29,17 @@ def test_what_the_collection_knows_is_accepted(monkeypatch, tmp_path):
     assert "failed" not in refusal({"all": {**known, "berth_shutdown_timeout": 60, "bertha": 1, "other": 2}})
 
 
+READ = {"action": "read_hosts", "args": {"hosts": [], "instances": []}}
+
+
+@pytest.mark.parametrize("of", [{}, {"all": {"berth_flavor": "small"}}], ids=["nowhere else", "and in the inventory"])
+def test_what_an_instance_is_like_in_vars_of_a_play_or_role_is_refused_since_nothing_reads_it(of):
+    told = refusal(of, play={"berth_flavor": "big", "berth_ssh_keys": []}, **READ)["msg"]
+    assert "berth_flavor: 'in vars of a play, a role or a task' is not valid" in told and "berth_ssh_keys" in told
+    other = refusal({"all": {"berth_flavor": "small"}}, play={"berth_volumes_defined": {}}, **READ)["msg"]
+    assert "in vars of a play" not in other
+
+
 SWITCHES = [name for name, rule in variables.CHECKED.items() if isinstance(rule, variables.Switch)]
 NAMES = ["berth_keep_on", "berth_recover_on", "berth_remove_host", "berth_set_aside_on"]
 

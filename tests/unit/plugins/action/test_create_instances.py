@@ -80,7 +80,7 @@ def built(uuid, **more):
 def create(monkeypatch, own_state):
     """create(plan, hosts, ...): instance -> the result of its task, of one run."""
 
-    def run(planned=None, hosts=None, variables=None, check_mode=False, may_fail=True):
+    def run(planned=None, hosts=None, variables=None, check_mode=False, may_fail=True, role=None):
         hosts = hosts or Hosts()
         monkeypatch.setattr(delegates, "run_on", hosts.run_on)
         given = {"all": CATALOG, **{name: {**VM, "berth_user_data": SECRET} for name in HOST_OF}, **(variables or {})}
@@ -89,7 +89,7 @@ def create(monkeypatch, own_state):
         task_vars = it.task_vars()
         found, task = {}, secrets.token_hex(8)
         for name in HOST_OF:
-            of_it = {**task_vars, "inventory_hostname": name}
+            of_it = {**task_vars, **it.hostvars.raw_get(name), **(role or {}), "inventory_hostname": name}
             found[name] = it.run("create_instances", {"may_fail": may_fail}, of_it, check_mode, uuid=task)
         return found
 
@@ -125,6 +125,13 @@ def test_each_build_waits_as_long_for_another_run_as_its_instance_says(create, v
     hosts = Hosts()
     create(hosts=hosts, variables={"web-1": {**VM, **({"create_timeout": value} if value else {})}})
     assert [build["timeout"] for build in hosts.builds("kvm1")] == [sent, 600]
+
+
+def test_what_the_role_is_given_to_wait_holds_for_all_but_an_instance_with_a_value_of_its_own(create):
+    for name, expected in ("web-1", [20, 30, 30]), ("db-1", [30, 30, 20]):
+        hosts = Hosts()
+        create(hosts=hosts, variables={name: {**VM, "create_timeout": 20}}, role={"create_timeout": 30})
+        assert [build["timeout"] for host in ("kvm1", "kvm2") for build in hosts.builds(host)] == expected
 
 
 def test_the_time_that_a_guest_has_to_shut_down_goes_to_its_host(create):
