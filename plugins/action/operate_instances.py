@@ -137,7 +137,7 @@ def _part(refused, done):
     part = {"changed": done.changed, "warnings": done.warnings, "diff": done.diff, "instance": done.instance}
     part = {name: value for name, value in part.items() if value or name == "changed"}
     errors = [*([error_of(refused)] if refused else []), *done.errors]
-    return {**part, "error": errors[0], "msg": "; ".join(map(text_of, errors))} if errors else part
+    return {**part, "error": errors[0], "msg": refused or "; ".join(map(text_of, errors))} if errors else part
 
 
 def _told(part, may_fail):
