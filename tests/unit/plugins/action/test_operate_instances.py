@@ -50,7 +50,9 @@ def operate(monkeypatch):
         values["ansible_play_hosts"] = list(NAMES)
         args = {"operation": what, "may_fail": may_fail}
         return {
-            name: it.run("operate_instances", args, {**values, "inventory_hostname": name}, check_mode, uuid)
+            name: it.run(
+                "operate_instances", args, {**values, **given[name], "inventory_hostname": name}, check_mode, uuid
+            )
             for name in NAMES
         }
 
