@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
+import functools
+
 from ..module_utils.conductor.plan import FAILED
 from ..module_utils.conductor.procedures.create import Run, create
 from ..module_utils.conductor.quotas import after_the_claims
 from ..module_utils.model.catalog import Catalog
-from ..module_utils.model.messages import BESIDE_FACTS
 from ..plugin_utils import end_of_create
-from ..plugin_utils.answers_of_hosts import reason_of, replies
+from ..plugin_utils.answers_of_hosts import replies
 from ..plugin_utils.builds import build_of
 from ..plugin_utils.controller import controller_facts, new_token, outcomes_reported
 from ..plugin_utils.driving import carry_out
@@ -19,21 +20,14 @@ from ..plugin_utils.inventory_variables import SHARED_CATALOG, lost_hosts, varia
 from ..plugin_utils.place_instances import PlaceInstances
 from ..plugin_utils.plain import plain
 from ..plugin_utils.reading import read
-from ..plugin_utils.together import done_together
+from ..plugin_utils.together import own_part
 
 FACTS = "__berth_facts"
 MOST_ASKED_ABOUT = 1000  # instances
-READ = {
-    **dict.fromkeys(BESIDE_FACTS, False),
-    "looks": True,
-    "digests": True,
-    "must_answer": True,
-    "most": MOST_ASKED_ABOUT,
-}
+READ = {"looks": True, "digests": True, "most": MOST_ASKED_ABOUT}
 PLACE = {"options": {}, "seed": None, "receipt_dir": None, "plan": True, "take_over": False}
 ENDED = ("ansible_facts", "outcomes", "_ansible_verbose_override")
 CARRIED_OUT = {"instances": {}, "build": [], "claims": {}}
-NO_INSTANCE = {"skipped": True, "msg": "has no berth_flavor"}
 
 
 class ActionModule(PlaceInstances):
@@ -46,8 +40,8 @@ class ActionModule(PlaceInstances):
         return outcomes_reported(result)
 
     def act(self, args, task_vars):
-        own, done = done_together(self, task_vars, lambda names: self._create(names, args["hosts"], task_vars))
-        return {**_told(own or NO_INSTANCE, args["may_fail"]), **done.get("run", {})}
+        work = functools.partial(self._create, hosts=args["hosts"], task_vars=task_vars)
+        return own_part(self, task_vars, work, args["may_fail"])
 
     def _create(self, names, hosts, task_vars):
         plan = controller_facts(task_vars).get("berth_plan") or {}
@@ -85,10 +79,3 @@ def _done(plan, built, ended):
         for name, instance in plan["instances"].items()
     }
     return {"parts": parts, "run": {**ended, "ansible_facts": facts}}
-
-
-def _told(answer, may_fail):
-    """The answer, which fails the task if nothing was built, unless its playbook tells why in a task of its own."""
-    if may_fail or "error" not in answer:
-        return answer
-    return {**answer, "failed": True, "msg": reason_of(answer)}

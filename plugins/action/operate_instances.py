@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
+import functools
+
 from ..module_utils.conductor.operations import OPERATIONS
 from ..module_utils.conductor.procedures.copies import keep_one, recover_record
-from ..module_utils.conductor.procedures.delete import delete
-from ..module_utils.conductor.procedures.operate import Done, operate
+from ..module_utils.conductor.procedures.operate import Done, delete, operate
 from ..module_utils.conductor.procedures.update_disks import Run, update_disks
 from ..module_utils.conductor.report import error_of, text_of
-from ..module_utils.model.messages import BESIDE_FACTS
 from ..plugin_utils import end_of_operation, fleet_filters
 from ..plugin_utils.controller import controller_facts, new_token, outcomes_reported
 from ..plugin_utils.driving import carry_out
@@ -20,13 +20,10 @@ from ..plugin_utils.locating import LocateInstances
 from ..plugin_utils.plain import plain
 from ..plugin_utils.reading import read
 from ..plugin_utils.screen import say
-from ..plugin_utils.together import done_together
+from ..plugin_utils.together import own_part
 from ..plugin_utils.whose_variables import Catalogs
 
-FACTS = "__berth_facts"
-READ = {**dict.fromkeys(BESIDE_FACTS, False), "must_answer": True, "most": None}
 CARRIED_OUT = {"operation": None, "names": [], "found": [], "moving": [], "instances": {}, "errors": {}}
-NO_INSTANCE = {"skipped": True, "msg": "has no berth_flavor"}
 
 
 class ActionModule(LocateInstances):
@@ -48,25 +45,18 @@ class ActionModule(LocateInstances):
         return outcomes_reported(result)
 
     def act(self, args, task_vars):
-        own, done = done_together(self, task_vars, lambda names: self._operate(names, args, task_vars))
-        return {**_told(own or NO_INSTANCE, args["may_fail"]), **done.get("run", {})}
+        work = functools.partial(self._operate, args=args, task_vars=task_vars)
+        return own_part(self, task_vars, work, args["may_fail"])
 
     def _operate(self, names, args, task_vars):
         operation, facts = args["operation"], plain(controller_facts(task_vars))
         hosts = kvm_hosts(task_vars, args["hosts"])
         located = facts.get("berth_located") or CARRIED_OUT
         if located["operation"] != operation or task_vars["inventory_hostname"] not in located["names"]:
-            about = {"instances": names, "hosts": hosts}
-            task_vars = {**task_vars, FACTS: read(self, {**READ, **about}, task_vars)}
-            located, facts = (
-                self.located({**about, "method": operation, "selected": True, "again": True}, task_vars),
-                {},
-            )
+            located, facts = self._found(operation, names, hosts, task_vars), {}
 
         def look():
-            about = {"instances": located["names"], "hosts": hosts}
-            facts = {**task_vars, FACTS: read(self, {**READ, **about}, task_vars)}
-            located.update(self.located({**about, "method": operation, "selected": True, "again": True}, facts))
+            located.update(self._found(operation, located["names"], hosts, task_vars))
             return _tasks(located)
 
         done, said = carry_out(self, task_vars, self._procedure(operation, _tasks(located), hosts, task_vars), look)
@@ -79,6 +69,12 @@ class ActionModule(LocateInstances):
             "parts": {name: _part(located["errors"].get(name), done.get(name) or Done()) for name in located["names"]},
             "run": {**ended, "said": said},
         }
+
+    def _found(self, operation, names, hosts, task_vars):
+        """As the playbooks find them. One in a move is refused."""
+        about = {"instances": names, "hosts": hosts}
+        task_vars = {**task_vars, "__berth_facts": read(self, about, task_vars)}
+        return self.located({**about, "method": operation, "selected": True, "again": True}, task_vars)
 
     def _procedure(self, operation, tasks, hosts, task_vars):
         given = {name: self._given(operation, task_vars, name) for name in tasks}
@@ -137,9 +133,4 @@ def _part(refused, done):
     part = {"changed": done.changed, "warnings": done.warnings, "diff": done.diff, "instance": done.instance}
     part = {name: value for name, value in part.items() if value or name == "changed"}
     errors = [*([error_of(refused)] if refused else []), *done.errors]
-    return {**part, "error": errors[0], "msg": "; ".join(map(text_of, errors))} if errors else part
-
-
-def _told(part, may_fail):
-    """The part, which fails the task unless its playbook tells why in a task of its own."""
-    return part if may_fail or "error" not in part else {**part, "failed": True}
+    return {**part, "error": errors[0], "msg": refused or "; ".join(map(text_of, errors))} if errors else part

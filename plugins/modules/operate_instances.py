@@ -60,14 +60,9 @@ outcomes:
   elements: dict
   sample: [{instance: web-1, state: stopped, host: kvm1}]
 said:
-  description: The instances that were changed, in their order, with the time of the controller.
+  description: The instances that were changed, in their order, as M(berth.kvm.create_instances) returns them.
   returned: by the task of one instance
   type: list
   elements: dict
-  sample:
-    - at: "2026-01-01T12:00:00Z"
-      instance: web-1
-      uuid: 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a
-      host: kvm1
-      state: shutdown
+  sample: [{at: "2026-01-01T12:00:00Z", instance: web-1, host: kvm1, state: shutdown}]
 """

@@ -18,8 +18,9 @@ from ..module_utils.model.identity import uuid_of
 from ..module_utils.model.lifecycle import OUT, OWN
 from ..module_utils.model.nics import guest_address
 from ..module_utils.model.schema import OneOf, Text
-from . import acting, listed_copies
+from . import acting
 from .answers_of_hosts import read_reports
+from .asking import answers, ask
 from .controller import ControllerAction
 from .inventory_differences import InventoryDifferences, by_hand
 from .inventory_variables import is_true, kvm_hosts, lost_hosts, variables, who_locked
@@ -120,13 +121,20 @@ class LocateInstances(ControllerAction):
     def _say_what_stays(self, run, name, task):
         dry, stays = self._task.check_mode, task["stays"]
         if task["listed"]:
-            listed = listed_copies.addresses(self, run.task_vars, stays, task["uuid"])
-            given_away.check_addresses(run.fleet, name, task["uuid"], stays, listed)
+            given_away.check_addresses(run.fleet, name, task["uuid"], stays, addresses(self, run.task_vars, task))
         if task["comes_back"]:
             say("%s: the copy on %s %s back" % (name, stays, "would come" if dry else "comes"))
         for host in task["others"]:
             verb = "would be" if dry else "is"
             say("%s: the copy on %s stays, that on %s %s stopped and set aside" % (name, stays, host, verb))
+
+
+def addresses(action, task_vars, task):
+    """Those that a copy has that was set aside, as model/nics.py writes them: no record says so any more. None if its host has
+    no such copy, which it says when the copy is to come back."""
+    arguments = {"uuid": task["uuid"], "state": "listed"}
+    told = answers(ask(action, task_vars, [task["stays"]], "instance_copy", arguments))[task["stays"]]
+    return (told.get("instance_copy") or {}).get("nics") or []
 
 
 def _check_found(run, name, task):

@@ -22,10 +22,13 @@ from .misplaced import check_vars_of_play
 from .selection import no_kvm_hosts
 from .variables import check_variables
 
+DEFAULTS = {**dict.fromkeys(BESIDE_FACTS, False), "must_answer": True, "most": None}
+
 
 def read(action, args, task_vars):
     """Ask all hosts for their facts, and what they know about the instances. ``args``: as of module read_hosts. Return its
     result."""
+    args = {**DEFAULTS, **args}
     hosts = kvm_hosts(task_vars, args["hosts"])
     check_variables(action, task_vars, hosts)
     check_name(action.own_variables(task_vars, ["berth_name"]))

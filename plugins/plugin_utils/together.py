@@ -21,8 +21,10 @@ from ansible.plugins.action import ActionBase
 
 from ..module_utils.conductor.errors import WorkEnded
 from . import acting
+from .answers_of_hosts import reason_of
 
 Results = Dict[str, Any]  # {parts: {host: what it reports}, ...}
+NO_INSTANCE = {"skipped": True, "msg": "has no berth_flavor"}
 PAUSE, SETTLED = 0.02, 0.25  # seconds between two looks at who has come, and after which nobody else is waited for
 OPEN = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
 
@@ -55,6 +57,17 @@ def done_together(
             results = work(hosts)
             _write(file, {**parts, **dict.fromkeys(hosts), **results["parts"]})
             return results["parts"].get(name), results
+
+
+def own_part(
+    action: ActionBase, task_vars: Dict[str, Any], work: Callable[[List[str]], Results], may_fail: bool
+) -> Dict[str, Any]:
+    """What the task of this host returns: its part of what ``done_together`` did, and in one process also what it has for the
+    run. A part with an ``error`` fails the task, unless it ``may_fail`` since its playbook tells why in a task of its own."""
+    own, done = done_together(action, task_vars, work)
+    part = own or NO_INSTANCE
+    failed = {} if may_fail or "error" not in part else {"failed": True, "msg": part.get("msg") or reason_of(part)}
+    return {**part, **failed, **done.get("run", {})}
 
 
 def _waiting(come: Any, parts: Results, task_vars: Dict[str, Any]) -> List[str]:

@@ -31,7 +31,6 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import r
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import (
     copies,
     create,
-    delete,
     operate,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
@@ -230,7 +229,7 @@ class Run:
         for name in tasks:
             self.world.gives_up(name)
         given = {"changed_disks": bool(self.options.get("berth_delete_changed_disks"))}
-        yield from self._carry_out(delete.delete(tasks, dict.fromkeys(tasks, given), self.inventory))
+        yield from self._carry_out(operate.delete(tasks, dict.fromkeys(tasks, given), self.inventory))
 
     # copies
 

@@ -2,12 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What one operation does on the hosts of the instances that it was to find: stop, start and the others of the table that
-have a state. Instances do not wait for each other."""
+have a state. Instances do not wait for each other. And a delete, after which all hosts forget them."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, List, Mapping
+from typing import Any, Dict, Iterable, List, Mapping
 
 from ...model import hints
 from ...model.messages import Document
@@ -50,6 +50,25 @@ def operate(operation: str, tasks: Tasks, given: Mapping[str, Document]) -> Proc
         at = {name: hosts.pop(0) for name, hosts in left.items() if hosts}
         arguments = {name: _arguments(row, tasks[name], given.get(name, {})) for name in at}
         yield from asked(done, row.module, arguments, at)
+    return done
+
+
+def delete(tasks: Tasks, given: Mapping[str, Document], hosts: Iterable[str]) -> Procedure[Dict[str, Done]]:
+    """The owner of an instance removes its part last. ``hosts``: all that the run has asked, which then forget it."""
+    done = yield from operate("delete", tasks, given)
+    gone: Dict[str, Dict[str, List[int]]] = {}
+    after: Dict[str, int] = {}
+    for name, task in tasks.items():
+        if not task.get("owner") or done[name].errors or not (task["hosts"] or task["given_up"]):
+            continue
+        gone.setdefault(task["owner"], {})[task["uuid"]] = task["after"]
+        if task["given_up"]:
+            # the lost host, if it is back, does not know that it is gone: the next owner counts on from there
+            after[task["uuid"]] = task["after"][0]
+    if gone:
+        # nothing is lost if one does not take it: what it knows still counts, and can only have a later create refused
+        told = {"gone": gone, **({"after": after} if after else {})}
+        yield Ask("rescan", {host: {"told": told} for host in hosts})
     return done
 
 

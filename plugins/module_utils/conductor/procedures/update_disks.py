@@ -35,7 +35,7 @@ def update_disks(tasks: Tasks, given: Mapping[str, Document], run: Run) -> Proce
     refused = yield from _make(tasks, makings, run)
     done = yield from operate("update_disks", {name: tasks[name] for name in tasks if name not in refused}, given)
     for making in makings:
-        if not making.error:
+        if making.name in done:
             done[making.name].changed = True
     return {**done, **{name: Done(errors=[error_of(why)]) for name, why in refused.items()}}
 

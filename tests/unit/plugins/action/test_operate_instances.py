@@ -50,7 +50,9 @@ def operate(monkeypatch):
         values["ansible_play_hosts"] = list(NAMES)
         args = {"operation": what, "may_fail": may_fail}
         return {
-            name: it.run("operate_instances", args, {**values, "inventory_hostname": name}, check_mode, uuid)
+            name: it.run(
+                "operate_instances", args, {**values, **given[name], "inventory_hostname": name}, check_mode, uuid
+            )
             for name in NAMES
         }
 
@@ -85,8 +87,9 @@ def test_a_failure_is_that_of_its_instance_alone_and_says_what_the_host_said(ope
 
 def test_who_was_refused_before_is_asked_nothing(operate):
     hosts = Hosts()
-    done = operate("lock", hosts, errors={"web1": "InstanceUnknown: h2 is silent"}, may_fail=False)
-    assert (done["web1"]["failed"], done["web1"]["msg"]) == (True, "InstanceUnknown: h2 is silent")
+    why = "Cannot lock: InstanceMoving: Instance web1 is in task_state resize_prep"
+    done = operate("lock", hosts, errors={"web1": why}, may_fail=False)
+    assert (done["web1"]["failed"], done["web1"]["msg"]) == (True, why)
     assert len(hosts.asked) == 1 and done["web2"]["changed"]
 
 

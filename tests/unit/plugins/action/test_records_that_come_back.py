@@ -55,7 +55,7 @@ def test_a_copy_of_which_only_files_are_left_waits_for_its_address_without_a_rec
     """keep_one asks for its addresses, then writes the record, then looks again, as a claim does."""
 
     held_by_files = []
-    monkeypatch.setattr(locating.listed_copies, "addresses", lambda *_what: held_by_files)
+    monkeypatch.setattr(locating, "addresses", lambda *_what: held_by_files)
 
     def looked(listed, here, there):
         monkeypatch.setattr(keep_one, "choose", lambda *_what: keep_one.Choice("h1", [], [1, 0], True, listed))

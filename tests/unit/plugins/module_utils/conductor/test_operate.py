@@ -9,8 +9,7 @@ import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.operations import OPERATIONS
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.copies import keep_one, recover_record
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.delete import delete
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.operate import operate
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.operate import delete, operate
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Ask, Look, Say
 
 H1 = "4c4c4544-0042-3510-8052-b4c04f4a3231"
