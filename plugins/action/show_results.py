@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from ..module_utils.conductor import report, report_moves, report_power
 from ..module_utils.model.identity import instance_uuid, project_of
-from ..plugin_utils import failed_requests, walking
+from ..plugin_utils import failed_requests
 from ..plugin_utils.controller import ControllerAction, controller_facts, outcomes_reported, results_fact
 from ..plugin_utils.inventory_variables import raw_vars, variables
 from ..plugin_utils.plain import plain
 from ..plugin_utils.screen import say
+from ..plugin_utils.second_look import after_second_look
 
 PLACED = ("resize", "cold_migrate", "live_migrate", "migrate")
 DONE = ("__berth_done", "__delete_done", "__berth_failure")
+MOVED = "__move_done"
 
 
 class ActionModule(ControllerAction):
@@ -25,7 +27,7 @@ class ActionModule(ControllerAction):
 
     def act(self, args, task_vars):
         facts, operation = plain(controller_facts(task_vars)), args["operation"]
-        moves = facts.get("berth_moves") or {}
+        moves = _after_the_moves(facts.get("berth_moves") or {}, task_vars)
         located = facts["berth_located"] if operation in report_power.WORDS else {}
         names = located["names"] if located else sorted({*moves["moves"], *moves["errors"]})
         self._tried = []
@@ -62,7 +64,9 @@ class ActionModule(ControllerAction):
     def _outcome(self, operation, name, located, moves, task_vars):
         values = raw_vars(task_vars, name)
         done = {key: registered(values[key]) for key in DONE if key in values}
-        done["move_walk"] = registered(walking.of_plan(values, moves.get("moves", {}).get(name)))
+        done["move_walk"] = registered(of_plan(values, moves))
+        if done["move_walk"].get("failure"):
+            done["__berth_failure"] = done["move_walk"]["failure"]
         done["gone"] = name in task_vars["ansible_play_hosts_all"] and name not in task_vars["ansible_play_hosts"]
         instance_variables = variables(task_vars, name, ["berth_networks", "berth_project"])
         if not located or name in located["moving"]:
@@ -77,11 +81,36 @@ class ActionModule(ControllerAction):
         return outcome
 
 
+def of_plan(values, moves):
+    """What move_instances did by this plan; nothing if that was of an earlier one."""
+    done = values.get(MOVED) or {}
+    return done if done.get("plan") == moves.get("id") else {}
+
+
+def _after_the_moves(moves, task_vars):
+    """The plan, with what the moves found that looked again."""
+    for name in list({**moves.get("moves", {}), **moves.get("errors", {})}):
+        second = plain(of_plan(raw_vars(task_vars, name), moves).get("second"))
+        moves = after_second_look(moves, second, [name]) if second else moves
+    return moves
+
+
 def registered(value):
     """What the table needs of a registered result or a fact, without what Ansible adds, which is not plain data."""
     if not isinstance(value, dict):
         return plain(value)
-    needed = ("changed", "failed", "msg", "instance", "move", "attempts", "destination", "away", "unreachable")
+    needed = (
+        "changed",
+        "failed",
+        "msg",
+        "instance",
+        "move",
+        "attempts",
+        "destination",
+        "away",
+        "failure",
+        "unreachable",
+    )
     found = plain({key: value[key] for key in needed if key in value})
     items = value.get("results")
     return {**found, "results": [registered(item) for item in items]} if isinstance(items, list) else found

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import datetime
-from typing import Any, Dict, List, Tuple
+import time
+from typing import Any, Callable, Dict, List, Tuple
 
 from ansible.plugins.action import ActionBase
 
@@ -15,12 +16,17 @@ from ..module_utils.model.messages import Document
 from .asking import answers, ask_each
 from .host_reply import answer_of
 from .plain import plain
+from .screen import warn
+from .why_silent import cause
 
 
 def carry_out(
-    action: ActionBase, task_vars: Dict[str, Any], procedure: Procedure[Result]
+    action: ActionBase,
+    task_vars: Dict[str, Any],
+    procedure: Procedure[Result],
+    hear: Callable[[Document], None] = lambda _said: None,
 ) -> Tuple[Result, List[Document]]:
-    """Return the procedure's result, and what it said: [{at, instance, ...}]."""
+    """Return the procedure's result, and what it said, which ``hear`` gets at once: [{at, instance, ...}]."""
     said: List[Document] = []
     answer: Any = None
     while True:
@@ -32,13 +38,28 @@ def carry_out(
         if isinstance(step, Say):
             at = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
             said.append({"at": at, "instance": step.instance, **step.event})
+            hear(said[-1])
         else:
             answer = _asked(action, task_vars, step)
 
 
 def _asked(action: ActionBase, task_vars: Dict[str, Any], step: Ask) -> Dict[str, Any]:
-    found: Dict[str, Any] = plain(answers(ask_each(action, task_vars, step.module, step.arguments)))
+    results = ask_each(action, task_vars, step.module, step.arguments)
+    if step.module == "migration":
+        return {host: _of_leg(plain(result)) for host, result in results.items()}
+    found: Dict[str, Any] = plain(answers(results))
     for answer in found.values():
         for build in answer.get("builds", ()):
             build["reply"] = answer_of(build["reply"])
     return found
+
+
+def _of_leg(result: Dict[str, Any]) -> Dict[str, Any]:
+    """The answer of a leg, and when it came. A host whose reply was wrong is not silent: it can be asked to give up."""
+    for warning in result.pop("warnings", None) or ():
+        warn(str(warning))
+    if result.get("unreachable"):
+        return {"reason": cause(str(result.get("msg")))}
+    if result.get("failed"):
+        return {"error": result.get("error") or answer_of(result)["error"]}
+    return {**answer_of(result), "at": time.monotonic()}

@@ -23,7 +23,6 @@ OF_ONE_INSTANCE = frozenset(
         "delete_after",
         "delete_hosts",
         "delete_uuid",
-        "move_plan",
     )
 )
 INTERNAL = re.compile("__(berth|create|delete|kvm_host|move)_")  # of the playbooks and roles

@@ -22,7 +22,6 @@ INTERNAL = {
     "check_variables",
     "doctor",
     "claim",
-    "commit_move",
     "create_instances",
     "forget_deleted",
     "group_members",
@@ -30,14 +29,13 @@ INTERNAL = {
     "locate_instances",
     "make_volumes",
     "migration",
+    "move_instances",
     "plan_moves",
     "read_hosts",
     "report_failure",
     "report_host",
     "rescan",
-    "run_leg",
     "show_results",
-    "walk_move",
     "write_report",
 }
 # Labels of requirements and steps, which only their authors can look up.
