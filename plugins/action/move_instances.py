@@ -61,6 +61,7 @@ class ActionModule(PlanMoves):
         run = self._run(args, task_vars)
         planned = _of_playbook(args["operation"], name, task_vars)
         moves = planned or self._planned(name, args, task_vars)
+        args["operation"] = moves["action"]  # what a second look plans for
         plan = moves["moves"].get(name)
         found = {"changed": False, "plan": moves["id"], "failure": None, "second": None, "said": [], "legs": []}
         if plan and plan["sequence"]:
@@ -96,18 +97,12 @@ class ActionModule(PlanMoves):
         seen = {**task_vars, FACTS: read(self, {**READ, **about}, task_vars)}
         wanted = self.own_variables(task_vars, ["berth_target_host", "berth_allow_resize_to_same_host"])
         choice = {
-            "action": self._action(args, task_vars),
+            "action": args["operation"],
             "allow_same_host": is_true(wanted, "berth_allow_resize_to_same_host"),
             "target": wanted.get("berth_target_host"),
             "selected": True,
         }
         return self.plan({**about, **choice}, seen, goals)
-
-    @staticmethod
-    def _action(args, task_vars):
-        """The operation, or that of the playbook, whose plan is made again."""
-        first = controller_facts(task_vars).get("berth_moves") or {}
-        return first["action"] if first.get("action") in ALSO.get(args["operation"], ()) else args["operation"]
 
     def _moved(self, name, plan, run, args, task_vars):
         second = {}
@@ -136,6 +131,8 @@ class ActionModule(PlanMoves):
 
     def _told(self, name, moves, found):
         """The result of a task that nothing follows: it says what became of the instance, and fails if that failed."""
+        if name not in {**moves["moves"], **moves["errors"]}:
+            return {"skipped": True, "msg": "has no berth_flavor"}
         known = {**moves, **(found["second"] or {})}
         done = {"move_walk": found, **({"__berth_failure": found["failure"]} if found["failure"] else {})}
         outcome = report_moves.outcome(known["action"], name, known, done, self._task.check_mode)

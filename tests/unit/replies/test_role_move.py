@@ -107,6 +107,16 @@ def test_of_a_role_alone_the_instance_that_failed_fails_by_itself_and_the_others
     assert "changed: [at-rest-h2" in done["said"] and COPIES in asked["h2"]
 
 
+def test_a_host_of_the_play_that_is_no_instance_is_skipped(tmp_path):
+    def with_another(tree):
+        tree["all"]["children"]["others"] = {"hosts": {"other": {}}}
+
+    site = ALONE.format(role="confirm_resize").replace("at-rest-h1,at-rest-h2", "at-rest-h3,other")
+    (tmp_path / "site.yml").write_text("---" + site)
+    done = play(tmp_path, ["site.yml"], change=with_another)
+    assert done["rc"] == 2 and "skipping: [other]" in done["said"] and "fatal: [at-rest-h3" in done["said"]
+
+
 def test_role_prep_resize_alone_claims_room_and_touches_no_guest(tmp_path):
     done, asked = alone(tmp_path, "prep_resize")
     assert done["rc"] == 0, done["said"][-3000:]
