@@ -18,7 +18,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 HEADER = "\n".join(Path(__file__).read_text("utf-8").splitlines()[1:4])
 NOTE = "# Written by docs/make_roles.py: change it there."
-PLAN = "Runs once for each instance of a play, after the action plan_moves has made the plan. See the playbook of this name."
+ALONE = (
+    "Needs nothing that runs before it, and no connection to the guests. One task reads the KVM hosts and plans for all "
+    "instances of the play, then each is moved by itself and says what became of it."
+)
 
 
 @dataclasses.dataclass
@@ -71,7 +74,7 @@ ROLES = {
         "Give an instance another flavor, on another host or on its own",
         "Stops the guest, copies its disks to the selected host over TLS with a key for this transfer alone, verifies the "
         "copy, hands the instance over and starts it. The source keeps everything until the resize is confirmed or "
-        "reverted. After a crash, run it again: it continues.",
+        "reverted. After a crash, run it again: it continues. Claims the room first, unless role prep_resize has done so.",
         COPY,
     ),
     "cold_migrate": (
@@ -139,7 +142,7 @@ def folded(text: str, indent: int) -> str:
 
 def argument_specs(role: str, short: str, description: str, names: list[str]) -> str:
     lines = ["argument_specs:", "  main:", "    short_description: " + short, "    description:"]
-    for text in (description, PLAN):
+    for text in (description, ALONE):
         lines += ["      - >-", folded(text, 8)]
     lines += [
         "    version_added: 0.1.0",

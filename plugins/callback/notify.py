@@ -55,8 +55,9 @@ COLLECTION = "berth.kvm."
 UPDATES = {
     "instance": "instance",
     "instance_copy": "instance_copy",
-    "run_leg": "move",
 }
+# Actions whose result has what was said while they ran.
+SAY = ("create_instances", "move_instances")
 # Actions whose result has the outcome for all instances of the run, if it is the run's last one.
 ENDS = ("create_instances", "operate_instances", "placement", "show_results")
 OUTCOME = ("state", "host", "flavor", "why", "error_code", "error")
@@ -76,9 +77,9 @@ class CallbackModule(CallbackBase):
         action = result.task.action.removeprefix(COLLECTION)
         if result.task.check_mode or not result.task.action.startswith(COLLECTION):
             return
+        for said in plain(result.result.get("said") or []) if action in SAY else ():
+            self._write({"event": "instance.update", **said})
         if action in ENDS:
-            for said in plain(result.result.get("said") or []):
-                self._write({"event": "instance.update", **said})
             self._end(plain(result.result.get("outcomes") or []))
         elif action == "delete_volume" and result.result.get("changed"):
             deleted = {key: result.result[key] for key in ("volume", "project", "host")}

@@ -30,17 +30,6 @@ options:
   target:
     description: The host to move to. It must pass the filters. If the instance is already there, a migration changes nothing.
     type: str
-  again:
-    description: Whether this run has already made a plan, and has since finished what earlier runs had left of other
-      moves. The new plan replaces the first one for O(instances).
-    type: bool
-    default: false
-    version_added: 0.2.0
-  ended:
-    description: With O(again), plan only the moves that had ended before this run took them up.
-    type: bool
-    default: false
-    version_added: 0.2.0
 extends_documentation_fragment:
   - berth.kvm.controller
   - berth.kvm.controller.instances
@@ -68,5 +57,5 @@ ansible_facts:
         ended, those to C(act) on, the C(errors) and C(error_details) by instance, and those to be deleted whose
         move has C(ended).
       type: dict
-      sample: {moves: {}, settle: [], act: [], errors: {}, error_details: {}, ended: []}
+      sample: {id: 0b7f9a52, action: resize, moves: {}, settle: [], act: [], errors: {}, error_details: {}, ended: []}
 """

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import datetime
+import time
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from ansible.plugins.action import ActionBase
@@ -16,6 +17,8 @@ from . import known_ansible
 from .asking import answers, ask_each
 from .host_reply import answer_of
 from .plain import plain
+from .screen import warn
+from .why_silent import cause
 
 
 def carry_out(
@@ -23,8 +26,10 @@ def carry_out(
     task_vars: Dict[str, Any],
     procedure: Procedure[Result],
     look: Optional[Callable[[], Dict[str, Any]]] = None,
+    hear: Callable[[Document], None] = lambda _said: None,
 ) -> Tuple[Result, List[Document]]:
-    """Return the procedure's result, and what it said: [{at, instance, ...}]. ``look`` answers a Look."""
+    """Return the procedure's result, and what it said, which ``hear`` gets at once: [{at, instance, ...}]. ``look`` answers
+    a Look."""
     said: List[Document] = []
     answer: Any = None
     while True:
@@ -36,6 +41,7 @@ def carry_out(
         if isinstance(step, Say):
             at = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
             said.append({"at": at, "instance": step.instance, **step.event})
+            hear(said[-1])
         elif isinstance(step, Look):
             answer = look() if look else {}
         else:
@@ -44,6 +50,8 @@ def carry_out(
 
 def _asked(action: ActionBase, task_vars: Dict[str, Any], step: Ask) -> Dict[str, Any]:
     results = ask_each(action, task_vars, step.module, step.arguments, step.at, step.check)
+    if step.module == "migration":
+        return {host: _of_leg(plain(result)) for host, result in results.items()}
     found: Dict[str, Any] = plain(answers(results))
     for asked, answer in found.items():
         if results[asked].get("warnings"):
@@ -51,3 +59,14 @@ def _asked(action: ActionBase, task_vars: Dict[str, Any], step: Ask) -> Dict[str
         for build in answer.get("builds", ()):
             build["reply"] = answer_of(build["reply"])
     return found
+
+
+def _of_leg(result: Dict[str, Any]) -> Dict[str, Any]:
+    """The answer of a leg, and when it came. A host whose reply was wrong is not silent: it can be asked to give up."""
+    for warning in result.pop("warnings", None) or ():
+        warn(str(warning))
+    if result.get("unreachable"):
+        return {"reason": cause(str(result.get("msg")))}
+    if result.get("failed"):
+        return {"error": result.get("error") or answer_of(result)["error"]}
+    return {**answer_of(result), "at": time.monotonic()}

@@ -13,14 +13,15 @@ from ..module_utils.conductor import report, report_moves, report_power
 from ..module_utils.conductor.procedures.operate import Done
 from ..module_utils.conductor.report import Outcome
 from ..module_utils.model.identity import instance_uuid, project_of
-from . import failed_requests, walking
+from . import failed_requests
 from .controller import results_fact
 from .inventory_variables import raw_vars, variables
 from .plain import plain
 from .screen import say
+from .second_look import after_second_look
 
 PLACED = ("resize", "cold_migrate", "live_migrate", "migrate")
-FAILURE = "__berth_failure"
+FAILURE, MOVED = "__berth_failure", "__move_done"
 
 
 def end(
@@ -33,6 +34,7 @@ def end(
 ) -> Dict[str, Any]:
     """Show the results, and return them as those of the run's last task. ``located`` and ``moves``: the facts of the run,
     located is empty if the operation moves instances; ``done``: what became of those that were located."""
+    moves = _after_the_moves(moves, task_vars)
     names = located["names"] if located else sorted({*moves["moves"], *moves["errors"]})
     moving = [name for name in names if not located or name in located["moving"]]
     check_mode, outcomes, tried = bool(action._task.check_mode), [], []
@@ -84,9 +86,25 @@ def _walk(task_vars: Dict[str, Any], name: str, moves: Dict[str, Any]) -> Dict[s
     """What a move left in the play's variables."""
     values = raw_vars(task_vars, name)
     found = {FAILURE: plain(values[FAILURE])} if FAILURE in values else {}
-    found["move_walk"] = registered(walking.of_plan(values, moves.get("moves", {}).get(name)))
+    found["move_walk"] = registered(_of_plan(values, moves))
+    if found["move_walk"].get("failure"):
+        found[FAILURE] = found["move_walk"]["failure"]
     found["gone"] = is_gone(task_vars, name)
     return found
+
+
+def _of_plan(values: Dict[str, Any], moves: Dict[str, Any]) -> Dict[str, Any]:
+    """What move_instances did by this plan; nothing if that was of an earlier one."""
+    done: Dict[str, Any] = values.get(MOVED) or {}
+    return done if done.get("plan") == moves.get("id") else {}
+
+
+def _after_the_moves(moves: Dict[str, Any], task_vars: Dict[str, Any]) -> Dict[str, Any]:
+    """The plan, with what the moves found that looked again."""
+    for name in list({**moves.get("moves", {}), **moves.get("errors", {})}):
+        second = plain(_of_plan(raw_vars(task_vars, name), moves).get("second"))
+        moves = after_second_look(moves, second, [name]) if second else moves
+    return moves
 
 
 def is_gone(task_vars: Dict[str, Any], name: str) -> bool:
@@ -98,5 +116,5 @@ def registered(value: Any) -> Any:
     """What the table needs of a registered result or a fact, without what Ansible adds, which is not plain data."""
     if not isinstance(value, dict):
         return plain(value)
-    needed = ("changed", "failed", "msg", "instance", "move", "attempts", "destination", "away", "unreachable")
+    needed = ("changed", "failed", "msg", "instance", "move", "attempts", "destination", "away", "failure", "unreachable")
     return plain({key: value[key] for key in needed if key in value})

@@ -21,7 +21,6 @@ OF_ONE_INSTANCE = frozenset(
         "ansible_facts",
         "create_may_fail",
         "delete_may_fail",
-        "move_plan",
     )
 )
 INTERNAL = re.compile("__(berth|create|delete|kvm_host|move)_")  # of the playbooks and roles

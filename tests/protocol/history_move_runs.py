@@ -12,7 +12,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor import moving,
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import HostUnknown
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.locate import locate
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import move as procedure
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.walk import Move, Walk
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.walk import Move
 from ansible_collections.berth.kvm.plugins.module_utils.model import migration
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceNotFound, MigrationEnded
@@ -61,21 +61,13 @@ class Moves(Run):
                 yield from super().delete()
 
     def move(self, action):
-        """Plan and walk; what only had to be ended first is planned again."""
-        names = list(self.names)
-        again = False
-        for _look in range(2):
-            moves = yield from self._plan(action, names, again)
-            names = []
-            for name, move in sorted(moves.items()):
-                met_end = yield from self._walk(name, move)
-                if move["settles"] or met_end:
-                    names.append(name)
-            again = True
-            if not names:
-                return
+        """Plan for all, then carry out the move of each."""
+        moves = yield from self._plan(action, list(self.names))
+        for name, move in sorted(moves.items()):
+            if move["sequence"]:
+                yield from self._carry_out(action, name, move)
 
-    def _plan(self, action, names, again):
+    def _plan(self, action, names, again=False):
         seen = yield from self.read("moves")
         views = {host: {view["uuid"]: view for view in report["moves"]}
                  for host, report in self.reports.items() if host in seen.documents}  # fmt: skip
@@ -138,15 +130,20 @@ class Moves(Run):
     def _new_op(self):
         return "%032x" % self.world.new_number()
 
-    def _walk(self, name, move):
-        """Whether the move had ended before this run took it up."""
-        if not move["sequence"]:
-            return False
-        walk = Walk(Move.from_plan(move))
-        run = procedure.Run({"confirm_window": 0, "revert_volumes": True, "stop_timeout": 1})
-        yield from procedure_case.play(procedure.move(walk, run), self._ask_step)
-        if walk.failure is None:
+    def _carry_out(self, action, name, move):
+        refused = []
+
+        def plan_again():
             self.errors.pop(name, None)
-        elif not walk.met_end:
+            moves = yield from self._plan(action, [name], True)
+            planned = moves.get(name) or {}
+            refused.extend([name] if name in self.errors else [])
+            return Move.from_plan(planned) if planned.get("sequence") else None
+
+        run = procedure.Run({"confirm_window": 0, "revert_volumes": True, "stop_timeout": 1})
+        carried_out = procedure.operation(Move.from_plan(move), run, plan_again)
+        walk = yield from procedure_case.play(carried_out, self._ask_step)
+        if walk.failure is None and not refused:
+            self.errors.pop(name, None)
+        elif walk.failure is not None:
             self.errors[name] = {"hint": None, **walk.error, "message": walk.failure}
-        return walk.met_end

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 NO_VARIABLES = {
     "berth_host", "berth_host_", "berth_host_x", "berth_instances_found", "berth_located", "berth_moves", "berth_plan",
     "berth_requested", "berth_results", "berth_state_error",
-    "berth_walk", "berth_",
+    "berth_",
 }  # fmt: skip
 CONVERT = {"bool": check_type_bool, "float": check_type_float, "int": check_type_int}
 

@@ -34,7 +34,7 @@ def measured(view: Mapping[str, Any]) -> Dict[str, float]:
 
 
 def described(walked: Mapping[str, Any]) -> Optional[str]:
-    """The closing table's text about a guest that runs again, from the last result of the module walk_move. If source
+    """The closing table's text about a guest that runs again, from the result of module move_instances. If source
     and destination ended a live migration between them, that is the source's view, which has no guest any more."""
     seconds, last = walked.get("away"), walked.get("move") or {}
     runs = last.get("executing") or measured(last)

@@ -79,8 +79,8 @@ class Walk:
 
     ``said``: the last view of each side; ``last``: of the host that answered last; ``taken``: this run has taken the move
     up; ``failure``: why the move is given up, ``error``: the last error of a host; ``attempts``: the hosts that were tried
-    without success; ``prepared``: room is claimed, and it ends there; ``met_end``: the move had ended before this run took
-    it up, so the run looks again; ``away``: see downtime.py."""
+    without success; ``changed``: anything was, in this run; ``prepared``: room is claimed, and it ends there;
+    ``met_end``: the move had ended before this run took it up, so the run looks again; ``away``: see downtime.py."""
 
     move: Move
     candidate: Optional[Candidate] = None
@@ -93,6 +93,7 @@ class Walk:
     failure: Optional[str] = None
     error: Document = field(default_factory=dict)
     attempts: List[Attempt] = field(default_factory=list)
+    changed: bool = False
     prepared: bool = False
     met_end: bool = False
     away: Dict[str, float] = field(default_factory=dict)
@@ -129,7 +130,7 @@ class Walk:
         view: View = answer["move"]
         kept = {name: said for name, said in self.said[leg.side].items() if name in SAID}
         self.said[leg.side] = cast(View, {**kept, **view})
-        self.last = view
+        self.last, self.changed = view, self.changed or bool(answer["changed"])
         if leg.takes_token:
             self.token, self.taken = Token(**answer["token"]), bool(answer["changed"])
         known = downtime.after(self.away, leg.steps, answer.get("took") or {}, answer.get("at", 0.0))

@@ -4,18 +4,21 @@
 """A callback that writes down the legs of the move that a run walks, and does harm in one of them.
 
 BERTH_FAULT: JSON {leg: number, from 1, of the leg as it begins, or how its label begins; delay_ms: then; command: a shell
-command, or null for the controller's own end: this process, its workers and their ssh}. What no leg is, is the end.
+command, or null for the controller's own end: its process, its workers and their ssh}. What no leg is, is the end.
 BERTH_FAULT_LEGS: a file that gets a JSON line {number, label, changed, took: {step: s}, seconds} per leg.
 """
 
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 from ansible.plugins.callback import CallbackBase
 
@@ -27,7 +30,10 @@ description: For the kill sweep.
 """
 
 
-LEG = "berth.kvm.run_leg"
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # what tests share
+import legs_said  # noqa: E402
+
+MOVE = "berth.kvm.move_instances"
 ACT = "berth.kvm.instance"  # what no move is: one leg with one step
 
 
@@ -40,50 +46,59 @@ class CallbackModule(CallbackBase):
         super().__init__()
         self.fault = json.loads(os.environ.get("BERTH_FAULT", "null"))
         self.log = os.environ.get("BERTH_FAULT_LEGS")
+        self.controller = os.getpid()
         self.number = 0
-        self.leg, self.began = None, 0
+        self.struck = multiprocessing.Value("b", 0)  # in whichever process
+        self.began = 0
+        legs_said.before_each(self._begin)
 
     def v2_playbook_on_task_start(self, task, is_conditional):
-        self._write_down()
-        if task.action not in (LEG, ACT):
-            return
+        if task.action == ACT:
+            self._begin(task.name)
+
+    def _begin(self, label):
+        """Legs of a move begin in the process of its task, which counts them from where this one was."""
         self.number += 1
-        self.leg = {"number": self.number, "label": task.name, "changed": False, "took": {}}
         self.began = time.monotonic()
-        if self.fault and self._is_due(task.name):
-            fault, self.fault = self.fault, None
-            if fault["delay_ms"]:
-                threading.Timer(fault["delay_ms"] / 1000, harm, [fault["command"]]).start()
+        if self.fault and not self.struck.value and self._is_due(label):
+            self.struck.value = 1
+            if self.fault["delay_ms"]:
+                threading.Timer(self.fault["delay_ms"] / 1000, self._harm).start()
             else:
-                harm(fault["command"])
+                self._harm()
 
     def _is_due(self, label):
         due = self.fault["leg"]
         return due == self.number if isinstance(due, int) else label.startswith(due)
 
+    def _harm(self):
+        harm(self.fault["command"], self.controller)
+
     def v2_playbook_on_stats(self, stats):
-        self._write_down()
-        if self.fault:
-            harm(self.fault["command"])
+        if self.fault and not self.struck.value:
+            self._harm()
 
     def v2_runner_on_ok(self, result):
-        if self.leg:
+        if result.task.action == MOVE:
+            for leg in result.result.get("legs") or ():
+                self.number += 1
+                self._write_down({"number": self.number, **leg})
+        elif result.task.action == ACT:
             seconds = round(time.monotonic() - self.began, 3)
-            took = {"act": seconds} if result.task.action == ACT else result.result.get("took") or {}
-            self.leg.update(changed=result.is_changed(), took=took, seconds=seconds)
+            of_it = {"changed": result.is_changed(), "took": {"act": seconds}, "seconds": seconds}
+            self._write_down({"number": self.number, "label": result.task.name, **of_it})
 
-    def _write_down(self):
-        if self.log and self.leg:
+    def _write_down(self, leg):
+        if self.log:
             with open(self.log, "a", encoding="utf-8") as file:
-                file.write(json.dumps(self.leg) + "\n")
-        self.leg = None
+                file.write(json.dumps(leg) + "\n")
 
 
-def harm(command):
+def harm(command, controller):
     if command:
         subprocess.run(command, shell=True, check=True, stdout=subprocess.DEVNULL)
         return
-    for pid in [*descendants(os.getpid()), os.getpid()]:
+    for pid in sorted([*descendants(controller), controller], key=lambda pid: pid == os.getpid()):
         try:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:

@@ -4,7 +4,7 @@
 """A callback for tests: counts what runs on which host, and runs a command when a play begins.
 
 BERTH_TEST_COUNTS: a file that gets JSON lines {play, task, host}, one per task result or loop item; ``host`` is the inventory host.
-BERTH_TEST_AT: a JSON object {start of a play's or task's name: shell command}; the command runs before it, once.
+BERTH_TEST_AT: a JSON object {start of a task's name, or of a move's leg: shell command}; the command runs before it, once.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
+from pathlib import Path
 
 from ansible.plugins.callback import CallbackBase
 
@@ -21,6 +23,8 @@ type: notification
 short_description: Counts and interrupts runs in tests
 description: For the integration tests.
 """
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # what tests share
+import legs_said  # noqa: E402
 
 
 class CallbackModule(CallbackBase):
@@ -33,6 +37,7 @@ class CallbackModule(CallbackBase):
         self.play = None
         self.counts = os.environ.get("BERTH_TEST_COUNTS")
         self.commands = json.loads(os.environ.get("BERTH_TEST_AT", "{}"))
+        legs_said.before_each(self._begin)
 
     def _begin(self, name):
         for start in [start for start in self.commands if name.startswith(start)]:

@@ -17,12 +17,11 @@ import lied_fleet
 from ansible.errors import AnsibleError
 from ansible.utils.display import Display
 
-from ansible_collections.berth.kvm.plugins.action import create_instances, operate_instances, plan_moves
-from ansible_collections.berth.kvm.plugins.plugin_utils import acting, delegates, place_instances, screen
+from ansible_collections.berth.kvm.plugins.action import create_instances, move_instances, operate_instances
+from ansible_collections.berth.kvm.plugins.plugin_utils import acting, delegates, place_instances, plan_moves, screen
 
 NONCES = (create_instances, operate_instances, place_instances, plan_moves)
 SETTINGS = {"confirm_window": 600, "stop_timeout": 60, "timeout": 600, "tls": True}
-MOST_LEGS = 30
 
 
 class Run:
@@ -124,31 +123,11 @@ def plan_and_walk(run, action, names, **of_plan):
         return
     made = run.fact("berth_moves")
     run.texts += list(made["errors"].values())
-    for name in made["act"]:
-        walk(run, made["moves"][name])
-
-
-def walk(run, plan):
-    """Role move, without a second look."""
-    result = run.run("walk_move", move=plan, settings=SETTINGS)
-    for _leg in range(MOST_LEGS):
-        if result.get("failed"):
-            return
-        at = result["ansible_facts"]["berth_walk"]
-        if at["failure"] is not None:
-            run.texts.append(at["failure"])
-        if at["host"] is None:
-            return
-        if at["tasks"] == "look.yml":
-            answer = {"answers": run.run("ask_hosts", hosts=plan["look"], module="rescan").get("answers", {})}
-            run.run("commit_move", move=plan, host=at["host"], scans=answer["answers"])
-        else:
-            answer = run.it.run("run_leg", {"move": plan, "at": at, "key": "k" * 64}, run.values())
-            if not answer.get("failed"):
-                result = answer
-                continue
-        result = run.run("walk_move", move=plan, at=at, answer=answer)
-    raise AssertionError("the walk has no end")
+    for name in made["act"] + made["settle"]:
+        operation = {"confirm_due": "confirm"}.get(action, action)
+        done = run.run("move_instances", of=name, operation=operation, hosts=list(good.HOSTS), settings=SETTINGS)
+        run.it.register(name, __move_done=done)
+        run.texts.append(str(done.get("failure") or ""))
 
 
 def doctor(run):
@@ -231,6 +210,7 @@ def in_memory(run):
         patch(Display, "warning", lambda _self, text, *_args, **_more: heard(str(text)))
         patch(acting, "RUN", "r-1")
         patch(screen, "verbosity", lambda: 0)
+        patch(move_instances, "new_key", lambda: "k" * 64)
         for module in NONCES:
             patch(module, "new_token", lambda: "%032x" % (0xF << 120 | next(nonces)))
         yield

@@ -17,13 +17,14 @@ from ansible_collections.berth.kvm.plugins.module_utils.model import migration
 NAME = "resized"
 
 
-def facts(host, owner=None, flavor="big", last_move="confirmed", kind=migration.RESIZE):
+def facts(host, owner=None, flavor="big", last_move="confirmed", kind=migration.RESIZE, phase=None):
     """What a host says of its instances: ``resized`` is in its move, or at rest on ``owner``, which may be no host."""
     said = good.host_facts(host)[1]
     document = said["ansible_facts"]["berth_host"]
     for move in said["moves"]:
         if move["migration"]:
             move["migration"]["type"] = kind
+            move["phase"] = phase if phase and host == "h2" else move["phase"]
     if owner:
         mine = [each for each in document["instances"] if each["name"] != NAME]
         moves = [each for each in said["moves"] if each["name"] != NAME]
@@ -37,7 +38,7 @@ def facts(host, owner=None, flavor="big", last_move="confirmed", kind=migration.
     return {**said, "notes": {}, "digests": fake_fleet.digests()}
 
 
-def run(folder, playbook, step, host, always=False, kind=migration.RESIZE, silence=None, **after):
+def run(folder, playbook, step, host, always=False, kind=migration.RESIZE, silence=None, phase=None, **after):
     """-> (what the run did, the steps that each host was asked for, in their order). Without a ``step`` the move ends when
     the run has looked for the first time."""
 
@@ -47,7 +48,7 @@ def run(folder, playbook, step, host, always=False, kind=migration.RESIZE, silen
     def replies(name):
         return {
             **fake_fleet.replies(name),
-            "host_facts": facts(name, kind=kind),
+            "host_facts": facts(name, kind=kind, phase=phase),
             "migration": good.migration_of(name)[1],
         }
 
@@ -130,3 +131,10 @@ def test_a_delete_that_cannot_look_again_fails_with_what_it_met(tmp_path):
     done, _asked = run(tmp_path, "delete", "erase", "h2", silence={"failed": True, "msg": "no libvirt"})
     assert done["rc"] == 2 and deletes(done) == []
     assert done["said"].count("resized: MigrationEnded: the move has just ended") == 1
+
+
+def test_what_an_earlier_run_left_is_ended_first_and_then_done_what_was_asked(tmp_path):
+    done, asked = run(tmp_path, "resize", None, "h2", phase="confirming", owner="h2", flavor="small")
+    assert done["rc"] == 0, done["said"][-3000:]
+    assert (asked["h1"][0], asked["h2"][:3]) == (["purge"], [["confirm"], ["drop_old", "finish"], ["begin"]])
+    assert "resized" in done["said"] and "was h2 small" in done["said"]

@@ -10,7 +10,7 @@ word. If one fails, what this run began is given up; if the guest is as before t
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Mapping, NamedTuple, Optional, cast
+from typing import Any, Callable, Mapping, NamedTuple, Optional, cast
 
 from ...model import hints
 from ...model.errors import BerthError
@@ -22,7 +22,7 @@ from ..commit_move import check_claim
 from ..errors import HostUnknown
 from ..moving import PlannedMove
 from ..sequences import FLEET, SEQUENCES, Leg
-from ..walk import Walk
+from ..walk import Move, Walk
 from .steps import STATES, Ask, Procedure, Say
 
 
@@ -42,6 +42,27 @@ class Failed(NamedTuple):
     leg: Leg
     error: Document
     text: str
+
+
+def operation(plan: Move, run: Run, plan_again: Callable[[], Procedure[Optional[Move]]]) -> Procedure[Walk]:
+    """Carry a plan out, and return how far that came. If it only ended what an earlier run had left, or the move had ended
+    before this run took it up, read the hosts and plan again, once. ``plan_again`` returns None if nothing is to be done, and
+    raises a BerthError if the hosts cannot be read again."""
+    walk = Walk(plan)
+    yield from move(walk, dataclasses.replace(run, only_prepare=run.only_prepare and not plan.settles))
+    if not (plan.settles or walk.met_end):
+        return walk
+    try:
+        again = yield from plan_again()
+    except BerthError as error:
+        walk.failure = walk.failure or report.text_of(error.to_dict())
+        return walk
+    if again is None:
+        walk.failure = None if walk.met_end else walk.failure
+        return walk
+    second = Walk(again, changed=walk.changed)
+    yield from move(second, run)
+    return second
 
 
 def move(walk: Walk, run: Run) -> Procedure[None]:
@@ -77,7 +98,7 @@ def _legs(walk: Walk, run: Run) -> Procedure[Optional[Failed]]:
             return None
         if leg.side == FLEET and not walk.move.look:
             continue
-        yield _said(walk, leg, {})
+        yield _said(walk, leg, {"leg": leg.label})
         error = yield from (_judged(walk, run) if leg.side == FLEET else _asked(walk, leg, run))
         if error:
             walk.error = error
@@ -98,7 +119,9 @@ def _asked(walk: Walk, leg: Leg, run: Run) -> Procedure[Optional[Document]]:
         why = "%s did not answer: %s" % (host, answer["reason"])
         return HostUnknown(why, hint=hints.bring_back_or_lost([host])).to_dict()
     walk.answered(leg, answer)
-    yield _said(walk, leg, walk.last)
+    states = {part: walk.last[part] for part in STATES if part in walk.last}  # type: ignore[literal-required]
+    ended = {"changed": bool(answer["changed"]), "took": answer.get("took") or {}}
+    yield _said(walk, leg, {"ended": leg.label, **ended, **states})
     return None
 
 
@@ -113,10 +136,8 @@ def _judged(walk: Walk, run: Run) -> Procedure[Optional[Document]]:
     return None
 
 
-def _said(walk: Walk, leg: Leg, now: Mapping[str, Any]) -> Say:
-    states = {part: now[part] for part in STATES if part in now}
-    about = {"uuid": walk.move.uuid, "host": walk.host_of(leg)}
-    return Say(walk.move.name, {**about, **(states if now else {"leg": leg.label})})
+def _said(walk: Walk, leg: Leg, event: Mapping[str, Any]) -> Say:
+    return Say(walk.move.name, {"uuid": walk.move.uuid, "host": walk.host_of(leg), **event})
 
 
 def _met_end(walk: Walk, failed: Failed) -> bool:

@@ -30,7 +30,8 @@ class Ask(NamedTuple):
 
 
 class Say(NamedTuple):
-    """The instance has changed, while the procedure goes on: {uuid, host, and of STATES those that it has now}."""
+    """What people and programs hear while the procedure goes on: {uuid, host, and of STATES those that the instance has
+    now}. A move also tells the ``leg`` that begins, and the one that ``ended``, with {changed, took}."""
 
     instance: str
     event: Document

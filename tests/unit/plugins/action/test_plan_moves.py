@@ -11,10 +11,10 @@ import re
 import pytest
 from plan_moves_case import CATALOG, HOSTS, held, host_uuid, plan, view, vm
 
-from ansible_collections.berth.kvm.plugins.action import plan_moves
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import moving
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints, input_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
+from ansible_collections.berth.kvm.plugins.plugin_utils import plan_moves
 
 
 def test_a_resize_goes_to_another_host_with_alternates_and_an_operation_each():

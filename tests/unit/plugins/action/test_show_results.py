@@ -210,14 +210,9 @@ TRIED = ["web1 was tried on:", "ATTEMPT HOST ERROR CAUSE", "1 kvm2 ClaimFailed n
 @pytest.mark.parametrize("failure", [None, "MaxRetriesExceeded: Exceeded maximum number of retries"])
 def test_a_move_that_failed_shows_each_host_that_it_was_tried_on_and_why(show, capsys, failure):
     """C11"""
-    moves = planned(id="p1")
-    walk = {"walk": {"plan": "p1", "met_end": False}, "failure": failure, "attempts": ATTEMPTS, "failed": bool(failure)}
-    registered = {"web1": {"__berth_failure": failure} if failure else {}}
-    it = Controller(
-        {"kvm_hosts": ["kvm1"], "vms": ["web1"]},
-        facts={"localhost": {"berth_moves": moves}, "web1": {"berth_walk": walk}},
-    )
-    it.register("web1", **registered["web1"])
+    moves = {**planned(), "id": "p1"}
+    it = Controller({"kvm_hosts": ["kvm1"], "vms": ["web1"]}, facts={"localhost": {"berth_moves": moves}})
+    it.register("web1", __move_done={"plan": "p1", "failure": failure, "attempts": ATTEMPTS})
     hosts = {"ansible_play_hosts_all": ["web1"], "ansible_play_hosts": ["web1"]}
     result = it.run("show_results", {"operation": "resize"}, {**it.task_vars(), **hosts})
     said = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]

@@ -57,8 +57,11 @@ def test_an_instance_is_told_with_the_host_that_was_asked(notify):
 
 
 def test_the_legs_of_a_move_are_told_of_the_host_that_they_ran_on(notify):
-    for phase, host in (("resizing", "kvm1"), ("incoming", "kvm2"), ("frozen", "kvm1")):
-        found = notify("berth.kvm.run_leg", {"changed": True, "move": {"phase": phase, "host": {"name": host}}})
+    said = [
+        {"at": "2026-01-01T12:00:00Z", "instance": "web1", "uuid": "u-1", "host": host, "phase": phase}
+        for phase, host in (("resizing", "kvm1"), ("incoming", "kvm2"), ("frozen", "kvm1"))
+    ]
+    found = notify("berth.kvm.move_instances", {"changed": True, "said": said})
     assert [(event["phase"], event["host"]) for event in found] == [
         ("resizing", "kvm1"), ("incoming", "kvm2"), ("frozen", "kvm1"),
     ]  # fmt: skip

@@ -1,0 +1,169 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A move in one task: what each leg is asked with, and what the task says of it (R22)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from controller import Controller
+
+from ansible_collections.berth.kvm.plugins.action import move_instances
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.sequences import DECISION, SEQUENCES
+from ansible_collections.berth.kvm.plugins.plugin_utils import acting, delegates, move_options
+
+UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
+PLAN = {
+    "id": "plan-1", "uuid": UUID, "name": "web-1", "kind": "resize", "sequence": "resize", "source": "kvm1",
+    "destination": "kvm2", "token": {"op": None, "attempt": 0}, "settles": False, "why": None, "place": True,
+    "views": {"source": {"role": "OWN"}, "destination": {"role": None}}, "look": [], "spec": {"flavor": {"name": "big"}},
+    "candidates": [{"op": "op", "host": "kvm2", "destination": {"uuid": "u2", "name": "kvm2"}, "limits": {}}],
+    "source_host": {"uuid": "u1", "name": "kvm1"},
+}  # fmt: skip
+MOVES = {
+    "id": "p1", "action": "resize", "run": acting.RUN, "moves": {"web-1": PLAN}, "act": ["web-1"], "settle": [],
+    "errors": {}, "left_out": {},
+}  # fmt: skip
+VIEW = {"uuid": UUID, "role": "OWN", "phase": "resizing", "confirm_in": None}
+SAID = {"changed": True, "failed": False, "move": VIEW, "token": {"op": "op", "attempt": 1}}
+ROLES = Path(__file__).parents[4] / "roles"
+
+
+@pytest.fixture
+def host(monkeypatch):
+    """The hosts: what each was asked; ``host.says``: step -> an answer that is another than SAID."""
+
+    class Host:
+        says, asked = {}, []
+
+        def run_on(self, hosts, module, given, _task, _at_once, _seconds):
+            self.asked = [*self.asked, *((name, module, given[name]) for name in hosts)]
+            return {name: self.says.get(given[name]["steps"][0], SAID) for name in hosts}
+
+        def run(self, moves=None, done=None, variables=None, **args):
+            it = Controller(
+                {"kvm_hosts": ["kvm1", "kvm2"], "vms": ["web-1"]},
+                {"web-1": variables or {}},
+                facts={"localhost": {"berth_moves": moves or MOVES}},
+            )
+            it.register("web-1", **({"__move_done": done} if done else {}))
+            given = {"operation": "resize", "hosts": ["kvm1", "kvm2"], **args}
+            return it.run(
+                "move_instances", given, {**it.task_vars(), "inventory_hostname": "web-1", **(variables or {})}
+            )
+
+        def steps(self):
+            return [(name, given["steps"][0]) for name, _module, given in self.asked]
+
+    it = Host()
+    monkeypatch.setattr(delegates, "run_on", it.run_on)
+    return it
+
+
+def test_the_legs_run_on_their_hosts_with_what_they_need(host, capsys):
+    done = host.run(settings={"confirm_window": 9, "bandwidth": 3})
+    assert done["changed"] and not done["failure"] and done["plan"] == "p1"
+    assert host.steps() == [
+        ("kvm1", "begin"), ("kvm2", "claim"), ("kvm2", "receive"), ("kvm1", "presend"), ("kvm2", "acquire")
+    ]  # fmt: skip
+    first, third = host.asked[0][2], host.asked[2][2]
+    assert host.asked[0][1] == "berth.kvm.migration"
+    assert (first["confirm_window"], third["stop_timeout"] if "stop_timeout" in third else None) == (9, None)
+    assert "bandwidth" not in first and host.asked[3][2]["bandwidth"] == 3
+    assert [leg["label"] for leg in done["legs"]][0] == "Begin the move on its source"
+    assert "web-1: Claim room on the destination" in capsys.readouterr().out
+
+
+def test_a_setting_that_no_leg_could_use_is_refused_before_the_first_one(host):
+    wrong = {"bandwidth": -1, "confirm_window": "9", "stop_timeout": -5, "timeout_action": "stop", "tls": "flase"}
+    told = host.run(settings=wrong)
+    fields = [told["error"]["field"], *(error["field"] for error in told["error"]["also"])]
+    assert (told["error_code"], fields) == ("InvalidInput", ["bandwidth", "stop_timeout", "timeout_action", "tls"])
+    assert host.asked == []
+
+
+def test_a_survey_without_an_answer_leaves_a_setting_at_its_default(host):
+    host.run(settings={"confirm_window": "", "bandwidth": "7", "stop_timeout": ""})
+    assert "confirm_window" not in host.asked[0][2] and host.asked[3][2]["bandwidth"] == 7
+
+
+def test_what_ends_an_earlier_move_knows_how_long_a_guest_has_to_shut_down(host):
+    """Also where the role that was run has no such option."""
+    host.run(variables={"berth_shutdown_timeout": 33})
+    assert host.asked[2][2]["stop_timeout"] == 33
+
+
+def test_the_key_is_another_one_for_each_transfer_goes_only_to_the_legs_that_need_it_and_is_in_no_result(host):
+    results = [host.run(), host.run()]
+    keys = [given.get("key") for _name, _module, given in host.asked]
+    assert [bool(key) for key in keys] == 2 * [False, False, True, True, False]
+    assert keys[2] == keys[3] != keys[7] and len(keys[2]) == 64
+    assert not any(key in str(result) for result in results for key in keys if key)
+
+
+def test_roles_give_the_task_the_settings_that_they_have():
+    needed = {need for sequence in SEQUENCES.values() for leg in sequence.legs for need in leg.needs}
+    decided = {*DECISION, "key", "when_due"} - {"confirm_window"}
+    assert set(move_options.SETTINGS) | set(move_instances.CONSENT) == needed - decided
+    for role, names in move_options.OF_ROLES.items():
+        [task] = yaml.safe_load((ROLES / role / "tasks" / "main.yml").read_text())
+        given = task["berth.kvm.move_instances"]["settings"]
+        assert given == {name: "{{ %s_%s }}" % (role, name) for name in names}
+
+
+@pytest.mark.parametrize(
+    "role", ["prep_resize", "resize", "cold_migrate", "live_migrate", "confirm_resize", "revert_resize"]
+)
+def test_a_role_of_a_move_is_one_task(role):
+    assert len(yaml.safe_load((ROLES / role / "tasks" / "main.yml").read_text())) == 1
+
+
+def test_a_claim_that_is_refused_is_given_up_and_the_playbook_hears_why(host):
+    host.says = {"claim": {"failed": True, "msg": "InsufficientRoom: it is full", "error": {
+        "code": "InsufficientRoom", "message": "it is full", "retryable": True}}}  # fmt: skip
+    done = host.run()
+    assert host.steps() == [
+        ("kvm1", "begin"), ("kvm2", "claim"), ("kvm1", "abort"), ("kvm2", "purge"), ("kvm1", "finish")
+    ]  # fmt: skip
+    assert not done.get("failed") and done["failure"] == "InsufficientRoom: it is full" and done["move"] is None
+    assert [each["host"] for each in done["attempts"]] == ["kvm2"]
+
+
+SILENT = {"unreachable": True, "msg": "no route"}
+
+
+def test_a_source_that_falls_silent_is_not_asked_to_end_what_it_may_still_do(host):
+    host.says = {"presend": SILENT}
+    done = host.run()
+    assert host.steps()[-1] == ("kvm1", "presend")
+    assert done["failure"].startswith("HostUnknown: kvm1 did not answer: no route")
+
+
+def test_a_source_whose_reply_is_wrong_is_there_and_gives_up(host):
+    wrong = {"code": "InvalidReply", "message": "kvm1 sent a wrong reply", "retryable": False}
+    host.says = {"presend": {"failed": True, "msg": "InvalidReply", "error_code": "InvalidReply", "error": wrong}}
+    assert "InvalidReply: kvm1 sent a wrong reply" in host.run()["failure"]
+    assert ("kvm1", "abort") in host.steps()
+
+
+def test_a_plan_that_was_carried_out_is_not_carried_out_again(host):
+    task_vars = Controller({"kvm_hosts": []}, facts={"localhost": {"berth_moves": MOVES}}).task_vars()
+    assert move_instances._of_playbook("resize", "localhost", task_vars) is None  # of another instance
+    it = Controller({"vms": ["web-1"]}, facts={"localhost": {"berth_moves": MOVES}})
+    assert move_instances._of_playbook("resize", "web-1", it.task_vars())["id"] == "p1"
+    assert move_instances._of_playbook("confirm", "web-1", it.task_vars()) is None
+    it.register("web-1", __move_done={"plan": "p1"})
+    assert move_instances._of_playbook("resize", "web-1", it.task_vars()) is None
+
+
+def test_a_warning_of_a_host_reaches_people(host, monkeypatch):
+    heard = []
+    monkeypatch.setattr(
+        "ansible.utils.display.Display.warning", lambda _self, text, *_args, **_more: heard.append(text)
+    )
+    host.says = {"begin": {**SAID, "warnings": ["the clock of kvm1 is behind"]}}
+    host.run()
+    assert "the clock of kvm1 is behind" in str(heard)
