@@ -116,5 +116,16 @@ def registered(value: Any) -> Any:
     """What the table needs of a registered result or a fact, without what Ansible adds, which is not plain data."""
     if not isinstance(value, dict):
         return plain(value)
-    needed = ("changed", "failed", "msg", "instance", "move", "attempts", "destination", "away", "failure", "unreachable")
+    needed = (
+        "changed",
+        "failed",
+        "msg",
+        "instance",
+        "move",
+        "attempts",
+        "destination",
+        "away",
+        "failure",
+        "unreachable",
+    )
     return plain({key: value[key] for key in needed if key in value})
