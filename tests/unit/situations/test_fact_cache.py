@@ -42,7 +42,6 @@ def role(name, host):
     "first, name, host, said",
     [
         (("delete", "--limit", "at-rest-h1"), "delete", "at-rest-h1", "nobody looked where at-rest-h1 is"),
-        (("resize", "--limit", "at-rest-h1"), "resize", "at-rest-h1", "no move of at-rest-h1 was planned"),
     ],
 )
 def test_a_role_does_not_act_on_what_an_earlier_run_planned(tmp_path, first, name, host, said):
@@ -53,9 +52,10 @@ def test_a_role_does_not_act_on_what_an_earlier_run_planned(tmp_path, first, nam
     assert not any(after["asked"].values())
 
 
-def test_the_role_create_places_anew_and_follows_no_plan_of_an_earlier_run(tmp_path):
-    (before, _cache), (after, _same) = runs(tmp_path, ("create", "--limit", "new-1"), role("create", "new-1"))
-    assert before["rc"] == after["rc"] == 0
+@pytest.mark.parametrize("name, host", [("create", "new-1"), ("resize", "at-rest-h1")])
+def test_a_role_that_stands_alone_decides_anew_and_follows_no_plan_of_an_earlier_run(tmp_path, name, host):
+    (before, cache), (after, _same) = runs(tmp_path, (name, "--limit", host), role(name, host))
+    assert before["rc"] == after["rc"] == 0 and "berth_" in (cache / "s1_localhost").read_text()
     assert any(json.loads(line)["module"] == "host_facts" for line in after["asked"]["h1"])
 
 
