@@ -18,7 +18,7 @@ from ..module_utils.model.messages import BESIDE_FACTS
 from ..plugin_utils import move_options
 from ..plugin_utils.controller import controller_facts
 from ..plugin_utils.driving import carry_out
-from ..plugin_utils.inventory_variables import CATALOG, is_true, raw_vars
+from ..plugin_utils.inventory_variables import CATALOG, instances_among, is_true, kvm_hosts, raw_vars
 from ..plugin_utils.plain import number, plain
 from ..plugin_utils.plan_moves import PlanMoves
 from ..plugin_utils.reading import read
@@ -60,7 +60,9 @@ class ActionModule(PlanMoves):
         name = task_vars["inventory_hostname"]
         run = self._run(args, task_vars)
         planned = _of_playbook(args["operation"], name, task_vars)
-        moves = planned or self._planned(name, args, task_vars)
+        moves = planned or self._planned(args, task_vars)
+        if not moves:
+            return {"skipped": True, "msg": "has no berth_flavor"}
         args["operation"] = moves["action"]  # what a second look plans for
         plan = moves["moves"].get(name)
         found = {"changed": False, "plan": moves["id"], "failure": None, "second": None, "said": [], "legs": []}
@@ -81,14 +83,16 @@ class ActionModule(PlanMoves):
         settings = {**stop, **consent, **given, "key": new_key()}
         return Run(settings, Catalog.from_variables(values).quotas, args["only_prepare"])
 
-    def _planned(self, name, args, task_vars):
-        """The plan of this instance, made with those of all that have come."""
+    def _planned(self, args, task_vars):
+        """The plan of this instance, made with those of all that have come; {} of what is no instance."""
+        hosts = kvm_hosts(task_vars, args["hosts"])
 
         def work(names):
+            chosen = [each for each in instances_among(task_vars, names) if each not in hosts]
             self.asks_alone = True
-            moves = self._read_and_plan(names, args, task_vars, None)
+            moves = self._read_and_plan(chosen, args, task_vars, None) if chosen else {}
             self.asks_alone = False
-            return {"parts": {each: of_one(moves, each) for each in names}}
+            return {"parts": {each: of_one(moves, each) if each in chosen else {} for each in names}}
 
         return done_together(self, task_vars, work)[0]
 
@@ -131,8 +135,6 @@ class ActionModule(PlanMoves):
 
     def _told(self, name, moves, found):
         """The result of a task that nothing follows: it says what became of the instance, and fails if that failed."""
-        if name not in {**moves["moves"], **moves["errors"]}:
-            return {"skipped": True, "msg": "has no berth_flavor"}
         known = {**moves, **(found["second"] or {})}
         done = {"move_walk": found, **({"__berth_failure": found["failure"]} if found["failure"] else {})}
         outcome = report_moves.outcome(known["action"], name, known, done, self._task.check_mode)

@@ -114,17 +114,14 @@ def _where_set_aside(located, done, dry):
     """The line about each copy that was set aside."""
     for name, each in done.items():
         for host, paths in each.set_aside.items() if not each.errors else ():
-            yield (
-                "%s stays on %s. The copy on %s %s in %s on that host. When nobody needs it any more, "
-                "berth.kvm.remove_set_aside --limit %s -e berth_set_aside_on=%s removes it; nothing else does"
-            ) % (
+            where = ", ".join(paths)
+            yield "%s stays on %s. The copy on %s %s in %s on that host. %s" % (
                 name,
                 located["instances"][name]["stays"],
                 host,
                 "would be" if dry else "is now",
-                ", ".join(paths),
-                name,
-                host,
+                where,
+                copy_hints.remove_set_aside(name, host),
             )
 
 

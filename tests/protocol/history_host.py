@@ -24,7 +24,6 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.instance i
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import (
     failed_instances,
-    members,
     record_copy,
     state_directory,
     whereabouts,
@@ -39,7 +38,7 @@ def make_one_fleet(machines):
     """The end of prepare_hosts: each knows that all of them belong to the fleet."""
     told = {machine.host.uuid: {"name": machine.name, "changes": 1} for machine in machines}
     for machine in machines:
-        members.take_in(machine.host.store, told)
+        whereabouts.take_in_members(machine.host.store, told)
 
 
 class Machine(volume_fleet_case.Site):
@@ -157,7 +156,7 @@ class Machine(volume_fleet_case.Site):
         document = {"uuid": host.uuid, "instances": instances, "volumes": volumes, "state": state, "host": self.name}
         document["failed_instances"] = failed_instances.reported(host.store.state_dir)
         said = {"document": document, "notes": whereabouts.recall(host.store, self.about if about is None else about)}
-        said["members"] = members.read(host.store.state_dir)
+        said["members"] = whereabouts.read_members(host.store.state_dir)
         if heard_of:
             said["heard_of"] = whereabouts.heard_of(host.store)
         said["digests"] = whereabouts.digests(host.store, failed_instances.read(host.store.state_dir))

@@ -75,6 +75,14 @@ def keep_the_other(name: str, host: str, others: Sequence[str]) -> str:
     )
 
 
+def remove_set_aside(name: str, host: str) -> str:
+    """A copy was set aside, and stays."""
+    return (
+        "When nobody needs it any more, berth.kvm.remove_set_aside --limit %s -e berth_set_aside_on=%s removes it; nothing "
+        "else does" % (name, host)
+    )
+
+
 def keep_where_set_aside() -> str:
     """A copy was to come back on a host where none was set aside."""
     return "Name with berth_keep_on the host where it was set aside: its /var/lib/berth/set-aside.json lists it"

@@ -150,7 +150,7 @@ def test_all_names_that_the_collection_reads_are_tried():
     names = set(names_read())
     assert len(names) > 150
     assert {
-        "move_plan",
+        "__move_done",
         "delete_changed_disks",
         "kvm_host_ca_directory",
         "__berth_facts",

@@ -37,9 +37,11 @@ def host(monkeypatch):
     """The hosts: what each was asked; ``host.says``: step -> an answer that is another than SAID."""
 
     class Host:
-        says, asked = {}, []
+        says, scans, asked = {}, {}, []
 
         def run_on(self, hosts, module, given, _task, _at_once, _seconds):
+            if module == "berth.kvm.rescan":
+                return {name: self.scans[name] for name in hosts}
             self.asked = [*self.asked, *((name, module, given[name]) for name in hosts)]
             return {name: self.says.get(given[name]["steps"][0], SAID) for name in hosts}
 
@@ -133,6 +135,34 @@ def test_a_claim_that_is_refused_is_given_up_and_the_playbook_hears_why(host):
 
 
 SILENT = {"unreachable": True, "msg": "no route"}
+
+
+def test_a_destination_that_does_not_answer_fails_the_leg_and_the_guest_goes_on_where_it_was(host):
+    host.says = {"claim": SILENT}
+    done = host.run()
+    assert done["failure"].startswith("HostUnknown: kvm2 did not answer: no route")
+    assert host.steps()[2:] == [("kvm1", "abort"), ("kvm2", "purge"), ("kvm1", "finish")]
+
+
+def record(uuid, role, vcpus):
+    return {"uuid": uuid, "role": role, "project_id": "p", "group": None, "vcpus": vcpus, "pcpus": 0, "memory_mb": 128}
+
+
+@pytest.mark.parametrize("others, well", [([], True), ([record("other", "CLAIM", 1)], False)])
+def test_a_claim_that_all_hosts_together_take_over_the_quota_is_given_up(host, others, well):
+    """I7"""
+    spec = {"uuid": UUID, "name": "a", "project_id": "p", "flavor": {"vcpus": 2, "memory_mb": 256}, "group": None}
+    views = {
+        "source": {"role": "OWN", "spec": {"flavor": {"vcpus": 1, "memory_mb": 128}}},
+        "destination": {"role": None},
+    }
+    plan = {**PLAN, "look": ["kvm1", "kvm2"], "spec": spec, "views": views}
+    scans = {"kvm1": [record(UUID, "OWN", 1), *others], "kvm2": [record(UUID, "IN", 2)]}
+    host.scans = {name: {"changed": False, "instances": held} for name, held in scans.items()}
+    done = host.run({**MOVES, "moves": {"web-1": plan}}, variables={"berth_quotas": {"p": {"cores": 3}}})
+    assert (done["failure"] is None) is well, done["failure"]
+    if not well:
+        assert done["failure"].startswith("QuotaExceeded: ") and ("kvm1", "abort") in host.steps()
 
 
 def test_a_source_that_falls_silent_is_not_asked_to_end_what_it_may_still_do(host):

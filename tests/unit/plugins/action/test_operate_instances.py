@@ -129,6 +129,7 @@ def test_what_the_variables_of_an_instance_say_goes_to_its_host_alone(operate, o
         assert not set(sent) & set(given[other])
 
 
+@pytest.mark.follows("remove_set_aside")
 def test_of_two_copies_the_one_that_is_stopped_has_the_time_that_its_variable_says(operate, capsys):
     copy = {"uuid": "u", "paths": ["/p/u-1.5"], "nics": []}
     hosts = Hosts(**dict.fromkeys(NAMES, {"changed": True, "instance_copy": copy}))
