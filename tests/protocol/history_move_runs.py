@@ -65,7 +65,7 @@ class Moves(Run):
         moves = yield from self._plan(action, list(self.names))
         for name, move in sorted(moves.items()):
             if move["sequence"]:
-                yield from self._carry_out(action, name, move)
+                yield from self._move_one(action, name, move)
 
     def _plan(self, action, names, again=False):
         seen = yield from self.read("moves")
@@ -130,7 +130,7 @@ class Moves(Run):
     def _new_op(self):
         return "%032x" % self.world.new_number()
 
-    def _carry_out(self, action, name, move):
+    def _move_one(self, action, name, move):
         refused = []
 
         def plan_again():
