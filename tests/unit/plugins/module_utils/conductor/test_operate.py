@@ -200,3 +200,12 @@ def test_no_record_becomes_the_latest_unless_all_hosts_but_those_that_are_not_pr
         assert [error["code"] for error in done["web1"].errors] == ([] if goes_on else ["HostUnknown"])
         assert goes_on or "%s did not take" % host in done["web1"].errors[0]["message"]
         assert any(step.module != "rescan" for step in asked) == goes_on
+
+
+@pytest.mark.parametrize("operation, part", [("delete", "instance"), ("remove_set_aside", "instance_copy")])
+def test_what_each_host_gives_up_is_kept(operation, part):
+    said = {(host, "web1"): {"changed": True, part: {"gives_up": ["disk of " + host]}} for host in ("h1", "h2")}
+    tasks = {"web1": task("h2", "h1", owner=H1, after=[1, 1], given_up=False)}
+    run = delete(tasks, {}, ["h1"]) if operation == "delete" else operate(operation, tasks, {})
+    done, _asked, _told = played(run, said)
+    assert done["web1"].gives_up == (["disk of h2", "disk of h1"] if operation == "delete" else ["disk of h1"])

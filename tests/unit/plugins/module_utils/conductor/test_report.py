@@ -153,11 +153,8 @@ def test_a_recovery_that_leaves_a_guest_off_does_not_say_that_it_runs(state, sai
 
 @pytest.mark.parametrize("check", [True, False], ids=["--check", "a run"])
 def test_a_delete_names_the_disks_whose_data_it_gives_up_on_each_host_once(check):
-    gone = {"gives_up": ["root disk 1 GiB", "data disk db 3 GiB"]}
-    results = [{"changed": True, "instance": gone}, {"changed": True, "instance": {"gives_up": ["root disk 1 GiB"]}}]
-    outcome = report_power.outcome(
-        "delete", "web1", located(), {"__delete_done": {"changed": True, "results": results}}, check
-    )
+    done = Done(changed=True, gives_up=["root disk 1 GiB", "data disk db 3 GiB", "root disk 1 GiB"])
+    outcome = report_power.outcome("delete", "web1", located(), done, check)
     assert (outcome.state, outcome.why) == (
         "would be deleted" if check else "deleted",
         "gives up root disk 1 GiB, data disk db 3 GiB",
@@ -165,7 +162,7 @@ def test_a_delete_names_the_disks_whose_data_it_gives_up_on_each_host_once(check
 
 
 def test_the_removal_of_a_copy_that_was_set_aside_names_its_disks():
-    done = {"__berth_done": {"changed": True, "instance_copy": {"gives_up": ["root disk 1 GiB"]}}}
+    done = Done(changed=True, gives_up=["root disk 1 GiB"])
     assert report_power.outcome("remove_set_aside", "web1", located(), done, False).why == "gives up root disk 1 GiB"
 
 
