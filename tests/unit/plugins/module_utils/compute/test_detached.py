@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -16,14 +17,12 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.move import list
 
 # Says its process, then ends as the case says. What it works is written to the file of the first argument.
 RUN = """
-import importlib.util, os, pathlib, sys, time
-spec = importlib.util.spec_from_file_location("detached", sys.argv[1])
-detached = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(detached)
+import importlib, os, pathlib, sys, time
+listener = importlib.import_module(sys.argv[1])
 def work(word):
     time.sleep(word["seconds"])
     pathlib.Path(sys.argv[2]).write_text(word["text"])
-child = detached.Detached(work, longest=3)
+child = listener.Detached(work, longest=3)
 print(*pathlib.Path("/proc/self/task/%d/children" % os.getpid()).read_text().split(), flush=True)
 """
 ENDS = {
@@ -40,10 +39,11 @@ def test_it_ends_by_itself_and_the_output_of_the_run_ends_before(case, tmp_path)
     end, written = ENDS[case]
     began = time.monotonic()
     done = subprocess.run(
-        [sys.executable, "-c", RUN + end, listener.__file__, str(tmp_path / "said")],
+        [sys.executable, "-c", RUN + end, listener.__name__, str(tmp_path / "said")],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=30,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )  # fmt: skip
-    child = Path("/proc") / done.stdout.split()[0]
+    child = Path("/proc") / str(int(done.stdout.split()[0]))
     if written:
         assert not (tmp_path / "said").exists(), "the run waited for it"
     until = began + 20
