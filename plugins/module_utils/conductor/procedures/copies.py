@@ -6,7 +6,7 @@ lost is written. All hosts hear first which record becomes the latest."""
 
 from __future__ import annotations
 
-from typing import Any, Callable, Collection, Dict, List, Mapping, Sequence
+from typing import Any, Callable, Collection, Dict, List, Mapping, Optional, Sequence
 
 from ...model import hints
 from ...model.errors import BerthError
@@ -59,14 +59,14 @@ def _ask(
     names: Sequence[str],
     state: str,
     hosts_of: Callable[[Mapping[str, Any]], List[str]],
-    more: Mapping[str, Document] = {},
+    more: Optional[Mapping[str, Document]] = None,
     check: bool = False,
 ) -> Procedure[None]:
     """One step for all for whom no step before it has failed: on each host of an instance, one after the other."""
     left = {name: hosts_of(tasks[name]) for name in names if not done[name].errors}
     while any(left.values()):
         at = {name: hosts.pop(0) for name, hosts in left.items() if hosts}
-        arguments = {name: {"uuid": tasks[name]["uuid"], "state": state, **more.get(name, {})} for name in at}
+        arguments = {name: {"uuid": tasks[name]["uuid"], "state": state, **(more or {}).get(name, {})} for name in at}
         yield from asked(done, COPY, arguments, at, check)
 
 

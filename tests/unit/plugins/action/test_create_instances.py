@@ -303,7 +303,9 @@ def test_each_batch_of_a_play_with_serial_is_worked_for():
     """All batches carry out the same task."""
 
     def run(name, batch):
-        work = lambda hosts: {"parts": {host: "part of " + host for host in hosts}}  # noqa: E731
+        def work(hosts):
+            return {"parts": {host: "part of " + host for host in hosts}}
+
         return together.done_together(*of_host(name, uuid="serial", batch=batch), work)[0]
 
     found = [run(name, batch) for batch in ("ab", "cd", "e") for name in batch]

@@ -23,8 +23,8 @@ def catalog(flavors=None, images=None):
     return Catalog.from_variables({"berth_flavors": flavors or {}, "berth_images": images or {}})
 
 
-def place(role="OWN", content=HAS, image="guest", props=None):
-    kept = digests({"image": {"name": image}})
+def place(role="OWN", content=None, image="guest", props=None):
+    content, kept = content or HAS, digests({"image": {"name": image}})
     return {
         "role": role, "flavor": content["name"], "content": content, "request_digests": kept, "image_props": props or {},
     }  # fmt: skip
