@@ -32,8 +32,8 @@ OPEN = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
 def done_together(
     action: ActionBase, task_vars: Dict[str, Any], work: Callable[[List[str]], Results]
 ) -> Tuple[Any, Results]:
-    """Return this host's part of what ``work(hosts)`` returned, which is plain data, and all of it in the process that did
-    it, else {}.
+    """Return this host's part of what ``work(hosts)`` returned, which is plain data, {} if it has none, and all of it in the
+    process that did it, else {}.
 
     Raises what it raised, in that process; in those that waited WorkEnded: nobody does again what ended halfway.
     """
@@ -55,8 +55,9 @@ def done_together(
             hosts = _waiting(come, parts, task_vars)
             _write(file, {**parts, **dict.fromkeys(hosts)})
             results = work(hosts)
-            _write(file, {**parts, **dict.fromkeys(hosts), **results["parts"]})
-            return results["parts"].get(name), results
+            done = {host: results["parts"].get(host, {}) for host in hosts}
+            _write(file, {**parts, **done, **results["parts"]})
+            return done.get(name), results
 
 
 def own_part(

@@ -310,3 +310,17 @@ def test_each_batch_of_a_play_with_serial_is_worked_for():
 
     found = [run(name, batch) for batch in ("ab", "cd", "e") for name in batch]
     assert found == ["part of " + name for name in "abcde"]
+
+
+def test_who_waited_and_has_no_part_in_the_work_has_not_failed():
+    """A KVM host in the play, say, while the process of an instance does the work."""
+    given = {"uuid": "no part", "batch": ["a", "b"]}
+
+    def work(hosts):
+        return {"parts": {host: "part of " + host for host in hosts if host == "a"}}
+
+    def run(name):
+        return together.done_together(*of_host(name, **given), work)[0]
+
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(run, "ab")) == ["part of a", {}]

@@ -148,7 +148,7 @@ class Host:
 @pytest.fixture
 def purge(pool, monkeypatch):
     """purge(record, host uuid) without libvirt."""
-    for name in ("definition.remove", "gate.revoke", "transfer.close", "paths.remove_console_logs"):
+    for name in ("domain_xml.remove_guest", "gate.revoke", "transfer.close", "paths.remove_console_logs"):
         monkeypatch.setattr(disks.__name__.replace("disks", "moving_host.") + name, lambda *args: None)
     return lambda held, host_uuid: Effects(Host(pool, host_uuid)).purge(held)
 
