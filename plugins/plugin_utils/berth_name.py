@@ -6,11 +6,20 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, Mapping, Sequence
+from typing import Any, Dict, List, Mapping, Sequence, Set
 
+from ..module_utils.conductor.report import Outcome
 from ..module_utils.model import input_hints
 from ..module_utils.model.errors import InvalidInput
 
+# Part of a request -> the options of -e that say it.
+SAID_BY = {
+    "networks": ("berth_networks",),
+    "metadata": ("berth_metadata",),
+    "ssh_keys_digest": ("berth_ssh_keys", "berth_key_names"),
+    "group": ("berth_server_group",),
+    "disks": ("berth_disks",),
+}
 COUNTS = ("berth_name", "berth_count", "berth_min_count")
 MOST_AT_ONCE = 1000
 GROUP = "berth_requested"  # playbooks/read_requested.yml adds the instances to it
@@ -60,3 +69,32 @@ def check_name(values: Dict[str, Any]) -> None:
         raise InvalidInput("berth_name", name, "the name of one instance", hint=input_hints.name_instance())
     if PATTERN.search(str(name)):
         raise InvalidInput("berth_name", name, "the name of one instance", hint=input_hints.select_several())
+
+
+def selected_by_name(text: str, task_vars: Mapping[str, Any]) -> str:
+    """The text, whose commands select by berth_name what no inventory has: --limit would find no such host."""
+    names = _only_requested(task_vars)
+    if not names:
+        return text
+    limited = r"--limit (%s)(?![\w*:,-]|\.\w)" % "|".join(map(re.escape, sorted(names)))
+    return re.sub(limited, r"-e berth_name=\1", text)
+
+
+def unsaid(task_vars: Mapping[str, Any], name: str, values: Mapping[str, Any]) -> List[str]:
+    """The parts of the request of an instance that nothing describes but ``values``, and which they do not mention: that it
+    has them is no difference. None of an instance of the inventory, which says all that it should have."""
+    if name not in _only_requested(task_vars):
+        return []
+    return [part for part, options in SAID_BY.items() if not any(option in values for option in options)]
+
+
+def addressed(outcomes: List[Outcome], task_vars: Mapping[str, Any]) -> List[Outcome]:
+    for outcome in outcomes:
+        outcome.why, outcome.error = (selected_by_name(text, task_vars) for text in (outcome.why, outcome.error))
+    return outcomes
+
+
+def _only_requested(task_vars: Mapping[str, Any]) -> Set[str]:
+    groups = task_vars.get("groups") or {}
+    of_inventory = {str(name) for group in groups if group not in ("all", GROUP) for name in groups[group]}
+    return {str(name) for name in groups.get(GROUP, ())} - of_inventory

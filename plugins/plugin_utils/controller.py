@@ -17,6 +17,7 @@ from ..module_utils.model import input_hints
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.safe_text import visible_all
 from . import host_ends, known_ansible, run_facts, run_report
+from .berth_name import selected_by_name
 from .inventory_variables import raw_vars
 from .plain import plain, rendered
 
@@ -55,6 +56,7 @@ class ControllerAction(ActionBase):
 
     def _failed(self, error, task_vars):
         result = {"failed": True, **visible_all(error.to_result())}
+        result["msg"] = selected_by_name(result["msg"], task_vars or {})
         with contextlib.suppress(BerthError):  # a file that cannot be written hides no other error
             if task_vars and self._task.run_once:
                 ending = host_ends.fail if host_ends.PART in task_vars else run_report.fail

@@ -12,6 +12,7 @@ from ansible.plugins.action import ActionBase
 from ..module_utils.conductor import report_creation
 from ..module_utils.conductor.plan import FAILED, Plan
 from . import failed_requests, fleet_filters
+from .berth_name import addressed
 from .controller import results_fact
 from .screen import say
 
@@ -20,9 +21,9 @@ def end(action: ActionBase, task_vars: Dict[str, Any], plan: Plan) -> Dict[str, 
     """Show the results, and return them as those of the run's last task."""
     fleet_filters.follow(action, task_vars, plan["reachable"])
     _keep(action, task_vars, plan)
-    check_mode = bool(action._task.check_mode)
-    say("", *report_creation.creation(plan, check_mode), "")
-    return results_fact(report_creation.outcomes(plan, check_mode), report_creation.left_out(plan))
+    outcomes = addressed(report_creation.outcomes(plan, bool(action._task.check_mode)), task_vars)
+    say("", *report_creation.creation(plan, outcomes), "")
+    return results_fact(outcomes, report_creation.left_out(plan))
 
 
 def _keep(action: ActionBase, task_vars: Dict[str, Any], plan: Plan) -> None:

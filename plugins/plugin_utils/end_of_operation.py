@@ -14,6 +14,7 @@ from ..module_utils.conductor.procedures.operate import Done
 from ..module_utils.conductor.report import Outcome
 from ..module_utils.model.identity import instance_uuid, project_of
 from . import failed_requests
+from .berth_name import addressed
 from .controller import results_fact
 from .inventory_variables import raw_vars, variables
 from .plain import plain
@@ -53,6 +54,7 @@ def end(
             tried += report.tried(name, uuid, (walk.get("move_walk") or {}).get("attempts") or ())
         outcomes.append(outcome)
     left_out = (located or moves)["left_out"]
+    addressed(outcomes, task_vars)
     _keep(action, task_vars, operation, outcomes)
     say("", *report.closing(outcomes, left_out, tried), "")
     moved = [outcome for outcome in outcomes if outcome.instance in moving]

@@ -14,6 +14,7 @@ from ..module_utils.model.errors import BerthError
 from ..module_utils.model.lifecycle import OWN
 from ..module_utils.model.messages import Document
 from ..module_utils.placement.request import build_request
+from . import berth_name
 from .inventory_variables import INSTANCE, variables
 from .selection import in_inventory
 from .whose_variables import Catalogs
@@ -46,7 +47,10 @@ class InventoryDifferences:
         """[] if not exactly one host owns the instance, or if the inventory is invalid, which create reports."""
         place = owner(places)
         wanted, kept = self._request(name, [place]) if place and in_inventory(self._task_vars, name) else (None, [])
-        return [*drift.differences(name, place, wanted), *kept] if place and wanted else []
+        if not (place and wanted):
+            return []
+        unsaid = berth_name.unsaid(self._task_vars, name, variables(self._task_vars, name, INSTANCE))
+        return [*drift.differences(name, place, drift.said({"spec": wanted, "unsaid": unsaid})), *kept]
 
     def request(self, name: str, places: Iterable[Place] = ()) -> Optional[Document]:
         """The request of an instance of the inventory, None if it is invalid. ``places``: where the hosts have it."""

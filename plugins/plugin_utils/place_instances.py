@@ -32,9 +32,8 @@ from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.errors_of_instances import of_several
 from ..module_utils.model.identity import project_of, uuid_of
 from ..module_utils.placement.request import build_request
-from . import acting, end_of_create, failed_requests, receipts, seeds
+from . import acting, berth_name, end_of_create, failed_requests, receipts, seeds
 from .answers_of_hosts import read_reports, replies
-from .berth_name import check_counts
 from .controller import ControllerAction, new_token, outcomes_reported, plan_result
 from .driving import carry_out
 from .inventory_variables import INSTANCE, is_true, kvm_hosts, listed, lost_hosts, variables, who_locked
@@ -85,13 +84,15 @@ class _Run(NamedTuple):
 
 class _Request(NamedTuple):
     """``after_the_build``: what the plan says beside the request, {berth_state, mend}, each only if it is asked for.
-    ``lacks``: ways_in.lacks(); ``kept``: what only its record has, see conductor/kept_entries.py."""
+    ``lacks``: ways_in.lacks(); ``kept``: what only its record has, see conductor/kept_entries.py;
+    ``unsaid``: berth_name.unsaid()."""
 
     spec: Dict[str, Any]
     locked_by: Any  # berth_locked: true, or a name
     after_the_build: Dict[str, Any]
     lacks: List[str]
     kept: List[str]
+    unsaid: List[str]
 
 
 def _request(run, name, values, catalog, hosts):
@@ -104,7 +105,8 @@ def _request(run, name, values, catalog, hosts):
     if "berth_state" in values:
         after_the_build["berth_state"] = values["berth_state"]
     spec["batch_id"] = acting.RUN if run.variables.get("berth_count") else None
-    return _Request(spec, who_locked(values), after_the_build, ways_in.lacks(spec, seed), kept)
+    lacks, unsaid = ways_in.lacks(spec, seed), berth_name.unsaid(run.task_vars, name, values)
+    return _Request(spec, who_locked(values), after_the_build, lacks, kept, unsaid)
 
 
 def _places(run, name, values):
@@ -183,7 +185,7 @@ class PlaceInstances(ControllerAction):
 
     def act(self, args, task_vars):
         run_variables = self.own_variables(task_vars, RUN)
-        check_counts(run_variables)
+        berth_name.check_counts(run_variables)
         is_true(run_variables, "berth_mend")  # checked before anything is claimed: hosts use it only later
         keeping = receipts.settings(self, task_vars, args["receipt_dir"])
         hosts = kvm_hosts(task_vars, args["hosts"])
@@ -247,7 +249,8 @@ class PlaceInstances(ControllerAction):
         strict = is_true(run.variables, "berth_strict_uniqueness")
         no_majority = not run.needs_majority
         specs = {name: request.spec for name, request in requests.items()}
-        instances = what_to_create.sort_out(specs, run.fleet, run.lost, strict, no_majority)
+        unsaid = {name: request.unsaid for name, request in requests.items()}
+        instances = what_to_create.sort_out(specs, run.fleet, run.lost, strict, no_majority, unsaid)
         if run.takes_over:
             take_over.mark(instances, run.fleet, run.lost, run.variables.get("berth_disks_of"))
         locks.hold_locked(instances, {name: request.locked_by for name, request in requests.items()}, run.fleet)

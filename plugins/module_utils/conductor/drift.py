@@ -25,6 +25,11 @@ POLICY = "group_policy"  # the digest of what the server group demands
 KEPT = {"image": "image", "networks": "networks", "ssh_keys": "SSH keys", "metadata": "metadata"}
 
 
+def said(instance: Mapping[str, Any]) -> Document:
+    """The request of an instance of a plan, without the parts that nobody has given."""
+    return {part: value for part, value in instance["spec"].items() if part not in instance.get("unsaid", ())}
+
+
 def differences(name: str, place: Place, wanted: Document) -> List[str]:
     """All differences from the inventory's request ``wanted``, each with the command that helps."""
     parts = (
@@ -32,10 +37,14 @@ def differences(name: str, place: Place, wanted: Document) -> List[str]:
         of_flavor_content(name, place, wanted),
         filter_drift.of_nics(name, place["unfiltered"] or (), wanted.get("networks") or ())
         or of_security_groups(name, place, wanted),
-        data_disks.difference(name, place["disks"], data_disks.shown(wanted)) if place["disks"] is not None else None,
+        of_data_disks(name, place["disks"], wanted) if place["disks"] is not None else None,
         of_kept(name, place, wanted),
     )
     return [part for part in parts if part]
+
+
+def of_data_disks(name: str, has: Mapping[str, int], wanted: Document) -> Optional[str]:
+    return data_disks.difference(name, has, data_disks.shown(wanted)) if "disks" in wanted else None
 
 
 def of_domain(name: str, differs: Optional[Mapping[str, Any]]) -> Optional[str]:
@@ -129,7 +138,12 @@ def of_security_groups(name: str, place: Place, wanted: Document) -> Optional[st
     """Security groups are compared only if the networks agree; a difference of the networks is reported on its own."""
     has, asked = place["request_digests"] or {}, digests(wanted)
     groups = "security_groups"
-    if groups not in has or has[groups] == asked.get(groups) or has.get("networks") != asked.get("networks"):
+    if (
+        groups not in has
+        or groups not in asked
+        or has[groups] == asked.get(groups)
+        or has.get("networks") != asked.get("networks")
+    ):
         return None
     return "inventory says other security groups. %s" % hints.create_to_filter(name)
 
@@ -139,12 +153,12 @@ def of_kept(name: str, place: Place, wanted: Document) -> Optional[str]:
     if place["request_digests"] is None:
         return None
     has, asked = place["request_digests"], digests(wanted)
-    other = {part for part in KEPT if part in has and has[part] != asked.get(part)}
-    if "networks" in has and _other_addresses(place, wanted):
+    other = {part for part in KEPT if part in has and part in asked and has[part] != asked[part]}
+    if "networks" in has and "networks" in asked and _other_addresses(place, wanted):
         other.add("networks")
     differing = [KEPT[part] for part in KEPT if part in other]
     group = (wanted.get("group") or {}).get("name")
-    if place["group"] != clean_all(group):
+    if "group" in wanted and place["group"] != clean_all(group):
         differing.append("server group %s" % (group or "(none)"))
     elif group and POLICY in has and has[POLICY] != asked.get(POLICY):
         differing.append("policy of server group %s" % group)

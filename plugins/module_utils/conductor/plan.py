@@ -98,6 +98,7 @@ class Instance(TypedDict, total=False):
     result: Document  # what its host reports about it after the build
     content: Optional[Document]  # of the flavor that its record has
     differs: List[str]  # how the inventory differs from its record, by the facts
+    unsaid: List[str]  # parts of the request that nobody has given: what it has of them is no difference
 
 
 class HostAnswer(TypedDict, total=False):

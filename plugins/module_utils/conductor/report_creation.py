@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional
 
-from ..model import data_disks, hints
+from ..model import hints
 from ..model.lifecycle import PAUSED
 from . import drift, filter_drift, volume_drift
 from .plan import ACTIVE, EXISTING, FAILED, PLANNED, UNCONFIRMED
@@ -16,9 +16,9 @@ from .report import Outcome, address_of, closing, details_of, disks_gone, left_o
 Plan = Dict[str, Any]
 
 
-def creation(plan: Plan, check_mode: bool = False) -> List[str]:
-    """The closing table of a create, and the hosts that failed instances were tried on."""
-    return closing(outcomes(plan, check_mode), {**left_out(plan), **plan.get("unprepared", {})}, attempts(plan))
+def creation(plan: Plan, known: List[Outcome]) -> List[str]:
+    """The closing table of a create with its outcomes, and the hosts that failed instances were tried on."""
+    return closing(known, {**left_out(plan), **plan.get("unprepared", {})}, attempts(plan))
 
 
 def outcomes(plan: Plan, check_mode: bool = False) -> List[Outcome]:
@@ -86,13 +86,13 @@ def differs(instance: Dict[str, Any]) -> Optional[str]:
     """How the inventory differs from the instance, and how to resolve it: from the host's answer in this run, and for
     the rest from the facts (``differs``)."""
     result, name = instance.get("result") or {}, instance.get("name", "")
-    attached = result.get("volumes") or {}
+    attached, wanted = result.get("volumes") or {}, drift.said(instance)
     parts = (
-        drift.of_flavor_name(name, result.get("flavor"), instance["spec"].get("flavor") or {}, instance.get("content")),
-        filter_drift.of_shown(name, result.get("networks") or (), instance["spec"].get("networks") or ()),
-        data_disks.difference(name, result.get("disks") or {}, data_disks.shown(instance["spec"])),
-        *volume_drift.of_boot_order(name, attached, result.get("boot_order") or {}, instance["spec"]),
-        volume_drift.of_volumes(name, attached, result.get("delete_on_termination") or (), instance["spec"]),
+        drift.of_flavor_name(name, result.get("flavor"), wanted.get("flavor") or {}, instance.get("content")),
+        filter_drift.of_shown(name, result.get("networks") or (), wanted.get("networks") or ()),
+        drift.of_data_disks(name, result.get("disks") or {}, wanted),
+        *volume_drift.of_boot_order(name, attached, result.get("boot_order") or {}, wanted),
+        volume_drift.of_volumes(name, attached, result.get("delete_on_termination") or (), wanted),
         *instance.get("differs", ()),
         result.get("mended"),
         drift.of_domain(name, result.get("domain_differs")),

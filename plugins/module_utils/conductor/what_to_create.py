@@ -7,7 +7,7 @@ whether it adopts a claim that an ended run left: compute/record/claim.py.
 
 from __future__ import annotations
 
-from typing import Collection, Dict, Iterable, List, Mapping
+from typing import Collection, Dict, Iterable, List, Mapping, Optional
 
 from ..model import counting
 from ..model.errors import BerthError
@@ -40,11 +40,13 @@ def sort_out(
     lost_hosts: Collection[str] = (),
     strict: bool = False,
     without_majority: bool = False,
+    unsaid: Optional[Mapping[str, Collection[str]]] = None,
 ) -> Dict[str, Instance]:
     """The instances of a create plan; those still to place have no ``state``. An instance that an interrupted run left
-    claimed continues on that host."""
+    claimed continues on that host. ``unsaid``: inventory name -> parts of its request that nobody has given."""
     instances = unplaced(requests)
-    for instance in instances.values():
+    for name, instance in instances.items():
+        instance["unsaid"] = list((unsaid or {}).get(name, ()))
         try:
             _find(instance, fleet, lost_hosts, strict)
             if not (without_majority or instance.get("existing")):
@@ -112,7 +114,7 @@ def _check_countable(instance: Instance, fleet: Fleet, noted: Notes, places: Ite
 
 def _differs(instance: Instance, place: Place) -> List[str]:
     """Differences from the inventory that the host's own answer does not contain."""
-    name, wanted = instance["name"], instance["spec"]
+    name, wanted = instance["name"], drift.said(instance)
     differences = (drift.of_flavor_content(name, place, wanted), drift.of_kept(name, place, wanted))
     return [part for part in differences if part]
 

@@ -149,9 +149,8 @@ def test_the_report_of_a_creation_shows_a_hosts_words_as_harmless_text(shown):
         "attempts": [{"attempt": 1, "host": "h1", "code": HOSTILE, "cause": HOSTILE}],
         "error": {"code": "X", "message": HOSTILE},
     }
-    screen.say(
-        *report_creation.creation({"instances": {"a": {**failed, "uuid": "u-1"}}, "hosts": {"h9": {"reason": HOSTILE}}})
-    )
+    plan = {"instances": {"a": {**failed, "uuid": "u-1"}}, "hosts": {"h9": {"reason": HOSTILE}}}
+    screen.say(*report_creation.creation(plan, report_creation.outcomes(plan)))
     assert is_harmless(shown[0][1])
 
 
