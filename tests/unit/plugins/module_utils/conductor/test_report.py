@@ -326,7 +326,7 @@ def test_of_a_host_that_was_never_prepared_the_table_and_the_recap_say_so():
         "unprepared": {"kvm1": "not prepared"},
     }
     assert report_creation.left_out(plan) == {"kvm1": "not prepared"}
-    assert report_creation.creation(plan)[-1] == "host kvm1 left out: not prepared"
+    assert report_creation.creation(plan, [])[-1] == "host kvm1 left out: not prepared"
 
 
 @pytest.mark.parametrize("operation", ["resize", "cold_migrate", "live_migrate", "migrate", "confirm", "revert"])

@@ -237,9 +237,8 @@ def test_report_names_the_attempts_of_a_failure():
         "attempts": [attempt],
         "error": {"code": "MaxRetriesExceeded", "message": "m"},
     }
-    lines = report_creation.creation(
-        {"instances": {"a": {**failed, "uuid": "u-1"}}, "hosts": {"h9": {"reason": "UNREACHABLE"}}}
-    )
+    plan = {"instances": {"a": {**failed, "uuid": "u-1"}}, "hosts": {"h9": {"reason": "UNREACHABLE"}}}
+    lines = report_creation.creation(plan, report_creation.outcomes(plan))
     assert "a: MaxRetriesExceeded: m" in lines
     assert any(line.split() == ["1", "h1", "ClaimFailed", "full"] for line in lines)
     assert lines[-1] == "host h9 left out: UNREACHABLE"
