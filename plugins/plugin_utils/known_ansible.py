@@ -51,7 +51,7 @@ def _number(version: str) -> Tuple[int, ...]:
 
 
 def _is_as_known() -> bool:
-    """Whether all private parts are where they were, and a worker takes what it took."""
+    """Whether all private parts are where they were, and a worker takes what it took and needs no more."""
     try:
         modules = {name: importlib.import_module(name) for name in PRIVATE}
     except ImportError:
@@ -59,7 +59,9 @@ def _is_as_known() -> bool:
     if not all(hasattr(modules[name], part) for name, parts in PRIVATE.items() for part in parts):
         return False
     worker = modules["ansible.executor.process.worker"].WorkerProcess
-    return set(inspect.signature(worker.__init__).parameters) - {"self"} == WORKER_TAKES
+    takes = inspect.signature(worker.__init__).parameters
+    needs = {name for name, parameter in takes.items() if parameter.default is parameter.empty} - {"self"}
+    return needs <= WORKER_TAKES <= set(takes)
 
 
 def delegates() -> ModuleType:

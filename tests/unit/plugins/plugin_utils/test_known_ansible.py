@@ -6,6 +6,7 @@ before anything is asked or changed."""
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import re
@@ -47,9 +48,28 @@ def test_a_newer_version_of_the_same_form_is_used_with_a_warning(monkeypatch, ve
     assert len(told) == 1 and version in told[0] and known_ansible.TRIED[-1] in told[0]
 
 
-def test_a_newer_version_whose_workers_take_something_else_is_refused(monkeypatch):
+def worker_that_takes(monkeypatch, needed, also=()):
+    """Workers of the next version need those arguments, and take others ``also``."""
+    defaults = {**dict.fromkeys(needed, inspect.Parameter.empty), **dict.fromkeys(also)}
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    taken = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=defaults[name]) for name in defaults]
+
+    def made(self, **_given):
+        pass
+
+    made.__signature__ = inspect.Signature([own, *taken])
     monkeypatch.setattr(known_ansible, "VERSION", NEWER[0])
-    monkeypatch.setattr("ansible.executor.process.worker.WorkerProcess.__init__", lambda self, *, final_q, task: None)
+    monkeypatch.setattr("ansible.executor.process.worker.WorkerProcess.__init__", made)
+
+
+def test_a_newer_version_whose_workers_can_take_more_is_used(monkeypatch):
+    worker_that_takes(monkeypatch, known_ansible.WORKER_TAKES, also=["more"])
+    known_ansible.check()
+
+
+@pytest.mark.parametrize("needed", [{"final_q", "task"}, {*known_ansible.WORKER_TAKES, "more"}])
+def test_a_newer_version_whose_workers_take_something_else_is_refused(monkeypatch, needed):
+    worker_that_takes(monkeypatch, needed)
     with pytest.raises(AnsibleUnknown):
         known_ansible.check()
 
