@@ -13,7 +13,7 @@ from conftest import make_whole
 
 from playbooks import catalog, homes, records, vm
 
-COPYING = re.compile(r"^soon: copying [0-9.]+ \S+ of [0-9.]+ MiB, ([0-9]+) %(, .*/s, .* left)?$", re.MULTILINE)
+COPYING = re.compile(r"^soon: copying ([0-9.]+ \S+) of [0-9.]+ MiB, ([0-9]+) %(, .*/s, .* left)?$", re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
@@ -36,8 +36,9 @@ def resized(prepared_lab, image, tmp_path_factory):
 def test_a_slow_copy_says_how_far_it_is(resized):
     """The first line may have no rate yet."""
     said = COPYING.findall(resized[2].stdout)
-    percents = [int(percent) for percent, _left in said]
-    assert len(said) >= 2 and percents == sorted(set(percents)) and said[-1][1], resized[2].stdout
+    amounts, percents = [amount for amount, _percent, _left in said], [int(percent) for _amount, percent, _left in said]
+    assert len(said) >= 2 and said[-1][2], resized[2].stdout
+    assert percents == sorted(percents) and len(set(amounts)) == len(amounts), resized[2].stdout
 
 
 def test_the_end_of_a_resize_says_what_is_next_and_until_when(resized):

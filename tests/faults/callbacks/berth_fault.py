@@ -30,7 +30,7 @@ description: For the kill sweep.
 """
 
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # what tests share
+sys.path.append(str(Path(__file__).resolve().parents[2]))  # what tests share
 import legs_said  # noqa: E402
 
 MOVE = "berth.kvm.move_instances"

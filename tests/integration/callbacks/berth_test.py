@@ -23,7 +23,7 @@ type: notification
 short_description: Counts and interrupts runs in tests
 description: For the integration tests.
 """
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # what tests share
+sys.path.append(str(Path(__file__).resolve().parents[2]))  # what tests share
 import legs_said  # noqa: E402
 
 
