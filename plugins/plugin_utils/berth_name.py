@@ -11,6 +11,7 @@ from typing import Any, Dict, List, Mapping, Sequence, Set
 from ..module_utils.conductor.report import Outcome
 from ..module_utils.model import input_hints
 from ..module_utils.model.errors import InvalidInput
+from .inventory_variables import raw_vars
 
 # Part of a request -> the options of -e that say it.
 SAID_BY = {
@@ -77,7 +78,7 @@ def selected_by_name(text: str, task_vars: Mapping[str, Any]) -> str:
     if not names:
         return text
     limited = r"--limit (%s)(?![\w*:,-]|\.\w)" % "|".join(map(re.escape, sorted(names)))
-    return re.sub(limited, r"-e berth_name=\1", text)
+    return re.sub(limited, lambda found: "-e %s=%s" % (COUNTS[0], found[1]), text)
 
 
 def unsaid(task_vars: Mapping[str, Any], name: str, values: Mapping[str, Any]) -> List[str]:
@@ -97,4 +98,6 @@ def addressed(outcomes: List[Outcome], task_vars: Mapping[str, Any]) -> List[Out
 def _only_requested(task_vars: Mapping[str, Any]) -> Set[str]:
     groups = task_vars.get("groups") or {}
     of_inventory = {str(name) for group in groups if group not in ("all", GROUP) for name in groups[group]}
-    return {str(name) for name in groups.get(GROUP, ())} - of_inventory
+    names = {str(name) for name in groups.get(GROUP, ())} - of_inventory
+    # add_host takes a host of the inventory out of ungrouped; it has a file still
+    return {name for name in names if not raw_vars(task_vars, name).get("inventory_file")}

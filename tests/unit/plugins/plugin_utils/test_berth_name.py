@@ -5,13 +5,22 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.report import Outcome
 from ansible_collections.berth.kvm.plugins.plugin_utils import berth_name
 
-REQUESTED = {"groups": {"all": ["app", "web1", "kvm1"], "ungrouped": [], "berth_requested": ["app"], "web": ["web1"]}}
-OF_INVENTORY = {"groups": {**REQUESTED["groups"], "ungrouped": ["app"]}}
+GROUPS = {"all": ["app", "web1", "kvm1"], "ungrouped": [], "berth_requested": ["app"], "web": ["web1"]}
+
+
+def run(file):
+    return {"groups": GROUPS, "hostvars": SimpleNamespace(raw_get=lambda _name: {"inventory_file": file})}
+
+
+# ansible.builtin.add_host takes a host of the inventory out of the group ungrouped
+REQUESTED, OF_INVENTORY = run(None), run("/etc/fleet.yml")
 
 
 @pytest.mark.parametrize(
