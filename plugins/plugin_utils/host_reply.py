@@ -17,7 +17,8 @@ from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
 
 from ..module_utils.conductor.errors import HostUnknown
-from ..module_utils.model import hints, reply
+from ..module_utils.conductor.silence import unanswered
+from ..module_utils.model import reply
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.safe_text import clean
 from . import acting, becoming, host_ends, known_ansible, limits, sent_code
@@ -66,8 +67,7 @@ def failed_if_silent(result, host):
     """A silent delegate as a failure: Ansible drops an unreachable one's instance, and no rescue or table says why."""
     if not result.get("unreachable"):
         return result
-    why = "%s did not answer: %s" % (host, cause(str(result.get("msg"))))
-    return {"failed": True, "changed": False, **HostUnknown(why, hint=hints.bring_back_or_lost([host])).to_result()}
+    return {"failed": True, "changed": False, **unanswered(host, cause(str(result.get("msg")))).to_result()}
 
 
 def host_of(action, task_vars):

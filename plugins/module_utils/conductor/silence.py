@@ -12,7 +12,7 @@ from typing import Collection, Mapping, Optional, Sequence
 
 from ..model import fleet_hints, hints, host_hints
 from . import host_identity
-from .errors import HostNotLost
+from .errors import HostNotLost, HostUnknown
 
 NO_ANSWER, HUNG, UNPREPARED = "UNREACHABLE", "LibvirtTimeout", "HostNotPrepared"
 CLOSED = NO_ANSWER + ": closed by the inventory"
@@ -31,6 +31,11 @@ def closed(reason: str, why: str) -> str:
 def is_closed(reason: str) -> bool:
     """Whether the host is known to come back: nobody is told to give it up as lost."""
     return reason.startswith(CLOSED)
+
+
+def unanswered(host: str, why: str) -> HostUnknown:
+    """The error of a host that fell silent while it worked on an instance, for the reason ``why``."""
+    return HostUnknown("%s did not answer: %s" % (host, why), hint=hints.bring_back_or_lost([host]))
 
 
 def has_code(reason: str, code: str) -> bool:

@@ -22,6 +22,7 @@ from ..commit_move import check_claim
 from ..errors import HostUnknown
 from ..moving import PlannedMove
 from ..sequences import FLEET, SEQUENCES, Leg
+from ..silence import unanswered
 from ..walk import Move, Walk
 from .steps import STATES, Ask, Procedure, Say
 
@@ -116,8 +117,7 @@ def _asked(walk: Walk, leg: Leg, run: Run) -> Procedure[Optional[Document]]:
         error: Document = answer["error"]
         return error
     if "reason" in answer:
-        why = "%s did not answer: %s" % (host, answer["reason"])
-        return HostUnknown(why, hint=hints.bring_back_or_lost([host])).to_dict()
+        return unanswered(host, answer["reason"]).to_dict()
     walk.answered(leg, answer)
     states = {part: walk.last[part] for part in STATES if part in walk.last}  # type: ignore[literal-required]
     ended = {"changed": bool(answer["changed"]), "took": answer.get("took") or {}}

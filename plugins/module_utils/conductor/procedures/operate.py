@@ -9,11 +9,10 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Dict, Iterable, List, Mapping
 
-from ...model import hints
 from ...model.messages import Document
-from ..errors import HostUnknown
 from ..operations import OPERATIONS
 from ..report import error_of
+from ..silence import unanswered
 from .steps import Ask, Procedure, said
 
 SILENT = (
@@ -103,6 +102,5 @@ def _add(done: Done, host: str, state: str, answer: Mapping[str, Any]) -> None:
 
 def _unknown(host: str, reason: str) -> Document:
     if reason.startswith(SILENT):
-        why = "%s did not answer: %s" % (host, reason.removeprefix(SILENT))
-        return HostUnknown(why, hint=hints.bring_back_or_lost([host])).to_dict()
+        return unanswered(host, reason.removeprefix(SILENT)).to_dict()
     return error_of(reason)
