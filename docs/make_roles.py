@@ -2,7 +2,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Writes defaults, argument specs, meta data and READMEs of the roles that move instances: they differ in a prefix.
+"""Writes argument specs, meta data and READMEs of the roles that move instances: they differ in their options.
 
 docs/make_roles.py            writes the files
 docs/make_roles.py --check    changes nothing; exit status 1 where a file is not what would be written
@@ -26,6 +26,7 @@ ALONE = (
 
 @dataclasses.dataclass
 class Option:
+    variable: str
     type: str
     default: str
     meaning: str
@@ -33,18 +34,27 @@ class Option:
 
 
 OPTIONS = {
-    "confirm_window": Option("int", "0", "Seconds after which the playbook C(confirm_due) confirms it. 0 is never."),
-    "bandwidth": Option("int", "0", "The most that is copied per second, in MiB. 0 is no limit."),
-    "copy_while_running": Option(
-        "bool", "true", "Copy the disks while the guest still runs, and the rest when it is stopped."
+    "confirm_window": Option(
+        "berth_confirm_window", "int", "0", "Seconds after which the playbook C(confirm_due) confirms it. 0 is never."
     ),
-    "stop_timeout": Option("int", "60", "Seconds that the guest has to shut down before it is powered off."),
+    "bandwidth": Option("berth_bandwidth", "int", "0", "The most that is copied per second, in MiB. 0 is no limit."),
+    "copy_while_running": Option(
+        "berth_copy_while_running",
+        "bool",
+        "true",
+        "Copy the disks while the guest still runs, and the rest when it is stopped.",
+    ),
+    "stop_timeout": Option(
+        "berth_shutdown_timeout", "int", "60", "Seconds that the guest has to shut down before it is powered off."
+    ),
     "timeout": Option(
+        "berth_migration_timeout",
         "int",
         "0",
         "Seconds after which the timeout action is taken, from the end of the first copy of the disks. 0 is never.",
     ),
     "timeout_action": Option(
+        "berth_migration_timeout_action",
         "str",
         "abort",
         "What is done then, as Nova's live_migration_timeout_action. V(abort) leaves the guest running where it is; "
@@ -52,19 +62,24 @@ OPTIONS = {
         "[abort, force_complete]",
     ),
     "max_pause": Option(
+        "berth_max_pause",
         "int",
         "60",
         "Seconds for which V(force_complete) may stop the guest. If what is left takes longer, the migration is aborted "
         "and the guest goes on where it is.",
     ),
     "permit_auto_converge": Option(
+        "berth_permit_auto_converge",
         "bool",
         "true",
         "Slow the guest down step by step if it writes memory faster than is copied, as Nova's "
         "live_migration_permit_auto_converge.",
     ),
     "tls": Option(
-        "bool", "true", "Encrypt the migration. Without it the memory of the guest can be read on the network."
+        "berth_migration_tls",
+        "bool",
+        "true",
+        "Encrypt the migration. Without it the memory of the guest can be read on the network.",
     ),
 }
 COPY = ["confirm_window", "bandwidth", "copy_while_running", "stop_timeout"]
@@ -105,35 +120,17 @@ ROLES = {
         ["stop_timeout"],
     ),
 }
-# The resize that follows has the same variable, and the window is written down when the preparation begins.
-STOPPING = ("resize_stop_timeout", "cold_migrate_stop_timeout", "revert_resize_stop_timeout")
-DEFAULTS = {
-    "prep_resize_confirm_window": '"{{ resize_confirm_window | default(0) }}"',
-    **dict.fromkeys(STOPPING, '"{{ berth_shutdown_timeout | default(60) }}"'),
-}
-SHOWN = {
-    "prep_resize_confirm_window": "`resize_confirm_window`, else `0`",
-    **dict.fromkeys(STOPPING, "`berth_shutdown_timeout`, else `60`"),
-}
 
 
 def files(role: str) -> dict[str, str]:
     """Path below the role -> text."""
     short, description, names = ROLES[role]
     start = "---\n%s\n%s\n" % (HEADER, NOTE)
-    found = {
+    return {
         "meta/argument_specs.yml": start + argument_specs(role, short, description, names),
         "meta/main.yml": start + META % short,
         "README.md": readme(role, short, description, names),
     }
-    if names:
-        lines = ["%s: %s" % (full, DEFAULTS.get(full, OPTIONS[name].default)) for name, full in of(role, names)]
-        found["defaults/main.yml"] = start + "\n".join(lines) + "\n"
-    return found
-
-
-def of(role: str, names: list[str]) -> list[tuple[str, str]]:
-    return [(name, "%s_%s" % (role, name)) for name in names]
 
 
 def folded(text: str, indent: int) -> str:
@@ -149,9 +146,8 @@ def argument_specs(role: str, short: str, description: str, names: list[str]) ->
         "    author: The berth.kvm authors",
         "    options:" if names else "    options: {}",
     ]
-    for name, full in of(role, names):
-        option = OPTIONS[name]
-        lines += ["      %s:" % full, "        description: >-", folded(option.meaning, 10)]
+    for option in map(OPTIONS.get, names):
+        lines += ["      %s:" % option.variable, "        description: >-", folded(option.meaning, 10)]
         lines += ["        type: " + option.type] + ["        choices: " + option.choices] * bool(option.choices)
         lines += ["        default: " + option.default]
     return "\n".join(lines) + "\n"
@@ -161,10 +157,10 @@ def readme(role: str, short: str, description: str, names: list[str]) -> str:
     lines = ["# Role %s" % role, "", "%s. %s" % (short, description)]
     if names:
         lines += ["", "| variable | type | default | meaning |", "|---|---|---|---|"]
-    for name, full in of(role, names):
-        option = OPTIONS[name]
-        shown = SHOWN.get(full, "`%s`" % option.default)
-        lines.append("| `%s` | %s | %s | %s |" % (full, option.type, shown, plain(option.meaning)))
+    for option in map(OPTIONS.get, names):
+        lines.append(
+            "| `%s` | %s | `%s` | %s |" % (option.variable, option.type, option.default, plain(option.meaning))
+        )
     return "\n".join(lines) + "\n"
 
 

@@ -101,14 +101,14 @@ job "Stop" stop --answers '{"berth_name": "awx-2"}'
 said stop "awx-2 stopped"
 job "Start" start --answers '{"berth_name": "awx-2"}'
 said start "awx-2 started"
-answers='{"berth_name": "awx-1", "berth_flavor": "small", "resize_confirm_window": 60}'
+answers='{"berth_name": "awx-1", "berth_flavor": "small", "berth_confirm_window": 60}'
 job "Resize a VM" resize --answers "$answers"
 said resize "awx-1 is on .* confirm_due confirms it in "
 job "Resize a VM" resize-again --answers "$answers"
 unchanged resize-again
 job "Confirm" confirm --answers '{"berth_name": "awx-1"}'
 said confirm "awx-1 confirmed"
-job "Resize a VM" resize-due --answers '{"berth_name": "awx-1", "berth_flavor": "large", "resize_confirm_window": 1}'
+job "Resize a VM" resize-due --answers '{"berth_name": "awx-1", "berth_flavor": "large", "berth_confirm_window": 1}'
 # Instances that were made from a survey are known to a schedule by this source.
 cat >"$data/inventory/zz.berth.yml" <<'END'
 plugin: berth.kvm.instances

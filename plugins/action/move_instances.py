@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import functools
 import secrets
 import time
 
@@ -13,13 +12,12 @@ from ..module_utils.conductor import downtime, report, report_moves
 from ..module_utils.conductor.procedures.move import Run, operation
 from ..module_utils.conductor.walk import Move
 from ..module_utils.model.catalog import Catalog
-from ..module_utils.model.errors import together
 from ..module_utils.model.messages import BESIDE_FACTS
 from ..plugin_utils import move_options
 from ..plugin_utils.controller import controller_facts
 from ..plugin_utils.driving import carry_out
 from ..plugin_utils.inventory_variables import CATALOG, instances_among, is_true, kvm_hosts, raw_vars
-from ..plugin_utils.plain import number, plain
+from ..plugin_utils.plain import plain
 from ..plugin_utils.plan_moves import PlanMoves
 from ..plugin_utils.reading import read
 from ..plugin_utils.screen import say
@@ -30,6 +28,8 @@ FACTS, DONE = "__berth_facts", "__move_done"
 READ = {**dict.fromkeys(BESIDE_FACTS, False), "digests": True, "moves": True, "must_answer": True, "most": None}
 # What is done with a plan of the playbooks migrate and confirm_due, too.
 ALSO = {"live_migrate": ("migrate",), "cold_migrate": ("migrate",), "confirm": ("confirm_due",)}
+# The role of an operation, where it has another name: whose options of old count.
+ROLES = {("resize", True): "prep_resize", ("revert", False): "revert_resize"}
 # Variables of the inventory that say yes to what is lost.
 CONSENT = {
     "changed_disks": "berth_delete_changed_disks",
@@ -50,7 +50,6 @@ class ActionModule(PlanMoves):
         },
         "hosts": {"type": "list", "elements": "str"},
         "only_prepare": {"type": "bool", "default": False},
-        "settings": {"type": "dict", "default": {}},
     }
 
     def reported(self, result):
@@ -72,15 +71,13 @@ class ActionModule(PlanMoves):
 
     def _run(self, args, task_vars):
         """What every leg gets to know. Nobody sees the key."""
-        given = {name: number(value) for name, value in plain(args["settings"]).items() if value not in ("", None)}
+        options = (*move_options.CHECKED, *move_options.RENAMED)
+        values = self.own_variables(task_vars, [*options, *CONSENT.values(), *CATALOG])
+        role = ROLES.get((args["operation"], args["only_prepare"]), args["operation"])
         # A host would refuse a wrong one only after others have changed something.
-        rules = move_options.SETTINGS
-        together([functools.partial(rules[name].check, value, name) for name, value in given.items()])
-        values = self.own_variables(task_vars, ["berth_shutdown_timeout", *CONSENT.values(), *CATALOG])
+        given = move_options.settings_of(role, values)
         consent = {name: is_true(values, variable) for name, variable in CONSENT.items()}
-        stop = values.get("berth_shutdown_timeout")
-        stop = {} if stop in ("", None) else {"stop_timeout": number(stop)}
-        settings = {**stop, **consent, **given, "key": new_key()}
+        settings = {**consent, **given, "key": new_key()}
         return Run(settings, Catalog.from_variables(values).quotas, args["only_prepare"])
 
     def _planned(self, args, task_vars):

@@ -26,10 +26,6 @@ options:
     description: Claim room on the destination, and touch no guest.
     type: bool
     default: false
-  settings:
-    description: Those options of M(berth.kvm.migration) that the role has, such as C(bandwidth).
-    type: dict
-    default: {}
 extends_documentation_fragment:
   - berth.kvm.controller
   - berth.kvm.controller.hosts

@@ -20,7 +20,7 @@ from ..module_utils.placement.request import build_request
 from .inventory_variables import CATALOG, INSTANCE, is_true, power_state, raw_vars, variables, who_locked
 from .plain import plain
 
-TIMEOUT = "create_timeout"
+TIMEOUTS = ("berth_lock_timeout", "create_timeout")  # the second until 2.0.0
 SECONDS = 600
 
 
@@ -37,17 +37,17 @@ def build_of(task_vars: Dict[str, Any], name: str, instance: Instance) -> Docume
 
 def _timeout(task_vars: Dict[str, Any], name: str) -> int:
     """That of the instance in the inventory, else what the role is given, which holds for all."""
-    given = task_vars.get(TIMEOUT, SECONDS)
-    if given == raw_vars(task_vars, task_vars["inventory_hostname"]).get(TIMEOUT):
-        given = SECONDS
+    own = raw_vars(task_vars, task_vars["inventory_hostname"])
+    given = [task_vars[each] for each in TIMEOUTS if each in task_vars and task_vars[each] != own.get(each)]
+    field = next((each for each in TIMEOUTS if each in raw_vars(task_vars, name)), TIMEOUTS[0])
     try:
-        value = variables(task_vars, name, [TIMEOUT]).get(TIMEOUT, given)
+        value = variables(task_vars, name, [field]).get(field, [*given, SECONDS][0])
     except AnsibleError as error:
-        raise InvalidInput(TIMEOUT, None, "whole seconds: %s" % error) from None
+        raise InvalidInput(field, None, "whole seconds: %s" % error) from None
     try:
         return int(check_type_int(value))
     except TypeError:
-        raise InvalidInput(TIMEOUT, plain(value), "whole seconds") from None
+        raise InvalidInput(field, plain(value), "whole seconds") from None
 
 
 def _taken_over(task_vars: Dict[str, Any], name: str, instance: Instance) -> Document:

@@ -19,6 +19,7 @@ OPTIONS = {"ansible_check_mode": "--check", "ansible_diff_mode": "--diff", "ansi
 OF_ONE_INSTANCE = frozenset(
     (
         "ansible_facts",
+        "berth_may_fail",
         "create_may_fail",
         "delete_may_fail",
     )

@@ -28,6 +28,7 @@ from .misplaced import ROLE, listed, warn_of_misplaced
 from .move_options import Switch
 from .patterns import NAMES, PATTERNS, check_names, check_patterns
 from .plain import number
+from .screen import warn
 from .set_by_the_run import check_set_by_the_run
 from .whose_variables import value_of
 
@@ -49,8 +50,10 @@ RUN = (
     "berth_keep_on_confirmed",
     "berth_kvm_hosts",
     "berth_lock_reason",
+    "berth_lock_timeout",
     "berth_locked",
     "berth_lost_hosts",
+    "berth_may_fail",
     "berth_mend",
     "berth_migration",
     "berth_min_count",
@@ -62,12 +65,12 @@ RUN = (
     "berth_remove_host",
     "berth_receipt",
     *receipts.VARIABLES,
+    *move_options.CHECKED,
     "berth_report",
     "berth_report_page",
     "berth_revert_volumes",
     seeds.SEED,
     "berth_set_aside_on",
-    "berth_shutdown_timeout",
     "berth_since",
     "berth_strict_uniqueness",
     "berth_volume",
@@ -133,8 +136,16 @@ class Name(Text):
         return super().check(value or "", field)
 
 
+# Names before 1.0, which 2.0 will not know: old -> new.
+RENAMED = {
+    **move_options.RENAMED,
+    "create_timeout": "berth_lock_timeout",
+    "delete_changed_disks": "berth_delete_changed_disks",
+    "berth_delete_all": "berth_all",
+}
 # A mistake in one of these is reported before anything is changed.
 CHECKED = {
+    **{old: move_options.CHECKED[new] for old, new in move_options.RENAMED.items()},
     **move_options.CHECKED,
     **dict.fromkeys(
         (
@@ -145,6 +156,7 @@ CHECKED = {
             "berth_delete_changed_disks",
             "berth_fix",
             "berth_keep_on_confirmed",
+            "berth_may_fail",
             "berth_mend",
             "berth_revert_volumes",
             "berth_strict_uniqueness",
@@ -156,6 +168,7 @@ CHECKED = {
     "berth_console_lines": Number(0, 500),
     seeds.SEED: Number(0, MOST_SEED),
     "berth_shutdown_timeout": Number(0, limits.SHUTDOWN, "seconds"),
+    "berth_lock_timeout": Number(0, limits.SHUTDOWN, "seconds"),
     "berth_host_timeout": Number(1, limits.SHUTDOWN, "seconds"),
     **dict.fromkeys(
         ("berth_host_cpu_allocation_ratio", "berth_host_disk_allocation_ratio", "berth_host_ram_allocation_ratio"),
@@ -190,7 +203,7 @@ SETTABLE = KNOWN - {*PUBLISHED, ERROR}
 PREFIX = "berth_"
 OF_HOSTS = (*HOST, *ROLE)
 OURS = re.compile("berth[_-]", re.IGNORECASE)
-OPTIONS = frozenset((*move_options.CHECKED, *ROLE))
+OPTIONS = frozenset((*move_options.RENAMED, *ROLE))
 OF_ROLE = re.compile("(%s)_(.+)" % "|".join((*move_options.OF_ROLES, "kvm_host")))
 MISSPELLED = 0.87  # by a letter or two; kvm_host_data_directory is somebody's own
 LEFT_OVER = "_raw_params"  # where Ansible silently puts words of -e that are not name=value
@@ -213,6 +226,8 @@ def check_variables(action: Any, task_vars: Dict[str, Any], kvm_hosts: Iterable[
     errors = _without_prefix(extra_vars, own) + _errors(task_vars, values, _unknown(task_vars) - own, extra_vars)
     if errors:
         raise joined(errors)
+    for old in sorted(RENAMED.keys() & {name for its in values.values() for name in its}):
+        warn(renamed(old))
     settings = {
         host: {name: values[host][name] for name in OF_HOSTS if name in values[host]}
         for host in hosts
@@ -222,6 +237,10 @@ def check_variables(action: Any, task_vars: Dict[str, Any], kvm_hosts: Iterable[
     if instances:
         others = [settings[host] for host in of_kvm if host in settings] + [raw_vars(task_vars, "localhost")]
         warn_of_misplaced(instances, others)
+
+
+def renamed(old: str) -> str:
+    return "%s: its name is %s now, and the old one is gone with 2.0.0" % (old, RENAMED[old])
 
 
 def _without_prefix(extra_vars: Mapping[str, Any], own: Set[str]) -> List[BerthError]:
@@ -288,7 +307,7 @@ def _option_meant(name: str) -> Optional[str]:
         return None
     prefix = option[1] + "_"
     near = nearest(option[2], [known[len(prefix) :] for known in OPTIONS if known.startswith(prefix)], MISSPELLED)
-    return near and prefix + near
+    return near and RENAMED.get(prefix + near, prefix + near)
 
 
 def _unknown_of(task_vars: Dict[str, Any], host: str, values: Mapping[str, Any]) -> Set[str]:

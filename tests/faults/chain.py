@@ -163,7 +163,7 @@ class Chain:
         written = self.guest.mark(self.guest.owner())
         variables = {**QUOTA, **operation.variables}
         if operation.playbook in ("resize", "cold_migrate", "revert_resize"):
-            variables[operation.playbook + "_stop_timeout"] = 20
+            variables["berth_shutdown_timeout"] = 20
         self.volume_gb += name == "grow"
         variables.update(self._volumes(operation.end if operation.end in BASE else operation.begin))
         if operation.begin == "active" and operation.moves:

@@ -77,7 +77,7 @@ class Operator:
 
     def _variables(self, playbook, wanted):
         """Its variables; the inventory is changed as for what the playbook does."""
-        found = {playbook + "_stop_timeout": 10} if playbook in ("resize", "cold_migrate") else {}
+        found = {"berth_shutdown_timeout": 10} if playbook in ("resize", "cold_migrate") else {}
         if playbook in ("resize", "cold_migrate", "live_migrate") and self.random.random() < 0.4:
             found["berth_target_host"] = self.random.choice(self.hosts)
         if playbook == "resize":

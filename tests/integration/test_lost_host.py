@@ -11,7 +11,7 @@ from test_resize import BIG, cases, facts
 
 from playbooks import homes, records
 
-RESIZE = {**BIG, "resize_stop_timeout": 1}
+RESIZE = {**BIG, "berth_shutdown_timeout": 1}
 
 
 @pytest.fixture(scope="module")

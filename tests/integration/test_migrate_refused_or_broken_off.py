@@ -59,7 +59,7 @@ def begun(case, source, target, bandwidth, **more):
         "--limit",
         cases.NAME,
         inventory=[case.path],
-        extra_vars={"berth_target_host": target, "live_migrate_bandwidth": bandwidth, **more},
+        extra_vars={"berth_target_host": target, "berth_bandwidth": bandwidth, **more},
     )
     until = time.monotonic() + 180
     while time.monotonic() < until:
@@ -100,7 +100,7 @@ def test_force_complete_stops_a_guest_that_takes_too_long_until_it_has_arrived(m
     rest is copied without the limit on the bandwidth."""
     case, source = mover
     before, target = facts(case, source), other_host(case, source)
-    given = {"live_migrate_timeout": 1, "live_migrate_timeout_action": "force_complete"}
+    given = {"berth_migration_timeout": 1, "berth_migration_timeout_action": "force_complete"}
     process = begun(case, source, target, bandwidth=16, **given)
     until = time.monotonic() + 200
     while "paused" not in case.lab.sh(source, "virsh -q list", check=False).stdout and time.monotonic() < until:

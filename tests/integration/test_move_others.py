@@ -131,7 +131,7 @@ def test_uefi_variables_travel(lab, image, tmp_path):
     source = case.owner()
     lab.sh(source, "head -c 64 %s | grep -qa _FVH" % nvram)  # not the empty file that it arrived on
     lab.sh(source, "printf 'kept by the move' | dd of=$(echo %s) bs=1 seek=%d conv=notrunc" % (nvram, at))
-    case.play("cold_migrate", {"cold_migrate_stop_timeout": 1})  # this guest has no system that would shut down
+    case.play("cold_migrate", {"berth_shutdown_timeout": 1})  # this guest has no system that would shut down
     destination = homes(lab)[cases.NAME]
     assert destination != source
     assert lab.sh(destination, "tail -c +%d %s | head -c 16" % (at + 1, nvram)).stdout == "kept by the move"

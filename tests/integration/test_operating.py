@@ -22,12 +22,12 @@ def resized(prepared_lab, image, tmp_path_factory):
     make_whole(prepared_lab)
     path = tmp_path_factory.mktemp("resized") / "instances.yml"
     hosts = {
-        "soon": {**vm("{{ wanted | default('tiny') }}"), "resize_confirm_window": 1, "resize_bandwidth": 1},
-        "later": {**vm("{{ wanted | default('tiny') }}"), "resize_confirm_window": 3600},
+        "soon": {**vm("{{ wanted | default('tiny') }}"), "berth_confirm_window": 1, "berth_bandwidth": 1},
+        "later": {**vm("{{ wanted | default('tiny') }}"), "berth_confirm_window": 3600},
     }
     path.write_text(json.dumps({"all": {"vars": catalog(image), "children": {"instances": {"hosts": hosts}}}}))
     prepared_lab.ansible_playbook("berth.kvm.create", inventory=[path])
-    wanted = {"wanted": "two", "berth_instances": "instances", "resize_stop_timeout": 1}
+    wanted = {"wanted": "two", "berth_instances": "instances", "berth_shutdown_timeout": 1}
     done = prepared_lab.ansible_playbook("berth.kvm.resize", inventory=[path], extra_vars=wanted)
     yield prepared_lab, path, done
     make_whole(prepared_lab)

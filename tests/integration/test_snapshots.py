@@ -64,7 +64,7 @@ def test_a_snapshot_before_and_after_a_resize_is_named_and_its_data_comes_along_
 def test_a_snapshot_in_the_middle_of_the_copy_is_seen_before_the_source_lets_go(mover):  # noqa: F811
     """The guest goes on where it was, and can be resized when the layer is taken back, also while it is off."""
     case, source = mover
-    given = {**BIG, "resize_copy_while_running": False, "resize_bandwidth": 2}
+    given = {**BIG, "berth_copy_while_running": False, "berth_bandwidth": 2}
     process = case.lab.start_playbook(
         "berth.kvm.resize", "--limit", cases.NAME, inventory=[case.path], extra_vars=given
     )

@@ -16,7 +16,7 @@ from playbooks import homes
 BOOT = 1200  # seconds that a boot may take: no KVM here, and the machine may have other work
 LOOK = Path(__file__).resolve().parent / "look.py"
 # What a busy machine without KVM needs more of than a real one.
-PATIENCE = {"berth_host_timeout": 300, "resize_stop_timeout": 300, "cold_migrate_stop_timeout": 300}
+PATIENCE = {"berth_host_timeout": 300, "berth_shutdown_timeout": 300}
 SSH = "-o BatchMode=yes -o StrictHostKeyChecking=no -o LogLevel=ERROR -o ConnectTimeout=10 -o ServerAliveInterval=15"
 
 

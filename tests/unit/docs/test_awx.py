@@ -99,7 +99,7 @@ def test_an_answer_is_launched_as_text_that_is_no_template_and_what_the_template
 
 @pytest.mark.parametrize("survey", SURVEYS.values(), ids=SURVEYS)
 def test_each_answer_of_a_survey_is_a_variable(survey):
-    roles = {"resize_confirm_window"}
+    roles = {"berth_confirm_window"}
     assert {question["variable"] for question in survey["spec"]} <= KNOWN | roles
 
 

@@ -21,7 +21,7 @@ from ansible_collections.berth.kvm.plugins.action import create_instances, move_
 from ansible_collections.berth.kvm.plugins.plugin_utils import acting, delegates, place_instances, plan_moves, screen
 
 NONCES = (create_instances, operate_instances, place_instances, plan_moves)
-SETTINGS = {"confirm_window": 600, "stop_timeout": 60, "timeout": 600, "tls": True}
+OPTIONS = {"berth_confirm_window": 600, "berth_migration_timeout": 600}
 
 
 class Run:
@@ -40,6 +40,7 @@ class Run:
     def values(self):
         return {
             **self.it.task_vars(),
+            **OPTIONS,
             **self.of_run,
             "ansible_play_hosts_all": self.limit,
             "ansible_play_hosts": self.limit,
@@ -125,7 +126,7 @@ def plan_and_walk(run, action, names, **of_plan):
     run.texts += list(made["errors"].values())
     for name in made["act"] + made["settle"]:
         operation = {"confirm_due": "confirm"}.get(action, action)
-        done = run.run("move_instances", of=name, operation=operation, hosts=list(good.HOSTS), settings=SETTINGS)
+        done = run.run("move_instances", of=name, operation=operation, hosts=list(good.HOSTS))
         run.it.register(name, __move_done=done)
         run.texts.append(str(done.get("failure") or ""))
 

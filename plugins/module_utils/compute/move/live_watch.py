@@ -88,7 +88,7 @@ class Limit:
 
 def _too_long(left, needed, longest):
     takes = "about %d s" % needed if needed < 7 * 86400 else "no end, at the rate seen"
-    return ": the guest would stand still for the %d MiB that are left (%s; live_migrate_max_pause is %d s)" % (
+    return ": the guest would stand still for the %d MiB that are left (%s; berth_max_pause is %d s)" % (
         left >> 20,
         takes,
         longest,

@@ -40,6 +40,13 @@ def test_what_an_instance_is_like_in_vars_of_a_play_or_role_is_refused_since_not
     assert "in vars of a play" not in other
 
 
+def test_a_name_before_1_0_is_told_once_with_the_new_one(capsys):
+    result = refusal({"web1": {"resize_bandwidth": 7}, "web2": {"resize_bandwidth": 8}, "web3": {"berth_bandwidth": 8}})
+    assert "failed" not in result
+    told = "resize_bandwidth: its name is berth_bandwidth now, and the old one is gone with 2.0.0"
+    assert " ".join(capsys.readouterr().err.split()).count(told) == 1
+
+
 SWITCHES = [name for name, rule in variables.CHECKED.items() if isinstance(rule, variables.Switch)]
 NAMES = ["berth_keep_on", "berth_recover_on", "berth_remove_host", "berth_set_aside_on"]
 
@@ -63,6 +70,7 @@ def test_yes_and_no_may_be_said_as_ansible_takes_them(name, value):
 @pytest.mark.parametrize(
     "name, value, rule",
     [
+        ("berth_confirm_window", "1h", "a whole number from 0 to 31622400 seconds"),
         ("resize_confirm_window", "1h", "a whole number from 0 to 31622400 seconds"),
         ("cold_migrate_bandwidth", -5, "a whole number from 0 to 1048576 MiB/s"),
         ("revert_resize_stop_timeout", "1m", "a whole number from 0 to 86400 seconds"),
@@ -79,9 +87,9 @@ def test_a_wrong_option_of_a_move_is_told_by_its_name_before_a_host_is_asked(nam
 @pytest.mark.parametrize(
     "name, meant",
     [
-        ("live_migrate_bandwith", "live_migrate_bandwidth"),
-        ("resize_confirm_windw", "resize_confirm_window"),
-        ("prep_resize_confirm_windw", "prep_resize_confirm_window"),
+        ("live_migrate_bandwith", "berth_bandwidth"),
+        ("resize_confirm_windw", "berth_confirm_window"),
+        ("prep_resize_confirm_windw", "berth_confirm_window"),
         ("kvm_host_pacakges", "kvm_host_packages"),
         ("kvm_host_script", None),
         ("kvm_host_data_directory", None),

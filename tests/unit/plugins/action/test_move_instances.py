@@ -66,7 +66,7 @@ def host(monkeypatch):
 
 
 def test_the_legs_run_on_their_hosts_with_what_they_need(host, capsys):
-    done = host.run(settings={"confirm_window": 9, "bandwidth": 3})
+    done = host.run(variables={"berth_confirm_window": 9, "berth_bandwidth": 3})
     assert done["changed"] and not done["failure"] and done["plan"] == "p1"
     assert host.steps() == [
         ("kvm1", "begin"), ("kvm2", "claim"), ("kvm2", "receive"), ("kvm1", "presend"), ("kvm2", "acquire")
@@ -80,16 +80,33 @@ def test_the_legs_run_on_their_hosts_with_what_they_need(host, capsys):
 
 
 def test_a_setting_that_no_leg_could_use_is_refused_before_the_first_one(host):
-    wrong = {"bandwidth": -1, "confirm_window": "9", "stop_timeout": -5, "timeout_action": "stop", "tls": "flase"}
-    told = host.run(settings=wrong)
+    wrong = {"bandwidth": -1, "confirm_window": "9", "shutdown_timeout": -5, "migration_timeout_action": "stop"}
+    told = host.run(variables={"berth_" + name: value for name, value in wrong.items()})
     fields = [told["error"]["field"], *(error["field"] for error in told["error"]["also"])]
-    assert (told["error_code"], fields) == ("InvalidInput", ["bandwidth", "stop_timeout", "timeout_action", "tls"])
+    names = ["berth_bandwidth", "berth_shutdown_timeout", "berth_migration_timeout_action"]
+    assert (told["error_code"], fields) == ("InvalidInput", names)
     assert host.asked == []
 
 
 def test_a_survey_without_an_answer_leaves_a_setting_at_its_default(host):
-    host.run(settings={"confirm_window": "", "bandwidth": "7", "stop_timeout": ""})
+    host.run(variables={"berth_confirm_window": "", "berth_bandwidth": "7", "berth_shutdown_timeout": ""})
     assert "confirm_window" not in host.asked[0][2] and host.asked[3][2]["bandwidth"] == 7
+
+
+@pytest.mark.parametrize(
+    "prepares, variables, window",
+    [
+        (False, {"resize_confirm_window": 9}, 9),
+        (False, {"resize_confirm_window": 9, "berth_confirm_window": 5}, 9),
+        (False, {"cold_migrate_confirm_window": 9, "berth_confirm_window": 5}, 5),
+        (False, {"prep_resize_confirm_window": 9}, None),
+        (True, {"prep_resize_confirm_window": 9, "resize_confirm_window": 7}, 9),
+        (True, {"resize_confirm_window": 7}, 7),
+    ],
+)
+def test_the_name_that_an_option_had_for_this_role_before_1_0_counts_still(host, prepares, variables, window):
+    host.run(variables=variables, only_prepare=prepares)
+    assert host.asked[0][2].get("confirm_window") == window
 
 
 def test_what_ends_an_earlier_move_knows_how_long_a_guest_has_to_shut_down(host):
@@ -106,14 +123,10 @@ def test_the_key_is_another_one_for_each_transfer_goes_only_to_the_legs_that_nee
     assert not any(key in str(result) for result in results for key in keys if key)
 
 
-def test_roles_give_the_task_the_settings_that_they_have():
+def test_each_setting_that_a_leg_needs_has_a_variable_or_is_made_by_the_run():
     needed = {need for sequence in SEQUENCES.values() for leg in sequence.legs for need in leg.needs}
     decided = {*DECISION, "key", "when_due"} - {"confirm_window"}
-    assert set(move_options.SETTINGS) | set(move_instances.CONSENT) == needed - decided
-    for role, names in move_options.OF_ROLES.items():
-        [task] = yaml.safe_load((ROLES / role / "tasks" / "main.yml").read_text())
-        given = task["berth.kvm.move_instances"]["settings"]
-        assert given == {name: "{{ %s_%s }}" % (role, name) for name in names}
+    assert set(move_options.OPTIONS) | set(move_instances.CONSENT) == needed - decided
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,7 @@ def test_what_is_left_would_take_too_long_so_the_guest_is_not_stopped_at_all(mon
     guest = Migrating(monkeypatch)
     guest.at(0, memory=(0, 700 * MIB))
     assert guest.at(11, memory=(110 * MIB, 700 * MIB)) == ["abort"] and not guest.limit.stopped  # 10 MiB/s
-    assert "the 700 MiB that are left (about 70 s; live_migrate_max_pause is 60 s)" in guest.limit.ended
+    assert "the 700 MiB that are left (about 70 s; berth_max_pause is 60 s)" in guest.limit.ended
     assert "auto-converge was on" in guest.limit.ended
     assert guest.at(12, memory=(0, MIB)) == ["abort"], "once"
 
