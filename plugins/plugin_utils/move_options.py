@@ -83,5 +83,7 @@ def settings_of(role: str, values: Mapping[str, Any]) -> Dict[str, Any]:
         for variable in (option.variable, *("%s_%s" % (each, name) for each in reversed(roles)))
         if values.get(variable) not in ("", None)
     }
-    together([functools.partial(OPTIONS[name].rule.check, values[variable], variable) for name, variable in found.items()])
+    together(
+        [functools.partial(OPTIONS[name].rule.check, values[variable], variable) for name, variable in found.items()]
+    )
     return {name: number(values[variable]) for name, variable in found.items()}

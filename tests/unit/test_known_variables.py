@@ -66,7 +66,9 @@ def test_the_options_of_moves_are_those_that_the_roles_take():
         for role in ("cold_migrate", "live_migrate", "prep_resize", "resize", "revert_resize", "confirm_resize")
         if (options := options_of_role(role))
     }
-    assert taken == {role: {move_options.OPTIONS[name].variable for name in names} for role, names in move_options.OF_ROLES.items()}
+    assert taken == {
+        role: {move_options.OPTIONS[name].variable for name in names} for role, names in move_options.OF_ROLES.items()
+    }
 
 
 def options_of_role(role="kvm_host"):
