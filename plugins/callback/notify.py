@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: notify
 type: notification
-version_added: 0.2.0
+version_added: 1.0.0
 short_description: Write an event for each transition of an instance
 description:
   - Appends a line of JSON to a file for each transition of an instance that a run brings about, from the claim on a host, and for what

@@ -9,7 +9,7 @@ from ..plugin_utils import run_facts
 
 DOCUMENTATION = r"""
 name: of_this_run
-version_added: 0.2.0
+version_added: 1.0.0
 author: The berth.kvm authors
 short_description: "Internal: a fact of the controller if this run made it"
 description:

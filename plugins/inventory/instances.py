@@ -70,7 +70,7 @@ options:
         is that of C(berth_aggregates) in O(kvm_inventory), else the one that the instance's record keeps.
     type: bool
     default: true
-    version_added: 0.2.0
+    version_added: 1.0.0
   group:
     description: The group that all instances are put into.
     type: str
@@ -81,7 +81,7 @@ options:
         They are no machines. Those that the inventory describes have C(berth_error) in any case.
     type: bool
     default: false
-    version_added: 0.2.0
+    version_added: 1.0.0
 requirements:
   - ansible-core 2.19 or newer
 """

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: agree_on_members
-version_added: 0.2.0
+version_added: 1.0.0
 short_description: "Internal: tell all KVM hosts which hosts belong to the fleet"
 description:
   - Part of the playbook C(berth.kvm.prepare_hosts). Each prepared host that answers belongs to the fleet from then on, and all that

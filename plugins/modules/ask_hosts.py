@@ -9,7 +9,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: ask_hosts
-version_added: 0.2.0
+version_added: 1.0.0
 short_description: "Internal: run a module of berth.kvm on several KVM hosts at once"
 description:
   - Runs a module on each of O(hosts) as C(delegate_to) would, with the host's own address, user, key, C(become) and

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: build_instances
-version_added: 0.2.0
+version_added: 1.0.0
 short_description: "Internal: build several instances on a KVM host from their claims, or bring existing ones to what is wanted"
 description:
   - Builds each of O(builds), as M(berth.kvm.instance) does with O(berth.kvm.instance#module:state=present), or takes it over

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: cached_image
-version_added: 0.2.0
+version_added: 1.0.0
 short_description: Look for an image in the cache of a KVM host, or put one there
 description:
   - Reports whether the host has the image with a given checksum. With O(path), the file is checked by checksum and

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: check_variables
-version_added: 0.2.0
+version_added: 1.0.0
 short_description: "Internal: refuse unknown variables of the prefix berth_"
 description:
   - Part of the playbooks. Fails if a host of the inventory, the play or C(-e) sets a variable with the prefix C(berth_)

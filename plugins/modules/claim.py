@@ -81,7 +81,7 @@ options:
         description: Why, with C(code) and C(message).
         type: dict
         required: true
-    version_added: 0.2.0
+    version_added: 1.0.0
 extends_documentation_fragment:
   - berth.kvm.host
   - berth.kvm.host.by

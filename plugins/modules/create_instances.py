@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: create_instances
-version_added: 0.2.0
+version_added: 1.0.0
 short_description: "Internal: place, claim, build and start instances"
 description:
   - Part of role C(berth.kvm.create). Without a plan of this run it reads the KVM hosts and places the instances of the play,

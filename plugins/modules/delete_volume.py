@@ -9,7 +9,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: delete_volume
-version_added: 0.2.0
+version_added: 1.0.0
 short_description: Remove a volume that no instance has
 description:
   - Finds the host that has the volume and deletes it there, with all its data. Refuses a volume that an instance uses,

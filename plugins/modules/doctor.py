@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: doctor
-version_added: 0.2.0
+version_added: 1.0.0
 short_description: "Internal: find what is wrong in the fleet"
 description:
   - Part of the playbook C(berth.kvm.doctor). Compares what the hosts report about themselves, each other and their instances with the

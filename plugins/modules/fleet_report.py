@@ -20,7 +20,7 @@ options:
       - A file of the controller to write, for programs. It has C(hosts), the instances of each host as it reported them, with
         zone and address, and C(verdicts). It is for its owner only.
     type: path
-    version_added: 0.2.0
+    version_added: 1.0.0
 extends_documentation_fragment:
   - berth.kvm.controller
   - berth.kvm.controller.hosts

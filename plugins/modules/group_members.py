@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: group_members
-version_added: 0.2.0
+version_added: 1.0.0
 short_description: "Internal: have packet filters follow the members of security groups"
 description:
   - Updates the packet filters of instances on this host to the members of the security groups that their rules name as

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: host_certificates
-version_added: 0.2.0
+version_added: 1.0.0
 short_description: Keys and certificates with which a KVM host migrates guests
 description:
   - Reports which certificates the host has in C(/etc/pki) for libvirt and QEMU, and makes the host's keys and certificate

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: host_clean
-version_added: 0.2.0
+version_added: 1.0.0
 short_description: Remove what berth put on a KVM host that leaves the fleet
 description:
   - Refuses with C(HostNotEmpty), and changes nothing, while the host holds an instance, a volume or files of one.

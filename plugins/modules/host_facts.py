@@ -25,41 +25,41 @@ options:
     type: list
     elements: str
     default: []
-    version_added: 0.2.0
+    version_added: 1.0.0
   digests:
     description: Whether RV(digests) is returned too.
     type: bool
     default: false
-    version_added: 0.2.0
+    version_added: 1.0.0
   heard_of:
     description: Whether RV(heard_of) is returned too.
     type: bool
     default: false
-    version_added: 0.2.0
+    version_added: 1.0.0
   looks:
     description:
       - Whether RV(looks) is returned too, for the instances in O(about), or for all instances if that is empty.
     type: bool
     default: false
-    version_added: 0.2.0
+    version_added: 1.0.0
   moves:
     description:
       - Whether RV(moves) is returned too, so that a resize or a migration reads a host in one run.
     type: bool
     default: false
-    version_added: 0.2.0
+    version_added: 1.0.0
   addresses:
     description:
       - Whether RV(addresses) is returned too. Guests with an agent and without any other known address are asked, for 10 s at most.
     type: bool
     default: false
-    version_added: 0.2.0
+    version_added: 1.0.0
   checkup:
     description:
       - Whether RV(checkup) is returned too, for the playbook C(berth.kvm.doctor).
     type: bool
     default: false
-    version_added: 0.2.0
+    version_added: 1.0.0
   fix:
     description:
       - Whether to repair those findings of O(checkup) that can be repaired safely. A storage pool is set to start with
@@ -67,7 +67,7 @@ options:
         record is removed; guests, disks and records are not touched.
     type: bool
     default: false
-    version_added: 0.2.0
+    version_added: 1.0.0
 author:
   - The berth.kvm authors (@berth)
 extends_documentation_fragment:

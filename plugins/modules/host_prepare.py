@@ -33,7 +33,7 @@ options:
         no volume.
     type: bool
     default: false
-    version_added: 0.2.0
+    version_added: 1.0.0
   remove_unused_images:
     description:
       - Remove the cached images that nothing on the host needs. A host that is prepared for the first time has none.
@@ -45,7 +45,7 @@ options:
       - Forget that builds failed on the host, which makes placement prefer other hosts. Use it after the host was repaired.
     type: bool
     default: false
-    version_added: 0.2.0
+    version_added: 1.0.0
 extends_documentation_fragment:
   - berth.kvm.host
 attributes:

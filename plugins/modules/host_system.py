@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: host_system
-version_added: 0.2.0
+version_added: 1.0.0
 short_description: Detect the operating system of a KVM host
 description:
   - Returns the family of the operating system and its service manager. Role P(berth.kvm.kvm_host#role) needs nothing

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: host_task
-version_added: 0.2.0
+version_added: 1.0.0
 short_description: "Internal: run one of Ansible's own modules on a KVM host and keep only its outcome"
 description:
   - Runs a module for packages or services on the task's host. Only the outcome of the module is passed on. If the

@@ -89,7 +89,7 @@ options:
         description: The bus of a new disk. By default, that of the other disks.
         type: str
         choices: [virtio, scsi, sata]
-    version_added: 0.2.0
+    version_added: 1.0.0
   volumes:
     description:
       - The volumes of V(disks_updated), each of which is on this host. One that the instance has and that is not named is
@@ -112,7 +112,7 @@ options:
       boot_index:
         description: 0 for the volume that the guest boots from, 1 and so on for those that its firmware tries next. It does not change.
         type: int
-    version_added: 0.2.0
+    version_added: 1.0.0
   timeout:
     description: How long to wait for another run on the same instance, in seconds.
     type: int
@@ -129,7 +129,7 @@ options:
         host notes that the instance is gone up to that generation; with O(state=recorded) the record gets a later one.
     type: list
     elements: int
-    version_added: 0.2.0
+    version_added: 1.0.0
   moved_by:
     description:
       - Only with O(state=recorded), the move that brought the guest here, whose source has let go of it. The move counts as
@@ -145,21 +145,21 @@ options:
         description: The epoch in which the source let go.
         type: int
         required: true
-    version_added: 0.2.0
+    version_added: 1.0.0
   changed_disks:
     description:
       - Only with O(state=absent), remove the instance even if its guest's disks are not those of its record, such as
         after a snapshot. Other files in its directory are removed too; files elsewhere stay.
     type: bool
     default: false
-    version_added: 0.2.0
+    version_added: 1.0.0
   power_state:
     description:
       - With O(state=present), whether the guest is to run. One that is built for V(shutdown) is not started. Without it an
         instance that was made is left as it is found, and so is one that is locked.
     type: str
     choices: [running, shutdown]
-    version_added: 0.2.0
+    version_added: 1.0.0
   mend:
     description:
       - With O(state=present), restore the definition of the guest from the record if somebody changed it in libvirt, and give NICs
@@ -168,18 +168,18 @@ options:
       - Disks are not restored, nor is an instance that is locked or in a move.
     type: bool
     default: false
-    version_added: 0.2.0
+    version_added: 1.0.0
   reboot:
     description: With O(state=rebooted), V(hard) ends the guest at once; what it had not written is lost.
     type: str
     choices: [soft, hard]
     default: soft
-    version_added: 0.2.0
+    version_added: 1.0.0
   reason:
     description: With O(state=locked), why.
     type: str
     default: ''
-    version_added: 0.2.0
+    version_added: 1.0.0
 extends_documentation_fragment:
   - berth.kvm.host
   - berth.kvm.host.by

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: instance_copy
-version_added: 0.2.0
+version_added: 1.0.0
 short_description: Keep one of two copies of an instance, and set the other aside
 description:
   - Two hosts may own one instance if one of them was declared lost and is back. A person names the copy to keep.

@@ -23,12 +23,12 @@ options:
       - How many of the last console lines to return for each instance, at most 500. With 0 the guest is not asked.
     type: int
     default: 0
-    version_added: 0.2.0
+    version_added: 1.0.0
   events_seconds:
     description:
       - Return only what happened in the last so many seconds by the host's clock, in RV(histories), also of deleted instances.
     type: int
-    version_added: 0.2.0
+    version_added: 1.0.0
 extends_documentation_fragment:
   - berth.kvm.host
 author:

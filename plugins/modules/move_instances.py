@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: move_instances
-version_added: 0.2.0
+version_added: 1.0.0
 short_description: "Internal: resize and migrate instances, confirm and revert that"
 description:
   - Part of the roles that move instances. Without a plan of this run it reads the KVM hosts and plans for the instances of

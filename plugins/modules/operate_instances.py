@@ -8,7 +8,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: operate_instances
-version_added: 0.2.0
+version_added: 1.0.0
 short_description: "Internal: stop, start, delete or change instances"
 description:
   - Part of the playbooks that act on existing instances, and of role C(berth.kvm.delete). Where no playbook of this run has

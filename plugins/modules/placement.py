@@ -44,7 +44,7 @@ options:
         storage that the hosts of C(berth_lost_hosts) shared with others.
     type: bool
     default: false
-    version_added: 0.2.0
+    version_added: 1.0.0
   plan:
     description:
       - Whether to make the plan that playbook C(berth.kvm.create) follows, as fact C(berth_plan). With a plan, an
@@ -106,7 +106,7 @@ approval:
       variable C(berth_approved).
   returned: without a plan
   type: dict
-  version_added: "0.2.0"
+  version_added: "1.0.0"
   sample: {web-1: {host: kvm2, request: 9f2c41d07be3, seed: 481516234}}
 existing:
   description: The host of each instance that exists already.

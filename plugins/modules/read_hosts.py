@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: read_hosts
-version_added: 0.2.0
+version_added: 1.0.0
 short_description: "Internal: read the state of all KVM hosts"
 description:
   - Part of the playbooks. Asks all hosts for their facts, and what they remember of the selected instances.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: remove_host
-version_added: 0.2.0
+version_added: 1.0.0
 short_description: Clean a KVM host that leaves the fleet, and revoke its certificates
 description:
   - Refuses with C(HostInUse), and changes nothing, while the host has records of instances or volumes, files of them, or a guest of

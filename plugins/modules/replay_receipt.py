@@ -9,7 +9,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: replay_receipt
-version_added: 0.2.0
+version_added: 1.0.0
 short_description: Replay a decision from its receipt
 description:
   - Takes the receipt of a placement and the documents of the hosts that are in it, decides again, and compares both decisions. No host
@@ -46,5 +46,5 @@ receipt:
   description: Who decided what and when, with which version of the collection.
   returned: success
   type: dict
-  sample: {operation: create, who: "ada@ctl", run: r-8f31c2d0, at: "2026-11-22T11:15:06Z", collection: 0.2.0}
+  sample: {operation: create, who: "ada@ctl", run: r-8f31c2d0, at: "2026-11-22T11:15:06Z", collection: 1.0.0}
 """

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: report_failure
-version_added: 0.2.0
+version_added: 1.0.0
 short_description: "Internal: report an instance or a KVM host in its own name, so that the recap counts it"
 description:
   - Part of the playbooks. Fails with the reason in the closing table. A KVM host that did not answer is unreachable.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: report_host
-version_added: 0.2.0
+version_added: 1.0.0
 short_description: "Internal: note in the file of berth_report that the run has ended for a host"
 description:
   - Part of the playbooks. If the run has already ended for the host with an error, the error stays in the file.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: rotate_authority
-version_added: 0.2.0
+version_added: 1.0.0
 short_description: Change the authorities that sign for live migration
 description:
   - Does one step of a rotation. Between two steps the playbook C(berth.kvm.rotate_authority) runs the role

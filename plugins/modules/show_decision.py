@@ -9,7 +9,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: show_decision
-version_added: 0.2.0
+version_added: 1.0.0
 short_description: Show why an instance got its host
 description:
   - Shows the last decision that chose a host for an instance from its receipt, and the last refusal after it. That is the
@@ -46,7 +46,7 @@ receipt:
   description: Who decided what and when, with which version of the collection.
   returned: success
   type: dict
-  sample: {operation: create, who: "ada@ctl", run: r-8f31c2d0, at: "2026-11-22T11:15:06Z", collection: 0.2.0}
+  sample: {operation: create, who: "ada@ctl", run: r-8f31c2d0, at: "2026-11-22T11:15:06Z", collection: 1.0.0}
 decision:
   description: The explanation of the decision, as filter P(berth.kvm.explain#filter) takes it.
   returned: success

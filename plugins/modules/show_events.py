@@ -9,7 +9,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: show_events
-version_added: 0.2.0
+version_added: 1.0.0
 short_description: Show what was done in the fleet since a time
 description:
   - Shows what was done to instances since a time, in the order of time, with who did it in which run, also of instances that

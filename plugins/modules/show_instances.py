@@ -9,7 +9,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: show_instances
-version_added: 0.2.0
+version_added: 1.0.0
 short_description: Show the state of instances
 description:
   - Shows the state of instances, where they are, what they have, who locked them, the move that they are in, and their history

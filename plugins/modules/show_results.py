@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: show_results
-version_added: 0.2.0
+version_added: 1.0.0
 short_description: "Internal: show the result of each instance"
 description:
   - Part of the playbooks. Shows the table that ends a run, with the errors and the hosts that were left out below it.

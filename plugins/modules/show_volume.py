@@ -9,7 +9,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: show_volume
-version_added: 0.2.0
+version_added: 1.0.0
 short_description: Show the state of a volume
 description:
   - Shows a volume, attached or not, its size, pool and host, the instance that has it, the image that it was made from, and its

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: sign_certificates
-version_added: 0.2.0
+version_added: 1.0.0
 short_description: Sign the certificates with which KVM hosts migrate guests
 description:
   - Looks at the certificates that M(berth.kvm.host_certificates) found on a host, and signs new ones where they are

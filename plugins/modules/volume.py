@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: volume
-version_added: 0.2.0
+version_added: 1.0.0
 short_description: Make or remove a volume on a KVM host
 description:
   - Removes a free volume with its file. A volume that an instance uses is refused, with the instance's name.

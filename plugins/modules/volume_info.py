@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: volume_info
-version_added: 0.2.0
+version_added: 1.0.0
 short_description: Read the history of volumes on a KVM host
 description:
   - Returns the image that each volume was made from, and its history. M(berth.kvm.host_facts) returns neither. Nothing

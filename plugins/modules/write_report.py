@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: write_report
-version_added: 0.2.0
+version_added: 1.0.0
 short_description: "Internal: write the fleet as a page and as data"
 description:
   - Part of the playbook C(berth.kvm.report). Writes what the hosts report about themselves and their instances, with the doctor's findings,

@@ -84,17 +84,17 @@ def test_the_version_is_the_same_everywhere():
 
 @pytest.mark.parametrize("path", PLUGINS, ids=[path.stem for path in PLUGINS])
 def test_a_plugin_says_since_which_version_it_is_there(path):
-    assert documentation(path).get("version_added") in ("0.1.0", "0.2.0")
+    assert documentation(path).get("version_added") in ("0.1.0", "1.0.0")
 
 
 @pytest.mark.parametrize("path", ROLES, ids=[path.parts[-3] for path in ROLES])
 def test_a_role_says_since_which_version_it_is_there(path):
     specs = yaml.safe_load(path.read_text("utf-8"))["argument_specs"]["main"]
-    assert specs.get("version_added") in ("0.1.0", "0.2.0")
+    assert specs.get("version_added") in ("0.1.0", "1.0.0")
 
 
 def test_the_notes_name_each_new_playbook():
-    """Under 'add object.playbook' in changelogs/fragments/0.2.0.yml. New modules are found by their version_added."""
+    """Under 'add object.playbook' in changelogs/fragments/1.0.0.yml. New modules are found by their version_added."""
     assert public_playbooks() - FIRST - notes() == set()
     assert notes() - public_playbooks() == set()
 
