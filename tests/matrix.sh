@@ -10,6 +10,7 @@
 # Pythons come from pyenv, or are python3.9 to python3.13 of the PATH. None has libvirt's binding, as on most controllers.
 # --sample: the tests of what is private to Ansible alone, and a version that cannot be had here (no Python, no network) is
 # passed over.
+# devel, only where it is named: ansible-core of tomorrow, from its repository.
 # A test holds this list to that of plugins/plugin_utils/known_ansible.py.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 2
@@ -36,6 +37,10 @@ python_of() { # python_of 3.12: pyenv's newest, else the system's
 
 ansible_of() { # ansible_of 2.20: its newest release, or pre-release where there is none
     local version=${1/hosts/2.15}
+    if [ "$1" = devel ]; then
+        "$work/$1/bin/pip" install -q https://github.com/ansible/ansible/archive/devel.tar.gz
+        return
+    fi
     "$work/$1/bin/pip" install -q "ansible-core~=$version.0" || "$work/$1/bin/pip" install -q --pre "ansible-core~=$version.0b0"
 }
 
@@ -59,9 +64,9 @@ run_tests() { # run_tests 2.20
 }
 
 failed=0
-for pair in $pythons hosts=3.9; do
+for pair in $pythons hosts=3.9 devel=3.13; do
     version=${pair%=*} number=${pair#*=} log=$work/${pair%=*}.log
-    [ $# = 0 ] || [[ " $* " == *" $version "* ]] || continue
+    [ $# = 0 ] && [ "$version" != devel ] || [[ " $* " == *" $version "* ]] || continue
     : >"$log"
     if ! python=$(python_of "$number") || ! make_venv "$version" "$python" >>"$log" 2>&1; then
         verdict=FAIL
