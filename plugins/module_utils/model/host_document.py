@@ -272,6 +272,14 @@ _CELL = object_of(
     optional=("distances",),
 )
 
+DRAINED = object_of(
+    {
+        "reason": text(1024),
+        "by": text(255),
+        "at": text(40),
+        "instances": list_of(object_of({"uuid": uuid, "name": text(255)}), INSTANCES_LIMIT),
+    }
+)
 _DOCUMENT = object_of(
     {
         "schema": whole(SCHEMA, SCHEMA),
@@ -305,6 +313,7 @@ _DOCUMENT = object_of(
         "ram_allocation_ratio": _RATIO,
         "disk_allocation_ratio": _RATIO,
         "service": object_of({"disabled": flag, "disabled_reason": text(1024), "up": flag}),
+        "drained": DRAINED,
         "num_instances": whole(0, INSTANCES_LIMIT),
         "num_io_ops": whole(0, INSTANCES_LIMIT),
         "failed_builds": _COUNT,
@@ -393,6 +402,7 @@ _DOCUMENT = object_of(
         "warnings": list_of(text(1024), 100),
     },
     optional=(
+        "drained",
         "failed_build_age_s",
         "firmware",
         "guest_cpu",

@@ -430,6 +430,7 @@ REPLIES = {
     "host_certificates": CERTIFICATES,
     "host_clean": CLEAN,
     "host_facts": _FACTS,
+    "host_maintenance": object_of({"drained": or_null(host_document.DRAINED)}),
     "host_prepare": PREPARE,
     "host_system": SYSTEM,
     "instance": object_of({"instance": _SHOWN, "diff": DIFF}, optional=("diff",)),

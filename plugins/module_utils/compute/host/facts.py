@@ -23,7 +23,7 @@ from ...model.schema import CUSTOM
 from ..connection import URI, Deadline, LibvirtUnavailable, connect, each, require_libvirt
 from ..disk import storage_pools
 from ..guest import domains, network, summary
-from ..record import counters, failed_instances, state_directory
+from ..record import counters, drained, failed_instances, state_directory
 from ..record.store import STATE_DIR, Store
 from ..record.volume_store import FROM, VolumeStore, confirmed_gb, grows, holder, is_volume, size_gb
 from . import address, boot_time, by_hand, capabilities, firmware, mdev, metrics, numa, pci, traits
@@ -124,7 +124,7 @@ def _collect(connection, settings, records, state_dir, deadline, save_generation
         "uuid": host.uuid,
         **_identity(connection, settings),
         **{name: getattr(settings, name) for name in PLACEMENT_SETTINGS},
-        "service": {"disabled": settings.disabled, "disabled_reason": settings.disabled_reason, "up": True},
+        **_service(settings, state_dir),
         **_what_runs_here(host, guest_types),
         **_guest_cpu(settings, guest_types, warnings),
         "metrics": _metrics(settings, cpus, warnings),
@@ -156,6 +156,16 @@ def _collect(connection, settings, records, state_dir, deadline, save_generation
     warnings += [text for _pool, text in overpromised(document)]
     document["warnings"] = [clean(warning, WARNING_LENGTH) for warning in warnings[:WARNINGS_LIMIT]]
     return document
+
+
+def _service(settings, state_dir):
+    """Return {service}, and if the host was drained {drained}: both close it, a drain until it is returned."""
+    service = {"disabled": settings.disabled, "disabled_reason": settings.disabled_reason, "up": True}
+    closed = drained.read(state_dir)
+    if closed is None:
+        return {"service": service}
+    why = "; ".join(filter(None, [drained.describe(closed), settings.disabled_reason]))
+    return {"service": {**service, "disabled": True, "disabled_reason": why}, "drained": closed}
 
 
 def _guest_types(connection, settings, host, warnings):
