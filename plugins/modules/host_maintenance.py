@@ -22,20 +22,6 @@ options:
     description: Why, for people. Empty keeps that of a drain that goes on.
     type: str
     default: ""
-  remember:
-    description: The instances that the host has, to bring them home later. They are added to those of a drain that goes on.
-    type: list
-    elements: dict
-    default: []
-    suboptions:
-      uuid:
-        description: The UUID of the instance.
-        type: str
-        required: true
-      name:
-        description: Its name.
-        type: str
-        required: true
 extends_documentation_fragment:
   - berth.kvm.host
   - berth.kvm.host.by
@@ -58,7 +44,7 @@ drained:
   description: The maintenance that the host is in, or was in until now; null if there is none.
   returned: success
   type: dict
-  sample: {reason: new memory, by: ada@ctl, at: "2026-11-22T11:15:06Z", instances: []}
+  sample: {reason: new memory, by: ada@ctl, at: "2026-11-22T11:15:06Z"}
 """
 
 from ansible.module_utils.basic import AnsibleModule
@@ -67,15 +53,12 @@ from ..module_utils.compute.errors import failing
 from ..module_utils.compute.record import drained, journal
 from ..module_utils.compute.record.store import Store
 
-INSTANCE = {"uuid": {"type": "str", "required": True}, "name": {"type": "str", "required": True}}
-
 
 def main():
     module = AnsibleModule(
         argument_spec={
             "state": {"type": "str", "choices": ["drained", "open"], "required": True},
             "reason": {"type": "str", "default": ""},
-            "remember": {"type": "list", "elements": "dict", "default": [], "options": INSTANCE},
             "by": {"type": "dict"},
         },
         supports_check_mode=True,
@@ -87,7 +70,7 @@ def main():
             found = drained.reopen(store, module.check_mode)
             changed = found is not None
         else:
-            changed = drained.drain(store, module.params["reason"], module.params["remember"], module.check_mode)
+            changed = drained.drain(store, module.params["reason"], module.check_mode)
             found = drained.read(store.state_dir)
     module.exit_json(changed=changed, drained=found)
 

@@ -10,6 +10,7 @@ from typing import Any, Dict, List, NamedTuple, Optional
 from ..module_utils.conductor import (
     commit_move,
     groups,
+    maintenance,
     moving,
     placing,
     quotas,
@@ -61,6 +62,9 @@ class _Run(NamedTuple):
     target: Optional[str]
     migration: str  # berth_migration
     goals: Dict[str, str]
+
+
+DRAINS = "__berth_drains"  # of the playbook drain: what it moves comes home when the host is returned
 
 
 class PlanMoves(ControllerAction):
@@ -117,7 +121,8 @@ class PlanMoves(ControllerAction):
         if action == "confirm_due":
             moves, errors = self._due(moves), self._due_but_refused(errors, uuids, views)
         again = goals is not None
-        self._place(moves, errors, {**args, "again": again}, catalog, fleet, task_vars)
+        drains = bool(self.own_variables(task_vars, [DRAINS]).get(DRAINS))
+        self._place(moves, errors, {**args, "again": again, "drains": drains}, catalog, fleet, task_vars)
         if again:
             _only_once(moves, errors)
         for move in moves.values():
@@ -233,8 +238,9 @@ class PlanMoves(ControllerAction):
             except BerthError as error:
                 errors[name] = error.to_dict()
                 continue
-            cell = fleet.documents[move["source"]].get("cell")
-            waiting[name] = moving.request(move["views"]["source"], move.pop("request"), move["kind"], ignored, cell)
+            source, view = fleet.documents[move["source"]], move["views"]["source"]
+            home = maintenance.home(view["spec"], source["uuid"], args["drains"])
+            waiting[name] = moving.request(view, move.pop("request"), move["kind"], ignored, source.get("cell"), home)
         for name in errors.keys() & moves.keys():
             del moves[name]
         return waiting

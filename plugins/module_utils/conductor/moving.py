@@ -268,10 +268,15 @@ def same_flavor(first: Document, second: Document) -> bool:
 
 
 def request(
-    view: View, wanted: Optional[Document], kind: str, ignore_hosts: Iterable[str], cell: Optional[str] = None
+    view: View,
+    wanted: Optional[Document],
+    kind: str,
+    ignore_hosts: Iterable[str],
+    cell: Optional[str] = None,
+    home: Optional[str] = None,
 ) -> Document:
     """The request for the destination: the instance's own with the new flavor, without what pinned it before. ``cell``
-    is the cell of its host, which CrossCellWeigher prefers."""
+    is the cell of its host, which CrossCellWeigher prefers; ``home`` the uuid of the host that it returns to after a drain."""
     spec = dict(view["spec"])
     if kind == names.RESIZE and wanted:
         spec.update({key: wanted.get(key) for key in ("flavor", "numa_topology", "pci_requests") if key in wanted})
@@ -282,7 +287,7 @@ def request(
         ignore_hosts=list(ignore_hosts),
         num_instances=1,
     )
-    return spec
+    return {**{part: value for part, value in spec.items() if part != "home"}, **({"home": home} if home else {})}
 
 
 def candidates(instance: Instance, new_op: Callable[[], str]) -> List[Candidate]:

@@ -199,6 +199,7 @@ _INSTANCE = object_of(
         "domain_differs": domain_differs,
         "disks_missing": list_of(text(4096), 1000),
         "batch_id": text(),
+        "home": uuid,
         "access_ips": list_of(text(), 2),
         "moved_to": object_of({"op": word(r"[A-Za-z0-9_.:-]+", 64), "host_uuid": uuid}),
     },
@@ -216,6 +217,7 @@ _INSTANCE = object_of(
         "domain_differs",
         "disks_missing",
         "batch_id",
+        "home",
         "availability_zone",
         "access_ips",
         "moved_to",
@@ -272,14 +274,7 @@ _CELL = object_of(
     optional=("distances",),
 )
 
-DRAINED = object_of(
-    {
-        "reason": text(1024),
-        "by": text(255),
-        "at": text(40),
-        "instances": list_of(object_of({"uuid": uuid, "name": text(255)}), INSTANCES_LIMIT),
-    }
-)
+DRAINED = object_of({"reason": text(1024), "by": text(255), "at": text(40)})
 _DOCUMENT = object_of(
     {
         "schema": whole(SCHEMA, SCHEMA),

@@ -377,7 +377,7 @@ def _own(record, domain_states):
     cells = {"numa_topology": resources["numa_topology"]} if resources.get("numa_topology") else {}
     lock = {"locked": clean(record.locked_by())} if record.lock else {}
     unfiltered = {"unfiltered": clean_all(nics.unfiltered(spec.get("networks")))}
-    batch = {"batch_id": clean(spec["batch_id"])} if spec.get("batch_id") else {}
+    batch = {part: clean(spec[part]) for part in ("batch_id", "home") if spec.get(part)}
     access = {"access_ips": clean_all(summary.access_ips(spec))} if summary.access_ips(spec) else {}
     return {
         **cells,

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Whether the host was drained for maintenance. It is kept with the host's state, so that every controller knows: the host
-takes no instance until it is returned, and remembers which ones it had, so that they can come home.
+takes no instance until it is returned. Which instances come home then, their own records say (``home`` of the request).
 """
 
 from __future__ import annotations
@@ -13,10 +13,8 @@ from ...model.errors import BerthError
 from ...model.safe_text import clean
 from .. import durable
 from . import journal, state_file
-from .store import check_uuid
 
 FILE = "drained.json"
-MOST = 10000  # instances
 
 
 class HostDrained(BerthError):
@@ -26,34 +24,27 @@ class HostDrained(BerthError):
 
 
 def read(state_dir):
-    """Return {reason, by, at, instances: [{uuid, name}]}, or None if the host is open."""
+    """Return {reason, by, at}, or None if the host is open."""
     return state_file.read(state_dir, FILE, _parse, None)
 
 
 def _parse(data):
-    def instance(entry):
-        return {"uuid": check_uuid(entry["uuid"]), "name": state_file.text(entry["name"])}
-
-    texts = {name: state_file.text(data[name]) for name in ("reason", "by", "at")}
-    return {**texts, "instances": state_file.list_of(data["instances"], instance)}
+    return {name: state_file.text(data[name]) for name in ("reason", "by", "at")}
 
 
-def drain(store, reason, instances, dry=False):
-    """Close the host, and remember ``instances`` [{uuid, name}] beside those of a drain that goes on. Return whether that is
-    news."""
+def drain(store, reason, dry=False):
+    """Close the host. Return whether that is news: a drain that goes on keeps who began it, and takes a new reason."""
     with store.host_lock():
         before = read(store.state_dir)
-        known = {each["uuid"]: each for each in (before or {}).get("instances", ())}
-        known.update((check_uuid(each["uuid"]), {"uuid": each["uuid"], "name": each["name"]}) for each in instances)
         began = before or {"reason": "", "by": journal.who(), "at": journal.now()}
-        after = {**began, "reason": reason or began["reason"], "instances": list(known.values())[:MOST]}
+        after = {**began, "reason": reason or began["reason"]}
         if after != before and not dry:
             durable.write_in(store.state_dir, FILE, json.dumps(after).encode(), create=True)
         return after != before
 
 
 def reopen(store, dry=False):
-    """Open the host again. Return what was remembered, or None if it was open."""
+    """Open the host again. Return the maintenance that it was in, or None."""
     with store.host_lock():
         before = read(store.state_dir)
         if before is not None and not dry:

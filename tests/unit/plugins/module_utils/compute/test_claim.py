@@ -432,7 +432,7 @@ def test_a_claim_takes_the_hosts_custom_resources_and_no_more_than_there_are(hos
 def test_a_drained_host_refuses_a_claim_and_goes_on_with_what_it_has(host):
     """Also one that was decided before the drain."""
     [held] = claim.claim_all(host, [{"spec": spec("web-1")}])
-    drained.drain(host.store, "new memory", [])
+    drained.drain(host.store, "new memory")
     [same, new] = claim.claim_all(host, [{"spec": spec("web-1")}, {"spec": spec("web-2")}])
     assert held["claimed"] and same["claimed"]
     assert (new["claimed"], new["error"]["code"], new["error"]["retryable"]) == (False, "HostDrained", True)
