@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ..module_utils.conductor import maintenance
+from ..module_utils.conductor import maintenance, majority
 from ..module_utils.conductor.errors import HostUnknown, KvmHostNotFound
 from ..module_utils.model import hints, input_hints
 from ..module_utils.model.errors import InvalidInput
@@ -46,7 +46,7 @@ class ActionModule(ControllerAction):
         known = set(map(str, task_vars["groups"]["all"]))
         choose = maintenance.leaving if drains else maintenance.coming_home
         found = choose(fleet, host, names_by_uuid(task_vars), known)
-        changed = self._tell(task_vars, host, args)
+        changed = self._tell(task_vars, fleet, host, args)
         say("", *_summary(host, drains, found, self._task.check_mode))
         return {
             "changed": changed,
@@ -54,15 +54,20 @@ class ActionModule(ControllerAction):
             "state": args["state"],
             "names": sorted(found.names),
             "add": [{"name": name, "project": found.names[name]} for name in sorted(found.added)],
-            "stay": {name: str(error) for name, error in sorted(found.errors.items())},
+            "stay": found.reasons(),
         }
 
-    def _tell(self, task_vars, host, args):
-        """Close or open the host. Return whether that is news."""
+    def _tell(self, task_vars, fleet, host, args):
+        """Close or open the host, and have all hosts remember it. Return whether that is news."""
         given = {"state": args["state"], "reason": args["reason"]}
         reply = answers(ask(self, task_vars, [host], "host_maintenance", given))[host]
         for _host, why, hint in refusals({host: reply}):
             raise HostUnknown("%s: %s" % (host, why), hint=hint, host=host)
+        why = str((reply.get("drained") or {}).get("reason") or "maintenance") if args["state"] == "drained" else ""
+        news = majority.closing(fleet.member_lists, fleet.documents[host]["uuid"], host, why)
+        if news and not self._task.check_mode:  # while it is off, nobody takes it for lost
+            told = {"members": {**majority.agreed(fleet.member_lists), **news}}
+            ask(self, task_vars, sorted(set(fleet.documents) - set(fleet.unprepared())), "rescan", {"told": told})
         return bool(reply.get("changed"))
 
 
@@ -72,4 +77,4 @@ def _summary(host, drains, found, check_mode):
     what = "leave it" if drains else "come home to it"
     moving = ", ".join(sorted(found.names)) or "nothing"
     lines = ["%s. What is to %s: %s." % (done, what, moving)]
-    return lines + ["%s stays where it is: %s" % (name, error) for name, error in sorted(found.errors.items())]
+    return lines + ["%s stays where it is: %s" % stays for stays in found.reasons().items()]

@@ -28,6 +28,9 @@ class Moving(NamedTuple):
     added: List[str]
     errors: Dict[str, BerthError]
 
+    def reasons(self) -> Dict[str, str]:
+        return {name: "%s: %s" % (error.code, error) for name, error in sorted(self.errors.items())}
+
 
 def leaving(fleet: Fleet, host: str, inventory: Mapping[str, str], known: Collection[str]) -> Moving:
     """``inventory``: uuid -> name of the instances of the inventory; ``known``: all names of it."""

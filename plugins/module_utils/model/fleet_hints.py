@@ -43,7 +43,7 @@ def list_again() -> str:
 def empty_host(host: str) -> str:
     """A host is to be removed and holds something."""
     return (
-        "Move what is on %s to other hosts (berth.kvm.migrate), confirm or revert its moves, and delete what nobody needs "
+        "Move what is on %s to other hosts (berth.kvm.drain), confirm or revert its moves, and delete what nobody needs "
         "(berth.kvm.delete, berth.kvm.delete_volume). berth.kvm.doctor says what to do with files that have no record. Then run "
         "this again" % host
     )

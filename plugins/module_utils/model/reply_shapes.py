@@ -131,7 +131,9 @@ _NOTE = object_of(
     }
 )
 _NOTES = map_of(uuid, _NOTE, MOST_RECORDS)
-_MEMBERS = map_of(uuid, object_of({"name": or_null(text()), "changes": _COUNT}), MOST_RECORDS)
+_MEMBERS = map_of(
+    uuid, object_of({"name": or_null(text()), "changes": _COUNT, "closed": text()}, ("closed",)), MOST_RECORDS
+)
 _SCANNED = object_of(
     {
         "uuid": uuid,
