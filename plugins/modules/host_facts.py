@@ -551,6 +551,7 @@ import time
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute import connection
+from ..module_utils.compute.disk.differences import reported_missing
 from ..module_utils.compute.errors import failing
 from ..module_utils.compute.guest import settled
 from ..module_utils.compute.guest.addresses import of_instances
@@ -596,7 +597,8 @@ def main():
     module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
     timeout, result = module.params["timeout"], {}
     with failing(module):
-        result["ansible_facts"] = {"berth_host": facts.gather(timeout, save_generation=not module.check_mode)}
+        saves = not module.check_mode
+        result["ansible_facts"] = {"berth_host": facts.gather(timeout, saves, missing=reported_missing)}
         result["members"] = whereabouts.read_members(store.STATE_DIR)
         if module.params["looks"]:
             instances = result["ansible_facts"]["berth_host"]["instances"]

@@ -207,7 +207,7 @@ def _refusal(action: str, kind: str, move: PlannedMove, owner: View) -> BerthErr
 
 
 def _what_is_left(move: PlannedMove, here: View, there: View, owner: View) -> str:
-    """The hint on what a person can do if the action needs the lost host."""
+    """The hint on what a person can do if the action needs the host that is lost, or that answers without its record."""
     source, destination = move["source"], move["destination"] or ""
     if owner.get("phase") == lifecycle.ERASING:
         return hints.delete_again(move["name"])
@@ -217,7 +217,9 @@ def _what_is_left(move: PlannedMove, here: View, there: View, owner: View) -> st
         return hints.confirm_with_lost_source(source, destination)
     if here["role"] == "OWN":
         return hints.revert_gives_up(source, destination)
-    return hints.bring_source_back(source, destination)
+    if here.get("lost"):
+        return hints.bring_source_back(source, destination)
+    return hints.bring_record_of_move_back(source, destination, move["name"], move["uuid"])
 
 
 def busy(move: PlannedMove) -> BerthError:

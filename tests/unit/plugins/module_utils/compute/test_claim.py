@@ -73,7 +73,7 @@ def host(tmp_path, monkeypatch):
 
     def collect(_connection, settings, records, *_args, **_kwargs):
         compute_host.gathered += 1
-        return {**document(records, compute_host.foreign), **facts._custom_resources(settings, records)}
+        return {**document(records, compute_host.foreign), **facts._declared(settings, records)}
 
     monkeypatch.setattr(facts, "collect", collect)
     return compute_host
@@ -424,7 +424,7 @@ def test_a_claim_takes_the_hosts_custom_resources_and_no_more_than_there_are(hos
     assert not refused["claimed"] and "has no CUSTOM_LICENSE" in refused["error"]["message"], (
         "none is declared any more"
     )
-    assert facts._custom_resources(host.settings, host.store.records()) == {
+    assert facts._declared(host.settings, host.store.records()) == {
         "custom_resources": {"CUSTOM_LICENSE": {"total": 0, "used": 3}}
     }
 
