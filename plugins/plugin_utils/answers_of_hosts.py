@@ -52,12 +52,12 @@ def read_reports(task_vars, hosts=None):
                 "cell": None if cell is None else catalog_schema.CELL.check(cell, "%s of %s" % (CELL, name)),
             }
         else:
-            reports[name] = {"reason": _of_closed(task_vars, name, reason_of(reply or {}))}
+            reports[name] = {"reason": reason_if_closed(task_vars, name, reason_of(reply or {}))}
     return read_fleet(reports, host_document.check)
 
 
-def _of_closed(task_vars, name, reason):
-    """Of a host that the inventory has closed, why: so that nobody takes it for lost."""
+def reason_if_closed(task_vars, name, reason):
+    """Why the host did not answer; of one that the inventory has closed, also that: so that nobody takes it for lost."""
     if silence.is_there(reason):
         return reason
     values = variables(task_vars, name, [DISABLED, DISABLED_REASON])
