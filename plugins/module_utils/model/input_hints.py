@@ -220,6 +220,11 @@ def name_the_counted() -> str:
     return "Give the name too: -e berth_name=web stands for web-1, web-2 and so on"
 
 
+def no_tags() -> str:
+    """--tags or --skip-tags select none of our tasks."""
+    return "Its playbooks have no tags: leave these options out, or tag what imports them in a playbook of your own"
+
+
 def quote_value() -> str:
     """-e has words without name=value: most likely a value has spaces."""
     return "Quote a value that has spaces, as in -e 'name=\"a b\"'. Several instances are selected with --limit"
