@@ -52,16 +52,17 @@ def read_reports(task_vars, hosts=None):
                 "cell": None if cell is None else catalog_schema.CELL.check(cell, "%s of %s" % (CELL, name)),
             }
         else:
-            reports[name] = {"reason": reason_of(reply or {})}
-    drained = majority.closed({name: report["members"] for name, report in reports.items() if "members" in report})
-    for name, report in reports.items():
-        if "reason" in report and not silence.is_there(report["reason"]):
-            report["reason"] = _of_closed(task_vars, name, report["reason"], drained)
+            reports[name] = {"reason": reason_if_closed(task_vars, name, reason_of(reply or {}))}
     return read_fleet(reports, host_document.check)
 
 
-def _of_closed(task_vars, name, reason, drained):
-    """Of a silent host that was drained, or that the inventory has closed, why: so that nobody takes it for lost."""
+def reason_if_closed(task_vars, name, reason):
+    """Why the host did not answer; of one that was drained or that the inventory has closed, also that: so that nobody takes it
+    for lost."""
+    if silence.is_there(reason):
+        return reason
+    told = {host: plain(reply.get("members") or {}) for host, reply in replies(task_vars, "__berth_facts").items()}
+    drained = majority.closed(told)
     if name in drained:
         return silence.closed(reason, "by berth.kvm.drain", clean(drained[name], 255))
     values = variables(task_vars, name, [DISABLED, DISABLED_REASON])

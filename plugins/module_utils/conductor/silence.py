@@ -33,9 +33,10 @@ def is_closed(reason: str) -> bool:
     return reason.startswith(CLOSED)
 
 
-def unanswered(host: str, why: str) -> HostUnknown:
-    """The error of a host that fell silent while it worked on an instance, for the reason ``why``."""
-    return HostUnknown("%s did not answer: %s" % (host, why), hint=hints.bring_back_or_lost([host]))
+def unanswered(host: str, reason: str) -> HostUnknown:
+    """The error of a host that fell silent while it worked on an instance."""
+    advice = hints.bring_back if is_closed(reason) else hints.bring_back_or_lost
+    return HostUnknown("%s did not answer: %s" % (host, reason.removeprefix(NO_ANSWER + ": ")), hint=advice([host]))
 
 
 def has_code(reason: str, code: str) -> bool:

@@ -253,7 +253,9 @@ def mend(name: str) -> str:
 
 def stop_and_update_disks(name: str) -> str:
     """A running guest could not be given a data disk."""
-    return "Run berth.kvm.stop --limit %s, then berth.kvm.update_disks and berth.kvm.start with the same limit" % name
+    return (
+        "Run berth.kvm.stop --limit %s, then berth.kvm.update_disks and berth.kvm.start with the same selection" % name
+    )
 
 
 def start() -> str:
