@@ -20,10 +20,10 @@ from test_architecture import PLUGINS, SOURCES, imports  # noqa: E402
 MOST = {
     "build_instances": 336,
     "cached_image": 141,
-    "claim": 339,
+    "claim": 341,
     "group_members": 134,
     "host_certificates": 128,
-    "host_clean": 187,
+    "host_clean": 188,
     "host_facts": 354,
     "host_prepare": 214,
     "host_system": 4,
@@ -31,7 +31,7 @@ MOST = {
     "instance_copy": 333,
     "instance_info": 264,
     "migration": 523,
-    "rescan": 122,
+    "rescan": 123,
     "volume": 378,
     "volume_info": 97,
 }
