@@ -82,7 +82,7 @@ def page() -> str:
     header = "\n".join(line.lstrip("# ") for line in Path(__file__).read_text("utf-8").splitlines()[1:4])
     parts = ["<!--\n%s\n%s\n-->\n" % (header, NOTE), INTRODUCTION]
     for room, patterns in ROOMS.items():
-        files = [path for pattern in patterns for path in sorted(ROOT.glob(pattern)) if path.name != "__init__.py"]
+        files = [path for pattern in patterns for path in sorted(ROOT.glob(pattern))]
         parts.append("## %s\n\n| file | what it is about |\n|---|---|" % room)
         parts += ["| `%s` | %s |" % (shown(path), about(path).replace("|", "\\|")) for path in files]
         parts[-1] += "\n"
