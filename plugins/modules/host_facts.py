@@ -68,8 +68,6 @@ options:
     type: bool
     default: false
     version_added: 1.0.0
-author:
-  - The berth.kvm authors (@berth)
 extends_documentation_fragment:
   - berth.kvm.host
   - berth.kvm.host.facts

@@ -31,8 +31,6 @@ options:
     version_added: 1.0.0
 extends_documentation_fragment:
   - berth.kvm.host
-author:
-  - The berth.kvm authors (!UNKNOWN)
 """
 
 EXAMPLES = r"""

@@ -12,7 +12,7 @@ from pathlib import Path
 import yaml
 from ansible.module_utils.common.validation import check_type_bool, check_type_float, check_type_int
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.host.settings import HostSettings
+from ansible_collections.berth.kvm.plugins.module_utils.model.host_settings import HostSettings
 from ansible_collections.berth.kvm.plugins.plugin_utils import move_options
 from ansible_collections.berth.kvm.plugins.plugin_utils.misplaced import ROLE
 from ansible_collections.berth.kvm.plugins.plugin_utils.variables import CHECKED, HOST, KNOWN, Converted

@@ -28,7 +28,7 @@ from ..record import counters, drained, failed_instances, state_directory
 from ..record.store import STATE_DIR, Store
 from ..record.volume_store import FROM, VolumeStore, confirmed_gb, grows, holder, is_volume, size_gb
 from . import address, boot_time, by_hand, capabilities, firmware, mdev, metrics, numa, pci, traits
-from .settings import PATH, load
+from .settings import PATH, check_uuid, load
 
 SCHEMA = 1
 GIB = storage_pools.GIB
@@ -118,7 +118,7 @@ def collect(
 def _collect(connection, settings, records, state_dir, deadline, save_generation, volumes, missing):
     warnings = []
     host = capabilities.parse_host(connection.getCapabilities())
-    settings.check_uuid(host.uuid)
+    check_uuid(settings, host.uuid)
     guest_types = _guest_types(connection, settings, host, warnings)
     domain_states = _domains(connection, warnings)
     foreign = _foreign_domains(domain_states, records)
