@@ -105,7 +105,9 @@ def _of_none(task_vars, fleet, name, uuid, failed):
 
 def _some_are_asked_for(task_vars):
     """Whether the run is about some instances only: free volumes belong to none, so they are not shown then."""
-    return any(task_vars.get(name) is not None for name in ("ansible_limit", "berth_name", "berth_instances"))
+    return any(
+        task_vars.get(name) is not None for name in ("ansible_limit", "berth_name", "berth_instances", "berth_where")
+    )
 
 
 def _holders(fleet, uuid):

@@ -36,7 +36,7 @@ def role_variables(role):
 
 OF_ROLES = set().union(*(role_variables(path.name) for path in (ROOT / "roles").iterdir()))
 # What the catalog's page and the roles explain, and the group of read_requested.yml.
-EXPLAINED_ELSEWHERE = {*CATALOG, *INSTANCE, *HOST, *OF_ROLES, "berth_requested"}
+EXPLAINED_ELSEWHERE = {*CATALOG, *INSTANCE, *HOST, *OF_ROLES, "berth_present_flavor", "berth_requested"}
 # Not a fact in brackets, nor NAME=VALUE in a text that says what to run.
 READ = re.compile(r"(?<![\w.'\[])berth_[a-z0-9_]+(?![\w=])")
 

@@ -62,6 +62,7 @@ def lines(name: str, held: Held, problem: Optional[str], most: int) -> List[str]
         "zone": instance.get("availability_zone"),
         "access": ", ".join(instance.get("access_ips") or ()),
         "group": instance.get("group"),
+        "metadata": ", ".join("%s=%s" % entry for entry in sorted((instance.get("metadata") or {}).items())),
         "reservation": instance.get("batch_id"),
         "console": instance.get("console_log"),
         "locked": instance.get("locked") and "by %s" % instance["locked"],

@@ -34,6 +34,7 @@ INTERNAL = {
     "report_failure",
     "report_host",
     "rescan",
+    "select_instances",
     "show_results",
     "write_report",
 }

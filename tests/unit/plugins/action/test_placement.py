@@ -82,7 +82,7 @@ def test_a_hint_that_no_enabled_filter_reads_is_told_and_after_it_is_enabled_it_
 @pytest.mark.parametrize(
     "query, told",
     [
-        ("free_ram >= `1`", "no key free_ram). Did you mean free_ram_mb?"),
+        ("free_ram >= `1`", "no key free_ram, and text is written 'free_ram'). Did you mean free_ram_mb?"),
         ("free_ram_mb >= '1'", "not 1 with '1'"),
         ("free_ram_mb >= ", "at character 16"),
     ],
