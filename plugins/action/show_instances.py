@@ -19,7 +19,8 @@ from ..plugin_utils.berth_name import check_given
 from ..plugin_utils.controller import ControllerAction, outcomes_reported, results_fact
 from ..plugin_utils.inventory_differences import InventoryDifferences
 from ..plugin_utils.inventory_variables import instances_among, kvm_hosts, lost_hosts, variables
-from ..plugin_utils.screen import events_shown, say
+from ..plugin_utils.locating import shown as shown_of
+from ..plugin_utils.screen import columns, events_shown, say
 from ..plugin_utils.selection import in_inventory, not_found
 
 
@@ -59,13 +60,13 @@ class ActionModule(ControllerAction):
                 outcomes.append(_of_held(name, held, problem, differs))
                 say("", *report_instance.lines(name, held, problem and str(problem), events_shown()))
             elif problem:
-                outcomes.append(_failed(name, problem))
+                outcomes.append(_failed(name, problem, **shown_of(fleet, uuid)))
             else:
                 outcomes.append(_of_none(task_vars, fleet, name, uuid, failed.get(uuid)))
             if uuid in failed:
                 say("", "%s: %s" % (name, failed_requests.line(failed[uuid])))
         free = [] if _some_are_asked_for(task_vars) else free_volumes.of(fleet)
-        say("", *report.closing(outcomes, fleet.verdicts, acts=False), *free_volumes.lines(free), "")
+        say("", *report.closing(outcomes, fleet.verdicts, acts=False, width=columns()), *free_volumes.lines(free), "")
         volumes = [dict(volume, host=host) for host, volume in free]
         return {**results_fact(outcomes, fleet.verdicts), "instances": shown, "free_volumes": volumes}
 
@@ -138,5 +139,6 @@ def _removed_by(fleet, uuid):
     return sorted(names[holder] for holder, note in notes.items() if note.get("gone") and holder in names)
 
 
-def _failed(name, error):
-    return report.Outcome(name, report.FAILED, why=error.code, error=error.to_result()["msg"])
+def _failed(name, error, host="", flavor="", networks=()):
+    address = report.address_of(networks)
+    return report.Outcome(name, report.FAILED, host, flavor or "", address, error.code, error.to_result()["msg"])

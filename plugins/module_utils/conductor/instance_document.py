@@ -49,7 +49,9 @@ def of(name: str, held: Held) -> Document:
     move = found.get("migration") or {}
     flavor = {"name": _text(found.get("flavor")), **{part: found.get(part) for part in FLAVOR}}
     return {
-        **of_none(name, _text(found.get("project_id")), _text(found.get("vm_state") or found.get("phase")) or "unknown"),
+        **of_none(
+            name, _text(found.get("project_id")), _text(found.get("vm_state") or found.get("phase")) or "unknown"
+        ),
         "uuid": found["uuid"],
         "task_state": _text(found.get("task_state")),
         "guest": found["state"],

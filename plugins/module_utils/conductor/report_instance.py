@@ -14,7 +14,7 @@ from ..model.messages import Document
 from ..model.travelled_history import ON
 from ..placement.text import table
 from . import unconfirmed
-from .report import Outcome, disks_gone, left_off
+from .report import Outcome, disks_gone, left_off, power
 
 Held = Sequence[Tuple[str, Document]]  # (host, what its module instance_info reports about the instance)
 DELETED = "deleted"  # the vm_state of an instance that no longer exists
@@ -33,7 +33,7 @@ def outcome(name: str, held: Held) -> Outcome:
     if gone:
         why += [gone]
     elif at_rest and instance.get("state") != "running":
-        why += [left_off(name, instance.get("state"))]
+        state, why = power(instance.get("state")), [*why, left_off(name, instance.get("state"))]
     if instance.get("disks_differ"):
         why += ["a move would be refused: %s" % "; ".join(instance["disks_differ"])]
     why += ["locked"] if instance.get("locked") else []

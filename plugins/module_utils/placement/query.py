@@ -123,7 +123,10 @@ class Query:
             what = "a list" if isinstance(here, list) else "no mapping"
             raise self._fault("a query in which .%s follows a mapping; it follows %s" % (name, what))
         if name not in here:
-            raise self._fault("a query over what there is: no key %s, and text is written '%s'" % (name, name), did_you_mean(name, here))
+            raise self._fault(
+                "a query over what there is: no key %s, and text is written '%s'" % (name, name),
+                did_you_mean(name, here),
+            )
         return here[name]
 
     def _check_types(self, given: List[Any]) -> None:

@@ -211,6 +211,17 @@ def test_each_playbook_needs_a_selection_or_is_known_to_need_none():
     assert "__berth_selection_given" in (PLAYBOOKS / "tasks/plan_moves.yml").read_text("utf-8")
 
 
+def test_an_instance_that_is_refused_is_told_with_its_host_and_flavor(locate):
+    refused = locate(
+        "stop",
+        {},
+        {"berth_locked": True},
+        h1=[held(flavor={"name": "small", "vcpus": 1, "memory_mb": 128, "root_gb": 1})],
+    )
+    shown = refused["shown"]["web1"]
+    assert "web1" in refused["errors"] and (shown["host"], shown["flavor"]) == ("h1", "small")
+
+
 def test_a_locked_instance_is_recovered_and_otherwise_left_alone(locate):
     off, lock = [held(power_state="shutdown")], {"berth_locked": True}
     assert locate("recover", {}, lock, h1=off)["found"] == ["web1"]
