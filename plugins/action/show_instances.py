@@ -20,7 +20,8 @@ from ..plugin_utils.berth_name import addressed, check_given, selected_by_name
 from ..plugin_utils.controller import ControllerAction, outcomes_reported, results_fact
 from ..plugin_utils.inventory_differences import InventoryDifferences, by_hand
 from ..plugin_utils.inventory_variables import instances_among, kvm_hosts, lost_hosts, variables
-from ..plugin_utils.screen import events_shown, say
+from ..plugin_utils.locating import shown as shown_of
+from ..plugin_utils.screen import columns, events_shown, say
 from ..plugin_utils.selection import in_inventory, names_by_uuid, not_found
 
 
@@ -68,7 +69,7 @@ class ActionModule(ControllerAction):
                 said = problem and unlisted.selected(selected_by_name(str(problem), task_vars), options)
                 say("", *report_instance.lines(name, held, said, events_shown()))
             elif problem:
-                outcomes.append(_failed(name, problem))
+                outcomes.append(_failed(name, problem, **shown_of(fleet, uuid)))
             elif name in others:
                 outcomes.append(_of_other(name, others[name][1], options[name]))
             else:
@@ -77,7 +78,7 @@ class ActionModule(ControllerAction):
                 say("", "%s: %s" % (name, failed_requests.line(failed[uuid])))
         free = [] if _some_are_asked_for(task_vars) else free_volumes.of(fleet)
         addressed(outcomes, task_vars, options)
-        say("", *report.closing(outcomes, fleet.verdicts, acts=False), *free_volumes.lines(free), "")
+        say("", *report.closing(outcomes, fleet.verdicts, acts=False, width=columns()), *free_volumes.lines(free), "")
         volumes = [dict(volume, host=host) for host, volume in free]
         return {**results_fact(outcomes, fleet.verdicts), "instances": shown, "free_volumes": volumes}
 
@@ -132,7 +133,9 @@ def _of_none(task_vars, fleet, name, uuid, failed):
 
 def _some_are_asked_for(task_vars):
     """Whether the run is about some instances only: free volumes belong to none, so they are not shown then."""
-    return any(task_vars.get(name) is not None for name in ("ansible_limit", "berth_name", "berth_instances"))
+    return any(
+        task_vars.get(name) is not None for name in ("ansible_limit", "berth_name", "berth_instances", "berth_where")
+    )
 
 
 def _holders(fleet, uuid):
@@ -163,5 +166,6 @@ def _removed_by(fleet, uuid):
     return sorted(names[holder] for holder, note in notes.items() if note.get("gone") and holder in names)
 
 
-def _failed(name, error):
-    return report.Outcome(name, report.FAILED, why=error.code, error=error.to_result()["msg"])
+def _failed(name, error, host="", flavor="", networks=()):
+    address = report.address_of(networks)
+    return report.Outcome(name, report.FAILED, host, flavor or "", address, error.code, error.to_result()["msg"])

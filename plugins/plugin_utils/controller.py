@@ -35,6 +35,12 @@ class ControllerAction(ActionBase):
         if tags.leave_out(self._task):
             return {"changed": False}
         _result, args = self.validate_argument_spec(argument_spec=self.argument_spec)
+        result = self._done(args, task_vars)
+        if result.get("failed"):
+            known_ansible.without_origin(self._task)
+        return result
+
+    def _done(self, args, task_vars):
         try:
             known_ansible.check()
             result = run_facts.stamped({"changed": False, **self.act(args, task_vars)})

@@ -32,6 +32,7 @@ from ..module_utils.model import address_clash, catalog_schema, nics, ways_in
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.errors_of_instances import of_several
 from ..module_utils.model.identity import project_of, uuid_of
+from ..module_utils.placement.filters.query import QueryFilter, check_hint
 from ..module_utils.placement.request import build_request
 from . import acting, berth_name, end_of_create, failed_requests, receipts, seeds
 from .answers_of_hosts import read_reports, replies
@@ -101,6 +102,8 @@ def _request(run, name, values, catalog, hosts):
     catalog, kept = kept_entries.with_kept(catalog, values, _places(run, name, values))
     spec, seed = build_request({**values, "inventory_hostname": name}, catalog)
     check_hosts(spec, str(values.get("berth_availability_zone") or ""), hosts)
+    if any(str(name).endswith(QueryFilter.__name__) for name in catalog.placement.get("enabled_filters") or ()):
+        check_hint(spec["scheduler_hints"])
     # checked before anything is claimed: hosts use it only later
     after_the_build = {"mend": True} if is_true(values, "berth_mend") else {}
     if "berth_state" in values:

@@ -37,6 +37,7 @@ from .answers_of_hosts import read_reports, replies
 from .controller import ControllerAction, new_token
 from .inventory_differences import InventoryDifferences, owner
 from .inventory_variables import kvm_hosts, lost_hosts, variables, who_locked
+from .locating import shown
 from .plain import plain
 from .screen import say, verbosity
 from .selection import InstanceNotFound, check_explicit, known_hosts, not_found, selected, warn_of_lost
@@ -131,6 +132,7 @@ class PlanMoves(ControllerAction):
         facts = self._facts(moves, errors, fleet, action)
         inventory = InventoryDifferences(task_vars, names, hosts, self._loader)
         left = {name: _as_left(action, move, fleet.places.get(move["uuid"], ())) for name, move in moves.items()}
+        facts["shown"] = {name: shown(fleet, uuids[name]) for name in errors if name in uuids}
         facts["differs"] = {name: inventory.all_differences(name, places) for name, places in left.items()}
         return facts
 

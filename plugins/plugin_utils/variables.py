@@ -76,6 +76,7 @@ RUN = (
     "berth_since",
     "berth_strict_uniqueness",
     "berth_volume",
+    "berth_where",
     "berth_without_majority",
 )
 # Settings of a KVM host; the role kvm_host writes all but the first two to it, as its argument specification says.

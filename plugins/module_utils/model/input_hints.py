@@ -118,6 +118,11 @@ def remove_quotes() -> str:
     )
 
 
+def where_in_playbooks() -> str:
+    """A query selects instances where nothing evaluates it: in a play of somebody's own, or one that is about hosts."""
+    return "Nothing was changed. Leave it out here; a play of your own selects with its hosts and --limit"
+
+
 def enable_filter(name: str) -> str:
     """The filter that reads a scheduler hint is not enabled."""
     return (

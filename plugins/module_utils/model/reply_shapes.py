@@ -209,6 +209,7 @@ _OF_INSTANCE: Dict[str, Check] = {
     "locked": or_null(text(1024)),
     **dict.fromkeys(("flavor", "image", "group", "availability_zone", "batch_id"), or_null(text())),
     "access_ips": list_of(text(), 2),
+    "metadata": map_of(cleaned(255), cleaned(1024), 1000),
     **dict.fromkeys(("vcpus", "memory_mb", "root_gb"), or_null(_COUNT)),
     "disks": map_of(text(), _COUNT, data_disks.MOST),
     "volumes": map_of(text(), _COUNT, volumes.MOST),

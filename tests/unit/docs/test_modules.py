@@ -36,6 +36,7 @@ INTERNAL = {
     "report_failure",
     "report_host",
     "rescan",
+    "select_instances",
     "show_results",
     "write_report",
 }

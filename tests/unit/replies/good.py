@@ -196,7 +196,7 @@ def shown(record):
         "flavor": "small", "vcpus": 1, "memory_mb": 128, "root_gb": 1, "disks": {"logs": 10},
         "volumes": {"db": 20}, "delete_on_termination": ["db"], "boot_order": {"db": 1}, "image": "guest", "group": "web",
         "networks": [{"network": "lan", "mac": "02:00:00:00:00:01", "address": "192.0.2.9/24", "security_groups": ["web"]}],
-        "availability_zone": None,
+        "availability_zone": None, "metadata": {"owner": "a team"},
         "migration": move
         and {"type": move["type"], "status": "finished", "source": "h1", "destination": "h2", "confirm_by": 1790000600},
         "faults": [{"code": "BuildFailed", "message": "no such\nbridge", "host": "h3", "at": "2026-11-22T00:00:00Z"}],

@@ -196,7 +196,7 @@ SAYS_OPERATION = re.compile(r"__berth_(?:method|action): (\w+)")
 # create, and what is about hosts, volumes, receipts or files, or only reads
 OTHERS = {
     "create", "delete_volume", "doctor", "drain", "empty_host", "events", "host_facts", "operate", "place", "prepare_hosts", "read",
-    "read_requested", "remove_host", "replay", "report", "report_failures",
+    "read_requested", "read_where", "remove_host", "replay", "report", "report_failures",
     "return", "rotate_authority", "rotate_step", "show", "take_over", "why",
 }  # fmt: skip
 
@@ -209,6 +209,17 @@ def test_each_playbook_needs_a_selection_or_is_known_to_need_none():
         assert ("Select the instances." in text) == all(map(needs_selection, says[name])), name
     assert "__berth_selection_given" in (PLAYBOOKS / "tasks/locate.yml").read_text("utf-8")
     assert "__berth_selection_given" in (PLAYBOOKS / "tasks/plan_moves.yml").read_text("utf-8")
+
+
+def test_an_instance_that_is_refused_is_told_with_its_host_and_flavor(locate):
+    refused = locate(
+        "stop",
+        {},
+        {"berth_locked": True},
+        h1=[held(flavor={"name": "small", "vcpus": 1, "memory_mb": 128, "root_gb": 1})],
+    )
+    shown = refused["shown"]["web1"]
+    assert "web1" in refused["errors"] and (shown["host"], shown["flavor"]) == ("h1", "small")
 
 
 def test_a_locked_instance_is_recovered_and_otherwise_left_alone(locate):

@@ -102,6 +102,30 @@ def test_a_guest_that_does_not_run_though_it_should_is_shown_with_what_starts_it
     assert result["outcomes"][0]["why"] == why
 
 
+@pytest.mark.parametrize(
+    "guest, state",
+    [
+        ("running", "active"),
+        ("shutdown", "off"),
+        ("absent", "off"),
+        ("saved", "off"),
+        ("paused", "paused"),
+        ("crashed", "crashed"),
+    ],
+)
+def test_the_state_of_a_guest_that_does_not_run_is_not_called_active(show, guest, state):
+    result, said = show({"h1": dict(KNOWN, state=guest)}, h1=[held()])
+    assert result["outcomes"][0]["state"] == state and any(
+        row.startswith("web1 %s h1 small" % state) for row in rows(said)
+    )
+
+
+def test_an_instance_whose_host_gives_no_details_is_shown_with_its_host_and_flavor(show):
+    result, _said = show({"h1": None}, h1=[held(flavor={"name": "small", "vcpus": 1, "memory_mb": 128, "root_gb": 1})])
+    line = result["outcomes"][0]
+    assert (line["state"], line["host"], line["flavor"]) == ("failed", "h1", "small")
+
+
 def test_an_instance_that_two_hosts_own_is_not_shown_as_one_that_a_start_brings_up(show):
     off = {**KNOWN, "state": "shutdown", "locked": None}
     result, said = show({"h1": off, "h2": off}, h1=[held()], h2=[held(generation=[2, 0])])
