@@ -20,6 +20,7 @@ import schema_lies
 from lied_fleet import IDS, LIAR
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import locate, telling
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import notes as of_all
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.walk import Walk
 from ansible_collections.berth.kvm.plugins.module_utils.model import reply, shape
 from ansible_collections.berth.kvm.plugins.module_utils.model.reply_shapes import REPLIES
@@ -121,7 +122,7 @@ def test_the_runner_sees_words_of_a_host_in_what_others_are_told(monkeypatch):
 def test_the_runner_sees_that_one_host_says_of_anothers_instance_that_it_is_gone(monkeypatch):
     """As if nobody had to have heard that the host had the instance."""
     assert all_lies.finding_of("create", "host_facts", noted(gone=[9, 0])) == []
-    monkeypatch.setattr(telling, "vouched_for", set)
+    monkeypatch.setattr(of_all, "_vouched_for", set)
     assert "gone" in {each[1] for each in all_lies.finding_of("create", "host_facts", noted(gone=[9, 0]))}
 
 
