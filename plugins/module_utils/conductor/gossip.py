@@ -123,12 +123,12 @@ def _epoch_of_owner(fleet: Fleet, uuid: str) -> int:
 
 def lacking(told: Document, remembered: Mapping[str, Optional[Mapping[str, str]]]) -> Dict[str, Document]:
     """Return {host: what to send} of the hosts that lack an owner among ``told``. ``remembered``: {host: its digests}."""
-    telling = Telling(told)
-    found = {host: telling.to(of_host) for host, of_host in remembered.items() if of_host is not None}
+    gossip = Gossip(told)
+    found = {host: gossip.to(of_host) for host, of_host in remembered.items() if of_host is not None}
     return {host: to_send for host, to_send in found.items() if to_send.get("known")}
 
 
-class Telling:
+class Gossip:
     """``told``: what all hosts together should know, as ``whereabouts`` returns it."""
 
     def __init__(self, told: Document) -> None:
