@@ -13,6 +13,7 @@ from ansible.errors import AnsibleError
 from ..module_utils.conductor import (
     addressing,
     approval,
+    gossip,
     groups,
     kept_entries,
     locks,
@@ -20,7 +21,6 @@ from ..module_utils.conductor import (
     placing,
     quotas,
     take_over,
-    telling,
     unlisted,
     what_to_create,
 )
@@ -348,7 +348,7 @@ class PlaceInstances(ControllerAction):
                 if instance["state"] == CLAIMING:
                     instance.update(state=PLANNED, token=new_token())
         hosts.update({name: {"reason": reason} for name, reason in run.fleet.verdicts.items()})
-        plan = new_plan(acting.RUN, instances, hosts, max_attempts, telling.whereabouts(run.fleet))
+        plan = new_plan(acting.RUN, instances, hosts, max_attempts, gossip.whereabouts(run.fleet))
         plan["members"] = run.fleet.member_lists if run.needs_majority else {}
         plan["unprepared"], plan["kept_addresses"] = run.fleet.unprepared(), run.kept_addresses
         plan["least"] = run.least()

@@ -9,6 +9,7 @@ from typing import Any, Dict, List, NamedTuple, Optional
 
 from ..module_utils.conductor import (
     commit_move,
+    gossip,
     groups,
     maintenance,
     moving,
@@ -17,7 +18,6 @@ from ..module_utils.conductor import (
     report,
     report_moves,
     sides,
-    telling,
     unconfirmed,
     what_to_create,
 )
@@ -108,7 +108,7 @@ class PlanMoves(ControllerAction):
             raise KvmHostNotFound.of("berth_target_host", args["target"], hosts)
         fleet = read_reports(task_vars, hosts)
         views = self._views(task_vars, hosts, fleet)
-        tell_owners(self, task_vars, telling.whereabouts(fleet), list(fleet.documents))
+        tell_owners(self, task_vars, gossip.whereabouts(fleet), list(fleet.documents))
         action, run_variables = args["action"], self.own_variables(task_vars, ["berth_migration"])
         wanted = MIGRATION.check(run_variables.get("berth_migration", "auto"), "berth_migration")
         names = selected(task_vars, args["instances"], hosts)
@@ -138,12 +138,12 @@ class PlanMoves(ControllerAction):
 
     def _tell_who_takes_back(self, task_vars, fleet, moves, errors):
         """What is to be taken back is an error, and stays as it is, unless every host has taken that."""
-        of_each = {name: telling.will_take_back(fleet, move, acting.RUN) for name, move in moves.items()}
+        of_each = {name: gossip.will_take_back(fleet, move, acting.RUN) for name, move in moves.items()}
         told = {name: told for name, told in of_each.items() if told}
         if not told or self._task.check_mode:
             return
         try:
-            tell_latest(self, task_vars, fleet, ", ".join(sorted(told)), telling.together(told.values()))
+            tell_latest(self, task_vars, fleet, ", ".join(sorted(told)), gossip.together(told.values()))
         except HostUnknown as error:
             for name in told:
                 errors[name] = error.to_dict()
