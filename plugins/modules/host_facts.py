@@ -454,6 +454,11 @@ ansible_facts:
           type: list
           elements: str
           sample: [br0]
+        bridge_links:
+          description:
+            - Of each bridge its MTU in bytes, and whether one of its ports is a network card, or stands on one.
+          type: dict
+          sample: {br0: {mtu: 1500, uplink: true}}
         packet_filters:
           description: What the packets of guests can be filtered by, C(addresses) and, for security groups, C(ports).
           type: list

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, NamedTuple, Optional
 
 from ..module_utils.conductor import (
+    bridges,
     commit_move,
     gossip,
     groups,
@@ -39,7 +40,7 @@ from .inventory_differences import InventoryDifferences, owner
 from .inventory_variables import kvm_hosts, lost_hosts, variables, who_locked
 from .locating import shown
 from .plain import plain
-from .screen import say, verbosity
+from .screen import say, verbosity, warn
 from .selection import InstanceNotFound, check_explicit, known_hosts, not_found, selected, warn_of_lost
 from .telling_owners import tell_latest, tell_owners
 from .whose_variables import Catalogs
@@ -283,6 +284,7 @@ class PlanMoves(ControllerAction):
                 del moves[name]
                 continue
             _set_destination(moves[name], instance, fleet)
+            _warn_of_bridges(name, moves[name], fleet)
 
     def _facts(self, moves, errors, fleet, action):
         """The plan that the playbook follows; also shows a line for each instance."""
@@ -302,6 +304,12 @@ class PlanMoves(ControllerAction):
             "error_details": {name: report.details_of(error) for name, error in errors.items()},
             "ended": [name for name, error in errors.items() if action == "delete" and error["code"] in ENDED],
         }
+
+
+def _warn_of_bridges(name, move, fleet):
+    source, destination = (fleet.documents[move[side]] for side in ("source", "destination"))
+    for text in bridges.lost_by_a_move(move["views"]["source"]["spec"], source, destination):
+        warn("%s moves from %s to %s: %s" % (name, move["source"], move["destination"], text))
 
 
 def _as_left(action, move, places):

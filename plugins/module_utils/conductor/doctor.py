@@ -30,7 +30,11 @@ from ..model.lifecycle import ACTIVE, CLAIM, OWN
 from ..model.line import described
 from ..model.messages import Document
 from ..placement.text import table
+<<<<<<< HEAD
 from . import addressing, copies, drift, filter_drift, free_volumes, majority, silence, unconfirmed, unlisted, volumes
+=======
+from . import addressing, bridges, copies, drift, filter_drift, free_volumes, majority, silence, unconfirmed, volumes
+>>>>>>> w/host
 from .fleet import Fleet, Place
 from .interrupted import to_end
 from .locate import left_of_ended_move, stray_hint
@@ -146,6 +150,7 @@ def examine(case: Case) -> List[Finding]:
         *_full_pools(case),
         *_overpromised_pools(case),
         *_different_cpus(case),
+        *_different_bridges(case),
         *_failed_builds(case),
     ]
     return sorted(
@@ -298,6 +303,14 @@ def _overpromised_pools(case: Case) -> Iterator[Finding]:
         for name, text in pools.overpromised(document):
             path = document["pools"][name]["path"] or name
             yield Finding("PoolOverpromised", WARNING, host, text, host_hints.make_room_in_pool(path))
+
+
+def _different_bridges(case: Case) -> Iterator[Finding]:
+    for what, text in bridges.differing(case.fleet.documents):
+        if what == bridges.MTU:
+            yield Finding("BridgesDiffer", WARNING, "", text, packet_hints.one_mtu())
+        else:
+            yield Finding("BridgesDiffer", NOTE, "", text, packet_hints.one_network())
 
 
 OF_ONE_KIND = (

@@ -60,7 +60,7 @@ def with_entries(catalog: Catalog, values: Mapping[str, Any], flavor: Any, image
 def _of_volumes(catalog: Catalog, values: Mapping[str, Any]) -> List[Document]:
     """The images that its volumes are said to be made from, by name; none where the inventory is wrong, which its request tells."""
     try:
-        named = catalog_schema.INSTANCE["berth_volumes"].check(values.get("berth_volumes") or [], "berth_volumes")
+        named = catalog_schema.VolumesOfInstance().check(values.get("berth_volumes") or [], "berth_volumes")
         found = [catalog.volumes.get(entry["name"], {}).get("image") for entry in named]
     except BerthError:
         return []
