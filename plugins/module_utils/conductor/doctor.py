@@ -30,11 +30,19 @@ from ..model.lifecycle import ACTIVE, CLAIM, OWN
 from ..model.line import described
 from ..model.messages import Document
 from ..placement.text import table
-<<<<<<< HEAD
-from . import addressing, copies, drift, filter_drift, free_volumes, majority, silence, unconfirmed, unlisted, volumes
-=======
-from . import addressing, bridges, copies, drift, filter_drift, free_volumes, majority, silence, unconfirmed, volumes
->>>>>>> w/host
+from . import (
+    addressing,
+    bridges,
+    copies,
+    drift,
+    filter_drift,
+    free_volumes,
+    majority,
+    silence,
+    unconfirmed,
+    unlisted,
+    volumes,
+)
 from .fleet import Fleet, Place
 from .interrupted import to_end
 from .locate import left_of_ended_move, stray_hint
