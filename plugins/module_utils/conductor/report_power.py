@@ -31,6 +31,7 @@ def _why(operation: str, name: str, done: Done) -> str:
 
 def outcome(operation: str, name: str, located: Dict[str, Any], done: Done, check_mode: bool) -> Outcome:
     """``located`` is the fact berth_located; ``done`` what became of the instance."""
+    mended = done.instance.get("mended") if operation == "start" else None
     names, shown = OPERATIONS[operation].words, located["shown"].get(name) or {}
     address = address_of(shown.get("networks"))
     line = Outcome(name, "unchanged", shown.get("host") or "", shown.get("flavor") or "", address)
@@ -38,7 +39,7 @@ def outcome(operation: str, name: str, located: Dict[str, Any], done: Done, chec
     if line.error:
         line.state, line.why = FAILED, first_word(line.error)
     elif done.changed:
-        names = REPAIRED if done.instance.get("mended") else names
+        names = REPAIRED if mended else names
         line.state = names.would if check_mode else names.done
     else:
         line.why = located.get("skipped", {}).get(name) or (
@@ -48,7 +49,7 @@ def outcome(operation: str, name: str, located: Dict[str, Any], done: Done, chec
     if operation == "stop" and done.instance.get("state") == SAVED:
         note = "; ".join(filter(None, (note, STOPPED_SAVED)))
     if not line.error:
-        parts = (line.why, done.instance.get("mended"), disk_words.given_up(done.gives_up), note)
+        parts = (line.why, mended, disk_words.given_up(done.gives_up), note)
         line.why = "; ".join(part for part in (*parts, *_by_hand(operation, name, located, done)) if part)
     return line
 
