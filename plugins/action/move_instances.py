@@ -22,6 +22,7 @@ from ..plugin_utils.plan_moves import PlanMoves
 from ..plugin_utils.reading import read
 from ..plugin_utils.screen import columns, say
 from ..plugin_utils.second_look import of_one
+from ..plugin_utils.selection import check_play
 from ..plugin_utils.together import done_together
 
 FACTS, DONE = "__berth_facts", "__move_done"
@@ -82,6 +83,7 @@ class ActionModule(PlanMoves):
 
     def _planned(self, args, task_vars):
         """The plan of this instance, made with those of all that have come; {} of what is no instance."""
+        check_play(self, task_vars, args["operation"])
         hosts = kvm_hosts(task_vars, args["hosts"])
 
         def work(names):

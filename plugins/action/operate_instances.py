@@ -22,6 +22,7 @@ from ..plugin_utils.locating import LocateInstances
 from ..plugin_utils.plain import plain
 from ..plugin_utils.reading import read
 from ..plugin_utils.screen import say
+from ..plugin_utils.selection import check_play
 from ..plugin_utils.together import own_part
 from ..plugin_utils.whose_variables import Catalogs
 
@@ -47,6 +48,9 @@ class ActionModule(LocateInstances):
         return outcomes_reported(result)
 
     def act(self, args, task_vars):
+        located = controller_facts(task_vars).get("berth_located") or CARRIED_OUT
+        if located["operation"] != args["operation"]:  # no playbook has selected them
+            check_play(self, task_vars, args["operation"])
         work = functools.partial(self._operate, args=args, task_vars=task_vars)
         return own_part(self, task_vars, work, args["may_fail"])
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, List, Mapping, Optional, Sequence, Tuple
 
-from ..model import data_disks, fleet_hints, hints, migration, nics, packet_hints, volume_hints
+from ..model import data_disks, fleet_hints, hints, migration, nics, packet_words, volume_hints
 from ..model.lifecycle import RESIZED
 from ..model.messages import Document
 from ..model.move_errors import CannotResizeDisk
@@ -58,14 +58,7 @@ def of_domain(name: str, differs: Optional[Mapping[str, Any]]) -> Optional[str]:
 def of_packets(name: str, differs: Optional[Mapping[str, Any]]) -> Optional[str]:
     """What is wrong in the host's kernel with the packets of the guest, which somebody changed beside libvirt."""
     wrong = (differs or {}).get("kernel")
-    if not wrong:
-        return None
-    texts = ["%s: %s" % (each["nic"], each["said"]) for each in wrong]
-    dropped = all(each["code"] == "PacketsDropped" for each in wrong)
-    return "%s. %s" % (
-        ", ".join(texts),
-        packet_hints.let_packets_pass() if dropped else packet_hints.repair_packets(name),
-    )
+    return packet_words.told(name, wrong) if wrong else None
 
 
 def by_hand(differs: Optional[Mapping[str, Any]]) -> str:

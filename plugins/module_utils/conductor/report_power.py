@@ -10,12 +10,16 @@ from typing import Any, Dict, Iterable, Mapping
 from ..model import disk_words
 from ..model.lifecycle import SAVED
 from . import drift
-from .operations import OPERATIONS
+from .operations import OPERATIONS, Words
 from .procedures.operate import Done
 from .report import FAILED, Outcome, address_of, first_word, left_off, text_of
 
 # Of a guest that was off already: to stop it is to do without its memory.
 STOPPED_SAVED = "its memory was saved to a file with virsh save, and the next start boots without it. Never restore that file afterwards"
+
+
+# Of a guest that ran: its host has only let its packets go as its record says.
+REPAIRED = Words("repaired", "would be repaired", "")
 
 
 def _why(operation: str, name: str, done: Done) -> str:
@@ -27,6 +31,7 @@ def _why(operation: str, name: str, done: Done) -> str:
 
 def outcome(operation: str, name: str, located: Dict[str, Any], done: Done, check_mode: bool) -> Outcome:
     """``located`` is the fact berth_located; ``done`` what became of the instance."""
+    mended = done.instance.get("mended") if operation == "start" else None
     names, shown = OPERATIONS[operation].words, located["shown"].get(name) or {}
     address = address_of(shown.get("networks"))
     line = Outcome(name, "unchanged", shown.get("host") or "", shown.get("flavor") or "", address)
@@ -34,6 +39,7 @@ def outcome(operation: str, name: str, located: Dict[str, Any], done: Done, chec
     if line.error:
         line.state, line.why = FAILED, first_word(line.error)
     elif done.changed:
+        names = REPAIRED if mended else names
         line.state = names.would if check_mode else names.done
     else:
         line.why = located.get("skipped", {}).get(name) or (
@@ -43,7 +49,7 @@ def outcome(operation: str, name: str, located: Dict[str, Any], done: Done, chec
     if operation == "stop" and done.instance.get("state") == SAVED:
         note = "; ".join(filter(None, (note, STOPPED_SAVED)))
     if not line.error:
-        parts = (line.why, disk_words.given_up(done.gives_up), note)
+        parts = (line.why, mended, disk_words.given_up(done.gives_up), note)
         line.why = "; ".join(part for part in (*parts, *_by_hand(operation, name, located, done)) if part)
     return line
 

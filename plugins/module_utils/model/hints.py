@@ -26,6 +26,11 @@ def select_instances() -> str:
     return "Say which with --limit or -e berth_instances=PATTERN. Where all of them are meant: -e berth_all=true"
 
 
+def select_in_play() -> str:
+    """A role that moves, changes or deletes guests is in a play over all hosts."""
+    return "Say which with --limit, or name them or a group in the hosts of the play. Where all of them are meant: -e berth_all=true"
+
+
 # --- a host that did not answer
 
 

@@ -31,7 +31,7 @@ from ..disk import differences, disk, disk_chain
 from ..errors import ClaimRevoked, DeletionFinished
 from ..host import mdev
 from ..record import failed_instances, journal, whereabouts
-from . import build, delete, domain, gate, packet_filter, packet_path, start, startable, summary
+from . import build, delete, domain, gate, mend, packet_filter, start, startable, summary
 from .summary import is_made, is_started, is_stopped
 
 LOCK_TIMEOUT = 600  # s: long enough for a build by another run, or one whose controller was killed
@@ -59,6 +59,7 @@ class Instance:
         self.uuid = uuid
         self.timeout = timeout
         self.observe = observe
+        self.repaired = []  # what a start repaired, or would, of a guest that runs: [[part, expected, had]]
 
     # what exists
 
@@ -114,7 +115,10 @@ class Instance:
         if record is None or record.role == CLAIM or record.phase != ACTIVE:
             return True
         start.check(self, record)
-        return not is_started(self.host, record) or packet_path.would_mend_packets(self.host.connection, record)
+        if is_started(self.host, record):
+            self.repaired = mend.packets(self, record, dry=True)
+            return bool(self.repaired)
+        return True
 
     def _started_record(self, token, dry=False):
         record = self.store.read(self.uuid)

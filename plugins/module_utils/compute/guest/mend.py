@@ -60,14 +60,14 @@ def mend(instance, given_seed=None, dry=False, wanted=None):
             noted = journal.noted(record, "mend", parts=", ".join(part for part, _expected, _has in differences))
             instance.store.compare_and_swap(instance.store.read(instance.uuid), noted.next())
         differences = (
-            differences + _filter_running(instance, record, wanted or {}, dry) + _packets(instance, record, dry)
+            differences + _filter_running(instance, record, wanted or {}, dry) + packets(instance, record, dry)
         )
         known = [part for part, _expected, _has in differences]
         return seedless + [difference for difference in filtered if difference[0] not in known] + differences
 
 
-def _packets(instance, record, dry):
-    """Let the running guest's packets go as the record says. Return [the differences that are repaired]."""
+def packets(instance, record, dry):
+    """Let the running guest's packets go as the record says. Return [the differences that are, or would be, repaired]."""
     connection = instance.host.connection
     wrong, left = (
         (packet_path.packets_of(connection, record), []) if dry else packet_path.mend_packets(connection, record)

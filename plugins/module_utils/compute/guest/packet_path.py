@@ -522,10 +522,6 @@ def packets_of(connection, record):
     return differing([(record, live)])[0].get(record.uuid, []) if live else []
 
 
-def would_mend_packets(connection, record):
-    return any(map(_is_mended, packets_of(connection, record)))
-
-
 def mend_packets(connection, record):
     """Repair what can be. Return ([the differences that there were], [those that are left])."""
     wrong = packets_of(connection, record)

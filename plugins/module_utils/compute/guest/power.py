@@ -15,6 +15,7 @@ from ...model.move_errors import InstanceInvalidState
 from ...model.safe_text import clean
 from ..record import journal
 from . import domain, gate, mend, startable
+from .packet_path import IN_KERNEL
 
 RUNNING, OFF = "running", "shutdown"
 
@@ -179,10 +180,11 @@ def outcome_of(instance, wanted, dry, bring, gone=()):
     before = instance.summary()
     mended = mend.mend(instance, wanted["seed"], dry, wanted["spec"]) if wanted["mend"] and state == "present" else []
     acted = bring()
+    mended += instance.repaired
     after = _expected(before, state) if dry and acted else summary_after(instance)
     if acted and gone:
         after["gives_up"] = list(gone)
-    if state == "present" or state in COMPARED and not dry:
+    if state == "present" or mended or state in COMPARED and not dry:
         after.update(outcome_of_domain(instance, mended, dry))
     diff = {
         "before": _shown(before, gone, {part: has for part, _expected, has in mended}),
@@ -227,7 +229,21 @@ def outcome_of_domain(instance, mended, dry):
         return {"domain_differs": differs}
     parts = ", ".join("%s %s -> %s" % (part, has or "none", expected or "none") for part, expected, has in mended)
     text = "%s: %s" % ("would be repaired" if dry else "repaired", clean(parts, 900))
-    return {"mended": text, "domain_differs": {when: differs[when] for when in differs if when == "now"}}
+    return {
+        "mended": text,
+        "domain_differs": _left(differs, {part for part, _expected, _has in mended}) if dry else differs,
+    }
+
+
+def _left(differs, parts):
+    """The differences that stay when the ``parts`` are repaired. The running guest keeps its own until its next start."""
+    kernel = [each for each in differs.get(IN_KERNEL, ()) if each["nic"] not in parts]
+    found = {
+        **differs,
+        "next_start": [each for each in differs.get("next_start", ()) if each[0] not in parts],
+        IN_KERNEL: kernel,
+    }
+    return {when: each for when, each in found.items() if each}
 
 
 def _shown(summary, gone=(), definition=None):

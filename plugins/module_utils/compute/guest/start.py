@@ -13,15 +13,15 @@ from ..disk import disk, volume
 from ..errors import BuildFailed
 from ..host import mdev
 from ..record import journal
-from . import domain, domain_xml, gate, hardware, mend, nvram, packet_filter, packet_path, startable
+from . import domain, domain_xml, gate, hardware, mend, nvram, packet_filter, startable
 from .summary import is_started
 
 
 def converge(instance, record):
     """Start the guest of an instance that was made. Return whether anything changed. Its record notes a failure."""
     if is_started(instance.host, record):
-        wrong, left = packet_path.mend_packets(instance.host.connection, record)
-        return len(left) < len(wrong)
+        instance.repaired = mend.packets(instance, record, dry=False)
+        return bool(instance.repaired)
     instance.host.require_prepared()
     check(instance, record)
     try:

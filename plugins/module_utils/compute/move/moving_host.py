@@ -6,10 +6,10 @@ and which disks they leave, on shared storage or as another host's. For volumes 
 
 from __future__ import annotations
 
-import contextlib
 import secrets
 import time
 
+from ...model import packet_words
 from ...model.errors import BerthError
 from ...model.lifecycle import RESIZING, RESTORING
 from ...model.migration import LIVE, same_host
@@ -49,6 +49,7 @@ class Effects(Guests, VolumeEffects):
         self.remote = None  # the destination's libvirt, on the source of a live migration
         self.downtime = None  # of this guest, see live_watch.Downtime
         self.only_looks = False  # see rehearsal.py
+        self.warnings = []  # for people: what went wrong without stopping the move
 
     # the guest
 
@@ -336,8 +337,12 @@ class Effects(Guests, VolumeEffects):
         self.check_owner(record)
         gate.permit(record.uuid)
         domain.start(self.connection, record.uuid)
-        with contextlib.suppress(BerthError):  # it runs here; whatever is left is told by all that lists it
-            packet_path.mend_packets(self.connection, record)
+        try:
+            left = packet_path.mend_packets(self.connection, record)[1]
+        except BerthError as error:  # it runs here, whatever the look says
+            self.warnings.append(packet_words.unknown(record.name, str(error)))
+        else:
+            self.warnings += ["%s: %s" % (record.name, packet_words.told(record.name, left))] if left else []
 
     def receive_seed(self, record, manifest, key):
         self._check_volumes_offered(record, manifest)
