@@ -21,7 +21,7 @@ from ..module_utils.conductor.silence import unanswered
 from ..module_utils.model import reply
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.safe_text import clean
-from . import acting, becoming, host_ends, known_ansible, limits, sent_code
+from . import acting, host_ends, known_ansible, limits, sent_code, why_silent
 from .plain import plain
 from .why_silent import cause
 
@@ -151,7 +151,7 @@ def _checked(action, name, arguments, task_vars, run):
     host = host_of(action, task_vars)
     try:
         checked = reply.check(name, _read(name, host, run), host, arguments)
-        return becoming.explained(getattr(action._connection, "become", None), host, checked)
+        return why_silent.explained(getattr(action._connection, "become", None), host, checked)
     except BerthError as error:
         return {"failed": True, "changed": False, **error.to_result()}
 
