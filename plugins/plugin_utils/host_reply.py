@@ -118,14 +118,6 @@ def run_builtin(action, name, arguments, task_vars):
     return _checked(action, name, arguments, task_vars, run)
 
 
-def ask_module(action, name, arguments, task_vars):
-    """Return the answer of the task's host, see answer_of."""
-    try:
-        return answer_of(run_module(action, name, arguments, task_vars))
-    except AnsibleConnectionFailure as failure:
-        return answer_of({"unreachable": True, "msg": str(failure)})
-
-
 def answer_of(result):
     """Turn a result of this file into an answer: with ``reason`` if the host did not answer, ``error`` if the module
     failed.
