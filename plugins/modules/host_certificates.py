@@ -72,7 +72,7 @@ from ..module_utils.compute.connection import connect
 from ..module_utils.compute.errors import failing
 from ..module_utils.compute.guest import gate
 from ..module_utils.compute.host import address, as_qemu, listening, settings
-from ..module_utils.compute.host.certificates import Certificates
+from ..module_utils.compute.host.own_certificates import Certificates
 
 
 def act(module):

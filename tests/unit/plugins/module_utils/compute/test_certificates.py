@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import HostNotPrepared
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate
-from ansible_collections.berth.kvm.plugins.module_utils.compute.host import as_qemu, certificates
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import as_qemu, certificates, own_certificates
 from ansible_collections.berth.kvm.plugins.plugin_utils import authority as ca
 
 GROUP = 4242
@@ -31,7 +31,7 @@ pytestmark = [
 @pytest.fixture
 def make(tmp_path, monkeypatch):
     monkeypatch.setattr(gate, "running", lambda: {"7:1": "libvirtd"})
-    return lambda dry=False: certificates.Certificates(GROUP, dry, str(tmp_path / "pki"), str(tmp_path / "run"))
+    return lambda dry=False: own_certificates.Certificates(GROUP, dry, str(tmp_path / "pki"), str(tmp_path / "run"))
 
 
 @pytest.fixture
@@ -130,7 +130,7 @@ def test_a_certificate_that_does_not_count_yet_is_told_as_one_that_has_ended(mak
     """As after the host's own clock was set back: a live migration would fail once it has begun."""
     first = make()
     first.held()
-    monkeypatch.setattr(certificates, "_check_counts", lambda _use, _parts: None)
+    monkeypatch.setattr(own_certificates, "_check_counts", lambda _use, _parts: None)
     for ahead, good in ((datetime.timedelta(), True), (TWO_HOURS, False)):
         first.install(sign(ahead))
         assert [certificates.is_good(place, first.pki) for place in certificates.PLACES.values()] == [good, good]

@@ -12,7 +12,8 @@ import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import durable
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate
-from ansible_collections.berth.kvm.plugins.module_utils.compute.host.certificates import PLACES, Certificates
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host.certificates import PLACES
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host.own_certificates import Certificates
 
 
 @pytest.fixture
