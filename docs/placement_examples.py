@@ -118,6 +118,7 @@ EXAMPLES = {
         {"pci_pools": [{**GPU, "numa_node": 0, "count": 1}]},
         {},
     ),
+    "QueryFilter": Example({}, {"berth_hints": {"query": "vcpus_total >= `8`"}}, {"vcpus": 8}, {}),
     "RamFilter": Example({}, {}, {}, {"memory_mb_used": 6000}),
     "RetryFilter": Example(),
     "SameHostFilter": Example({}, {"berth_hints": {"same_host": ["db-1"]}}, WITH_DB, {}),

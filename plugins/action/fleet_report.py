@@ -14,7 +14,7 @@ from ..plugin_utils.answers_of_hosts import read_reports, replies
 from ..plugin_utils.controller import ControllerAction
 from ..plugin_utils.documents import write_document
 from ..plugin_utils.plain import plain
-from ..plugin_utils.screen import say
+from ..plugin_utils.screen import columns, say
 
 
 class ActionModule(ControllerAction):
@@ -25,7 +25,7 @@ class ActionModule(ControllerAction):
 
     def act(self, args, task_vars):
         fleet = read_reports(task_vars, args["hosts"])
-        _blank, *lines, _end = say("", *fleet_lines(list(fleet.documents.values()), fleet.verdicts), "")
+        _blank, *lines, _end = say("", *fleet_lines(list(fleet.documents.values()), fleet.verdicts, columns()), "")
         if args["dest"]:
             known = _instances(fleet, replies(task_vars, "__berth_facts"), self._zones(task_vars))
             addresses = {host: document["host_ip"] for host, document in fleet.documents.items() if document["host_ip"]}

@@ -20,7 +20,7 @@ from ..plugin_utils.inventory_variables import CATALOG, instances_among, is_true
 from ..plugin_utils.plain import plain
 from ..plugin_utils.plan_moves import PlanMoves
 from ..plugin_utils.reading import read
-from ..plugin_utils.screen import say
+from ..plugin_utils.screen import columns, say
 from ..plugin_utils.second_look import of_one
 from ..plugin_utils.together import done_together
 
@@ -136,7 +136,7 @@ class ActionModule(PlanMoves):
         done = {"move_walk": found, **({"__berth_failure": found["failure"]} if found["failure"] else {})}
         outcome = report_moves.outcome(known["action"], name, known, done, self._task.check_mode)
         outcome.error = report.named(outcome.error, (known["moves"].get(name) or {}).get("uuid", ""), name)
-        say(*report.closing([outcome], known["left_out"]))
+        say(*report.closing([outcome], known["left_out"], width=columns()))
         result = {**found, "outcome": outcome.to_dict()}
         diff = report_moves.difference(known["action"], outcome, known) if self._task.check_mode else None
         if diff:

@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
+from ansible import constants as C  # noqa: N812 -- Ansible's usual name for them
+
 from ..module_utils.conductor.report import error_code
 from ..plugin_utils.controller import ControllerAction, current_results
 from ..plugin_utils.plain import plain
+from ..plugin_utils.screen import is_for_programs
 
 
 class ActionModule(ControllerAction):
@@ -15,8 +18,14 @@ class ActionModule(ControllerAction):
         name, results = task_vars["inventory_hostname"], current_results(task_vars)
         if name in results["failed"]:
             error = results["failed"][name]
-            return {"failed": True, "msg": error, "error_code": error_code(error)}
+            code = error_code(error)
+            return {"failed": True, "msg": _short(error, "%s: %s" % (name, code)), "error_code": code}
         if name in results["would_change"]:
             return {"changed": True, "diff": [plain(results["would_change"][name])]}
         host = results["left_out"][name]
-        return {"unreachable" if host["silent"] else "failed": True, "msg": host["reason"]}
+        return {"unreachable" if host["silent"] else "failed": True, "msg": _short(host["reason"], "left out")}
+
+
+def _short(text, begin):
+    """What was told below the table is not told again; a document for programs has the whole text."""
+    return text if is_for_programs(C.DEFAULT_STDOUT_CALLBACK) else "%s. See the table above" % begin

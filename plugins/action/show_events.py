@@ -13,7 +13,7 @@ from ..plugin_utils.answers_of_hosts import read_reports, reason_of
 from ..plugin_utils.asking import answers, ask
 from ..plugin_utils.controller import ControllerAction, results_fact
 from ..plugin_utils.inventory_variables import instances_among, kvm_hosts, variables
-from ..plugin_utils.screen import say
+from ..plugin_utils.screen import columns, say
 
 
 class ActionModule(ControllerAction):
@@ -36,7 +36,7 @@ class ActionModule(ControllerAction):
         told = {host: reply["histories"] for host, reply in replies.items() if host not in silent}
         events = fleet_events.of(told, only)
         left_out = {**fleet.verdicts, **silent}
-        say("", *fleet_events.lines(events), *report.hosts_left_out(left_out), "")
+        say("", *fleet_events.lines(events), *report.hosts_left_out(left_out, columns()), "")
         return {**results_fact([], left_out), "events": events}
 
     @staticmethod

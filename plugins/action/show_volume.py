@@ -14,7 +14,7 @@ from ..plugin_utils.answers_of_hosts import read_reports, reason_of
 from ..plugin_utils.asking import answers, ask
 from ..plugin_utils.controller import ControllerAction, results_fact
 from ..plugin_utils.inventory_variables import kvm_hosts, lost_hosts
-from ..plugin_utils.screen import events_shown, say
+from ..plugin_utils.screen import columns, events_shown, say
 
 
 class ActionModule(ControllerAction):
@@ -47,7 +47,7 @@ class ActionModule(ControllerAction):
         shown = self._described(task_vars, found)
         for parts in shown:
             say("", *report_volume.lines(parts, events_shown()))
-        say("", *report.hosts_left_out(fleet.verdicts), "")
+        say("", *report.hosts_left_out(fleet.verdicts, columns()), "")
         described = {name: [dict(part, host=host) for parts in shown for host, part in parts]} if shown else {}
         deleted = {name: [dict(part, host=host) for host, part in gone]} if gone else {}
         return {**results_fact([], fleet.verdicts), "volumes": described, "deleted": deleted}

@@ -9,11 +9,12 @@ from pathlib import Path
 
 from ..module_utils.conductor.doctor import examine
 from ..module_utils.conductor.errors import NoHostAnswered
-from ..module_utils.conductor.overview import Answers, overview
-from ..module_utils.conductor.report import Outcome, closing
+from ..module_utils.conductor.fleet_report import Answers, fleet_report
+from ..module_utils.conductor.report import Outcome, closing, power
 from ..module_utils.model import host_state
 from ..module_utils.model.collection_version import COLLECTION_VERSION
 from ..module_utils.model.errors import BerthError
+from ..module_utils.model.lifecycle import ACTIVE
 from ..module_utils.model.safe_text import clean_all
 from ..plugin_utils import receipts
 from ..plugin_utils.acting import WHO
@@ -23,7 +24,7 @@ from ..plugin_utils.examination import case_of, counted
 from ..plugin_utils.inventory_variables import kvm_hosts
 from ..plugin_utils.plain import plain
 from ..plugin_utils.report_page import ABOUT, data_path, page_path, render, write_report
-from ..plugin_utils.screen import say
+from ..plugin_utils.screen import columns, say
 from ..plugin_utils.whose_variables import Catalogs
 
 SCHEMA = 1
@@ -67,7 +68,7 @@ class ActionModule(ControllerAction):
             "by": WHO,
             "version": COLLECTION_VERSION,
             "said": messages + unread,
-            **overview(Answers(case.fleet, case.in_inventory, zones, groups, **known, at=case.asked[1])),
+            **fleet_report(Answers(case.fleet, case.in_inventory, zones, groups, **known, at=case.asked[1])),
             "findings": [found.to_dict() for found in findings],
             "counts": counted(findings),
             "decisions": decisions,
@@ -95,7 +96,8 @@ def _text(document, page, check_mode):
     silent = {host["name"]: host["reason"] for host in hosts if host["instances"] is None}
     numbers = (len(hosts), len(silent), len(rows), len(document["confirms"]))
     findings = (counts["error"], counts["warning"], counts["note"])
-    shown = closing(map(_outcome, rows[:MOST_SHOWN]), silent, acts=False) if rows else ["There is no instance."]
+    table = closing(map(_outcome, rows[:MOST_SHOWN]), silent, acts=False, width=columns())
+    shown = table if rows else ["There is no instance."]
     more = ["The table has %d of %d instances." % (MOST_SHOWN, len(rows))] if len(rows) > MOST_SHOWN else []
     return [
         *shown,
@@ -110,4 +112,6 @@ def _text(document, page, check_mode):
 
 
 def _outcome(row):
-    return Outcome(row["name"], *(row[part] for part in ("state", "host", "flavor", "address", "why")))
+    is_off = row["state"] == ACTIVE and row["guest"] not in ("running", "")
+    state = power(row["guest"]) if is_off else row["state"]
+    return Outcome(row["name"], state, *(row[part] for part in ("host", "flavor", "address", "why")))

@@ -14,7 +14,7 @@ from ..module_utils.conductor.plan import FAILED, Plan
 from . import failed_requests, fleet_filters
 from .berth_name import addressed
 from .controller import results_fact
-from .screen import say
+from .screen import columns, say
 
 
 def end(action: ActionBase, task_vars: Dict[str, Any], plan: Plan) -> Dict[str, Any]:
@@ -22,7 +22,7 @@ def end(action: ActionBase, task_vars: Dict[str, Any], plan: Plan) -> Dict[str, 
     fleet_filters.follow(action, task_vars, plan["reachable"])
     _keep(action, task_vars, plan)
     outcomes = addressed(report_creation.outcomes(plan, bool(action._task.check_mode)), task_vars)
-    say("", *report_creation.creation(plan, outcomes), "")
+    say("", *report_creation.creation(plan, outcomes, columns()), "")
     return results_fact(outcomes, report_creation.left_out(plan))
 
 

@@ -18,7 +18,7 @@ from .berth_name import addressed
 from .controller import results_fact
 from .inventory_variables import raw_vars, variables
 from .plain import plain
-from .screen import say
+from .screen import columns, say
 from .second_look import after_second_look
 
 PLACED = ("resize", "cold_migrate", "live_migrate", "migrate")
@@ -56,7 +56,7 @@ def end(
     left_out = (located or moves)["left_out"]
     addressed(outcomes, task_vars)
     _keep(action, task_vars, operation, outcomes)
-    say("", *report.closing(outcomes, left_out, tried), "")
+    say("", *report.closing(outcomes, left_out, tried, width=columns()), "")
     moved = [outcome for outcome in outcomes if outcome.instance in moving]
     return results_fact(outcomes, left_out, _would_change(operation, moved, moves) if check_mode and moves else {})
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from types import ModuleType
-from typing import Tuple
+from typing import Any, Tuple
 
 from ansible.release import __version__ as VERSION
 
@@ -62,6 +62,11 @@ def _is_as_known() -> bool:
     takes = inspect.signature(worker.__init__).parameters
     needs = {name for name, parameter in takes.items() if parameter.default is parameter.empty} - {"self"}
     return needs <= WORKER_TAKES <= set(takes)
+
+
+def without_origin(task: Any) -> None:
+    """Of a task that fails: show no lines of a playbook of ours. They explain nothing to who runs it."""
+    task._ds = None
 
 
 def delegates() -> ModuleType:

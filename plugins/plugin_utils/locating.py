@@ -71,13 +71,14 @@ class LocateInstances(ControllerAction):
         warn_of_lost(lost_hosts(run_variables), known_hosts(task_vars, hosts), fleet)
         for field in [field for field in CHECKED if field in run_variables]:
             CHECKED[field].check(run_variables[field], field)
-        found, moving, errors, notes = {}, [], {}, {}
+        found, moving, errors, notes, uuids = {}, [], {}, {}, {}
         inventory = InventoryDifferences(task_vars, names, hosts, self._loader)
         run = _Run(task_vars, method, fleet, inventory, run_variables)
         for name in names:
             try:
                 values = variables(task_vars, name, ["berth_project", "berth_locked", "berth_state"])
-                found[name] = self._task_of(run, name, values)
+                uuids[name] = uuid_of(name, values)
+                found[name] = self._task_of(run, name, uuids[name], values)
                 _check_found(run, name, found[name])
                 notes[name] = joined(found[name].get("gives_up"), _notes(run, name, values, found[name]))
             except BerthError as error:
@@ -94,7 +95,7 @@ class LocateInstances(ControllerAction):
             "names": names,
             "left_out": fleet.verdicts,
             "skipped": {name: why for name, why in skipped.items() if why},
-            "shown": {name: _shown(fleet, task["uuid"], task.get("stays")) for name, task in found.items()},
+            "shown": {name: shown(fleet, uuid, found.get(name, {}).get("stays")) for name, uuid in uuids.items()},
             "notes": notes,
             "by_hand": _by_hand(fleet, found if OPERATIONS[method].differences else {}),
             "instances": found,
@@ -103,9 +104,9 @@ class LocateInstances(ControllerAction):
             "errors": errors,
         }
 
-    def _task_of(self, run, name, values):
+    def _task_of(self, run, name, uuid, values):
         """What the playbook should do about one instance: {uuid, hosts, ...}; nothing if there are no hosts."""
-        fleet, uuid = run.fleet, uuid_of(name, values)
+        fleet = run.fleet
         locks.check(run.method, name, who_locked(values), fleet.places.get(uuid, ()))
         task = self._where(run, name, uuid)
         if run.method != "update_disks":
@@ -200,7 +201,7 @@ def joined(*parts):
     return "; ".join(part for part in parts if part) or None
 
 
-def _shown(fleet, uuid, stays=None):
+def shown(fleet, uuid, stays=None):
     """The owner of the instance, its flavor and addresses, for the closing table. Of several the one that ``stays``; none
     that has let go of it."""
     held = [place for place in fleet.places.get(uuid, ()) if place["role"] != OUT]

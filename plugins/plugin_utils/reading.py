@@ -13,7 +13,7 @@ from ..module_utils.conductor.errors import NoHostAnswered
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import uuid_of
 from ..module_utils.model.messages import BESIDE_FACTS
-from . import run_report
+from . import berth_where, run_report
 from .answers_of_hosts import reason_of
 from .asking import answers, ask, warnings
 from .berth_name import COUNTS, check_counts, check_given, check_group, check_name
@@ -30,17 +30,9 @@ def read(action, args, task_vars):
     result."""
     args = {**DEFAULTS, **args}
     hosts = kvm_hosts(task_vars, args["hosts"])
-    check_variables(action, task_vars, hosts)
-    check_name(action.own_variables(task_vars, ["berth_name"]))
-    counts = action.own_variables(task_vars, COUNTS)
-    check_counts(counts)
-    check_group(counts, task_vars["groups"])
-    check_given(task_vars, load_extra_vars(action._loader), "berth_name")
-    check_vars_of_play(task_vars, raw_vars(task_vars, task_vars["inventory_hostname"]))
-    run_report.begin(action, task_vars)
+    begin(action, task_vars, hosts)
+    berth_where.check_chosen(task_vars, instances_among(task_vars, args["instances"]))
     more = {name: args[name] for name in BESIDE_FACTS}
-    if not hosts:
-        raise no_kvm_hosts(task_vars)
     began = time.time()
     results = ask(action, task_vars, hosts, "host_facts", {"about": _uuids(args, task_vars), **more})
     found = answers(results)
@@ -48,6 +40,21 @@ def read(action, args, task_vars):
         check_answers(found)
     times = {"asked": [began, time.time()], "changed": any(reply.get("changed") for reply in found.values())}
     return {**warnings(results), **times, "answers": found, "_ansible_verbose_override": True}
+
+
+def begin(action, task_vars, hosts):
+    """What comes before any host is asked: the variables of the run are checked, and its report says that it goes on."""
+    check_variables(action, task_vars, hosts)
+    check_name(action.own_variables(task_vars, ["berth_name"]))
+    counts = action.own_variables(task_vars, COUNTS)
+    check_counts(counts)
+    check_group(counts, task_vars["groups"])
+    for variable in ("berth_name", berth_where.VARIABLE):
+        check_given(task_vars, load_extra_vars(action._loader), variable)
+    check_vars_of_play(task_vars, raw_vars(task_vars, task_vars["inventory_hostname"]))
+    run_report.begin(action, task_vars)
+    if not hosts:
+        raise no_kvm_hosts(task_vars)
 
 
 def _uuids(args, task_vars):

@@ -10,7 +10,7 @@ from typing import Any, Dict, Mapping
 
 from . import acting
 
-NAMES = ("berth_located", "berth_moves", "berth_plan", "berth_results")
+NAMES = ("berth_chosen", "berth_located", "berth_moves", "berth_plan", "berth_results")
 RUN = "run"
 
 

@@ -75,6 +75,11 @@ def events_shown() -> int:
     return 1000 if verbosity() else EVENTS
 
 
+def columns() -> int:
+    """The width of the terminal; 80 if there is none. Ansible has read it before it started the process of the task."""
+    return int(Display().columns) + 1
+
+
 def verbosity() -> int:
     """The number of -v of the run."""
     return Display().verbosity

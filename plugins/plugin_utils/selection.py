@@ -15,6 +15,7 @@ from ..module_utils.conductor.errors import KvmHostNotFound, NoHostAnswered, Sel
 from ..module_utils.conductor.fleet import Fleet
 from ..module_utils.conductor.operations import needs_selection
 from ..module_utils.conductor.sides import InstanceNotFound
+from ..module_utils.conductor.similar_names import similar_instances
 from ..module_utils.model import fleet_hints, hints, input_hints
 from ..module_utils.model.errors import BerthError, InvalidInput, joined, together
 from ..module_utils.model.identity import RESERVED, uuid_of
@@ -28,11 +29,17 @@ from .screen import warn
 def selected(task_vars: Dict[str, Any], names: List[str], hosts: List[str]) -> List[str]:
     """Return the names that are instances. Raises InstanceNotFound if a selection was given and selects none, and
     InvalidInput if one is a KVM host."""
-    instances = instances_among(task_vars, names)
-    together(functools.partial(_check_no_kvm_host, name, hosts) for name in [*instances, *_meant(task_vars, hosts)])
-    if not instances:
+    instances = instances_alone(task_vars, names, hosts)
+    if not instances and "berth_where" not in task_vars:  # a query that chooses none has said so
         _check_nothing_selected(task_vars, [str(name) for name in names if name not in hosts])
         warn("No instance is selected: no host of the inventory in question has the variable berth_flavor")
+    return instances
+
+
+def instances_alone(task_vars: Dict[str, Any], names: List[str], hosts: List[str]) -> List[str]:
+    """The names that are instances. Raises InvalidInput if one is a KVM host."""
+    instances = instances_among(task_vars, names)
+    together(functools.partial(_check_no_kvm_host, name, hosts) for name in [*instances, *_meant(task_vars, hosts)])
     return instances
 
 
@@ -60,7 +67,8 @@ def _all_meant(action: Any, task_vars: Dict[str, Any], operation: str) -> bool:
 def _all_by_pattern(task_vars: Dict[str, Any], names: List[str]) -> bool:
     """Whether ``names`` are all instances, and no name or group in the selection says so: all, * or only exclusions."""
     given = [task_vars[name] for name in ("ansible_limit", "berth_instances") if task_vars.get(name) is not None]
-    if not given or task_vars.get("berth_name") is not None or not all(map(selects_anything, given)):
+    named = any(task_vars.get(name) is not None for name in ("berth_name", "berth_where"))
+    if not given or named or not all(map(selects_anything, given)):
         return False
     hosts = kvm_hosts(task_vars)
     every = [name for name in described(task_vars, task_vars["groups"]["all"]) if name not in hosts]
@@ -81,7 +89,7 @@ def _check_nothing_selected(task_vars: Dict[str, Any], names: List[str]) -> None
             "no instance is in both %s" % " and ".join(selections), hint=input_hints.select_in_one_place()
         )
     if selections:
-        hint = did_you_mean(task_vars[selecting[0]], names_by_uuid(task_vars).values(), "instance")
+        hint = similar_instances(task_vars[selecting[0]], names_by_uuid(task_vars).values())
         raise InstanceNotFound("%s selects no instance" % selections[0], hint=hint)
 
 
@@ -182,7 +190,7 @@ def not_found(task_vars: Dict[str, Any], fleet: Fleet, name: str) -> InstanceNot
     if projects:
         text = "%s is in no inventory, and on hosts in another project: %s" % (name, ", ".join(sorted(projects)))
         return InstanceNotFound(text, hint=fleet_hints.name_its_project(name, min(projects)))
-    hint = did_you_mean(name, known, "instance")
+    hint = similar_instances(name, known)
     return InstanceNotFound("%s is in no inventory and on no host" % name, hint=hint)
 
 

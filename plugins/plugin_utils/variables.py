@@ -38,12 +38,14 @@ RUN = (
     "berth_all",
     "berth_allow_resize_to_same_host",
     "berth_approved",
+    "berth_bring_home",
     "berth_confirm_crashed",
     "berth_console_lines",
     "berth_count",
     "berth_delete_all",
     "berth_delete_changed_disks",
     "berth_disks_of",
+    "berth_drain_reason",
     "berth_fix",
     "berth_instances",
     "berth_keep_on",
@@ -74,6 +76,7 @@ RUN = (
     "berth_since",
     "berth_strict_uniqueness",
     "berth_volume",
+    "berth_where",
     "berth_without_majority",
 )
 # Settings of a KVM host; the role kvm_host writes all but the first two to it, as its argument specification says.
@@ -134,6 +137,7 @@ CHECKED = {
         (
             "berth_all",
             "berth_allow_resize_to_same_host",
+            "berth_bring_home",
             "berth_confirm_crashed",
             "berth_delete_all",
             "berth_delete_changed_disks",

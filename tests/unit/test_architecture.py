@@ -38,7 +38,7 @@ MAY_IMPORT = {
     "doc_fragments": set(),
 }
 # Beside the standard library: what each side may need to have installed.
-CONTROLLER_PACKAGES = {"ansible", "cryptography", "jinja2", "netaddr", "yaml"}
+CONTROLLER_PACKAGES = {"ansible", "cryptography", "jinja2", "jmespath", "netaddr", "yaml"}
 HOST_PACKAGES = {"ansible"}
 LIBVIRT = {"libvirt", "libvirt_qemu"}
 LIBVIRT_DOOR = "module_utils/compute/connection.py"

@@ -15,11 +15,11 @@ from ..model import disk_hints, hints, nics
 from ..model.errors import shortened, worded
 from ..model.lifecycle import PAUSED, SAVED
 from ..model.line import CHANGED, FAILED, LEFT_OUT, UNCHANGED, marked
-from ..placement.text import table
+from ..model.safe_text import visible
+from ..placement.text import WIDTH, cut_if_many, table
 
 HEADS = ("INSTANCE", "STATE", "HOST", "FLAVOR", "ADDRESS", "WHY")
-WIDTH = 80
-LEAST_WHY = 24  # columns; if fewer are left, the details of an instance go below its name
+LEAST_WHY = 24  # columns; if fewer are left, the reason goes below its line
 # What became of an instance, by its state in the table. Any other state: it was changed.
 KINDS = {FAILED: FAILED, UNCHANGED: UNCHANGED, "error": FAILED, "unknown": LEFT_OUT}
 
@@ -46,20 +46,26 @@ class Outcome:
 
 
 def closing(
-    outcomes: Iterable[Outcome], left_out: Mapping[str, str], details: Sequence[str] = (), acts: bool = True
+    outcomes: Iterable[Outcome],
+    left_out: Mapping[str, str],
+    details: Sequence[str] = (),
+    acts: bool = True,
+    width: int = WIDTH,
 ) -> List[str]:
     """The lines of the table. ``left_out``: host -> why it does not count; ``details`` follow the errors. A table that
-    only shows instances does not ``acts``."""
+    only shows instances does not ``acts``. ``width``: the columns of the terminal."""
     known = list(outcomes)
-    lines = _table(known, CHANGED if acts else UNCHANGED) if known else ["Nothing to do."]
+    lines = _table(known, CHANGED if acts else UNCHANGED, width) if known else ["Nothing to do."]
     errors = marked(FAILED, ["%s: %s" % (outcome.instance, outcome.error) for outcome in known if outcome.error])
-    for part, more in ((errors, details), (hosts_left_out(left_out), ())):
+    for part, more in ((errors, details), (hosts_left_out(left_out, width), ())):
         lines += [*([""] if part else []), *part, *more]
     return lines
 
 
-def hosts_left_out(left_out: Mapping[str, str]) -> List[str]:
-    return marked(LEFT_OUT, ["host %s left out: %s" % entry for entry in sorted(left_out.items())])
+def hosts_left_out(left_out: Mapping[str, str], width: int = WIDTH) -> List[str]:
+    """Why each is left out; of many the reason is cut where the line ends."""
+    lines = ["host %s left out: %s" % entry for entry in sorted(left_out.items())]
+    return marked(LEFT_OUT, cut_if_many(lines, width))
 
 
 def not_running(state: Optional[str]) -> str:
@@ -67,6 +73,11 @@ def not_running(state: Optional[str]) -> str:
     if state == SAVED:
         return "off: its memory was saved to a file with virsh save"
     return str(state) if state in PAUSED else "off, though nobody stopped it with berth.kvm.stop"
+
+
+def power(state: Optional[str]) -> str:
+    """The state, in the table, of an instance that should run and whose guest is in libvirt's ``state`` instead."""
+    return str(state) if state in (*PAUSED, "crashed") else "off"
 
 
 def disks_gone(host: str, name: str, instance: Mapping[str, Any]) -> Optional[str]:
@@ -149,45 +160,49 @@ def address_of(networks: Any) -> str:
     return found[0] + (" +%d" % (len(found) - 1) if len(found) > 1 else "") if found else ""
 
 
-def _table(outcomes: List[Outcome], other: str) -> List[str]:
-    """``other``: the kind of the rows whose state does not say it."""
-    kinds = [KINDS.get(outcome.state, other) for outcome in outcomes]
-    cells = [[getattr(outcome, head.lower()) or "-" for head in HEADS[:-1]] for outcome in outcomes]
-    taken = sum(max(len(row[at]) for row in [list(HEADS), *cells]) + 2 for at in range(len(HEADS) - 1))
-    stacked = _stacked(cells, outcomes, kinds)
-    if WIDTH - taken < LEAST_WHY:
-        return stacked
-    rows: List[List[str]] = []
-    kind_of: List[str] = []
-    for row, outcome, kind in zip(cells, outcomes, kinds):
-        first, *more = _wrapped(outcome.why, WIDTH - taken) or [""]
-        rows += [[*row, first], *([""] * len(row) + [line] for line in more)]
-        kind_of += [kind] * (1 + len(more))
-    if len(rows) >= len(stacked):
-        return stacked
-    head, *lines = table(HEADS, rows, indent="")
-    return [head, *(line for kind, text in zip(kind_of, lines) for line in marked(kind, [text]))]
+def _table(outcomes: List[Outcome], other: str, width: int) -> List[str]:
+    """``other``: the kind of the rows whose state does not say it. A row that is too long for the columns of the others has
+    lines of its own, so the others keep theirs."""
+    cells = [[str(visible(getattr(outcome, head.lower()) or "-")) for head in HEADS[:-1]] for outcome in outcomes]
+    widths = _widths(cells, width - LEAST_WHY) or _widths(cells, width) or [0] * len(HEADS)
+    lines: List[str] = ["  ".join([head.ljust(wide) for head, wide in zip(HEADS, widths)] + [HEADS[-1]]).rstrip()]
+    for row, outcome in zip(cells, outcomes):
+        fits = all(len(cell) <= wide for cell, wide in zip(row, widths))
+        first = ["  ".join(cell.ljust(wide) for cell, wide in zip(row, widths))] if fits else _loose(row, width)
+        lines += marked(KINDS.get(outcome.state, other), _with_why(first, str(visible(outcome.why)), width, fits))
+    return lines
 
 
-def _stacked(cells: List[List[str]], outcomes: List[Outcome], kinds: List[str]) -> List[str]:
-    """For long names and reasons: each name on a line of its own, its details below."""
-    head, *details = zip(*_folded(cells))
-    found = [HEADS[0], *head]
-    for lines, outcome, kind in zip(details, outcomes, kinds):
-        found += marked(kind, [outcome.instance, *lines, *_wrapped(outcome.why, WIDTH, "    ")])
-    return found
+def _widths(cells: List[List[str]], room: int) -> List[int]:
+    """The widths of the columns in which as many rows as possible have room, the shortest first; none if no row has."""
+    widths: List[int] = []
+    wider = [len(head) for head in HEADS[:-1]]
+    for row in sorted(cells, key=lambda row: sum(map(len, row))):
+        wider = [max(wide, len(cell)) for wide, cell in zip(wider, row)]
+        if sum(wider) + 2 * len(wider) > room:
+            break
+        widths = wider
+    return widths
 
 
-def _folded(cells: List[List[str]]) -> List[List[str]]:
-    """The details as tables to be put below each other: each takes as many columns as there is room for."""
-    folded: List[List[str]] = []
-    begin, end = 1, len(HEADS) - 1
-    while begin < end:
-        widening = [table(HEADS[begin:to], [row[begin:to] for row in cells]) for to in range(begin + 1, end + 1)]
-        fitting = [each for each in widening if max(map(len, each)) <= WIDTH] or widening[:1]
-        folded.append(fitting[-1])
-        begin += len(fitting)
-    return folded
+def _loose(row: List[str], width: int) -> List[str]:
+    """The name on a line of its own, then the other cells, as many on a line as there is room for."""
+    lines = [row[0], " "]
+    for cell in row[1:]:
+        if len(lines[-1]) + 2 + len(cell) > width and lines[-1].strip():
+            lines.append(" ")
+        lines[-1] += ("  " if lines[-1].strip() else " ") + cell
+    return lines
+
+
+def _with_why(lines: List[str], why: str, width: int, beside: bool) -> List[str]:
+    """The reason ``beside`` the line, or below where that takes fewer lines."""
+    left = len(lines[-1]) + 2
+    below = _wrapped(why, width, "    ")
+    right = _wrapped(why, width - left) if beside and width - left >= LEAST_WHY else []
+    if right and len(right) <= 1 + len(below):
+        return [lines[0] + "  " + right[0], *(" " * left + line for line in right[1:])]
+    return [*(line.rstrip() for line in lines), *below]
 
 
 def _wrapped(text: str, width: int, indent: str = "") -> List[str]:

@@ -9,6 +9,7 @@ from typing import Any, Dict, List, Optional
 
 from ..model import hints
 from ..model.lifecycle import PAUSED
+from ..placement.text import WIDTH
 from . import drift
 from .plan import ACTIVE, EXISTING, FAILED, PLANNED, UNCONFIRMED
 from .report import Outcome, address_of, closing, details_of, disks_gone, left_off, named, not_running, tried
@@ -16,9 +17,9 @@ from .report import Outcome, address_of, closing, details_of, disks_gone, left_o
 Plan = Dict[str, Any]
 
 
-def creation(plan: Plan, known: List[Outcome]) -> List[str]:
+def creation(plan: Plan, known: List[Outcome], width: int = WIDTH) -> List[str]:
     """The closing table of a create with its outcomes, and the hosts that failed instances were tried on."""
-    return closing(known, {**left_out(plan), **plan.get("unprepared", {})}, attempts(plan))
+    return closing(known, {**left_out(plan), **plan.get("unprepared", {})}, attempts(plan), width=width)
 
 
 def outcomes(plan: Plan, check_mode: bool = False) -> List[Outcome]:

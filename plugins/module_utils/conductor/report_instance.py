@@ -14,7 +14,7 @@ from ..model.messages import Document
 from ..model.travelled_history import ON
 from ..placement.text import table
 from . import unconfirmed
-from .report import Outcome, disks_gone, left_off
+from .report import Outcome, disks_gone, left_off, power
 
 Held = Sequence[Tuple[str, Document]]  # (host, what its module instance_info reports about the instance)
 DELETED = "deleted"  # the vm_state of an instance that no longer exists
@@ -33,7 +33,7 @@ def outcome(name: str, held: Held) -> Outcome:
     if gone:
         why += [gone]
     elif at_rest and instance.get("state") != "running":
-        why += [left_off(name, instance.get("state"))]
+        state, why = power(instance.get("state")), [*why, left_off(name, instance.get("state"))]
     if instance.get("disks_differ"):
         why += ["a move would be refused: %s" % "; ".join(instance["disks_differ"])]
     why += ["locked"] if instance.get("locked") else []
@@ -62,6 +62,7 @@ def lines(name: str, held: Held, problem: Optional[str], most: int) -> List[str]
         "zone": instance.get("availability_zone"),
         "access": ", ".join(instance.get("access_ips") or ()),
         "group": instance.get("group"),
+        "metadata": ", ".join("%s=%s" % entry for entry in sorted((instance.get("metadata") or {}).items())),
         "reservation": instance.get("batch_id"),
         "console": instance.get("console_log"),
         "locked": instance.get("locked") and "by %s" % instance["locked"],

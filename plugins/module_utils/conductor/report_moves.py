@@ -51,7 +51,12 @@ def outcome(operation: str, name: str, moves: Dict[str, Any], done: Dict[str, An
     move = moves["moves"].get(name)
     error = failure(done) or moves["errors"].get(name) or ""
     if move is None:
-        return Outcome(name, FAILED, why=first_word(error), error=error, error_details=_details(moves, name, error))
+        shown = moves.get("shown", {}).get(name) or {}
+        line = Outcome(
+            name, FAILED, shown.get("host") or "", shown.get("flavor") or "", address_of(shown.get("networks"))
+        )
+        line.why, line.error, line.error_details = first_word(error), error, _details(moves, name, error)
+        return line
     before, after = _before(move), _after(move)
     walked = done.get("move_walk") or {}
     last, attempts = walked.get("move") or {}, walked.get("attempts") or []

@@ -131,7 +131,9 @@ _NOTE = object_of(
     }
 )
 _NOTES = map_of(uuid, _NOTE, MOST_RECORDS)
-_MEMBERS = map_of(uuid, object_of({"name": or_null(text()), "changes": _COUNT}), MOST_RECORDS)
+_MEMBERS = map_of(
+    uuid, object_of({"name": or_null(text()), "changes": _COUNT, "closed": text()}, ("closed",)), MOST_RECORDS
+)
 _SCANNED = object_of(
     {
         "uuid": uuid,
@@ -207,6 +209,7 @@ _OF_INSTANCE: Dict[str, Check] = {
     "locked": or_null(text(1024)),
     **dict.fromkeys(("flavor", "image", "group", "availability_zone", "batch_id"), or_null(text())),
     "access_ips": list_of(text(), 2),
+    "metadata": map_of(cleaned(255), cleaned(1024), 1000),
     **dict.fromkeys(("vcpus", "memory_mb", "root_gb"), or_null(_COUNT)),
     "disks": map_of(text(), _COUNT, data_disks.MOST),
     "volumes": map_of(text(), _COUNT, volumes.MOST),
@@ -430,6 +433,7 @@ REPLIES = {
     "host_certificates": CERTIFICATES,
     "host_clean": CLEAN,
     "host_facts": _FACTS,
+    "host_maintenance": object_of({"drained": or_null(host_document.DRAINED)}),
     "host_prepare": PREPARE,
     "host_system": SYSTEM,
     "instance": object_of({"instance": _SHOWN, "diff": DIFF}, optional=("diff",)),

@@ -19,7 +19,7 @@ from ..model.host_state import HostState
 from ..model.line import LEFT_OUT, marked
 from ..model.safe_text import visible
 from .fast.matrix import Matrix
-from .text import number, plain, table
+from .text import WIDTH, cut_if_many, number, plain, table
 
 MOST_HOSTS = 40
 WIDEST = 200  # characters of a number that a filter tells
@@ -225,38 +225,41 @@ def _cell(weigher, host):
 
 
 def fleet_text(documents, verdicts=None):
-    """The fleet as a table: used of all, free, ratios and state; ``verdicts`` {host: why it is left out} come last."""
+    """The fleet as a table: what is used or reserved of all, ratios and state; ``verdicts`` {host: why it is left out} come last."""
     return "\n".join(fleet_lines(documents, verdicts)) + "\n"
 
 
-def fleet_lines(documents, verdicts=None):
+def fleet_lines(documents, verdicts=None, width=WIDTH):
     rows = [
         _fleet_row(host_document)
         for host_document in sorted(documents, key=lambda host_document: host_document["host"])
     ]
     silent = [(host, "", "", "", "", "", reason) for host, reason in sorted((verdicts or {}).items())]
-    heads = ("HOST", "VCPUS", "MEMORY MiB", "DISK GiB", "INSTANCES", "IO OPS", "STATE")
+    heads = ("HOST", "VCPUS USED", "MEMORY MiB USED", "DISK GiB USED", "INSTANCES", "IO OPS", "STATE")
     lines = table(heads, rows + silent)
-    return lines[: 1 + len(rows)] + marked(LEFT_OUT, lines[1 + len(rows) :])
+    return lines[: 1 + len(rows)] + marked(LEFT_OUT, cut_if_many(lines[1 + len(rows) :], width))
 
 
 def _fleet_row(host_document):
     state = HostState.from_document(host_document)
+    total_mb, total_gb = state.total_usable_ram_mb, state.total_usable_disk_gb
     instances = str(state.num_instances)
     foreign = sum(1 for instance in state.instances.values() if instance.get("foreign"))
     if foreign:
         instances += " (%d foreign)" % foreign
     return (
         state.host,
-        "%s of %s x %s" % (number(state.vcpus_used), number(state.vcpus_total), number(state.cpu_allocation_ratio)),
-        "%s free of %s x %s"
-        % (number(state.free_ram_mb), number(state.total_usable_ram_mb), number(state.ram_allocation_ratio)),
-        "%s free of %s x %s"
-        % (number(state.free_disk_mb / 1024), number(state.total_usable_disk_gb), number(state.disk_allocation_ratio)),
+        _used(state.vcpus_used, state.vcpus_total, state.cpu_allocation_ratio),
+        _used(total_mb - state.free_ram_mb, total_mb, state.ram_allocation_ratio),
+        _used(total_gb - state.free_disk_mb / 1024, total_gb, state.disk_allocation_ratio),
         instances,
         str(state.num_io_ops),
         ", ".join(filter(None, (_service(state), line.described(host_document)))),
     )
+
+
+def _used(used, total, ratio):
+    return "%s of %s x %s" % (number(used), number(total), number(ratio))
 
 
 def _service(state):

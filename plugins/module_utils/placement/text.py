@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from ..model.safe_text import visible
 
+WIDTH = 80  # columns of a terminal of which nothing is known
+MOST_WHOLE = 10
+
 
 def number(value):
     """A number as a person writes it: at most 4 digits after the point, none where it is whole."""
@@ -28,6 +31,14 @@ def table(heads, rows, indent="  "):
         (indent + "  ".join([cell.ljust(width) for cell, width in zip(row, widths)] + [row[-1]])).rstrip()
         for row in cells
     ]
+
+
+def cut_if_many(lines, width):
+    """Whole lines, or of more than MOST_WHOLE of them what is within ``width`` columns: so many hosts are silent alike."""
+    if len(lines) <= MOST_WHOLE:
+        return lines
+    shown = [str(visible(line)) for line in lines]
+    return [line if len(line) <= width else line[: width - 3] + "..." for line in shown]
 
 
 def plain(value):

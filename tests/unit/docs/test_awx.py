@@ -170,6 +170,6 @@ def test_the_environment_gets_what_the_collection_needs(context):
         [builder, "introspect", ROOT / ".cache/collections"], capture_output=True, text=True, check=True
     )
     told = yaml.safe_load(done.stdout)
-    for name in ("cryptography", "netaddr"):
+    for name in ("cryptography", "jmespath", "netaddr"):
         assert any(line.startswith(name) for line in told["python"])
     assert any(line.startswith("openssh-clients [platform:rpm]") for line in told["system"])

@@ -24,8 +24,10 @@ INTERNAL = {
     "claim",
     "create_instances",
     "group_members",
+    "host_maintenance",
     "host_task",
     "locate_instances",
+    "maintain_host",
     "migration",
     "move_instances",
     "operate_instances",
@@ -34,6 +36,7 @@ INTERNAL = {
     "report_failure",
     "report_host",
     "rescan",
+    "select_instances",
     "show_results",
     "write_report",
 }

@@ -196,7 +196,7 @@ def shown(record):
         "flavor": "small", "vcpus": 1, "memory_mb": 128, "root_gb": 1, "disks": {"logs": 10},
         "volumes": {"db": 20}, "delete_on_termination": ["db"], "boot_order": {"db": 1}, "image": "guest", "group": "web",
         "networks": [{"network": "lan", "mac": "02:00:00:00:00:01", "address": "192.0.2.9/24", "security_groups": ["web"]}],
-        "availability_zone": None,
+        "availability_zone": None, "metadata": {"owner": "a team"},
         "migration": move
         and {"type": move["type"], "status": "finished", "source": "h1", "destination": "h2", "confirm_by": 1790000600},
         "faults": [{"code": "BuildFailed", "message": "no such\nbridge", "host": "h3", "at": "2026-11-22T00:00:00Z"}],
@@ -311,6 +311,13 @@ def host_certificates(host):
     }  # fmt: skip
 
 
+def host_maintenance(host):
+    return {"state": "drained", "reason": "new memory"}, {
+        "changed": True,
+        "drained": {"reason": "new memory", "by": "ada@ctl", "at": "2026-11-22T11:15:06Z"},
+    }  # fmt: skip
+
+
 def host_clean(host):
     return {"authorities": {}}, {
         "changed": True, "removed": ["/etc/berth/host.json"], "left": ["/etc/libvirt/hooks/qemu.d/berth: edited"],
@@ -364,6 +371,7 @@ KINDS = {
     "preparations": ("host_prepare", host_prepare),
     "certificates": ("host_certificates", host_certificates),
     "clean-ups": ("host_clean", host_clean),
+    "maintenances": ("host_maintenance", host_maintenance),
     "services": ("systemd_service", systemd_service),
     "systems": ("host_system", host_system),
     "volumes": ("volume", volume),

@@ -42,6 +42,7 @@ def describe(record, power):
         "boot_order": volumes.boot_order(record.spec),
         "image": (record.spec.get("image") or {}).get("name"),
         "networks": [_nic(nic) for nic in record.spec.get("networks") or []],
+        "metadata": record.spec.get("metadata") or {},
         "batch_id": record.spec.get("batch_id"),
         "group": (record.spec.get("group") or {}).get("name"),
         "availability_zone": zone(record.spec),

@@ -36,7 +36,12 @@ _TARGETS = (
     ("force_hosts", "force no host"),
 )
 # Hints because of which a filter may refuse every host.
-_HINTS = {"SameHostFilter": "same_host", "JsonFilter": "query", "SimpleCIDRAffinityFilter": "build_near_host_ip"}
+_HINTS = {
+    "SameHostFilter": "same_host",
+    "JsonFilter": "query",
+    "QueryFilter": "query",
+    "SimpleCIDRAffinityFilter": "build_near_host_ip",
+}
 _MOST_SHOWN = 4
 
 

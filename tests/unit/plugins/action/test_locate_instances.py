@@ -65,7 +65,7 @@ def test_a_name_that_is_in_no_inventory_and_on_no_host_fails_with_what_was_proba
     known = {"uuid": instance_uuid("default", "web2"), "name": "web2"}
     refused = locate(method, {"berth_name": "web1"}, unknown=True, h1=[held(**known)])
     assert refused["found"] == [] and "web1 is in no inventory and on no host" in refused["errors"]["web1"]
-    assert "Did you mean web2?" in refused["errors"]["web1"]
+    assert refused["errors"]["web1"].endswith(". Similar names: web2")
 
 
 @pytest.mark.follows("name_its_project")
@@ -124,7 +124,7 @@ def test_a_silent_host_may_hold_it(locate, method):
 
 def test_a_pattern_that_matches_no_instance_is_refused(locate):
     refused = locate("stop", {"berth_instances": "wbe1"}, names=[], h1=[held()])
-    assert refused["error_code"] == "InstanceNotFound" and "Did you mean web1?" in refused["msg"]
+    assert refused["error_code"] == "InstanceNotFound" and "Similar names: web1" in refused["msg"]
 
 
 def test_a_kvm_host_that_is_misspelled_is_named(locate):
@@ -195,8 +195,9 @@ PLAYBOOKS = Path(__file__).parents[4] / "playbooks"
 SAYS_OPERATION = re.compile(r"__berth_(?:method|action): (\w+)")
 # create, and what is about hosts, volumes, receipts or files, or only reads
 OTHERS = {
-    "create", "delete_volume", "doctor", "events", "host_facts", "operate", "place", "prepare_hosts", "read",
-    "read_requested", "remove_host", "replay", "report", "report_failures", "rotate_authority", "rotate_step", "show", "take_over", "why",
+    "create", "delete_volume", "doctor", "drain", "empty_host", "events", "host_facts", "operate", "place", "prepare_hosts", "read",
+    "read_requested", "read_where", "remove_host", "replay", "report", "report_failures",
+    "return", "rotate_authority", "rotate_step", "show", "take_over", "why",
 }  # fmt: skip
 
 
@@ -208,6 +209,17 @@ def test_each_playbook_needs_a_selection_or_is_known_to_need_none():
         assert ("Select the instances." in text) == all(map(needs_selection, says[name])), name
     assert "__berth_selection_given" in (PLAYBOOKS / "tasks/locate.yml").read_text("utf-8")
     assert "__berth_selection_given" in (PLAYBOOKS / "tasks/plan_moves.yml").read_text("utf-8")
+
+
+def test_an_instance_that_is_refused_is_told_with_its_host_and_flavor(locate):
+    refused = locate(
+        "stop",
+        {},
+        {"berth_locked": True},
+        h1=[held(flavor={"name": "small", "vcpus": 1, "memory_mb": 128, "root_gb": 1})],
+    )
+    shown = refused["shown"]["web1"]
+    assert "web1" in refused["errors"] and (shown["host"], shown["flavor"]) == ("h1", "small")
 
 
 def test_a_locked_instance_is_recovered_and_otherwise_left_alone(locate):

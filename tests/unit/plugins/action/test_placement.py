@@ -79,6 +79,28 @@ def test_a_hint_that_no_enabled_filter_reads_is_told_and_after_it_is_enabled_it_
     assert len(warned) == 1
 
 
+@pytest.mark.parametrize(
+    "query, told",
+    [
+        ("free_ram >= `1`", "no key free_ram, and text is written 'free_ram'). Did you mean free_ram_mb?"),
+        ("free_ram_mb >= '1'", "not 1 with '1'"),
+        ("free_ram_mb >= ", "at character 16"),
+    ],
+)
+def test_a_query_that_is_wrong_for_all_hosts_is_refused_before_a_host_is_chosen(query, told):
+    enabled = {"berth_placement": {"enabled_filters": ["berth.kvm.QueryFilter"]}}
+    result = place({"a": {**VM, "berth_hints": {"query": query}}}, enabled)
+    assert result["error_code"] == "InvalidInput" and "berth_hints.query" in result["msg"] and told in result["msg"]
+
+
+def test_a_hint_in_jmespath_that_no_enabled_filter_reads_names_the_filter_of_its_form(monkeypatch):
+    warned = []
+    monkeypatch.setattr(place_instances.ways_in, "lacks", lambda *_: [])
+    monkeypatch.setattr(place_instances, "warn", warned.append)
+    place({"a": {**VM, "berth_hints": {"query": "free_ram_mb > `1`"}}})
+    assert input_hints.enable_filter("QueryFilter") in warned[0]
+
+
 @pytest.mark.follows("give_way_in")
 @pytest.mark.follows("give_network")
 @pytest.mark.parametrize("plan", [True, False])

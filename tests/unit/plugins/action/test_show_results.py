@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 from controller import Controller
 
+from ansible_collections.berth.kvm.plugins.action import report_failure
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.operations import OPERATIONS
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.operate import Done
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.report import error_of
@@ -99,20 +100,32 @@ def test_the_address_is_the_one_that_the_host_tells_such_as_one_of_a_pool(show):
 @pytest.mark.parametrize(
     "name, counted",
     [
-        ("web1", {"failed": True, "msg": "X: no"}),
-        ("kvm1", {"unreachable": True, "msg": "UNREACHABLE"}),
+        ("web1", {"failed": True, "msg": "web1: NoRoom. See the table above", "error_code": "NoRoom"}),
+        ("kvm1", {"unreachable": True, "msg": "left out. See the table above"}),
         ("web2", {"changed": True, "diff": [{"before": "a", "after": "b"}]}),
     ],
 )
 def test_what_failed_or_would_change_is_reported_in_its_own_name(name, counted):
     results = {
-        "failed": {"web1": "X: no"},
+        "failed": {"web1": "NoRoom: no"},
         "left_out": {"kvm1": {"reason": "UNREACHABLE", "silent": True}},
         "would_change": {"web2": {"before": "a", "after": "b"}},
     }
     it = Controller({"kvm_hosts": ["kvm1"], "vms": ["web1", "web2"]}, facts={"localhost": {"berth_results": results}})
     done = it.run("report_failure", task_vars={**it.task_vars(), "inventory_hostname": name})
     assert {key: done[key] for key in counted} == counted
+
+
+@pytest.mark.parametrize("name, told", [("web1", "NoRoom: no"), ("kvm1", "UNREACHABLE")])
+def test_where_a_document_for_programs_is_written_it_has_the_whole_reason(monkeypatch, name, told):
+    monkeypatch.setattr(report_failure.C, "DEFAULT_STDOUT_CALLBACK", "ansible.posix.json")
+    results = {
+        "failed": {"web1": "NoRoom: no"},
+        "left_out": {"kvm1": {"reason": "UNREACHABLE", "silent": True}},
+        "would_change": {},
+    }
+    it = Controller({"kvm_hosts": ["kvm1"], "vms": ["web1"]}, facts={"localhost": {"berth_results": results}})
+    assert it.run("report_failure", task_vars={**it.task_vars(), "inventory_hostname": name})["msg"] == told
 
 
 def planned(kind="resize", **more):
@@ -197,14 +210,16 @@ def test_what_would_not_change_or_fails_has_no_diff(show):
     failing = {**planned(), "moves": {}, "errors": {"web1": "NoValidHost: none"}}
     for moves in (idle, failing):
         result = show("resize", {}, check_mode=True, berth_moves=moves)
-        assert not result["changed"] and diff_of(result) is None
+        assert not result["changed"] and result["ansible_facts"]["berth_results"]["would_change"] == {}
 
 
 ATTEMPTS = [
     {"attempt": 1, "host": "kvm2", "code": "ClaimFailed", "cause": "no room for %s" % WEB},
     {"attempt": 2, "host": "kvm3", "code": "HostUnknown", "cause": "it is silent"},
 ]
-TRIED = ["web1 was tried on:", "ATTEMPT HOST ERROR CAUSE", "1 kvm2 ClaimFailed no room for web1"]
+TRIED = [
+    "web1 was tried on:", "ATTEMPT HOST ERROR CAUSE", "1 kvm2 ClaimFailed no room for web1", "2 kvm3 HostUnknown it is silent",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("failure", [None, "MaxRetriesExceeded: Exceeded maximum number of retries"])

@@ -194,9 +194,13 @@ def test_where_the_report_is_comes_last_as_an_address_for_a_browser(case, capsys
 def test_the_run_ends_in_the_table_of_the_instances(case, capsys):
     case.silence("h3")
     case.write()
+    off = next(each for each in case.document("h1")["instances"] if each["name"] == "at-rest-h1")
+    off["power_state"] = "shutdown"
+    case.write()
     said = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
-    assert "resized h2 big -" in said
-    assert any("waits for confirm_resize or revert_resize; also on h1 (OUT)" in line for line in said)
+    assert any("resized h2 big -" in line for line in said), said
+    assert "at-rest-h1 off h1 small -" in said and "at-rest-h2 active h2 small -" in said
+    assert "waits for confirm_resize or revert_resize; also on h1 (OUT)" in " ".join(said)
     assert "host h3 left out: UNREACHABLE: no route" in said
 
 

@@ -76,13 +76,41 @@ def test_details_that_are_too_wide_for_80_columns_go_on_below_and_nothing_is_cut
     assert max(map(len, lines)) <= 80
     for word in (host, flavor, address, "would be rebooted"):
         assert any(word in line for line in lines), lines
-    assert lines.index("web1") < next(at for at, line in enumerate(lines) if address in line) < lines.index("db")
+    first, last = (next(at for at, line in enumerate(lines) if line.startswith(name)) for name in ("web1", "db"))
+    assert first <= next(at for at, line in enumerate(lines) if address in line) < last
 
 
 def test_a_long_reason_goes_below_its_line_where_that_takes_fewer_lines():
     assert report.closing([Outcome("web1", "active", "kvm1", why="a few words")], {})[0].startswith(HEAD)
     told = report.closing([Outcome("web1", "active", "kvm1", why="many words " * 40)], {})
-    assert told[0] == "INSTANCE" and told[2] == "web1" and len(told) <= 11
+    assert told[1].split() == ["web1", "active", "kvm1", "-", "-"] and len(told) <= 10
+    assert all(line.startswith("    many") or line.startswith("    words") for line in told[2:])
+
+
+def test_one_long_name_or_reason_changes_the_form_of_its_own_row_only():
+    short = [Outcome("web%d" % at, "active", "kvm1", "small", "192.0.2.1", "a reason") for at in range(3)]
+    for row in (Outcome("w" * 63, "active", "kvm1"), Outcome("db", "active", "kvm1", why="many words " * 40)):
+        alone, together = report.closing(short, {}), report.closing([short[0], row, *short[1:]], {})
+        assert [each for each in together if each.startswith("web")] == alone[1:]
+        assert together[0] == alone[0] and max(map(len, together)) <= 80
+
+
+def test_the_table_uses_the_width_of_the_terminal():
+    row = Outcome("w" * 40, "would be rebooted", "kvm1.example.org", "large", "192.0.2.11", "word " * 30)
+    lines = report.closing([row, Outcome("db", "active")], {}, width=160)
+    assert lines[1].startswith("w" * 40 + "  would be rebooted  kvm1.example.org") and 120 < max(map(len, lines)) <= 160
+
+
+def test_of_many_silent_hosts_each_has_one_line_of_the_terminal():
+    reason = "UNREACHABLE: no answer within 60 s. " + "Bring it back and run again. " * 9
+    for width in (80, 120):
+        lines = report.closing([], {"kvm%d" % at: reason for at in range(300)}, width=width)[2:]
+        assert (
+            len(lines) == 300
+            and max(map(len, lines)) <= width
+            and all("UNREACHABLE: no answer" in line for line in lines)
+        )
+    assert report.closing([], {"kvm1": reason})[2].endswith("run again. ")
 
 
 def kinds(lines):
@@ -94,7 +122,7 @@ def test_every_line_of_a_row_says_what_became_of_the_instance(state, kind):
     beside = report.closing([Outcome("web1", state, "kvm1", why="a few words " * 5)], {})
     below = report.closing([Outcome("web1", state, "kvm1", why="many words " * 40)], {})
     assert len(beside) > 2 and kinds(beside) == ["", *[kind] * (len(beside) - 1)]
-    assert kinds(below) == ["", "", *[kind] * (len(below) - 2)]
+    assert kinds(below) == ["", *[kind] * (len(below) - 1)]
 
 
 @pytest.mark.parametrize(
@@ -218,6 +246,15 @@ def test_a_move_that_failed_shows_where_the_instance_was():
 def test_a_move_that_had_nothing_to_do_says_why():
     said = report_moves.outcome("resize", "web1", moves(act=False, why="has flavor large already"), {}, False)
     assert (said.state, said.host, said.flavor, said.why) == ("unchanged", "kvm3", "large", "has flavor large already")
+
+
+def test_a_move_that_was_refused_keeps_the_host_and_the_flavor_that_are_known():
+    shown = {"web1": {"host": "kvm1", "flavor": "small", "networks": [{"address": "192.0.2.7"}]}}
+    known = {"moves": {}, "act": [], "errors": {"web1": "InstanceIsLocked: by ann"}, "shown": shown}
+    assert (
+        line(report_moves.outcome("resize", "web1", known, {}, False))
+        == "web1 failed kvm1 small 192.0.2.7 InstanceIsLocked"
+    )
 
 
 def test_a_move_that_was_refused_is_failed():

@@ -107,8 +107,8 @@ def test_numbers_are_written_as_people_do(value, text):
 def test_the_fleet_table_has_a_line_per_host_and_says_who_is_left_out():
     """S11, S44"""
     text = explain.fleet_text(fleet(), {"k9": "UNREACHABLE"})
-    assert "3584 free of 4096 x 1" in text and "disabled: new disk" in text and "UNREACHABLE" in text
-    assert "50 free of 50 x 1" in text, "each of the three with the ratio that its limit has"
+    assert "512 of 4096 x 1" in text and "disabled: new disk" in text and "UNREACHABLE" in text
+    assert "0 of 50 x 1" in text, "each of the three with the ratio that its limit has"
     assert len(text.splitlines()) == 7
     kinds = [getattr(line, "kind", "") for line in explain.fleet_lines(fleet(), {"k9": "UNREACHABLE"})]
     assert kinds == [""] * 6 + ["left out"]

@@ -23,7 +23,7 @@ GPU = {"vendor_id": "10de", "product_id": "1db4"}
 POLICIES = ("affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity")
 HARD = tuple(DEFAULT_FILTERS)
 STATEFUL = ("IoOpsFilter", "NumInstancesFilter", "RamFilter", "CoreFilter", "DiskFilter", "TypeAffinityFilter")
-HINTED = ("DifferentHostFilter", "SameHostFilter", "JsonFilter", "RetryFilter", "IsolatedHostsFilter")
+HINTED = ("DifferentHostFilter", "SameHostFilter", "JsonFilter", "QueryFilter", "RetryFilter", "IsolatedHostsFilter")
 NUMA = ("NUMATopologyFilter", "PciPassthroughFilter")
 AGGREGATE = ("DumpFilter", "AggregateRamFilter", "AggregateInstanceExtraSpecsFilter", "AvailabilityZoneFilter")
 

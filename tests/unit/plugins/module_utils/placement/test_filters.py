@@ -187,6 +187,15 @@ TABLE = [
     ("JsonFilter", False, {"request": hint(query=json.dumps(["<=", "$stats.missing", 4]))}),
     ("JsonFilter", False, {"request": hint(query=json.dumps(["zz", "$free_ram_mb", 1]))}),
     ("JsonFilter", False, {"request": hint(query=json.dumps(["not", [">=", "$num_instances", 9, "text"]]))}),
+    ("QueryFilter", True, {}),
+    ("QueryFilter", True, {"request": hint(query="free_ram_mb >= `1024` && stats.tier == 'gold'")}),
+    ("QueryFilter", True, {"request": hint(query="instances[?flavor.name == 'small']")}),
+    ("QueryFilter", True, {"request": hint(query="metrics.\"cpu.percent\" < `80` && cpu_info.features[?@ == 'aes']")}),
+    ("QueryFilter", True, {"request": hint(query="aggregates[?name == 'a0']"), "metadata": [{"x": "y"}]}),
+    ("QueryFilter", True, {"request": hint(query="length(numa_topology.cells) == `2` && !(@ | service.disabled)")}),
+    ("QueryFilter", False, {"request": hint(query="free_ram_mb < `1024`")}),
+    ("QueryFilter", False, {"request": hint(query="stats.missing")}),
+    ("QueryFilter", False, {"request": hint(query="contains(traits, 'CUSTOM_SSD')")}),
     ("MetricsFilter", True, {"options": {"metrics": {"weight_setting": ["cpu.percent=1.0"]}}}),
     ("MetricsFilter", False, {"options": {"metrics": {"weight_setting": ["cpu.frequency=1.0"]}}}),
     ("NUMATopologyFilter", True, {"request": extra(hw__cpu_policy="dedicated", hw__cpu_thread_policy="require")}),
@@ -289,6 +298,12 @@ def test_a_reason_writes_large_amounts_out(name):
 def test_a_filter_that_raises_gives_a_verdict_that_names_it_and_the_host():
     got = verdict("JsonFilter", request=hint(query="not json"))
     assert "JsonFilter" in got.reason and "h1" in got.reason
+
+
+def test_a_query_that_fails_tells_the_values_that_it_asked_for():
+    got = verdict("QueryFilter", request=hint(query="free_ram_mb < `1024` || (stats.tier == 'new' && instances)"))
+    assert got.numbers["values"] == {"free_ram_mb": 6144, "stats.tier": "gold"}
+    assert got.reason.endswith("free_ram_mb is 6144, stats.tier is gold")
 
 
 def test_the_size_filters_set_the_limits_that_the_claim_tests_again():

@@ -1,0 +1,48 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+# The action plugin of the same name does the work.
+
+DOCUMENTATION = r"""
+module: select_instances
+version_added: 1.0.0
+short_description: "Internal: find the instances that a query selects"
+description:
+  - Part of the playbooks. Asks all hosts for their instances, and evaluates the query C(berth_where) over each.
+options:
+  selected:
+    description: Whether only O(instances) are meant. Otherwise also instances that hosts have and that are in no inventory.
+    type: bool
+    default: true
+extends_documentation_fragment:
+  - berth.kvm.controller
+  - berth.kvm.controller.instances
+  - berth.kvm.controller.hosts
+author:
+  - The berth.kvm authors (!UNKNOWN)
+"""
+
+EXAMPLES = r"""
+- name: Find the instances that the query selects
+  berth.kvm.select_instances:
+    instances: [web-1]
+  delegate_to: localhost
+  delegate_facts: true
+  become: true
+"""
+
+RETURN = r"""
+ansible_facts:
+  description: Which instances were chosen, as a fact of localhost.
+  returned: success
+  type: dict
+  contains:
+    berth_chosen:
+      description: The C(names), and the C(name) and C(project) of those that are C(in_no_inventory).
+      type: dict
+      sample: {names: [web-1, db], in_no_inventory: [{name: db, project: default}]}
+"""

@@ -1,0 +1,38 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whole playbooks with berth_where: an instance that no inventory has is found, and acted on as any other."""
+
+from __future__ import annotations
+
+import fake_fleet
+import good
+import pytest
+
+
+def replies(host):
+    """As the fake hosts reply, which also tell of their instance at rest in detail."""
+    made = fake_fleet.replies(host)
+    at_rest = good.shown(good.record("at-rest-" + host))
+    return {**made, "instance_info": {**made["instance_info"], "instances": [at_rest]}}
+
+
+@pytest.mark.parametrize(
+    "playbook, said",
+    [
+        (["stop"], "at-rest-h1 stopped h1 small"),
+        (["delete", "--check"], "at-rest-h1 would be deleted h1 small"),
+        (["cold_migrate", "--check"], "at-rest-h1 would be migrated"),
+        (["show"], "at-rest-h1 active h1 small"),
+    ],
+)
+def test_an_instance_that_is_in_no_inventory_is_found_by_a_query(tmp_path, playbook, said):
+    def without(tree):
+        del tree["all"]["children"]["instances"]["hosts"]["at-rest-h1"]
+
+    query = ["-e", "berth_where=\"guest=='running' && host!='h2' && metadata.owner=='a team'\""]
+    done = fake_fleet.play(tmp_path, [*playbook, *query], change=without, replies=replies)
+    told = " ".join(done["said"].split())
+    assert done["rc"] == 0, done["said"][-3000:]
+    assert "selects 2 of 4 instances: at-rest-h3, at-rest-h1" in told and said in told, done["said"][-3000:]
+    assert "at-rest-h2" not in told
