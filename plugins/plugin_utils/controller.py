@@ -100,10 +100,6 @@ def controller_fact(task_vars, name):
     return plain(found[name])
 
 
-def current_plan(task_vars):
-    return controller_fact(task_vars, "berth_plan")
-
-
 def current_results(task_vars):
     return controller_fact(task_vars, "berth_results")
 

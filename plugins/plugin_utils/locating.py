@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, NamedTuple
 
-from ..module_utils.conductor import arrived, given_away, keep_one, locks, older_copy, volume_quotas, what_to_operate
+from ..module_utils.conductor import arrived, given_away, keep_one, locks, new_volumes, older_copy, what_to_operate
 from ..module_utils.conductor.errors import InstanceMoving
 from ..module_utils.conductor.fleet import Fleet
 from ..module_utils.conductor.locks import lock_of
@@ -164,7 +164,7 @@ def _over_quota(found, fleet, inventory):
     """Take the instances whose volumes exceed the quota of their project out of ``found``. Return {name: why}."""
     if not any(task.get("new_volumes") or task.get("grown_volumes") for task in found.values()):
         return {}
-    over = volume_quotas.before_the_claims(found, fleet, inventory.catalogs.shared.quotas)
+    over = new_volumes.before_the_claims(found, fleet, inventory.catalogs.shared.quotas)
     for name in over:
         del found[name]
     return {name: str(error.to_result()["msg"]) for name, error in over.items()}

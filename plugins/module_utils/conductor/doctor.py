@@ -30,19 +30,7 @@ from ..model.lifecycle import ACTIVE, CLAIM, OWN
 from ..model.line import described
 from ..model.messages import Document
 from ..placement.text import table
-from . import (
-    addressing,
-    bridges,
-    copies,
-    drift,
-    filter_drift,
-    free_volumes,
-    majority,
-    silence,
-    unconfirmed,
-    unlisted,
-    volumes,
-)
+from . import addressing, bridges, copies, drift, free_volumes, majority, silence, unconfirmed, unlisted, volumes
 from .fleet import Fleet, Place
 from .interrupted import to_end
 from .locate import left_of_ended_move, stray_hint
@@ -455,7 +443,7 @@ def _by_hand(places: Sequence[Place], name: str) -> Iterator[Finding]:
 
 def _unfiltered(places: Sequence[Place], wanted: Sequence[Document], name: str) -> Iterator[Finding]:
     for place in places:
-        lacking = filter_drift.lack_and_hint(name, place["unfiltered"] or (), wanted)
+        lacking = drift.lack_and_hint(name, place["unfiltered"] or (), wanted)
         if lacking:
             yield Finding("PacketFilterMissing", WARNING, place["host"], lacking[0], lacking[1], name)
 

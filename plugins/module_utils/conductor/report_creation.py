@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Optional
 from ..model import hints
 from ..model.lifecycle import PAUSED
 from ..placement.text import WIDTH
-from . import drift, filter_drift, volume_drift
+from . import drift
 from .plan import ACTIVE, EXISTING, FAILED, PLANNED, UNCONFIRMED
 from .report import Outcome, address_of, closing, details_of, disks_gone, left_off, named, not_running, tried
 
@@ -90,10 +90,10 @@ def differs(instance: Dict[str, Any]) -> Optional[str]:
     attached, wanted = result.get("volumes") or {}, drift.said(instance)
     parts = (
         drift.of_flavor_name(name, result.get("flavor"), wanted.get("flavor") or {}, instance.get("content")),
-        filter_drift.of_shown(name, result.get("networks") or (), wanted.get("networks") or ()),
+        drift.of_shown(name, result.get("networks") or (), wanted.get("networks") or ()),
         drift.of_data_disks(name, result.get("disks") or {}, wanted),
-        *volume_drift.of_boot_order(name, attached, result.get("boot_order") or {}, wanted),
-        volume_drift.of_volumes(name, attached, result.get("delete_on_termination") or (), wanted),
+        *drift.of_boot_order(name, attached, result.get("boot_order") or {}, wanted),
+        drift.of_volumes(name, attached, result.get("delete_on_termination") or (), wanted),
         *instance.get("differs", ()),
         result.get("mended"),
         drift.of_domain(name, result.get("domain_differs")),
