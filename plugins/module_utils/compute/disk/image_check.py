@@ -75,7 +75,7 @@ def _check_disk(head):
     for kind in detect(head, b"", PACKED):
         if kind != "ISO 9660" or head[SECTOR - 2 : SECTOR] != BOOT_SIGNATURE:
             raise ImageInvalid(
-                "the image is no disk: its content is %s" % kind,
+                "the image is not a disk: its content is %s" % kind,
                 field="disk_format",
                 value=kind,
                 rule="a disk as raw or qcow2; xz, gzip and bzip2 are unpacked, and zstd where the host's Python can",

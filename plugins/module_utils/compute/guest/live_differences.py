@@ -4,7 +4,7 @@
 """How a guest in libvirt differs from its record because somebody changed it by hand, by parts with names for people.
 
 Only parts that every version writes alike are compared, and what libvirt adds is no difference. A record without
-hardware comes from a version that did not compare, so it has no differences. Of disks, only the lack of one is told:
+hardware comes from a version that did not compare, so it has no differences. Only missing disks are reported:
 disk/disk_chain.py compares those that the guest has.
 """
 
