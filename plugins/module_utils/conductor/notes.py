@@ -203,7 +203,7 @@ def put_together(remembered: Mapping[str, messages.Note]) -> Notes:
         told_by = [holder for holder, note in owners if note.generation == reached and note.host_uuid == uuid]
         last = dataclasses.replace(last, told_by=tuple(told_by))
     given_up = [(note.get("after", 0), 0) for note in remembered.values()]
-    # how often a host wrote after it let go says nothing of the owner, which counts for itself
+    # a host's own writes after it let go do not count: the next owner counts its own
     let_go = [(moved_away[0], 0) for moved_away in left.values()]
     latest = max((*(note.generation for _holder, note in owners), *gone.values(), *let_go, *given_up), default=NEVER)
     counts = {holder: removed for holder, removed in gone.items() if holder in vouched}

@@ -45,7 +45,7 @@ MAGICS = {
     "cloop": (0, b"#!/bin/sh\n#V2.0 Format"),
     "dmg": (-512, b"koly"),
 }
-# The same of what is no disk at all, but has one inside or makes one.
+# The same for files that are not disks, but contain or describe one.
 PACKED = {
     "xz": (0, b"\xfd7zXZ\0"),
     "gzip": (0, b"\x1f\x8b\x08"),
@@ -84,8 +84,8 @@ def _check_disk(head):
 
 
 def inspect(fd, declared, is_disk=True):
-    """Return {format, virtual_size (bytes)} of an open file, or raise ImageInvalid. ``declared`` is raw or qcow2. What is
-    no disk, such as an initrd, may be compressed."""
+    """Return {format, virtual_size (bytes)} of an open file, or raise ImageInvalid. ``declared`` is raw or qcow2.
+    Files that are not disks, such as an initrd, may be compressed."""
     size = os.fstat(fd).st_size
     head = os.pread(fd, HEAD, 0)
     tail = os.pread(fd, TAIL, max(0, size - TAIL))

@@ -33,7 +33,7 @@ NOTHING = {
 
 
 def checked_view(peer):
-    """Return the other host's view with every part that steps read. Raise MigrationConflict if it is no view."""
+    """Return the other host's view with every part that steps read. Raise MigrationConflict if it is not a view."""
     if not peer:
         return None
     whole = dict(NOTHING, **peer)
