@@ -106,7 +106,7 @@ class GuestCrashed(BerthError):
 
 
 class GuestNotSeen(BerthError):
-    """Nobody knows whether the guest came up after its move. The timer did not confirm it, so its former copy is kept."""
+    """It is unknown whether the guest came up after its move. The timer did not confirm it, so its former copy is kept."""
 
 
 class ClaimRevoked(BerthError):

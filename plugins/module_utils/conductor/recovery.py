@@ -17,7 +17,7 @@ from .report import left_off
 def to_recover(fleet: Fleet, name: str, uuid: str, lost_hosts: List[str]) -> Dict[str, Any]:
     """{hosts: the owner if its guest is off but should run, otherwise []; skipped: why it is left alone, or None}.
 
-    Raises what a start raises, also for an instance that may be on a silent host. What is in a move is no failure: whoever
+    Raises what a start raises, also for an instance that may be on a silent host. An instance in a move is not a failure: whoever
     ends the move starts it.
     """
     try:

@@ -120,7 +120,7 @@ def tried(name: str, uuid: str, attempts: Sequence[Mapping[str, Any]]) -> List[s
 
 
 def error_code(error: str) -> str:
-    """The code at the beginning of an error, for programs; Failed if there is none."""
+    """The code at the beginning of an error, for programs; Failed if it has none."""
     found = re.match(r"([A-Z][A-Za-z0-9]+): ", error)
     return found.group(1) if found else "Failed"
 

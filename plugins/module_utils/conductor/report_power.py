@@ -14,7 +14,7 @@ from .operations import OPERATIONS, Words
 from .procedures.operate import Done
 from .report import FAILED, Outcome, address_of, first_word, left_off, text_of
 
-# Of a guest that was off already: to stop it is to do without its memory.
+# Stopping a guest that is off already discards its saved memory.
 STOPPED_SAVED = "its memory was saved to a file with virsh save, and the next start boots without it. Never restore that file afterwards"
 
 

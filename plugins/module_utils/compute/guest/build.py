@@ -45,7 +45,7 @@ def build(instance, record, given_seed, left_off):
         if not left_off:
             start.start(instance, record)
     except LibvirtTimeout as error:
-        raise StateUnknown("whether the guest of %s was started is not known: %s" % (record.name, error))
+        raise StateUnknown("it is unknown whether the guest of %s was started: %s" % (record.name, error))
     except Exception as error:
         failure = typed(error)
         if not domain.is_active(instance.host.connection, instance.uuid):

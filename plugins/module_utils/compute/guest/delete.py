@@ -53,7 +53,7 @@ def check_pool(host, record):
 
 
 def spec_to_go(record):
-    """Return the request that says which volumes a delete removes. Those of a guest that was never made stay."""
+    """Return the request that says which volumes a delete removes. The volumes of a guest that was never made stay."""
     return record.spec if record.phase == DELETING or is_made(record) else volumes.kept(record.spec)
 
 

@@ -65,7 +65,7 @@ def abort(connection, uuid):
     except (library.libvirtError, LibvirtTimeout):
         return  # the guest has just ended, or does not answer: then it cannot be handed over either
     if not ended:
-        raise MigrationError("the migration was told to end and goes on; the guest is left as it is")
+        raise MigrationError("the migration was cancelled but is still running; the guest was left as it is")
 
 
 def go_on(guest):

@@ -66,7 +66,7 @@ def withdraw_all(host, withdrawals, dry=False):
 
 
 def _drop(host, record):
-    """Remove a claim. Return whether that was possible: once its build has begun, it is no claim any more."""
+    """Remove a claim. Return whether that was possible: once its build has begun, it is not a claim any more."""
     try:
         with host.store.instance_lock(record.uuid, timeout=0):
             volume.drop_claim(host, record)

@@ -150,7 +150,7 @@ def check_source(peer, spec, source):
         differing.append("host")
     if differing:
         raise SourceDiffers(
-            "%s says another %s of %s than was decided: nothing was moved"
+            "%s reports another %s of %s than was decided: nothing was moved"
             % (source["name"], " and ".join(differing), spec["name"]),
             field=differing[0],
             rule="what placement decided",

@@ -33,7 +33,7 @@ NOTHING = {
 
 
 def checked_view(peer):
-    """Return the other host's view with every part that steps read. Raise MigrationConflict if it is no view."""
+    """Return the other host's view with every part that steps read. Raise MigrationConflict if it is not a view."""
     if not peer:
         return None
     whole = dict(NOTHING, **peer)
@@ -55,7 +55,7 @@ def peer_part(peer, part):
     """Return a part of the other host's last reply beside its record. Raise MigrationNotReady if it is missing."""
     value = (peer or {}).get(part)
     if value is None:
-        raise MigrationNotReady("the other host has not said its %s" % part, hint=hints.run_again())
+        raise MigrationNotReady("the other host did not report its %s" % part, hint=hints.run_again())
     return value
 
 

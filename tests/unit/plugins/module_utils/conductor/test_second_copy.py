@@ -295,7 +295,7 @@ def test_a_record_from_a_backup_that_is_in_a_move_which_has_ended_since_is_no_de
     plant(home.store, home.record().replace(phase="resized", vm_state="resized", op="ab" * 16))
     whereabouts.remember(fleet.hosts["h2"].store, {"hosts": {"id-h1": "h1"}, "known": {"id-h1": {WEB: [1, 9]}}})
     with pytest.raises(
-        errors.InstanceMoving, match=r"on h1 is in a move, of generation 1.\d, but 1.9 was seen"
+        errors.InstanceMoving, match=r"on h1 is moving at generation 1.\d, but another host reports 1.9"
     ) as told:
         fleet.recover_record()
     assert told.value.hint == state_hints.restore_damaged_record(WEB)
