@@ -127,7 +127,7 @@ def test_an_instance_that_two_hosts_own_is_not_shown_as_one_that_a_start_brings_
     off = {**KNOWN, "state": "shutdown", "locked": None}
     result, said = show({"h1": off, "h2": off}, h1=[held()], h2=[held(generation=[2, 0])])
     assert result["outcomes"][0]["why"] == "DuplicateInstance"
-    assert "berth.kvm.keep_one" in said and "berth.kvm.start" not in said
+    assert "berth.kvm.keep_one_copy" in said and "berth.kvm.start" not in said
 
 
 def test_an_instance_is_shown_with_who_did_what_in_which_run_and_what_came_of_it(show):
