@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from table_cell import escaped
 
-from ansible_collections.berth.kvm.plugins.module_utils.model import guest_features
+from ansible_collections.berth.kvm.plugins.module_utils.model import guest_features, image_properties
 
 # What an instance's variables bring into its guest beside the user data.
 GUEST_DATA = """
@@ -151,7 +151,10 @@ def features_page():
         "The flavor's `hw:x` overrides the image's `hw_x`. A resize keeps firmware type and secure boot.",
         "",
     ]
-    for title, table in (("Image properties", guest_features.IMAGE), ("Extra specs", guest_features.FLAVOR)):
+    for title, table in (
+        ("Image properties", guest_features.image_fates()),
+        ("Extra specs", guest_features.extra_specs()),
+    ):
         lines += ["## " + title, "", "| name | fate |", "| --- | --- |"]
         lines += ["| `%s` | %s |" % (name, escaped(fate_of(fate))) for name, fate in sorted(table.items())]
         lines.append("")
@@ -167,8 +170,8 @@ def features_page():
 
 
 def fate_of(fate):
-    if isinstance(fate, guest_features.Refused):
+    if isinstance(fate, image_properties.Refused):
         return "refused" + (" but for %s" % ", ".join(sorted(fate.harmless)) if fate.harmless else "")
-    if isinstance(fate, guest_features.ForPlacement):
+    if isinstance(fate, image_properties.ForPlacement):
         return "for placement and people only"
     return "built" + (": %s" % fate.rule.removeprefix("built are ") if fate.words or fate.pattern else "")

@@ -33,7 +33,7 @@ Files whose names begin with a room are below `plugins/module_utils/`.
 |---|---|
 | a variable of the catalog | `model/catalog_schema.py` |
 | a variable of a run | `plugins/plugin_utils/variables.py` |
-| a setting of a host | `roles/kvm_host/meta/argument_specs.yml`, `compute/host/settings.py` |
+| a setting of a host | `roles/kvm_host/meta/argument_specs.yml`, `model/host_settings.py` |
 | what an error tells people to do | the module in `model/` whose name ends in `hints.py` |
 | what a host reports | `compute/host/facts.py`, and its check in `model/host_document.py` |
 | where instances are placed | `placement/filters/`, `placement/weighers/`, `placement/capacity.py` |
@@ -82,7 +82,7 @@ def page() -> str:
     header = "\n".join(line.lstrip("# ") for line in Path(__file__).read_text("utf-8").splitlines()[1:4])
     parts = ["<!--\n%s\n%s\n-->\n" % (header, NOTE), INTRODUCTION]
     for room, patterns in ROOMS.items():
-        files = [path for pattern in patterns for path in sorted(ROOT.glob(pattern)) if path.name != "__init__.py"]
+        files = [path for pattern in patterns for path in sorted(ROOT.glob(pattern))]
         parts.append("## %s\n\n| file | what it is about |\n|---|---|" % room)
         parts += ["| `%s` | %s |" % (shown(path), about(path).replace("|", "\\|")) for path in files]
         parts[-1] += "\n"

@@ -43,7 +43,7 @@ def page() -> str:
 def shared() -> dict[Path, Header]:
     """The files that several playbooks import and that say what their variables mean."""
     used = dict.fromkeys(path for header in public() for path in imported(header.path)[1:])
-    found = {path: read_header(path) for path in used}
+    found = {path: read_header(path) for path in used if path not in {header.path for header in public()}}
     return {path: header for path, header in sorted(found.items()) if header.variables}
 
 

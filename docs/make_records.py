@@ -126,6 +126,7 @@ REQUEST = {
     "metadata": "keys and values of berth_metadata",
     "ssh_keys_digest": "a digest of its public keys",
     "hardware": "the machine type and addresses that its guest was first defined with",
+    "home": "the host that it returns to after a drain",
     "batch_id": "the run of `-e berth_count` that it belongs to",
     "ignition": "whether its user data are Ignition, which its guest reads from the firmware's configuration and not from the seed",
     "instance_id": "what cloud-init knows it by; it changes when the instance is made anew, and stays through moves",

@@ -11,9 +11,12 @@ docs/make_roles.py --check    changes nothing; exit status 1 where a file is not
 from __future__ import annotations
 
 import dataclasses
+import re
 import sys
 import textwrap
 from pathlib import Path
+
+import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 HEADER = "\n".join(Path(__file__).read_text("utf-8").splitlines()[1:4])
@@ -164,6 +167,21 @@ def readme(role: str, short: str, description: str, names: list[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def kvm_host() -> dict[str, str]:
+    """The README of the role kvm_host, with the rows of its table from its argument specification."""
+    folder = ROOT / "roles" / "kvm_host"
+    specs = yaml.safe_load((folder / "meta/argument_specs.yml").read_text("utf-8"))["argument_specs"]["main"]
+    rows = []
+    for name, option in specs["options"].items():
+        meaning = plain(option["description"])
+        if "default" in option and option["default"] != []:
+            value = option["default"]
+            meaning += " Default, %s." % (str(value).lower() if isinstance(value, bool) else value)
+        rows.append("| `%s` | %s | no | %s |\n" % (name, option["type"], meaning))
+    text = (folder / "README.md").read_text("utf-8")
+    return {"README.md": re.sub(r"(?:\| `.*\n)+", lambda _old: "".join(rows), text, count=1)}
+
+
 def plain(text: str) -> str:
     """Ansible's marks as those of Markdown."""
     for mark in ("C(", "V("):
@@ -192,8 +210,8 @@ dependencies: []
 
 def main() -> int:
     stale = []
-    for role in ROLES:
-        for name, text in files(role).items():
+    for role in (*ROLES, "kvm_host"):
+        for name, text in (kvm_host() if role == "kvm_host" else files(role)).items():
             path = ROOT / "roles" / role / name
             if not path.exists() or path.read_text("utf-8") != text:
                 stale.append(path)

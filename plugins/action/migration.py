@@ -8,6 +8,7 @@ from __future__ import annotations
 import shlex
 
 from ..module_utils.conductor import progress, unconfirmed
+from ..plugin_utils.berth_name import selected_by_name
 from ..plugin_utils.host_reply import HostAction
 from ..plugin_utils.screen import say
 from ..plugin_utils.watch_progress import watching
@@ -38,5 +39,6 @@ class ActionModule(HostAction):
         """Show people what a confirmation knows about the guest."""
         health = (reply.get("move") or {}).get("health")
         if health:
-            say(unconfirmed.guest_at_confirm(task_vars["inventory_hostname"], health))
+            told = unconfirmed.guest_at_confirm(task_vars["inventory_hostname"], health)
+            say(selected_by_name(told, task_vars))
         return reply

@@ -14,6 +14,7 @@ from ..module_utils.conductor.procedures.update_disks import Run, update_disks
 from ..module_utils.conductor.report import error_of, text_of
 from ..module_utils.model import copy_hints
 from ..plugin_utils import end_of_operation, fleet_filters
+from ..plugin_utils.berth_name import selected_by_name
 from ..plugin_utils.controller import controller_facts, new_token, outcomes_reported
 from ..plugin_utils.driving import carry_out
 from ..plugin_utils.inventory_variables import kvm_hosts, lost_hosts, raw_vars, variables
@@ -61,7 +62,8 @@ class ActionModule(LocateInstances):
             return _tasks(located)
 
         done, said = carry_out(self, task_vars, self._procedure(operation, _tasks(located), hosts, task_vars), look)
-        say(*_where_set_aside(located, done, self._task.check_mode))
+        for line in _where_set_aside(located, done, self._task.check_mode):
+            say(selected_by_name(line, task_vars))
         if operation == "delete" and any(each.changed for each in done.values()):
             fleet_filters.follow(self, task_vars, hosts)
         ended = end_of_operation.end(self, task_vars, operation, located, facts.get("berth_moves") or {}, done)

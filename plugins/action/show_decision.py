@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any, Dict, NamedTuple
 
+from ..module_utils.conductor.similar_names import similar_instances
 from ..module_utils.model import input_hints
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.identity import instance_uuid
-from ..module_utils.model.unknown_names import did_you_mean
 from ..module_utils.placement.explain import decision_text
 from ..plugin_utils import receipts
 from ..plugin_utils.controller import ControllerAction
@@ -86,5 +86,5 @@ class ActionModule(ControllerAction):
             return refused, None
         raise ReceiptNotFound(
             "no receipt is kept of a decision on %s in %s" % (name, receipts.place(keeping)),
-            hint=did_you_mean(name, known - {name}, "instance") if known else None,
+            hint=similar_instances(name, known - {name}) if known else None,
         )

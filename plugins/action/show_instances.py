@@ -7,21 +7,22 @@ from __future__ import annotations
 
 from ansible.utils.vars import load_extra_vars
 
-from ..module_utils.conductor import free_volumes, report, report_instance
+from ..module_utils.conductor import free_volumes, report, report_instance, unlisted
 from ..module_utils.conductor.errors import HostUnknown, InstanceMoving
 from ..module_utils.conductor.locate import left_of_ended_move, locate
+from ..module_utils.model import fleet_hints
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import uuid_of
 from ..plugin_utils import failed_requests
 from ..plugin_utils.answers_of_hosts import read_reports, reason_of
 from ..plugin_utils.asking import answers, ask
-from ..plugin_utils.berth_name import check_given
+from ..plugin_utils.berth_name import addressed, check_given, selected_by_name
 from ..plugin_utils.controller import ControllerAction, outcomes_reported, results_fact
-from ..plugin_utils.inventory_differences import InventoryDifferences
+from ..plugin_utils.inventory_differences import InventoryDifferences, by_hand
 from ..plugin_utils.inventory_variables import instances_among, kvm_hosts, lost_hosts, variables
 from ..plugin_utils.locating import shown as shown_of
 from ..plugin_utils.screen import columns, events_shown, say
-from ..plugin_utils.selection import in_inventory, not_found
+from ..plugin_utils.selection import in_inventory, names_by_uuid, not_found
 
 
 class ActionModule(ControllerAction):
@@ -44,6 +45,9 @@ class ActionModule(ControllerAction):
                 uuids[name] = uuid_of(name, variables(task_vars, name, ["berth_project"]))
             except BerthError as error:
                 outcomes.append(_failed(name, error))
+        others = {} if _some_are_asked_for(task_vars) else _others(task_vars, fleet, uuids)
+        options = {name: unlisted.selection(uuid, place, uuids) for name, (uuid, place) in others.items()}
+        uuids.update({name: uuid for name, (uuid, _place) in others.items()})
         failed = failed_requests.known(hosts)
         reported, silent = self._ask(task_vars, fleet, uuids)
         inventory = InventoryDifferences(task_vars, names, hosts, self._loader)
@@ -56,16 +60,24 @@ class ActionModule(ControllerAction):
                 say("", *report_instance.lines_of_deleted(name, held, events_shown(), not problem))
                 held = []
             if held:
-                differs = inventory.all_differences(name, fleet.places.get(uuid, ()))
+                places = fleet.places.get(uuid, ())
+                if name in others:
+                    differs = [fleet_hints.select_unlisted(options[name]), *by_hand(name, places)]
+                else:
+                    differs = inventory.all_differences(name, places)
                 outcomes.append(_of_held(name, held, problem, differs))
-                say("", *report_instance.lines(name, held, problem and str(problem), events_shown()))
+                said = problem and unlisted.selected(selected_by_name(str(problem), task_vars), options)
+                say("", *report_instance.lines(name, held, said, events_shown()))
             elif problem:
                 outcomes.append(_failed(name, problem, **shown_of(fleet, uuid)))
+            elif name in others:
+                outcomes.append(_of_other(name, others[name][1], options[name]))
             else:
                 outcomes.append(_of_none(task_vars, fleet, name, uuid, failed.get(uuid)))
             if uuid in failed:
                 say("", "%s: %s" % (name, failed_requests.line(failed[uuid])))
         free = [] if _some_are_asked_for(task_vars) else free_volumes.of(fleet)
+        addressed(outcomes, task_vars, options)
         say("", *report.closing(outcomes, fleet.verdicts, acts=False, width=columns()), *free_volumes.lines(free), "")
         volumes = [dict(volume, host=host) for host, volume in free]
         return {**results_fact(outcomes, fleet.verdicts), "instances": shown, "free_volumes": volumes}
@@ -84,6 +96,21 @@ class ActionModule(ControllerAction):
             for instance in reply.get("instances") or ():
                 found.setdefault(instance["uuid"], []).append((host, instance))
         return found, silent
+
+
+def _others(task_vars, fleet, uuids):
+    """Those that no inventory has: name, with the project where an instance of the inventory has that name -> (uuid, place)."""
+    found = unlisted.unlisted(fleet, {*names_by_uuid(task_vars), *uuids.values()})
+    return {
+        "%s (%s)" % (place["name"], place["project_id"]) if place["name"] in uuids else place["name"]: (uuid, place)
+        for uuid, place in found
+    }
+
+
+def _of_other(name, place, options):
+    """The line of an instance that no inventory has, and of which its host gave no details: it may be gone by now."""
+    state = place["vm_state"] or place["phase"] or "unknown"
+    return report.Outcome(name, state, place["host"], place["flavor"] or "", why=fleet_hints.select_unlisted(options))
 
 
 def _of_held(name, held, problem, differs):

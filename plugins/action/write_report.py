@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..module_utils.conductor.doctor import examine
 from ..module_utils.conductor.errors import NoHostAnswered
-from ..module_utils.conductor.overview import Answers, overview
+from ..module_utils.conductor.fleet_report import Answers, fleet_report
 from ..module_utils.conductor.report import Outcome, closing, power
 from ..module_utils.model import host_state
 from ..module_utils.model.collection_version import COLLECTION_VERSION
@@ -69,7 +69,7 @@ class ActionModule(ControllerAction):
             "by": WHO,
             "version": COLLECTION_VERSION,
             "said": messages + unread,
-            **overview(Answers(case.fleet, case.in_inventory, zones, groups, **known, at=case.asked[1])),
+            **fleet_report(Answers(case.fleet, case.in_inventory, zones, groups, **known, at=case.asked[1])),
             "findings": [found.to_dict() for found in findings],
             "counts": counted(findings),
             "decisions": decisions,

@@ -9,6 +9,8 @@ class ModuleDocFragment:
     """Documentation that is common to all actions that work on the controller."""
 
     DOCUMENTATION = r"""
+author:
+  - The berth.kvm authors (!UNKNOWN)
 options: {}
 attributes:
   check_mode:

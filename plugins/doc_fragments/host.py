@@ -8,6 +8,8 @@ from __future__ import annotations
 
 class ModuleDocFragment:
     DOCUMENTATION = r"""
+author:
+  - The berth.kvm authors (!UNKNOWN)
 requirements:
   - Python 3.9 or later
   - libvirt's binding for the Python that Ansible uses on the host (package python3-libvirt)

@@ -16,22 +16,7 @@ description:
 extends_documentation_fragment:
   - berth.kvm.controller
   - berth.kvm.controller.hosts
-author:
-  - The berth.kvm authors (!UNKNOWN)
 """
 
-EXAMPLES = r"""
-- name: Tell the hosts which of them belong to the fleet
-  berth.kvm.agree_on_members:
-  run_once: true
-  delegate_to: localhost
-"""
-
-RETURN = r"""
-added:
-  description: The hosts that belong to the fleet since this run.
-  returned: success
-  type: list
-  elements: str
-  sample: [kvm4]
-"""
+EXAMPLES = "#"
+RETURN = "#"

@@ -20,7 +20,6 @@ description:
     reply is larger than 16 MiB or never ends counts as failed.
   - The task itself needs no connection. Delegate it to C(localhost), so that the address of the asking host does not
     matter.
-
 options:
   hosts:
     description: Inventory names of the KVM hosts to ask. They need not be in the play, nor in C(--limit).
@@ -44,42 +43,7 @@ options:
     default: {}
 extends_documentation_fragment:
   - berth.kvm.controller
-author:
-  - The berth.kvm authors (!UNKNOWN)
 """
 
-EXAMPLES = r"""
-- name: Ask all KVM hosts for their facts
-  berth.kvm.ask_hosts:
-    hosts: "{{ groups.kvm_hosts }}"
-    module: host_facts
-  delegate_to: localhost
-  become: true
-  register: asked
-
-- name: Show the hosts that did not answer
-  ansible.builtin.debug:
-    msg: "{{ asked.answers | dict2items | selectattr('value.reason', 'defined') | map(attribute='key') }}"
-"""
-
-RETURN = r"""
-answers:
-  description: What each host answered. The key is its inventory name, the value is what the module returned.
-  returned: always
-  type: dict
-  contains:
-    reason:
-      description: Why the host gave no answer.
-      returned: when the host could not be reached
-      type: str
-      sample: "UNREACHABLE: no answer in time"
-    error:
-      description: The module's typed error.
-      returned: when the module failed
-      type: dict
-      sample: {code: HostBusy, message: "the host is locked by claim, process 4711", retryable: true}
-ansible_facts:
-  description: The facts that RV(answers) has of the host that asks.
-  returned: when a host asks itself for its facts
-  type: dict
-"""
+EXAMPLES = "#"
+RETURN = "#"

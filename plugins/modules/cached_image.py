@@ -44,8 +44,6 @@ options:
     type: path
 extends_documentation_fragment:
   - berth.kvm.host
-author:
-  - The berth.kvm authors (!UNKNOWN)
 """
 
 EXAMPLES = r"""

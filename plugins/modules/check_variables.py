@@ -18,15 +18,7 @@ description:
 extends_documentation_fragment:
   - berth.kvm.controller
   - berth.kvm.controller.hosts
-author:
-  - The berth.kvm authors (!UNKNOWN)
 """
 
-EXAMPLES = r"""
-- name: Check the variables
-  berth.kvm.check_variables:
-  run_once: true
-  delegate_to: localhost
-"""
-
-RETURN = r""" # """
+EXAMPLES = "#"
+RETURN = "#"

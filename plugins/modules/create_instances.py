@@ -32,44 +32,7 @@ options:
     default: false
 extends_documentation_fragment:
   - berth.kvm.controller
-author:
-  - The berth.kvm authors (!UNKNOWN)
 """
 
-EXAMPLES = r"""
-- name: Create the instances of the plan
-  berth.kvm.create_instances:
-  delegate_to: localhost
-  become: true
-"""
-
-RETURN = r"""
-instance:
-  description: The instance, as M(berth.kvm.instance) returns it.
-  returned: when a host was asked to build it, or to bring it to what is wanted
-  type: dict
-  sample: {uuid: 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a, name: web-1, state: running}
-error:
-  description: Why nothing was built, with C(code), C(message) and C(retryable).
-  returned: when it could not be created
-  type: dict
-  sample: {code: ImageUrlDead, message: "the server says 404", retryable: false}
-outcomes:
-  description: What became of each instance of the plan.
-  returned: by the task of one instance
-  type: list
-  elements: dict
-  sample: [{instance: web-1, state: active, host: kvm1}]
-said:
-  description: The claims that stood and what was built, in their order, with the time of the controller.
-  returned: by the task of one instance
-  type: list
-  elements: dict
-  sample:
-    - at: "2026-01-01T12:00:00Z"
-      instance: web-1
-      uuid: 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a
-      host: kvm1
-      state: building
-      attempt: 1
-"""
+EXAMPLES = "#"
+RETURN = "#"

@@ -21,28 +21,7 @@ options:
 extends_documentation_fragment:
   - berth.kvm.controller
   - berth.kvm.controller.hosts
-author:
-  - The berth.kvm authors (!UNKNOWN)
 """
 
-EXAMPLES = r"""
-- name: Find what is wrong
-  berth.kvm.doctor:
-    asked: "{{ __berth_facts.asked }}"
-"""
-
-RETURN = r"""
-findings:
-  description:
-    - What was found, the worst first. C(where) is a host, C(instance) the name of an instance; C(todo) says what to do about it.
-  returned: always
-  type: list
-  elements: dict
-  sample:
-    - {code: GuestPaused, severity: warning, where: kvm1, instance: web1, said: "web1 is paused", todo: "...", fixed: false}
-counts:
-  description: The number of findings of each severity, without those that were repaired.
-  returned: always
-  type: dict
-  sample: {error: 0, warning: 1, note: 0}
-"""
+EXAMPLES = "#"
+RETURN = "#"

@@ -13,7 +13,6 @@ version_added: 0.1.0
 short_description: Show the KVM hosts as a table
 description:
   - Prints one line for each host, with its used and total resources, or the reason why it is left out.
-
 options:
   dest:
     description:
@@ -24,8 +23,6 @@ options:
 extends_documentation_fragment:
   - berth.kvm.controller
   - berth.kvm.controller.hosts
-author:
-  - The berth.kvm authors (!UNKNOWN)
 """
 
 EXAMPLES = r"""

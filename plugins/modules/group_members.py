@@ -28,8 +28,6 @@ options:
 extends_documentation_fragment:
   - berth.kvm.host
   - berth.kvm.host.by
-author:
-  - The berth.kvm authors (!UNKNOWN)
 """
 
 EXAMPLES = r"""

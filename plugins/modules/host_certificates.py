@@ -26,8 +26,6 @@ extends_documentation_fragment:
 attributes:
   platform:
     details: Linux with libvirt, QEMU and openssl.
-author:
-  - The berth.kvm authors (!UNKNOWN)
 """
 
 EXAMPLES = r"""

@@ -68,8 +68,6 @@ options:
     type: bool
     default: false
     version_added: 1.0.0
-author:
-  - The berth.kvm authors (@berth)
 extends_documentation_fragment:
   - berth.kvm.host
   - berth.kvm.host.facts
@@ -456,6 +454,11 @@ ansible_facts:
           type: list
           elements: str
           sample: [br0]
+        bridge_links:
+          description:
+            - Of each bridge its MTU in bytes, and whether one of its ports is a network card, or stands on one.
+          type: dict
+          sample: {br0: {mtu: 1500, uplink: true}}
         packet_filters:
           description: What the packets of guests can be filtered by, C(addresses) and, for security groups, C(ports).
           type: list
@@ -551,6 +554,7 @@ import time
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute import connection
+from ..module_utils.compute.disk.differences import reported_missing
 from ..module_utils.compute.errors import failing
 from ..module_utils.compute.guest import settled
 from ..module_utils.compute.guest.addresses import of_instances
@@ -596,7 +600,8 @@ def main():
     module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
     timeout, result = module.params["timeout"], {}
     with failing(module):
-        result["ansible_facts"] = {"berth_host": facts.gather(timeout, save_generation=not module.check_mode)}
+        saves = not module.check_mode
+        result["ansible_facts"] = {"berth_host": facts.gather(timeout, saves, missing=reported_missing)}
         result["members"] = whereabouts.read_members(store.STATE_DIR)
         if module.params["looks"]:
             instances = result["ansible_facts"]["berth_host"]["instances"]

@@ -51,8 +51,6 @@ extends_documentation_fragment:
 attributes:
   diff_mode:
     support: full
-author:
-  - The berth.kvm authors (!UNKNOWN)
 """
 
 EXAMPLES = r"""

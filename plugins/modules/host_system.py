@@ -16,8 +16,6 @@ extends_documentation_fragment:
 attributes:
   platform:
     details: Linux.
-author:
-  - The berth.kvm authors (!UNKNOWN)
 """
 
 EXAMPLES = r"""

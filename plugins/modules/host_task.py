@@ -26,23 +26,7 @@ options:
     required: true
 extends_documentation_fragment:
   - berth.kvm.controller
-author:
-  - The berth.kvm authors (!UNKNOWN)
 """
 
-EXAMPLES = r"""
-- name: Restart libvirt
-  berth.kvm.host_task:
-    module: service
-    arguments:
-      name: libvirtd
-      state: restarted
-"""
-
-RETURN = r"""
-status:
-  description: Of C(systemd_service), the C(ActiveState) of the unit.
-  returned: success, with O(module=systemd_service)
-  type: dict
-  sample: {ActiveState: active}
-"""
+EXAMPLES = "#"
+RETURN = "#"

@@ -31,8 +31,6 @@ options:
     version_added: 1.0.0
 extends_documentation_fragment:
   - berth.kvm.host
-author:
-  - The berth.kvm authors (!UNKNOWN)
 """
 
 EXAMPLES = r"""
@@ -135,7 +133,7 @@ def read(host, uuids, console_lines=0):
             state = found[record.uuid][1] if record.uuid in found else None
             state = domain.shown_state(host.connection, record.uuid, state)
             shown = dict(describe(record, state), token=record.token, console_log=paths.console_log(record.uuid))
-            shown.update(differences.reported_missing(host, record), **against_a_move(host, record))
+            shown.update(differences.reported_missing(record, host.pool_path), **against_a_move(host, record))
             if console_lines:
                 shown["console"] = console.look(host.connection, record.uuid, console_lines)
             if shown["migration"]:

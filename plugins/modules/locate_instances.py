@@ -14,7 +14,6 @@ short_description: "Internal: find the hosts that hold the instances"
 description:
   - Part of the playbooks that act on existing instances. Reads what the hosts reported. An instance that was not found
     while a host is silent is unknown, and that is an error for this instance.
-
 options:
   method:
     description:
@@ -43,8 +42,6 @@ extends_documentation_fragment:
   - berth.kvm.controller.instances
   - berth.kvm.controller.hosts
   - berth.kvm.controller.selected
-author:
-  - The berth.kvm authors (!UNKNOWN)
 """
 
 EXAMPLES = r"""

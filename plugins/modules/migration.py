@@ -17,7 +17,6 @@ description:
   - Every step looks at the record first. Steps that are already done are skipped, so the same list can be run again
     after a crash.
   - Without O(steps) it only reports what this host holds of the instance.
-
 options:
   uuid:
     description: The instance.
@@ -153,8 +152,6 @@ options:
 extends_documentation_fragment:
   - berth.kvm.host
   - berth.kvm.host.by
-author:
-  - The berth.kvm authors (!UNKNOWN)
 """
 
 EXAMPLES = r"""

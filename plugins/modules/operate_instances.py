@@ -30,39 +30,7 @@ options:
 extends_documentation_fragment:
   - berth.kvm.controller
   - berth.kvm.controller.hosts
-author:
-  - The berth.kvm authors (!UNKNOWN)
 """
 
-EXAMPLES = r"""
-- name: Stop the instances
-  berth.kvm.operate_instances:
-    operation: stop
-  delegate_to: localhost
-  become: true
-"""
-
-RETURN = r"""
-instance:
-  description: The instance, as M(berth.kvm.instance) or M(berth.kvm.instance_copy) returns it.
-  returned: when a host was asked
-  type: dict
-  sample: {uuid: 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a, name: web-1, state: shutdown}
-error:
-  description: Why it failed, with C(code) and C(message).
-  returned: when it failed
-  type: dict
-  sample: {code: InstanceIsLocked, message: "Instance web-1 is locked by ann@desk"}
-outcomes:
-  description: What became of each instance.
-  returned: by the task of one instance
-  type: list
-  elements: dict
-  sample: [{instance: web-1, state: stopped, host: kvm1}]
-said:
-  description: The instances that were changed, in their order, as M(berth.kvm.create_instances) returns them.
-  returned: by the task of one instance
-  type: list
-  elements: dict
-  sample: [{at: "2026-01-01T12:00:00Z", instance: web-1, host: kvm1, state: shutdown}]
-"""
+EXAMPLES = "#"
+RETURN = "#"

@@ -16,7 +16,6 @@ description:
     a move that has begun, or chooses a destination for a new one.
   - If one of the two hosts did not answer, nothing is done for that instance, unless C(berth_lost_hosts)
     declares that host lost.
-
 options:
   action:
     description: The operation to plan.
@@ -35,8 +34,6 @@ extends_documentation_fragment:
   - berth.kvm.controller.instances
   - berth.kvm.controller.hosts
   - berth.kvm.controller.selected
-author:
-  - The berth.kvm authors (!UNKNOWN)
 """
 
 EXAMPLES = r"""

@@ -11,7 +11,7 @@ version_added: 1.0.0
 short_description: "Internal: read the state of all KVM hosts"
 description:
   - Part of the playbooks. Asks all hosts for their facts, and what they remember of the selected instances.
-  - A host that does not answer is in RV(answers) with the reason. If no host answers, the task fails.
+  - A host that does not answer is in C(answers) with the reason. If no host answers, the task fails.
 options:
   most:
     description:
@@ -50,28 +50,7 @@ extends_documentation_fragment:
   - berth.kvm.controller
   - berth.kvm.controller.instances
   - berth.kvm.controller.hosts
-author:
-  - The berth.kvm authors (!UNKNOWN)
 """
 
-EXAMPLES = r"""
-- name: Read the KVM hosts
-  berth.kvm.read_hosts:
-    instances: [web-1]
-  delegate_to: localhost
-  become: true
-  register: __berth_facts
-"""
-
-RETURN = r"""
-answers:
-  description: What each host answered, see M(berth.kvm.ask_hosts).
-  returned: success
-  type: dict
-asked:
-  description: When the hosts were asked and had answered, in seconds since 1970.
-  returned: success
-  type: list
-  elements: float
-  sample: [1800000000.0, 1800000002.5]
-"""
+EXAMPLES = "#"
+RETURN = "#"

@@ -22,8 +22,6 @@ options:
     type: path
 extends_documentation_fragment:
   - berth.kvm.controller
-author:
-  - The berth.kvm authors (!UNKNOWN)
 """
 
 EXAMPLES = r"""

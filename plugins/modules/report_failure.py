@@ -14,8 +14,6 @@ description:
     In check mode, an instance that would be moved has changed.
 extends_documentation_fragment:
   - berth.kvm.controller
-author:
-  - The berth.kvm authors (!UNKNOWN)
 """
 
 EXAMPLES = r"""

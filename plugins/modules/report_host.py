@@ -18,19 +18,7 @@ options:
     default: false
 extends_documentation_fragment:
   - berth.kvm.controller
-author:
-  - The berth.kvm authors (!UNKNOWN)
 """
 
-EXAMPLES = r"""
-- name: Note that the host is prepared
-  berth.kvm.report_host:
-"""
-
-RETURN = r"""
-ended:
-  description: What is noted.
-  returned: success
-  type: dict
-  sample: {state: ok}
-"""
+EXAMPLES = "#"
+RETURN = "#"

@@ -34,8 +34,6 @@ options:
     default: {}
 extends_documentation_fragment:
   - berth.kvm.host
-author:
-  - The berth.kvm authors (!UNKNOWN)
 """
 
 EXAMPLES = r"""

@@ -29,8 +29,6 @@ extends_documentation_fragment:
   - berth.kvm.controller
   - berth.kvm.controller.authorities
   - berth.kvm.controller.hosts
-author:
-  - The berth.kvm authors (!UNKNOWN)
 """
 
 EXAMPLES = r"""

@@ -18,8 +18,6 @@ extends_documentation_fragment:
   - berth.kvm.controller
   - berth.kvm.controller.instances
   - berth.kvm.controller.hosts
-author:
-  - The berth.kvm authors (!UNKNOWN)
 """
 
 EXAMPLES = r"""

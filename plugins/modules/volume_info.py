@@ -22,8 +22,6 @@ options:
     required: true
 extends_documentation_fragment:
   - berth.kvm.host
-author:
-  - The berth.kvm authors (!UNKNOWN)
 """
 
 EXAMPLES = r"""

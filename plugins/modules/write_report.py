@@ -28,31 +28,7 @@ options:
 extends_documentation_fragment:
   - berth.kvm.controller
   - berth.kvm.controller.hosts
-author:
-  - The berth.kvm authors (!UNKNOWN)
 """
 
-EXAMPLES = r"""
-- name: Write the report
-  berth.kvm.write_report:
-    asked: "{{ __berth_facts.asked }}"
-    page: /var/www/html/fleet.html
-"""
-
-RETURN = r"""
-page:
-  description: The page.
-  returned: success
-  type: str
-  sample: /home/ann/.local/state/berth/report/fleet.html
-data:
-  description: The same as JSON.
-  returned: success
-  type: str
-  sample: /home/ann/.local/state/berth/report/fleet.json
-counts:
-  description: How many findings of each severity there are.
-  returned: success
-  type: dict
-  sample: {error: 0, warning: 1, note: 0}
-"""
+EXAMPLES = "#"
+RETURN = "#"

@@ -6,7 +6,7 @@ Ansible has of it, as a play of somebody's own may bring them with module host_f
 
 from __future__ import annotations
 
-from ..module_utils.conductor import silence
+from ..module_utils.conductor import majority, silence
 from ..module_utils.conductor.fleet import read_fleet
 from ..module_utils.model import catalog_schema, host_document, host_hints
 from ..module_utils.model.safe_text import clean
@@ -52,18 +52,23 @@ def read_reports(task_vars, hosts=None):
                 "cell": None if cell is None else catalog_schema.CELL.check(cell, "%s of %s" % (CELL, name)),
             }
         else:
-            reports[name] = {"reason": _of_closed(task_vars, name, reason_of(reply or {}))}
+            reports[name] = {"reason": reason_if_closed(task_vars, name, reason_of(reply or {}))}
     return read_fleet(reports, host_document.check)
 
 
-def _of_closed(task_vars, name, reason):
-    """Of a host that the inventory has closed, why: so that nobody takes it for lost."""
+def reason_if_closed(task_vars, name, reason):
+    """Why the host did not answer; of one that was drained or that the inventory has closed, also that: so that nobody takes it
+    for lost."""
     if silence.is_there(reason):
         return reason
+    told = {host: plain(reply.get("members") or {}) for host, reply in replies(task_vars, "__berth_facts").items()}
+    drained = majority.closed(told)
+    if name in drained:
+        return silence.closed(reason, "by berth.kvm.drain", clean(drained[name], 255))
     values = variables(task_vars, name, [DISABLED, DISABLED_REASON])
     if not is_true(values, DISABLED):
         return reason
-    return silence.closed(reason, clean(str(values.get(DISABLED_REASON) or ""), 255))
+    return silence.closed(reason, "by the inventory", clean(str(values.get(DISABLED_REASON) or ""), 255))
 
 
 def reason_of(reply):

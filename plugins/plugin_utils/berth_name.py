@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, List, Mapping, Sequence, Set
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Set
 
 from ..module_utils.conductor.report import Outcome
+from ..module_utils.conductor.unlisted import selected
 from ..module_utils.model import input_hints
 from ..module_utils.model.errors import InvalidInput
 from .inventory_variables import raw_vars
@@ -74,11 +75,7 @@ def check_name(values: Dict[str, Any]) -> None:
 
 def selected_by_name(text: str, task_vars: Mapping[str, Any]) -> str:
     """The text, whose commands select by berth_name what no inventory has: --limit would find no such host."""
-    names = _only_requested(task_vars)
-    if not names:
-        return text
-    limited = r"--limit (%s)(?![\w*:,-]|\.\w)" % "|".join(map(re.escape, sorted(names)))
-    return re.sub(limited, lambda found: "-e %s=%s" % (COUNTS[0], found[1]), text)
+    return selected(text, {name: "-e %s=%s" % (COUNTS[0], name) for name in _only_requested(task_vars)})
 
 
 def unsaid(task_vars: Mapping[str, Any], name: str, values: Mapping[str, Any]) -> List[str]:
@@ -89,9 +86,14 @@ def unsaid(task_vars: Mapping[str, Any], name: str, values: Mapping[str, Any]) -
     return [part for part, options in SAID_BY.items() if not any(option in values for option in options)]
 
 
-def addressed(outcomes: List[Outcome], task_vars: Mapping[str, Any]) -> List[Outcome]:
+def addressed(
+    outcomes: List[Outcome], task_vars: Mapping[str, Any], others: Optional[Mapping[str, str]] = None
+) -> List[Outcome]:
+    """``others``: as of ``selected``, for instances that are not even requested."""
     for outcome in outcomes:
-        outcome.why, outcome.error = (selected_by_name(text, task_vars) for text in (outcome.why, outcome.error))
+        outcome.why, outcome.error = (
+            selected(selected_by_name(text, task_vars), others or {}) for text in (outcome.why, outcome.error)
+        )
     return outcomes
 
 

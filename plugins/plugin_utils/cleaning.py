@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 
 from ..module_utils.conductor.errors import HostInUse, HostNotCleaned
-from ..module_utils.conductor.telling import remembered_by
+from ..module_utils.conductor.gossip import remembered_by
 from ..module_utils.model import fleet_hints, hints
 from .asking import answers, ask, refusals
 

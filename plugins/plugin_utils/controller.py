@@ -16,7 +16,7 @@ from ..module_utils.conductor.silence import is_there
 from ..module_utils.model import input_hints
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.safe_text import visible_all
-from . import host_ends, known_ansible, run_facts, run_report
+from . import host_ends, known_ansible, run_facts, run_report, tags
 from .berth_name import selected_by_name
 from .inventory_variables import raw_vars
 from .plain import plain, rendered
@@ -32,6 +32,8 @@ class ControllerAction(ActionBase):
 
     def run(self, tmp=None, task_vars=None):
         super().run(tmp, task_vars)
+        if tags.leave_out(self._task):
+            return {"changed": False}
         _result, args = self.validate_argument_spec(argument_spec=self.argument_spec)
         result = self._done(args, task_vars)
         if result.get("failed"):

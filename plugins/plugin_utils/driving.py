@@ -14,11 +14,11 @@ from ansible.plugins.action import ActionBase
 from ..module_utils.conductor.procedures.steps import Ask, Look, Procedure, Result, Say
 from ..module_utils.model.messages import Document
 from . import known_ansible
+from .answers_of_hosts import reason_if_closed
 from .asking import answers, ask_each
 from .host_reply import answer_of
 from .plain import plain
 from .screen import warn
-from .why_silent import cause
 
 
 def carry_out(
@@ -51,7 +51,16 @@ def carry_out(
 def _asked(action: ActionBase, task_vars: Dict[str, Any], step: Ask) -> Dict[str, Any]:
     results = ask_each(action, task_vars, step.module, step.arguments, step.at, step.check)
     if step.module == "migration":
-        return {host: _of_leg(plain(result)) for host, result in results.items()}
+        found = {host: _of_leg(plain(result)) for host, result in results.items()}
+    else:
+        found = _answered(results)
+    for asked, answer in found.items():
+        if "reason" in answer:
+            answer["reason"] = reason_if_closed(task_vars, step.host_of(asked), answer["reason"])
+    return found
+
+
+def _answered(results: Dict[str, Dict[str, Any]]) -> Dict[str, Any]:
     found: Dict[str, Any] = plain(answers(results))
     for asked, answer in found.items():
         if results[asked].get("warnings"):
@@ -65,8 +74,6 @@ def _of_leg(result: Dict[str, Any]) -> Dict[str, Any]:
     """The answer of a leg, and when it came. A host whose reply was wrong is not silent: it can be asked to give up."""
     for warning in result.pop("warnings", None) or ():
         warn(str(warning))
-    if result.get("unreachable"):
-        return {"reason": cause(str(result.get("msg")))}
-    if result.get("failed"):
+    if result.get("failed") and not result.get("unreachable"):
         return {"error": result.get("error") or answer_of(result)["error"]}
     return {**answer_of(result), "at": time.monotonic()}

@@ -11,8 +11,8 @@ from typing import Any, Dict, List
 from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 
-from ..module_utils.conductor import group_membership
-from ..module_utils.conductor.group_membership import Membership
+from ..module_utils.conductor import security_group_members
+from ..module_utils.conductor.security_group_members import Membership
 from ..module_utils.model import catalog_schema
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import project_of, uuid_of
@@ -43,7 +43,7 @@ def follow(action: ActionBase, task_vars: Dict[str, Any], reachable: List[str]) 
             if not _pass_over(action, task_vars, membership, reachable, lost):
                 return
     except (BerthError, AnsibleError) as error:
-        warn(group_membership.not_followed(str(error)))
+        warn(security_group_members.not_followed(str(error)))
 
 
 def _pass_over(action, task_vars, membership, reachable, lost) -> bool:
@@ -51,7 +51,7 @@ def _pass_over(action, task_vars, membership, reachable, lost) -> bool:
     scans = plain(answers(ask(action, task_vars, reachable, "rescan", {})))
     scanned = {host: scan["instances"] for host, scan in scans.items() if "instances" in scan}
     silent = [host for host in kvm_hosts(task_vars) if host not in scanned and host not in lost]
-    groups, messages = group_membership.wanted(membership, scanned, silent)
+    groups, messages = security_group_members.wanted(membership, scanned, silent)
     args = {"instances": membership.instances, "groups": groups}
     replies = plain(answers(ask(action, task_vars, scanned, "group_members", args)))
     changed = any(reply.get("changed") for reply in replies.values()) and not action._task.check_mode
@@ -59,9 +59,11 @@ def _pass_over(action, task_vars, membership, reachable, lost) -> bool:
         for host, reply in replies.items():
             if "waiting" not in reply:
                 silent.append(host)
-            messages += [group_membership.waits(record["name"], record["why"]) for record in reply.get("waiting", ())]
+            messages += [
+                security_group_members.waits(record["name"], record["why"]) for record in reply.get("waiting", ())
+            ]
         if silent:
-            messages.append(group_membership.silent_hosts(silent))
+            messages.append(security_group_members.silent_hosts(silent))
         for message in dict.fromkeys(messages):
             warn(message)
     return changed
@@ -81,7 +83,7 @@ def _membership(task_vars, catalogs) -> Membership:
             membership.add(uuid, name, project_of(values), _nics(values, catalog), catalog.security_groups)
         except (BerthError, KeyError) as error:
             membership.unknown.append(uuid)
-            warn(group_membership.groups_unknown(name, str(error)))
+            warn(security_group_members.groups_unknown(name, str(error)))
     return membership
 
 

@@ -17,11 +17,12 @@ from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
 
 from ..module_utils.conductor.errors import HostUnknown
-from ..module_utils.conductor.silence import unanswered
+from ..module_utils.conductor.silence import NO_ANSWER, unanswered
 from ..module_utils.model import reply
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.safe_text import clean
 from . import acting, becoming, host_ends, known_ansible, limits, sent_code
+from .answers_of_hosts import reason_if_closed
 from .plain import plain
 from .why_silent import cause
 
@@ -51,7 +52,7 @@ class HostAction(ActionBase):
             result = known_ansible.delegates().apart(self, host, task_vars, lambda: self.on_host(task_vars))
         except BerthError as error:
             return {"failed": True, "changed": False, **error.to_result()}
-        return failed_if_silent(result, host) if host != task_vars["inventory_hostname"] else result
+        return result if host == task_vars["inventory_hostname"] else failed_if_silent(result, host, task_vars)
 
     def on_host(self, task_vars):
         """Runs in the process that asks."""
@@ -63,11 +64,17 @@ class HostAction(ActionBase):
         return self.sending.made(make, self._task.check_mode) if module_name.startswith(COLLECTION) else make()
 
 
-def failed_if_silent(result, host):
+def failed_if_silent(result, host, task_vars):
     """A silent delegate as a failure: Ansible drops an unreachable one's instance, and no rescue or table says why."""
     if not result.get("unreachable"):
         return result
-    return {"failed": True, "changed": False, **unanswered(host, cause(str(result.get("msg")))).to_result()}
+    reason = reason_if_closed(task_vars, host, _silent(result))
+    return {"failed": True, "changed": False, **unanswered(host, reason).to_result()}
+
+
+def _silent(result):
+    """The reason of a host that did not answer."""
+    return "%s: %s" % (NO_ANSWER, cause(str(result.get("msg"))))
 
 
 def host_of(action, task_vars):
@@ -136,7 +143,7 @@ def answer_of(result):
     if result.get("error_code") in UNKNOWN:
         return {"changed": False, "reason": result["msg"]}  # what the host did is unknown, as if it were silent
     if result.get("unreachable"):
-        return {"changed": False, "reason": "UNREACHABLE: %s" % cause(str(result.get("msg")))}
+        return {"changed": False, "reason": _silent(result)}
     if result.get("failed"):
         return {"changed": bool(result.get("changed")), "error": result.get("error") or _of_ansible(result)}
     return {name: part for name, part in result.items() if name != "failed" and not name.startswith("_ansible_")}

@@ -13,6 +13,7 @@ from ansible.errors import AnsibleError
 from ..module_utils.conductor import (
     addressing,
     approval,
+    gossip,
     groups,
     kept_entries,
     locks,
@@ -20,7 +21,7 @@ from ..module_utils.conductor import (
     placing,
     quotas,
     take_over,
-    telling,
+    unlisted,
     what_to_create,
 )
 from ..module_utils.conductor.fleet import Fleet
@@ -40,7 +41,7 @@ from .driving import carry_out
 from .inventory_variables import INSTANCE, is_true, kvm_hosts, listed, lost_hosts, variables, who_locked
 from .plain import plain
 from .screen import say, verbosity, warn
-from .selection import check_hosts, check_own_name, in_inventory, known_hosts, selected, warn_of_lost
+from .selection import check_hosts, check_own_name, in_inventory, known_hosts, names_by_uuid, selected, warn_of_lost
 from .telling_owners import tell_owners
 from .whose_variables import Catalogs
 
@@ -122,6 +123,15 @@ def _places(run, name, values):
 def _silent(run):
     """The hosts that do not report what they hold, except lost ones, and why."""
     return {host: why for host, why in run.fleet.verdicts.items() if host not in run.lost}
+
+
+def _say_unlisted(run, selected_uuids):
+    """Name the instances that the whole inventory lacks, whatever is selected. With berth_name the run is not about it."""
+    if run.takes_over or "berth_name" in run.task_vars or not unlisted.unlisted(run.fleet, selected_uuids):
+        return
+    names = [place["name"] for _uuid, place in unlisted.unlisted(run.fleet, names_by_uuid(run.task_vars))]
+    if names:
+        say(unlisted.line(names))
 
 
 def _is_wanted(task_vars, name):
@@ -228,6 +238,7 @@ class PlaceInstances(ControllerAction):
         if run.least() and is_plan and result["selections"]:
             say("Requested together: %d, reservation %s" % (len(result["selections"]), acting.RUN))
         if is_plan:
+            _say_unlisted(run, {instance["uuid"] for instance in instances.values()})
             return {**result, **self._plan(run, instances, decision.max_attempts)}
         result.update(_to_approve(instances, decision.seed))
         if result["failures"]:
@@ -337,7 +348,7 @@ class PlaceInstances(ControllerAction):
                 if instance["state"] == CLAIMING:
                     instance.update(state=PLANNED, token=new_token())
         hosts.update({name: {"reason": reason} for name, reason in run.fleet.verdicts.items()})
-        plan = new_plan(acting.RUN, instances, hosts, max_attempts, telling.whereabouts(run.fleet))
+        plan = new_plan(acting.RUN, instances, hosts, max_attempts, gossip.whereabouts(run.fleet))
         plan["members"] = run.fleet.member_lists if run.needs_majority else {}
         plan["unprepared"], plan["kept_addresses"] = run.fleet.unprepared(), run.kept_addresses
         plan["least"] = run.least()

@@ -8,15 +8,17 @@ from __future__ import annotations
 from typing import Any, Dict, List, NamedTuple, Optional
 
 from ..module_utils.conductor import (
+    bridges,
     commit_move,
+    gossip,
     groups,
+    maintenance,
     moving,
     placing,
     quotas,
     report,
     report_moves,
     sides,
-    telling,
     unconfirmed,
     what_to_create,
 )
@@ -38,7 +40,7 @@ from .inventory_differences import InventoryDifferences, owner
 from .inventory_variables import kvm_hosts, lost_hosts, variables, who_locked
 from .locating import shown
 from .plain import plain
-from .screen import say, verbosity
+from .screen import say, verbosity, warn
 from .selection import InstanceNotFound, check_explicit, known_hosts, not_found, selected, warn_of_lost
 from .telling_owners import tell_latest, tell_owners
 from .whose_variables import Catalogs
@@ -62,6 +64,9 @@ class _Run(NamedTuple):
     target: Optional[str]
     migration: str  # berth_migration
     goals: Dict[str, str]
+
+
+DRAINS = "__berth_drains"  # of the playbook drain: what it moves comes home when the host is returned
 
 
 class PlanMoves(ControllerAction):
@@ -104,7 +109,7 @@ class PlanMoves(ControllerAction):
             raise KvmHostNotFound.of("berth_target_host", args["target"], hosts)
         fleet = read_reports(task_vars, hosts)
         views = self._views(task_vars, hosts, fleet)
-        tell_owners(self, task_vars, telling.whereabouts(fleet), list(fleet.documents))
+        tell_owners(self, task_vars, gossip.whereabouts(fleet), list(fleet.documents))
         action, run_variables = args["action"], self.own_variables(task_vars, ["berth_migration"])
         wanted = MIGRATION.check(run_variables.get("berth_migration", "auto"), "berth_migration")
         names = selected(task_vars, args["instances"], hosts)
@@ -118,7 +123,8 @@ class PlanMoves(ControllerAction):
         if action == "confirm_due":
             moves, errors = self._due(moves), self._due_but_refused(errors, uuids, views)
         again = goals is not None
-        self._place(moves, errors, {**args, "again": again}, catalog, fleet, task_vars)
+        drains = bool(self.own_variables(task_vars, [DRAINS]).get(DRAINS))
+        self._place(moves, errors, {**args, "again": again, "drains": drains}, catalog, fleet, task_vars)
         if again:
             _only_once(moves, errors)
         for move in moves.values():
@@ -133,12 +139,12 @@ class PlanMoves(ControllerAction):
 
     def _tell_who_takes_back(self, task_vars, fleet, moves, errors):
         """What is to be taken back is an error, and stays as it is, unless every host has taken that."""
-        of_each = {name: telling.will_take_back(fleet, move, acting.RUN) for name, move in moves.items()}
+        of_each = {name: gossip.will_take_back(fleet, move, acting.RUN) for name, move in moves.items()}
         told = {name: told for name, told in of_each.items() if told}
         if not told or self._task.check_mode:
             return
         try:
-            tell_latest(self, task_vars, fleet, ", ".join(sorted(told)), telling.together(told.values()))
+            tell_latest(self, task_vars, fleet, ", ".join(sorted(told)), gossip.together(told.values()))
         except HostUnknown as error:
             for name in told:
                 errors[name] = error.to_dict()
@@ -235,8 +241,9 @@ class PlanMoves(ControllerAction):
             except BerthError as error:
                 errors[name] = error.to_dict()
                 continue
-            cell = fleet.documents[move["source"]].get("cell")
-            waiting[name] = moving.request(move["views"]["source"], move.pop("request"), move["kind"], ignored, cell)
+            source, view = fleet.documents[move["source"]], move["views"]["source"]
+            home = maintenance.home(view["spec"], source["uuid"], args["drains"])
+            waiting[name] = moving.request(view, move.pop("request"), move["kind"], ignored, source.get("cell"), home)
         for name in errors.keys() & moves.keys():
             del moves[name]
         return waiting
@@ -277,6 +284,7 @@ class PlanMoves(ControllerAction):
                 del moves[name]
                 continue
             _set_destination(moves[name], instance, fleet)
+            _warn_of_bridges(name, moves[name], fleet)
 
     def _facts(self, moves, errors, fleet, action):
         """The plan that the playbook follows; also shows a line for each instance."""
@@ -296,6 +304,12 @@ class PlanMoves(ControllerAction):
             "error_details": {name: report.details_of(error) for name, error in errors.items()},
             "ended": [name for name, error in errors.items() if action == "delete" and error["code"] in ENDED],
         }
+
+
+def _warn_of_bridges(name, move, fleet):
+    source, destination = (fleet.documents[move[side]] for side in ("source", "destination"))
+    for text in bridges.lost_by_a_move(move["views"]["source"]["spec"], source, destination):
+        warn("%s moves from %s to %s: %s" % (name, move["source"], move["destination"], text))
 
 
 def _as_left(action, move, places):

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The page of a report, made from the document of conductor/overview.py.
+"""The page of a report, made from the document of conductor/fleet_report.py.
 
 The page needs nothing else: its own script and styles are allowed by their hashes and everything else is forbidden, so
 what a host says is shown and never executed, even if it were not escaped.

@@ -15,6 +15,7 @@ from ..module_utils.conductor.errors import KvmHostNotFound, NoHostAnswered, Sel
 from ..module_utils.conductor.fleet import Fleet
 from ..module_utils.conductor.operations import needs_selection
 from ..module_utils.conductor.sides import InstanceNotFound
+from ..module_utils.conductor.similar_names import similar_instances
 from ..module_utils.model import fleet_hints, hints, input_hints
 from ..module_utils.model.errors import BerthError, InvalidInput, joined, together
 from ..module_utils.model.identity import RESERVED, uuid_of
@@ -88,7 +89,7 @@ def _check_nothing_selected(task_vars: Dict[str, Any], names: List[str]) -> None
             "no instance is in both %s" % " and ".join(selections), hint=input_hints.select_in_one_place()
         )
     if selections:
-        hint = did_you_mean(task_vars[selecting[0]], names_by_uuid(task_vars).values(), "instance")
+        hint = similar_instances(task_vars[selecting[0]], names_by_uuid(task_vars).values())
         raise InstanceNotFound("%s selects no instance" % selections[0], hint=hint)
 
 
@@ -189,7 +190,7 @@ def not_found(task_vars: Dict[str, Any], fleet: Fleet, name: str) -> InstanceNot
     if projects:
         text = "%s is in no inventory, and on hosts in another project: %s" % (name, ", ".join(sorted(projects)))
         return InstanceNotFound(text, hint=fleet_hints.name_its_project(name, min(projects)))
-    hint = did_you_mean(name, known, "instance")
+    hint = similar_instances(name, known)
     return InstanceNotFound("%s is in no inventory and on no host" % name, hint=hint)
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any, Dict, Iterable
 
 from ..module_utils.conductor.fleet import Fleet
+from ..module_utils.conductor.gossip import lacking
 from ..module_utils.conductor.procedures import copies
-from ..module_utils.conductor.telling import lacking
 from ..module_utils.model.messages import Document
 from .answers_of_hosts import replies
 from .asking import ask
@@ -18,7 +18,7 @@ from .driving import carry_out
 
 
 def tell_owners(action: Any, task_vars: Dict[str, Any], told: Document, hosts: Iterable[str]) -> None:
-    """``told``: see conductor/telling.whereabouts. A host that does not answer is told by a later run."""
+    """``told``: see conductor/gossip.whereabouts. A host that does not answer is told by a later run."""
     known = replies(task_vars, "__berth_facts")
     missed = lacking(told, {host: known.get(host, {}).get("digests") for host in hosts})
     if not action._task.check_mode:

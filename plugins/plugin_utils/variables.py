@@ -17,9 +17,9 @@ from ansible.utils.vars import load_extra_vars
 
 from ..module_utils.conductor.errors import UnknownVariable
 from ..module_utils.conductor.inventory_names import ERROR, PUBLISHED
-from ..module_utils.model import input_hints
+from ..module_utils.model import host_settings, input_hints
 from ..module_utils.model.errors import BerthError, InvalidInput, joined
-from ..module_utils.model.schema import ListOf, Text, Whole
+from ..module_utils.model.schema import Flag, ListOf, Text, Whole
 from ..module_utils.model.unknown_names import meant, nearest
 from ..module_utils.placement.weighing import MOST_SEED
 from . import limits, move_options, receipts, seeds
@@ -38,12 +38,14 @@ RUN = (
     "berth_all",
     "berth_allow_resize_to_same_host",
     "berth_approved",
+    "berth_bring_home",
     "berth_confirm_crashed",
     "berth_console_lines",
     "berth_count",
     "berth_delete_all",
     "berth_delete_changed_disks",
     "berth_disks_of",
+    "berth_drain_reason",
     "berth_fix",
     "berth_instances",
     "berth_keep_on",
@@ -81,31 +83,7 @@ RUN = (
 HOST = (
     "berth_host_timeout",
     "berth_host_cell",
-    "berth_host_cpu_allocation_ratio",
-    "berth_host_cpu_dedicated_set",
-    "berth_host_cpu_models",
-    "berth_host_cpu_shared_set",
-    "berth_host_custom_resources",
-    "berth_host_disabled",
-    "berth_host_disabled_reason",
-    "berth_host_disk_allocation_ratio",
-    "berth_host_domain_type",
-    "berth_host_enabled_mdev_types",
-    "berth_host_image_directories",
-    "berth_host_image_proxy",
-    "berth_host_max_concurrent_builds",
-    "berth_host_metrics_directory",
-    "berth_host_migration_address",
-    "berth_host_migration_address_only",
-    "berth_host_pci_devices",
-    "berth_host_pool",
-    "berth_host_ram_allocation_ratio",
-    "berth_host_reserved_host_cpus",
-    "berth_host_reserved_host_disk_gb",
-    "berth_host_reserved_host_memory_mb",
-    "berth_host_security_driver_none_ok",
-    "berth_host_stats",
-    "berth_host_traits",
+    *host_settings.VARIABLES,
 )
 
 
@@ -121,6 +99,13 @@ class Converted:
                 self.convert(value)
         except (TypeError, ValueError, OverflowError):
             raise InvalidInput(field, value, self.rule) from None
+
+
+TYPES = {
+    host_settings.Ratio: Converted(check_type_float, "a number such as 4.0"),
+    Whole: Converted(check_type_int, "a whole number"),
+    Flag: Converted(check_type_bool, "true or false"),
+}
 
 
 class Number(Whole):
@@ -152,6 +137,7 @@ CHECKED = {
         (
             "berth_all",
             "berth_allow_resize_to_same_host",
+            "berth_bring_home",
             "berth_confirm_crashed",
             "berth_delete_all",
             "berth_delete_changed_disks",
@@ -171,32 +157,17 @@ CHECKED = {
     "berth_shutdown_timeout": Number(0, limits.SHUTDOWN, "seconds"),
     "berth_lock_timeout": Number(0, limits.SHUTDOWN, "seconds"),
     "berth_host_timeout": Number(1, limits.SHUTDOWN, "seconds"),
-    **dict.fromkeys(
-        ("berth_host_cpu_allocation_ratio", "berth_host_disk_allocation_ratio", "berth_host_ram_allocation_ratio"),
-        Converted(check_type_float, "a number such as 4.0"),
-    ),
+    **{name: TYPES[type(check)] for name, check in host_settings.VARIABLES.items() if type(check) in TYPES},
+    "kvm_host_certificate_days": TYPES[Whole],
     **dict.fromkeys(
         (
-            "berth_host_max_concurrent_builds",
-            "berth_host_reserved_host_cpus",
-            "berth_host_reserved_host_disk_gb",
-            "berth_host_reserved_host_memory_mb",
-            "kvm_host_certificate_days",
-        ),
-        Converted(check_type_int, "a whole number"),
-    ),
-    **dict.fromkeys(
-        (
-            "berth_host_disabled",
-            "berth_host_migration_address_only",
-            "berth_host_security_driver_none_ok",
             "kvm_host_accept_state_directory",
             "kvm_host_certificates",
             "kvm_host_forget_failed_builds",
             "kvm_host_packages",
             "kvm_host_remove_unused_images",
         ),
-        Converted(check_type_bool, "true or false"),
+        TYPES[Flag],
     ),
 }
 KNOWN = frozenset((*CATALOG, *INSTANCE, *RUN, *HOST, *PUBLISHED, ERROR))

@@ -21,6 +21,7 @@ for filter in $(virsh -q nwfilter-list | grep -o ' berth-.*'); do virsh -q nwfil
 rm -rf /var/lib/berth/instances/* /var/lib/berth/deleted /run/berth/permits/*
 rm -rf /var/lib/berth/volumes /var/lib/libvirt/berth/volumes
 rm -rf /var/lib/libvirt/berth/instances/* /var/log/libvirt/qemu/*-console.log*
+rm -f /var/lib/berth/drained.json
 rm -f /var/lib/berth/failures.json /var/lib/berth/failed_builds.json /var/lib/berth/tombstones.json /var/lib/berth/whereabouts.*
 """
 

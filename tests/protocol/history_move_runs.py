@@ -8,7 +8,7 @@ from __future__ import annotations
 import procedure_case
 from history_runs import Run
 
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import moving, sides, telling, unconfirmed
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import gossip, moving, sides, unconfirmed
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import HostUnknown
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.locate import locate
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import move as procedure
@@ -71,7 +71,7 @@ class Moves(Run):
         seen = yield from self.read("moves")
         views = {host: {view["uuid"]: view for view in report["moves"]}
                  for host, report in self.reports.items() if host in seen.documents}  # fmt: skip
-        yield from self.tell_owners(telling.whereabouts(seen), list(seen.documents))
+        yield from self.tell_owners(gossip.whereabouts(seen), list(seen.documents))
         moves = {}
         for name in names:
             try:
@@ -83,7 +83,7 @@ class Moves(Run):
                     if move["settles"]:
                         raise moving.busy(move)
                 move["id"] = self.token()
-                told = telling.will_take_back(seen, move, self.run_id)
+                told = gossip.will_take_back(seen, move, self.run_id)
                 if told:
                     yield from self.tell_latest(seen, name, told)
                 moves[name] = {**move, "when_due": action == "confirm_due"}

@@ -19,10 +19,10 @@ from history_host import Machine
 from volume_fleet_case import answers_of
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
+    gossip,
     lost_data,
     majority,
     removal,
-    telling,
     what_to_create,
     what_to_operate,
 )
@@ -99,7 +99,7 @@ class Run:
 
     def tell_owners(self, told, hosts):
         digests = {host: self.reports[host].get("digests") for host in hosts}
-        for host, lacking in telling.lacking(told, digests).items():
+        for host, lacking in gossip.lacking(told, digests).items():
             yield from self.ask(host, "rescan", (), lacking)
 
     # create
@@ -112,7 +112,7 @@ class Run:
         self._place(instances, seen)
         hosts = {host: {"uuid": uuid} for host, uuid in seen.uuids().items()}
         hosts.update({host: {"reason": reason} for host, reason in seen.verdicts.items()})
-        plan = rounds.new_plan(self.run_id, instances, hosts, 3, telling.whereabouts(seen))
+        plan = rounds.new_plan(self.run_id, instances, hosts, 3, gossip.whereabouts(seen))
         plan["members"] = seen.member_lists
         rounds.prepare_round(plan, self.token)
         if not plan["claims"]:

@@ -12,7 +12,7 @@ from pathlib import Path
 import yaml
 from ansible.module_utils.common.validation import check_type_bool, check_type_float, check_type_int
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.host.settings import HostSettings
+from ansible_collections.berth.kvm.plugins.module_utils.model.host_settings import HostSettings
 from ansible_collections.berth.kvm.plugins.plugin_utils import move_options
 from ansible_collections.berth.kvm.plugins.plugin_utils.misplaced import ROLE
 from ansible_collections.berth.kvm.plugins.plugin_utils.variables import CHECKED, HOST, KNOWN, Converted
@@ -20,7 +20,8 @@ from ansible_collections.berth.kvm.plugins.plugin_utils.variables import CHECKED
 ROOT = Path(__file__).resolve().parents[2]
 # Facts that actions keep for one another, groups, and names that stand for others.
 NO_VARIABLES = {
-    "berth_chosen", "berth_host", "berth_host_", "berth_host_x", "berth_instances_found", "berth_located", "berth_moves", "berth_plan",
+    "berth_chosen", "berth_host", "berth_host_", "berth_host_x", "berth_in_maintenance", "berth_instances_found",
+    "berth_located", "berth_moved_off", "berth_moves", "berth_plan",
     "berth_requested", "berth_results", "berth_state_error",
     "berth_",
 }  # fmt: skip

@@ -35,8 +35,10 @@ def role_variables(role):
 
 
 OF_ROLES = set().union(*(role_variables(path.name) for path in (ROOT / "roles").iterdir()))
+# Groups and marks of instances that playbooks make.
+IN_PLAYS = {"berth_in_maintenance", "berth_moved_off", "berth_present_flavor"}
 # What the catalog's page and the roles explain, and the group of read_requested.yml.
-EXPLAINED_ELSEWHERE = {*CATALOG, *INSTANCE, *HOST, *OF_ROLES, "berth_present_flavor", "berth_requested"}
+EXPLAINED_ELSEWHERE = {*CATALOG, *INSTANCE, *HOST, *OF_ROLES, "berth_requested", *IN_PLAYS}
 # Not a fact in brackets, nor NAME=VALUE in a text that says what to run.
 READ = re.compile(r"(?<![\w.'\[])berth_[a-z0-9_]+(?![\w=])")
 
@@ -165,3 +167,22 @@ def test_a_header_that_cannot_be_read_is_named(tmp_path):
     path.write_text("---\n#\n#\n#\n# Does something.\n# Variables:\n# berth_x: not indented\n- hosts: all\n")
     with pytest.raises(SystemExit, match=r"wrong\.yml: not a variable with its meaning: berth_x"):
         headers.read_header(path)
+
+
+def first_tasks(path):
+    """The first task of the playbook, or those of each that it may import first."""
+    for play in yaml.safe_load(path.read_text("utf-8")):
+        if "ansible.builtin.import_playbook" in play:
+            for name in re.findall(r"\w+\.yml", play["ansible.builtin.import_playbook"]):
+                yield from first_tasks(path.with_name(name))
+            return
+        if "ansible.builtin.add_host" not in play["tasks"][0]:
+            yield play["tasks"][0]
+            return
+
+
+@each_playbook
+def test_a_run_with_a_tag_that_no_task_has_is_told(header):
+    """The first task says it: see plugins/plugin_utils/tags.py."""
+    found = list(first_tasks(header.path))
+    assert found and all(task.get("tags") == ["always"] for task in found)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import Any, Collection, Dict, Optional
 
-from ..model.counting import miscounted
 from ..model.lifecycle import ALIVE, OUT
 from . import notes, older_copy
 from .fleet import Fleet, Place
@@ -36,12 +35,9 @@ def check(
     lost_hosts: Collection[str],
     chosen: Optional[str] = None,
 ) -> None:
-    """Raise what notes.check_owner raises if another host may have had the instance later; EpochImplausible if the source
-    miscounts: the record would count on from there; RecordMissing if another owner answers without a record, however late the
-    source says that it let go, and nobody has ``chosen`` the copy on ``host``."""
+    """Raise what notes.check_owner raises if another host may have had the instance later; RecordMissing if another owner
+    answers without a record, however late the source says that it let go, and nobody has ``chosen`` the copy on ``host``."""
     generation, answers = _reached(source), fleet.answers(lost_hosts)
-    if notes.is_too_far(generation, fleet.notes_on(uuid).latest[0]):
-        raise miscounted(name, [source["host"]])
     noted = older_copy.agreed(fleet, name, uuid, host, notes.NEVER, chosen, answers)
     notes.check_owner(name, source["host"], generation, noted.apart_from(host, answers), answers)
 

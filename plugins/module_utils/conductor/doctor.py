@@ -30,7 +30,19 @@ from ..model.lifecycle import ACTIVE, CLAIM, OWN
 from ..model.line import described
 from ..model.messages import Document
 from ..placement.text import table
-from . import addressing, copies, drift, filter_drift, free_volumes, majority, silence, unconfirmed, volumes
+from . import (
+    addressing,
+    bridges,
+    copies,
+    drift,
+    filter_drift,
+    free_volumes,
+    majority,
+    silence,
+    unconfirmed,
+    unlisted,
+    volumes,
+)
 from .fleet import Fleet, Place
 from .interrupted import to_end
 from .locate import left_of_ended_move, stray_hint
@@ -75,6 +87,15 @@ class Case:
     def name(self, uuid: str) -> str:
         places = self.fleet.places.get(uuid, ())
         return self.in_inventory.get(uuid) or (places[0]["name"] if places else uuid)
+
+    def selecting(self, uuid: str, text: str) -> str:
+        """The text, whose commands select the instance as it can be selected."""
+        places = self.fleet.places.get(uuid)
+        if uuid in self.in_inventory or not places:
+            return text
+        return unlisted.selected(
+            text, {places[0]["name"]: unlisted.selection(uuid, places[0], self.in_inventory.values())}
+        )
 
 
 # What to do about a host's findings about itself, given the host, the instance and what the host said. Any other code
@@ -137,6 +158,7 @@ def examine(case: Case) -> List[Finding]:
         *_full_pools(case),
         *_overpromised_pools(case),
         *_different_cpus(case),
+        *_different_bridges(case),
         *_failed_builds(case),
     ]
     return sorted(
@@ -198,6 +220,7 @@ def _of_hosts(case: Case) -> Iterator[Finding]:
             todo = TODO.get(finding["code"], lambda host, name, said: host_hints.check_again(host))(
                 host, name, finding["said"]
             )
+            todo = case.selecting(finding["uuid"], todo)
             yield Finding(finding["code"], finding["severity"], host, finding["said"], todo, name, finding["fixed"])
 
 
@@ -248,7 +271,10 @@ def _same_addresses(case: Case) -> Iterator[Finding]:
     for uuids, addresses in shared.items():
         names = sorted(own[uuid] for uuid in uuids if uuid in own)
         text = "%s each have %s" % (" and ".join(sorted(held[addresses[0]].values())), ", ".join(sorted(addresses)))
-        yield Finding("AddressTaken", ERROR, "", text, fleet_hints.same_address(names), names[0])
+        todo = case.selecting(
+            next(uuid for uuid in uuids if own.get(uuid) == names[0]), fleet_hints.same_address(names)
+        )
+        yield Finding("AddressTaken", ERROR, "", text, todo, names[0])
 
 
 def _duplicate_volumes(case: Case) -> Iterator[Finding]:
@@ -285,6 +311,14 @@ def _overpromised_pools(case: Case) -> Iterator[Finding]:
         for name, text in pools.overpromised(document):
             path = document["pools"][name]["path"] or name
             yield Finding("PoolOverpromised", WARNING, host, text, host_hints.make_room_in_pool(path))
+
+
+def _different_bridges(case: Case) -> Iterator[Finding]:
+    for what, text in bridges.differing(case.fleet.documents):
+        if what == bridges.MTU:
+            yield Finding("BridgesDiffer", WARNING, "", text, packet_hints.one_mtu())
+        else:
+            yield Finding("BridgesDiffer", NOTE, "", text, packet_hints.one_network())
 
 
 OF_ONE_KIND = (
@@ -365,28 +399,33 @@ def _strays(case: Case) -> Iterator[Finding]:
 
 
 def _instances(case: Case) -> Iterator[Finding]:
-    for uuid, places in case.fleet.places.items():
-        name = case.name(uuid)
-        owners = sorted(place["host"] for place in places if place["role"] == OWN)
-        if len(owners) > 1:
-            left = left_of_ended_move(name, uuid, places)  # keep_one would refuse the copy that is in that move
-            each = copies.of([place for place in places if place["role"] == OWN])
-            text = left.message if left else "owned by %s" % copies.told(each)
-            todo = left.hint if left else copy_hints.find_the_right_copy(name, owners)
-            yield Finding("DuplicateInstance", ERROR, "", text, todo or "", name)
-            continue
-        changing = [place for place in places if place["task_state"]]
-        # in a move that waits for confirmation, the other side keeps the task_state in which it let go
-        waits = unconfirmed.place_among(places)
-        if changing and not waits:
-            place = changing[0]
-            text = "it is in task_state %s" % place["task_state"]
-            yield Finding("ChangeNotEnded", WARNING, place["host"], text, to_end(place, name), name)
-        elif waits:
-            text, todo = "it " + unconfirmed.waits(waits["phase"]), unconfirmed.to_end(waits, name)
-            yield Finding("NotConfirmed", NOTE, "".join(owners), text, todo, name)
-        yield from _by_hand(places, name)
-        yield from _unfiltered(places, case.wished_nics.get(uuid, ()), name)
+    for uuid in case.fleet.places:
+        for found in _of_instance(case, uuid):
+            yield dataclasses.replace(found, todo=case.selecting(uuid, found.todo))
+
+
+def _of_instance(case: Case, uuid: str) -> Iterator[Finding]:
+    name, places = case.name(uuid), case.fleet.places[uuid]
+    owners = sorted(place["host"] for place in places if place["role"] == OWN)
+    if len(owners) > 1:
+        left = left_of_ended_move(name, uuid, places)  # keep_one would refuse the copy that is in that move
+        each = copies.of([place for place in places if place["role"] == OWN])
+        text = left.message if left else "owned by %s" % copies.told(each)
+        todo = left.hint if left else copy_hints.find_the_right_copy(name, owners)
+        yield Finding("DuplicateInstance", ERROR, "", text, todo or "", name)
+        return
+    changing = [place for place in places if place["task_state"]]
+    # in a move that waits for confirmation, the other side keeps the task_state in which it let go
+    waits = unconfirmed.place_among(places)
+    if changing and not waits:
+        place = changing[0]
+        text = "it is in task_state %s" % place["task_state"]
+        yield Finding("ChangeNotEnded", WARNING, place["host"], text, to_end(place, name), name)
+    elif waits:
+        text, todo = "it " + unconfirmed.waits(waits["phase"]), unconfirmed.to_end(waits, name)
+        yield Finding("NotConfirmed", NOTE, "".join(owners), text, todo, name)
+    yield from _by_hand(places, name)
+    yield from _unfiltered(places, case.wished_nics.get(uuid, ()), name)
 
 
 def _not_built(case: Case) -> Iterator[Finding]:
@@ -422,14 +461,11 @@ def _unfiltered(places: Sequence[Place], wanted: Sequence[Document], name: str) 
 
 
 def _unlisted(case: Case) -> Iterator[Finding]:
-    """For example after an instance was renamed in the inventory: the guest still runs under its old name."""
     held: Dict[str, List[str]] = {}
-    for uuid, places in case.fleet.places.items():
-        for place in places:
-            if place["role"] == OWN and uuid not in case.in_inventory:
-                held.setdefault(place["host"], []).append(place["name"])
+    for _uuid, place in unlisted.unlisted(case.fleet, case.in_inventory):
+        held.setdefault(place["host"], []).append(place["name"])
     for host, names in held.items():
-        text = "it has instances that this inventory does not have: %s" % shortened(sorted(names))
+        text = "it has %s" % unlisted.told(names)
         yield Finding("InstancesNotInInventory", NOTE, host, text, fleet_hints.list_again())
 
 

@@ -16,7 +16,7 @@ from typing import Any, Callable, Collection, Dict, Iterator, List, Optional, Se
 from ..model import host_hints, state_hints
 from ..model.errors import BerthError
 from ..model.messages import Document, Note
-from . import host_identity, silence
+from . import host_identity, miscounting, silence
 from .notes import Answers, Notes, called, put_together
 
 # The fields of an instance in the host's document that a place copies.
@@ -191,6 +191,10 @@ def read_fleet(reports: Dict[str, Report], check: Callable[[Any], Document]) -> 
         else:
             fleet.verdicts[name] = report.get("reason") or "gave no facts"
     _leave_out_doubles(fleet)
+    for name, why in miscounting.verdicts(fleet.documents, fleet.notes).items():
+        uuid = fleet.documents.pop(name)["uuid"]
+        del fleet.notes[uuid], fleet.member_lists[uuid]
+        fleet.verdicts[name] = why
     return fleet
 
 

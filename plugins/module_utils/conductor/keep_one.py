@@ -9,7 +9,6 @@ import dataclasses
 from typing import Collection, Dict, List, Optional
 
 from ..model import copy_hints, hints, state_hints
-from ..model.counting import are_plausible, miscounted
 from ..model.errors import InvalidInput
 from ..model.lifecycle import ALIVE, DELETING, OWN, SETTING_ASIDE
 from . import notes, silence
@@ -53,9 +52,6 @@ def choose(fleet: Fleet, name: str, uuid: str, stays: str, confirmed: bool, lost
             "%s runs on %s" % (name, " and on ".join(running)), hint=copy_hints.keep_one_confirmed(name, stays, others)
         )
     above = max(generation_of(owners[host] for host in others), _planned_elsewhere(fleet, uuid, stays))
-    heard = max(generation_of([owners[stays]])[0], fleet.notes_on(uuid).latest[0])
-    if notes.is_too_far(above, heard):
-        raise miscounted(name, [host for host in others if notes.is_too_far(generation_of([owners[host]]), heard)])
     return Choice(stays, others, list(above))
 
 
@@ -70,7 +66,7 @@ def _comes_back(fleet: Fleet, uuid: str, place: Optional[Place], lost: Collectio
 def _planned_elsewhere(fleet: Fleet, uuid: str, host: str) -> notes.Generation:
     """The generation after which another host was to have the instance: a run that chose that host may have been killed."""
     plans = (plan for plan in fleet.notes_on(uuid).planned if plan.host_uuid != fleet.uuids().get(host))
-    return max((plan.generation for plan in plans if are_plausible(*plan.generation)), default=notes.NEVER)
+    return max((plan.generation for plan in plans), default=notes.NEVER)
 
 
 def _brought_back(fleet: Fleet, name: str, uuid: str, stays: str, lost: Collection[str]) -> Choice:
@@ -87,8 +83,6 @@ def _brought_back(fleet: Fleet, name: str, uuid: str, stays: str, lost: Collecti
             )
     elsewhere = fleet.notes_on(uuid).apart_from(stays, answers)
     check_absent(name, elsewhere, answers)
-    if elsewhere.miscounted:
-        raise miscounted(name, elsewhere.miscounted)
     epoch = max(elsewhere.latest[0], generation_of(places)[0] + 1)  # nobody may have heard of the copy that had stayed
     return Choice(stays, [], [epoch, 0], True, not places)
 

@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A catalog that no longer has the flavor or the image of an instance that exists: its record has both, and only new
-instances need the entries.
+"""A catalog that no longer has the flavor or an image of an instance that exists: its record has both, what its volumes were
+made from is on them, and only new instances need the entries.
 """
 
 from __future__ import annotations
@@ -27,9 +27,11 @@ NOT_THERE = "the catalog has no %s %s any more, the instance keeps it"
 
 
 def with_kept(catalog: Catalog, values: Mapping[str, Any], places: Iterable[Place]) -> Tuple[Catalog, List[str]]:
-    """The catalog with the flavor and the image that an owner's record has under the names in ``values``, if the catalog
-    lacks them, and what it lacked, for people. Another name than the record's stays unknown."""
+    """The catalog with the flavor and the image that an owner's record has under the names in ``values``, and with the images
+    of its volumes, if the catalog lacks them, and what it lacked, for people. Another name than the record's stays unknown."""
     owners = [place for place in places if place["role"] == OWN]
+    if not owners:
+        return catalog, []
     flavor, image = values.get("berth_flavor"), values.get("berth_image")
     content = next((place["content"] for place in owners if place["flavor"] == flavor), None)
     digest = request_digest.digests({"image": {"name": image}})["image"]
@@ -38,20 +40,31 @@ def with_kept(catalog: Catalog, values: Mapping[str, Any], places: Iterable[Plac
 
 
 def with_entries(catalog: Catalog, values: Mapping[str, Any], flavor: Any, image: Any) -> Tuple[Catalog, List[str]]:
-    """The same with the ``flavor`` and the ``image`` of a request, None where nobody has one."""
+    """The same for an instance that exists, with the ``flavor`` and the ``image`` of its request, None where nobody has one."""
     project = str(values.get("berth_project") or DEFAULT_PROJECT)
-    lacked: Dict[str, str] = {}
+    lacked: Dict[Tuple[str, str], None] = {}
     kept = catalog
     try:
         if flavor and _lacks_flavor(catalog, flavor["name"], project):
             kept = dataclasses.replace(kept, flavors={**catalog.flavors, flavor["name"]: _flavor(flavor)})
-            lacked["flavor"] = flavor["name"]
-        if image and _lacks_image(catalog, image["name"], project):
-            kept = dataclasses.replace(kept, images={**catalog.images, image["name"]: _image(image)})
-            lacked["image"] = image["name"]
+            lacked["flavor", flavor["name"]] = None
+        for each in [*([image] if image else ()), *_of_volumes(catalog, values)]:
+            if _lacks_image(kept, each["name"], project):
+                kept = dataclasses.replace(kept, images={**kept.images, each["name"]: _image(each)})
+                lacked["image", each["name"]] = None
     except BerthError:  # what a host says of it is no flavor or no image: it stays unknown
         return catalog, []
-    return kept, [NOT_THERE % entry for entry in lacked.items()]
+    return kept, [NOT_THERE % entry for entry in lacked]
+
+
+def _of_volumes(catalog: Catalog, values: Mapping[str, Any]) -> List[Document]:
+    """The images that its volumes are said to be made from, by name; none where the inventory is wrong, which its request tells."""
+    try:
+        named = catalog_schema.VolumesOfInstance().check(values.get("berth_volumes") or [], "berth_volumes")
+        found = [catalog.volumes.get(entry["name"], {}).get("image") for entry in named]
+    except BerthError:
+        return []
+    return [{"name": name} for name in found if name]
 
 
 def _lacks_flavor(catalog: Catalog, name: str, project: str) -> bool:

@@ -48,7 +48,6 @@ def check_latest(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[str]
     later = notes.later_lost(here, noted, answers) if owners else None
     if not later or owners[0]["phase"] == SETTING_ASIDE:  # that one starts only by keep_one
         return
-    notes.check_told(name, later, noted, answers)
     host, at_rest = owners[0]["host"], owners[0]["phase"] == ACTIVE
     hint = state_hints.make_latest if at_rest else fleet_hints.delete_older
     raise RecordOutdated(
@@ -137,7 +136,6 @@ def _older_or_later(
     others remember, had the instance later. Raise DuplicateInstance without that word, since a single host that lies is enough,
     and while the instance runs by the older record: a second guest could start while the host of the first is silent."""
     answers = fleet.answers(lost_hosts)
-    notes.check_told(name, later, fleet.notes_on(uuid), answers)
     places = fleet.places[uuid]
     owners = sorted(place["host"] for place in places)
     running = sorted(place["host"] for place in places if place["power_state"] in ALIVE)

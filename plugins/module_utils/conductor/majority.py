@@ -20,7 +20,8 @@ from ..model import fleet_hints
 from ..model.errors import shortened
 from .errors import NoMajority
 
-Entry = Dict[str, Any]  # name: in the inventory, None if it was removed; changes: how often the entry was changed
+# name: in the inventory, None if it was removed; changes: how often the entry was changed; closed: why the host is drained
+Entry = Dict[str, Any]
 Members = Mapping[str, Entry]  # by host uuid
 FEWEST = 3  # members: of two hosts no part is more than half, so one silent host would stop all
 UNKNOWN: Entry = {"name": None, "changes": 0}
@@ -76,6 +77,18 @@ def removed(lists: Mapping[str, Members], host: str, uuid: Optional[str] = None)
     return {each: _changed(lists, each, None) for each in gone}
 
 
+def closed(lists: Mapping[str, Members]) -> Dict[str, str]:
+    """Inventory name -> why, of the members that are drained for maintenance: they come back."""
+    return {entry["name"]: entry["closed"] for entry in agreed(lists).values() if entry["name"] and entry.get("closed")}
+
+
+def closing(lists: Mapping[str, Members], uuid: str, host: str, why: str) -> Dict[str, Entry]:
+    """The entries to change so that all know why the host is drained; with an empty text, that it is not."""
+    if agreed(lists).get(uuid, UNKNOWN).get("closed", "") == why:
+        return {}
+    return {uuid: {**_changed(lists, uuid, host), **({"closed": why} if why else {})}}
+
+
 def _changed(lists: Mapping[str, Members], uuid: str, name: Optional[str]) -> Entry:
     return {"name": name, "changes": 1 + max(entry["changes"] for entry in _said(lists.values(), uuid))}
 
@@ -85,7 +98,7 @@ def _said(lists: Any, uuid: str) -> List[Entry]:
 
 
 def _changes(entry: Entry) -> Any:
-    return entry["changes"], entry["name"] is not None, entry["name"] or ""
+    return entry["changes"], entry["name"] is not None, entry["name"] or "", entry.get("closed", "")
 
 
 def _uuids(lists: List[Members]) -> List[str]:

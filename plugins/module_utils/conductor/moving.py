@@ -207,7 +207,7 @@ def _refusal(action: str, kind: str, move: PlannedMove, owner: View) -> BerthErr
 
 
 def _what_is_left(move: PlannedMove, here: View, there: View, owner: View) -> str:
-    """The hint on what a person can do if the action needs the lost host."""
+    """The hint on what a person can do if the action needs the host that is lost, or that answers without its record."""
     source, destination = move["source"], move["destination"] or ""
     if owner.get("phase") == lifecycle.ERASING:
         return hints.delete_again(move["name"])
@@ -217,7 +217,9 @@ def _what_is_left(move: PlannedMove, here: View, there: View, owner: View) -> st
         return hints.confirm_with_lost_source(source, destination)
     if here["role"] == "OWN":
         return hints.revert_gives_up(source, destination)
-    return hints.bring_source_back(source, destination)
+    if here.get("lost"):
+        return hints.bring_source_back(source, destination)
+    return hints.bring_record_of_move_back(source, destination, move["name"], move["uuid"])
 
 
 def busy(move: PlannedMove) -> BerthError:
@@ -268,10 +270,15 @@ def same_flavor(first: Document, second: Document) -> bool:
 
 
 def request(
-    view: View, wanted: Optional[Document], kind: str, ignore_hosts: Iterable[str], cell: Optional[str] = None
+    view: View,
+    wanted: Optional[Document],
+    kind: str,
+    ignore_hosts: Iterable[str],
+    cell: Optional[str] = None,
+    home: Optional[str] = None,
 ) -> Document:
     """The request for the destination: the instance's own with the new flavor, without what pinned it before. ``cell``
-    is the cell of its host, which CrossCellWeigher prefers."""
+    is the cell of its host, which CrossCellWeigher prefers; ``home`` the uuid of the host that it returns to after a drain."""
     spec = dict(view["spec"])
     if kind == names.RESIZE and wanted:
         spec.update({key: wanted.get(key) for key in ("flavor", "numa_topology", "pci_requests") if key in wanted})
@@ -282,7 +289,7 @@ def request(
         ignore_hosts=list(ignore_hosts),
         num_instances=1,
     )
-    return spec
+    return {**{part: value for part, value in spec.items() if part != "home"}, **({"home": home} if home else {})}
 
 
 def candidates(instance: Instance, new_op: Callable[[], str]) -> List[Candidate]:

@@ -14,38 +14,21 @@ A known owner of a higher generation stops an owner that answers: that record is
 after the epoch of this record, as for a host that a person gave up as lost and that is back. No other plan does.
 
 That an instance is gone is the word of one host. It ends what others remember of another owner only if they, too, know
-that the host had the instance or was to get it.
-
-The next owner counts on from the highest epoch that any host says. One that no instance reaches is left out of that, and
-one of which a single host says that it is far beyond what all others have heard of: a few owners later the record of an
-honest host would be refused, and nobody could use, move or delete its guest.
+that the host had the instance or was to get it. The next owner counts on from the highest epoch that any host says.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import itertools
-from typing import Collection, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
+from typing import Collection, Dict, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
 
 from ..model import fleet_hints, messages, state_hints
-from ..model.counting import MOST, are_plausible, miscounted
 from ..model.errors import shortened
 from . import silence
 from .errors import HostNameAmbiguous, InstanceUnknown, RecordOutdated
 
 Generation = Tuple[int, int]
 NEVER: Generation = (0, 0)
-LEAP = 1 << 20  # owners of an instance of which one host alone may have heard
-
-
-def leaps(epoch: int, heard: int) -> bool:
-    """Whether a host alone says that many owners, of which all others have ``heard`` of so few that it cannot be."""
-    return epoch >= min(MOST, heard + LEAP)
-
-
-def is_too_far(generation: Generation, heard: int) -> bool:
-    """Whether nobody must count on from there: the replies of the host that does would be refused."""
-    return leaps(generation[0], heard) or not are_plausible(*generation)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,13 +46,13 @@ class Note:
 @dataclasses.dataclass(frozen=True)
 class Notes:
     """About one instance. ``known``: its last owner, None if nobody knows one or it said that the instance is gone.
-    ``planned``: on which hosts which runs planned to create it. ``latest``: the highest known generation that can be;
-    ``miscounted``: the uuids of the hosts that say a higher one."""
+    ``planned``: on which hosts which runs planned to create it. ``latest``: the highest generation that any host knows;
+    ``gone``: {host uuid: the generation at which it removed the instance}, of the hosts whose word for that counts."""
 
     known: Optional[Note] = None
     planned: Tuple[Note, ...] = ()
     latest: Generation = NEVER
-    miscounted: Tuple[str, ...] = ()
+    gone: Mapping[str, Generation] = dataclasses.field(default_factory=dict)
 
     def apart_from(self, host: str, answers: Answers) -> Notes:
         """Without the owner, if it was this host, by its inventory name."""
@@ -177,48 +160,33 @@ def put_together(remembered: Mapping[str, messages.Note]) -> Notes:
             gone[holder] = generation(removed)
         if moved:
             left[holder] = generation(moved)
-    vouched = vouched_for(remembered)
+    vouched = _vouched_for(remembered)
     owning = [note for holder, note in owners if not _has_gone(holder, note, gone, left, vouched)]
     last = max(owning, key=lambda note: note.generation, default=None)
     if last:
         uuid, reached = last.host_uuid, last.generation  # under whatever name
         told_by = [holder for holder, note in owners if note.generation == reached and note.host_uuid == uuid]
         last = dataclasses.replace(last, told_by=tuple(told_by))
-    given_up = {holder: (note.get("after", 0), 0) for holder, note in remembered.items()}
+    given_up = [(note.get("after", 0), 0) for note in remembered.values()]
     # how often a host wrote after it let go says nothing of the owner, which counts for itself
-    let_go = {holder: (moved_away[0], 0) for holder, moved_away in left.items()}
-    generations = [*((holder, note.generation) for holder, note in owners), *_items(gone, let_go, given_up)]
-    heard = _heard_by_a_second(generations)
-    latest = max((each for _holder, each in generations if not leaps(each[0], heard)), default=NEVER)
-    miscounted = {holder for holder, each in generations if leaps(each[0], heard)}
-    return Notes(last, _plans(remembered, latest[0]), latest, tuple(sorted(miscounted)))
+    let_go = [(moved_away[0], 0) for moved_away in left.values()]
+    latest = max((*(note.generation for _holder, note in owners), *gone.values(), *let_go, *given_up), default=NEVER)
+    counts = {holder: removed for holder, removed in gone.items() if holder in vouched}
+    return Notes(last, _plans(remembered), latest, counts)
 
 
-def _plans(remembered: Mapping[str, messages.Note], latest: int) -> Tuple[Note, ...]:
-    """In order. None was made after an epoch later than the ``latest`` that can be."""
+def _plans(remembered: Mapping[str, messages.Note]) -> Tuple[Note, ...]:
+    """In order."""
     plans: Dict[Note, List[str]] = {}
     for holder, note in sorted(remembered.items()):
-        after = min(note.get("after", 0), latest), 0
+        after = note.get("after", 0), 0
         for plan in note.get("planned") or ():
             plans.setdefault(Note(plan["host"], plan["host_uuid"], after, plan["run"]), []).append(holder)
     told = (dataclasses.replace(plan, told_by=tuple(holders)) for plan, holders in plans.items())
     return tuple(sorted(told, key=lambda note: (note.host, note.run, note.generation)))
 
 
-def _heard_by_a_second(generations: Iterable[Tuple[str, Generation]]) -> int:
-    """The highest epoch that can be and that at least two hosts have reached, or 0."""
-    highest: Dict[str, int] = {}
-    for holder, (epoch, _n) in generations:
-        if epoch < MOST:
-            highest[holder] = max(epoch, highest.get(holder, 0))
-    return sorted([0, 0, *highest.values()])[-2]
-
-
-def _items(*parts: Mapping[str, Generation]) -> Iterator[Tuple[str, Generation]]:
-    return itertools.chain.from_iterable(each.items() for each in parts)
-
-
-def vouched_for(remembered: Mapping[str, messages.Note]) -> Set[str]:
+def _vouched_for(remembered: Mapping[str, messages.Note]) -> Set[str]:
     """The uuids of the hosts of which another host remembers that they had the instance, or were to get it."""
     return {
         host["host_uuid"]
@@ -245,7 +213,7 @@ def generation(numbers: Sequence[int]) -> Generation:
 
 def made_by(plan: Note) -> Generation:
     """The generation of what a run made, if it made what it had planned."""
-    return min(plan.generation[0] + 1, MOST - 1), 0
+    return plan.generation[0] + 1, 0
 
 
 def given_up(notes: Notes, answers: Answers) -> List[Note]:
@@ -267,21 +235,12 @@ def later_lost(generation: Generation, notes: Notes, answers: Answers) -> Option
     return last if last and last.generation > generation else None
 
 
-def check_told(name: str, note: Note, notes: Notes, answers: Answers) -> None:
-    """Raise EpochImplausible if only hosts that miscount remember what stops a run: whatever is done, it would come later."""
-    if note.told_by and set(note.told_by) <= set(notes.miscounted):
-        raise miscounted(name, [answers.names.get(uuid, uuid) for uuid in note.told_by])
-
-
 def check_owner(name: str, host: str, generation: Generation, notes: Notes, answers: Answers) -> None:
     """Raise RecordOutdated if the owner that answers is known to have had a successor or a higher generation,
-    InstanceUnknown if it may have a successor on a silent host, EpochImplausible if it miscounts. No two owners have the
-    same generation, unless one got a copy of the other's records."""
-    if generation[0] >= MOST:
-        raise miscounted(name, [host])
+    InstanceUnknown if it may have a successor on a silent host. No two owners have the same generation, unless one got a
+    copy of the other's records."""
     for plan in notes.planned:
         if plan.generation[0] >= generation[0] and answers.counts(plan) and not answers.has(plan):
-            check_told(name, plan, notes, answers)
             raise InstanceUnknown(
                 "%s has a record of %s, but a run that gave this record up may have made it anew on %s%s"
                 % (host, name, answers.describe(plan), answers.by_notes(plan)),
@@ -294,7 +253,6 @@ def check_owner(name: str, host: str, generation: Generation, notes: Notes, answ
     owner = answers.names.get(known.host_uuid)
     if known.generation < tuple(generation) or (known.generation == tuple(generation) and owner == host):
         return
-    check_told(name, known, notes, answers)
     raise RecordOutdated(
         "%s has a record of %s of generation %d.%d, but %d.%d was seen on %s%s"
         % (host, name, *generation, *known.generation, owner or answers.describe(known), answers.by_notes(known)),

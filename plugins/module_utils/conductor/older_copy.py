@@ -36,7 +36,6 @@ def agreed(
         later = noted.known
         if not later or later.generation < reached or not _has_no_record(fleet, uuid, host, later, answers):
             return noted
-        notes.check_told(name, later, noted, answers)
         if chosen != host:
             owner = answers.names[later.host_uuid]
             raise RecordMissing(

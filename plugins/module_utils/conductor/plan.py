@@ -18,7 +18,7 @@ from typing import Callable, Dict, List, Optional, TypedDict
 
 from ..model.errors import BerthError
 from ..model.messages import Claim, Document, ErrorReply, Note
-from .notes import leaps
+from .miscounting import LEAP
 
 CLAIMING, BUILDING, ACTIVE, EXISTING, UNCONFIRMED, AWAY, PLANNED, FAILED = (
     "claiming",
@@ -229,7 +229,7 @@ def _outcome(plan: Plan) -> Document:
     for instance in plan["instances"].values():
         made = instance["state"] == ACTIVE and not instance.get("existing")
         generation = (instance.get("result") or {}).get("generation") if made else None
-        if generation and not leaps(generation[0], (instance.get("generation") or [0])[0]):
+        if generation and generation[0] < (instance.get("generation") or [0])[0] + LEAP:
             known.setdefault(plan["uuids"][host_of(instance)], {})[instance["uuid"]] = generation
             outlived += instance.get("outlived", ())
         elif generation or instance["state"] in (CLAIMING, BUILDING):

@@ -15,7 +15,7 @@ from . import host_identity
 from .errors import HostNotLost, HostUnknown
 
 NO_ANSWER, HUNG, UNPREPARED = "UNREACHABLE", "LibvirtTimeout", "HostNotPrepared"
-CLOSED = NO_ANSWER + ": closed by the inventory"
+CLOSED = NO_ANSWER + ": closed"
 
 
 def is_there(reason: str) -> bool:
@@ -23,9 +23,9 @@ def is_there(reason: str) -> bool:
     return not reason.startswith(NO_ANSWER)
 
 
-def closed(reason: str, why: str) -> str:
-    """The reason of a silent host that a person closed before (berth_host_disabled). ``why``: berth_host_disabled_reason."""
-    return "%s%s; %s" % (CLOSED, " (%s)" % why if why else "", reason.partition(": ")[2] or "it does not answer")
+def closed(reason: str, by: str, why: str) -> str:
+    """The reason of a silent host that a person closed before. ``by``: how, such as "by the inventory"; ``why``: as said then."""
+    return "%s %s%s; %s" % (CLOSED, by, " (%s)" % why if why else "", reason.partition(": ")[2] or "it does not answer")
 
 
 def is_closed(reason: str) -> bool:
@@ -33,9 +33,10 @@ def is_closed(reason: str) -> bool:
     return reason.startswith(CLOSED)
 
 
-def unanswered(host: str, why: str) -> HostUnknown:
-    """The error of a host that fell silent while it worked on an instance, for the reason ``why``."""
-    return HostUnknown("%s did not answer: %s" % (host, why), hint=hints.bring_back_or_lost([host]))
+def unanswered(host: str, reason: str) -> HostUnknown:
+    """The error of a host that fell silent while it worked on an instance."""
+    advice = hints.bring_back if is_closed(reason) else hints.bring_back_or_lost
+    return HostUnknown("%s did not answer: %s" % (host, reason.removeprefix(NO_ANSWER + ": ")), hint=advice([host]))
 
 
 def has_code(reason: str, code: str) -> bool:

@@ -17,7 +17,6 @@ from ..model.errors import BerthError
 from ..model.lifecycle import BUILDING as BEING_MADE
 from ..model.lifecycle import CLAIM, CLAIMED, DELETING, IN, OUT
 from ..model.messages import Document
-from ..model.unknown_names import did_you_mean
 from ..model.volumes import (
     VolumeConflict,
     VolumeDamaged,
@@ -30,6 +29,7 @@ from ..model.volumes import (
 from . import silence
 from .fleet import Fleet
 from .plan import BUILDING, CLAIMING, Instance, Plan, fail, host_of, withdraw_claim
+from .similar_names import similar
 
 Found = List[Tuple[str, Document]]  # (host, volume) of the hosts that report it
 
@@ -182,7 +182,7 @@ def check_known(fleet: Fleet, volume: str, defined: Collection[str]) -> None:
             hint=volume_hints.name_project(volume, others[0]),
         )
     known = {reported["name"] for _host, reported in fleet.volumes()} | set(defined)
-    raise VolumeNotFound("no host has a volume %s" % volume, hint=did_you_mean(volume, known, "volume"))
+    raise VolumeNotFound("no host has a volume %s" % volume, hint=similar(volume, known))
 
 
 def the_only(

@@ -7,15 +7,14 @@ whether it adopts a claim that an ended run left: compute/record/claim.py.
 
 from __future__ import annotations
 
-from typing import Collection, Dict, Iterable, List, Mapping, Optional
+from typing import Collection, Dict, List, Mapping, Optional
 
-from ..model import counting
 from ..model.errors import BerthError
 from ..model.messages import Document
 from . import drift, majority, silence, unconfirmed
 from .fleet import Fleet, Place
 from .locate import check_latest, check_no_stray, check_none_silent, generation_of, holders
-from .notes import Notes, given_up, latest_with_lost, leaps
+from .notes import given_up, latest_with_lost
 from .plan import AWAY, CLAIMING, EXISTING, UNCONFIRMED, Instance, fail
 
 
@@ -75,8 +74,6 @@ def _find(instance: Instance, fleet: Fleet, lost_hosts: Collection[str], strict:
     noted = fleet.notes_on(instance["uuid"])
     if owners:
         check_latest(fleet, instance["name"], instance["uuid"], lost_hosts)
-    else:
-        _check_countable(instance, fleet, noted, places.values())
     answers = fleet.answers(lost_hosts)
     instance["generation"] = list(max(generation_of(places.values()), latest_with_lost(noted, answers)))
     instance["outlived"] = [
@@ -101,15 +98,6 @@ def _is_away(instance: Instance, fleet: Fleet, lost_hosts: Collection[str]) -> b
     instance["state"], instance["existing"], instance["host"] = AWAY, True, known.host
     instance["why"] = "on %s" % silence.describe(known.host, fleet.verdicts)
     return True
-
-
-def _check_countable(instance: Instance, fleet: Fleet, noted: Notes, places: Iterable[Place]) -> None:
-    """Raise EpochImplausible if a new owner would have to count on from a number that no instance reaches."""
-    names = {uuid: name for name, uuid in fleet.uuids().items()}
-    hosts = {names[uuid] for uuid in noted.miscounted if uuid in names}
-    hosts |= {place["host"] for place in places if leaps(generation_of([place])[0], noted.latest[0])}
-    if hosts:
-        raise counting.miscounted(instance["name"], hosts)
 
 
 def _differs(instance: Instance, place: Place) -> List[str]:

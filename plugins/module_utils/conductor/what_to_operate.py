@@ -13,9 +13,9 @@ from ..model.messages import Document
 from . import arrived, given_away, keep_one, older_copy
 from .errors import KvmHostNotFound
 from .fleet import Fleet
+from .gossip import will_own
 from .locate import locate, locate_to_delete, locate_to_run, locate_to_take_back, locate_to_unlock
 from .recovery import to_recover
-from .telling import will_own
 
 FIND = {
     **dict.fromkeys(("reboot", "start", "update_disks"), locate_to_run),

@@ -18,7 +18,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from . import input_hints
 from .errors import BerthError, InvalidInput
-from .image import TRUE_WORDS
+from .guest_settings import TRUE_WORDS
 from .messages import Document
 from .nics import Nic, by_version, dhcp_versions
 from .schema import Fields, ListOf, OneOf, Secret, Text

@@ -7,7 +7,7 @@ run goes on that was interrupted, and what AWX does otherwise than a terminal. S
 from __future__ import annotations
 
 import shlex
-from typing import Sequence
+from typing import Optional, Sequence
 
 from . import hints
 from .identity import DEFAULT_PROJECT
@@ -34,16 +34,26 @@ def run_again_after_interruption() -> str:
 def list_again() -> str:
     """A host has instances that are not in the inventory."""
     return (
-        "If another inventory has these instances, leave them. If somebody renamed one in this inventory, give it its "
-        "old name back: an instance keeps the name that it was created with. One that was made with -e berth_name is "
-        "found by it: berth.kvm.show -e berth_name=NAME"
+        "If another inventory has them, or they were made with -e berth_name, leave them. If somebody renamed one in this "
+        "inventory, give it its old name back: an instance keeps the name that it was created with. berth.kvm.show without "
+        "a selection shows each, and how to select it"
     )
+
+
+def options_of(name: str, project: Optional[str]) -> str:
+    """What selects an instance that is in no inventory. A part of a command. ``project``: None where the usual one is meant."""
+    return "-e berth_name=%s%s" % (shlex.quote(name), " -e berth_project=%s" % shlex.quote(project) if project else "")
+
+
+def select_unlisted(options: str) -> str:
+    """An instance that is in no inventory, so that --limit does not find it. ``options``: none if its name is not known."""
+    return "in no inventory" + (": %s selects it" % options if options else "")
 
 
 def empty_host(host: str) -> str:
     """A host is to be removed and holds something."""
     return (
-        "Move what is on %s to other hosts (berth.kvm.migrate), confirm or revert its moves, and delete what nobody needs "
+        "Move what is on %s to other hosts (berth.kvm.drain), confirm or revert its moves, and delete what nobody needs "
         "(berth.kvm.delete, berth.kvm.delete_volume). berth.kvm.doctor says what to do with files that have no record. Then run "
         "this again" % host
     )
@@ -114,7 +124,7 @@ def restore_unlisted_record(uuid: str, host: str) -> str:
 
 def name_its_project(name: str, project: str) -> str:
     """Only another project has an instance of this name."""
-    return "If that is meant: -e berth_name=%s -e berth_project=%s" % (shlex.quote(name), shlex.quote(project))
+    return "If that is meant: %s" % options_of(name, project)
 
 
 def delete_without_record(uuid: str, name: str, host: str) -> str:
@@ -220,8 +230,8 @@ def forget_unlisted_build(host: str, name: str, uuid: str, project: str) -> str:
     the one from which it follows."""
     if name == uuid:
         return "Remove its entry from /var/lib/berth/failures.json on %s" % host
-    of_project = "" if project == DEFAULT_PROJECT else " -e berth_project=%s" % project
-    return "If nobody needs it, run berth.kvm.delete -e berth_name=%s%s to forget it" % (name, of_project)
+    of_project = None if project == DEFAULT_PROJECT else project
+    return "If nobody needs it, run berth.kvm.delete %s to forget it" % options_of(name, of_project)
 
 
 def unlisted(host: str, silent: Sequence[str]) -> str:

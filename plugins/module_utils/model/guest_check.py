@@ -10,9 +10,10 @@ from typing import Any, Callable, Dict, Iterator
 
 from . import guest_settings
 from .errors import BerthError, InvalidInput, together
-from .guest_features import FLAVOR, Fate, InvalidImageProperty, Refused, check_property, flavor_fate, image_fate
+from .guest_features import InvalidImageProperty, check_property, extra_specs, flavor_fate, image_fate
 from .guest_settings import GuestSettings
 from .image import LEGACY_NAMES
+from .image_properties import Fate, Refused
 from .unknown_names import did_you_mean
 
 Q35 = ("q35", "pc-q35")
@@ -81,7 +82,7 @@ def check_guest(flavor: Dict[str, Any], image: Dict[str, Any], look_at_image: bo
 def _extra_spec(field: str, name: str, value: str) -> None:
     fate = flavor_fate(name)
     if fate is None:
-        raise InvalidInput(field, value, "an extra spec that exists", hint=did_you_mean(name, FLAVOR))
+        raise InvalidInput(field, value, "an extra spec that exists", hint=did_you_mean(name, extra_specs()))
     twin = name.replace(":", "_", 1)
     if not isinstance(fate, Refused) and image_fate(twin) is not None:
         try:

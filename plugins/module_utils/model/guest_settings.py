@@ -10,11 +10,16 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Set
 
 from .cpu_list import parse_mask
 from .errors import InvalidInput
-from .image import is_true
 from .messages import Document
 
+TRUE_WORDS = ("1", "t", "true", "on", "y", "yes")
 # How libvirt names the disks of a bus: vda, vdb ...
 TARGET_PREFIX = {"virtio": "vd", "scsi": "sd", "sata": "sd", "usb": "sd", "ide": "hd"}
+
+
+def is_true(value: Any) -> bool:
+    """Read a truth value written as text, as Nova does: everything but a word for yes is false."""
+    return value if isinstance(value, bool) else str(value).strip().lower() in TRUE_WORDS
 
 
 class GuestSettings:

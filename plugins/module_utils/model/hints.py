@@ -164,6 +164,18 @@ def bring_source_back(source: str, destination: str) -> str:
     )
 
 
+def bring_record_of_move_back(source: str, destination: str, name: str, uuid: str) -> str:
+    """The source answers without a record of the move, as after a restore of the whole host, while neither host owns the
+    instance."""
+    return (
+        "%(source)s answers, and the record of this move and the disks there are gone, as after a restore from an older backup. Restore "
+        "instances/%(uuid)s in its state directory and in its pool from a backup that was made during the move, and run the same again. "
+        "If there is none: the disks on %(destination)s may be the only copy, whole or not, so copy instances/%(uuid)s from its pool "
+        "elsewhere; then berth.kvm.delete --limit %(name)s removes the instance"
+        % {"source": source, "destination": destination, "name": name, "uuid": uuid}
+    )
+
+
 def source_differs(source: str, name: str) -> str:
     """The source of a move sent the destination a request that differs from the one that placement used."""
     return (
@@ -241,7 +253,9 @@ def mend(name: str) -> str:
 
 def stop_and_update_disks(name: str) -> str:
     """A running guest could not be given a data disk."""
-    return "Run berth.kvm.stop --limit %s, then berth.kvm.update_disks and berth.kvm.start with the same limit" % name
+    return (
+        "Run berth.kvm.stop --limit %s, then berth.kvm.update_disks and berth.kvm.start with the same selection" % name
+    )
 
 
 def start() -> str:

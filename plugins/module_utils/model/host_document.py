@@ -199,6 +199,7 @@ _INSTANCE = object_of(
         "domain_differs": domain_differs,
         "disks_missing": list_of(text(4096), 1000),
         "batch_id": text(),
+        "home": uuid,
         "access_ips": list_of(text(), 2),
         "moved_to": object_of({"op": word(r"[A-Za-z0-9_.:-]+", 64), "host_uuid": uuid}),
     },
@@ -216,6 +217,7 @@ _INSTANCE = object_of(
         "domain_differs",
         "disks_missing",
         "batch_id",
+        "home",
         "availability_zone",
         "access_ips",
         "moved_to",
@@ -272,6 +274,7 @@ _CELL = object_of(
     optional=("distances",),
 )
 
+DRAINED = object_of({"reason": text(1024), "by": text(255), "at": text(40)})
 _DOCUMENT = object_of(
     {
         "schema": whole(SCHEMA, SCHEMA),
@@ -305,6 +308,7 @@ _DOCUMENT = object_of(
         "ram_allocation_ratio": _RATIO,
         "disk_allocation_ratio": _RATIO,
         "service": object_of({"disabled": flag, "disabled_reason": text(1024), "up": flag}),
+        "drained": DRAINED,
         "num_instances": whole(0, INSTANCES_LIMIT),
         "num_io_ops": whole(0, INSTANCES_LIMIT),
         "failed_builds": _COUNT,
@@ -362,6 +366,7 @@ _DOCUMENT = object_of(
         "custom_resources": map_of(word(CUSTOM, 255), object_of({"total": _COUNT, "used": _COUNT}), 1000),
         "stats": map_of(word(r"[A-Za-z0-9_.-]+", 64), text(), 1000),
         "bridges": list_of(text(15), DEVICES_LIMIT),
+        "bridge_links": map_of(text(15), object_of({"mtu": whole(0, 1 << 31), "uplink": flag}), DEVICES_LIMIT),
         "networks": list_of(text(), DEVICES_LIMIT),
         "network_filters": list_of(text(), DEVICES_LIMIT),
         "ovs_bridges": list_of(text(15), DEVICES_LIMIT),
@@ -393,6 +398,7 @@ _DOCUMENT = object_of(
         "warnings": list_of(text(1024), 100),
     },
     optional=(
+        "drained",
         "failed_build_age_s",
         "firmware",
         "guest_cpu",
@@ -405,6 +411,7 @@ _DOCUMENT = object_of(
         "damaged_volumes",
         "volumes",
         "bridges",
+        "bridge_links",
         "networks",
         "network_filters",
         "packet_filters",

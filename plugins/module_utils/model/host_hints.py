@@ -118,10 +118,13 @@ def doctor_fixes() -> str:
     return "berth.kvm.doctor -e berth_fix=true repairs it"
 
 
-def let_qemu_in(host: str, paths: Sequence[str]) -> str:
-    """A directory or file keeps out the user that QEMU runs as. ``paths``: those, of which berth made none."""
-    commands = "; ".join("chmod o+x %s" % shlex.quote(path) for path in paths)
-    return "As root on %s: %s (of a file: o+r). Then run berth.kvm.prepare_hosts again" % (host, commands)
+def let_qemu_in(host: str, user: str, directories: Sequence[str], files: Sequence[str]) -> str:
+    """Directories or files, of which berth made none, keep out the user that QEMU runs as. A file may be a private key, so it is
+    opened to that user alone."""
+    commands = ["chmod o+x %s" % shlex.quote(path) for path in directories]
+    commands += ["setfacl -m u:%s:r %s" % (user, shlex.quote(path)) for path in files]
+    package = " (setfacl is in the package acl)" if files else ""
+    return "As root on %s: %s%s. Then run berth.kvm.prepare_hosts again" % (host, "; ".join(commands), package)
 
 
 def check_again(host: str) -> str:

@@ -9,9 +9,9 @@ from typing import Any, Callable, Collection, Dict, List, Mapping, Optional
 
 from .cpu_list import parse_cpu_spec
 from .errors import InvalidInput
+from .guest_settings import is_true
+from .image_properties import PROPERTIES
 from .messages import Document
-
-TRUE_WORDS = ("1", "t", "true", "on", "y", "yes")
 
 ARCHITECTURES = frozenset(
     "alpha armv6 armv7l armv7b aarch64 cris i686 ia64 lm32 m68k microblaze microblazeel mips mipsel mips64 mips64el "
@@ -60,34 +60,6 @@ LEGACY_NAMES = {
 SCSI_MODELS = ("buslogic", "ibmvscsi", "lsilogic", "lsisas1068", "lsisas1078", "virtio-scsi", "vmpvscsi")
 _SCSI_MODEL_NAMES = {"lsilogicsas": "lsisas1068", "paravirtual": "vmpvscsi"}
 
-_KINDS = {
-    "architecture": "hw_architecture hw_emulation_architecture",
-    "hv_type": "img_hv_type",
-    "vm_mode": "hw_vm_mode",
-    "scsi_model": "hw_scsi_model",
-    "whole": "hw_cpu_cores hw_cpu_sockets hw_cpu_max_cores hw_cpu_max_sockets hw_cpu_max_threads hw_cpu_threads "
-    "hw_device_id hw_numa_nodes hw_serial_port_count hw_video_ram hw_maxphysaddr_bits hw_redirected_usb_ports "
-    "img_compression_level img_version",
-    "flag": "hw_boot_menu hw_firmware_stateless hw_ipxe_boot hw_locked_memory hw_mem_encryption hw_pmu "
-    "hw_qemu_guest_agent hw_time_hpet hw_vif_multiqueue_enabled hw_ephemeral_encryption hw_virtio_packed_ring "
-    "img_bittorrent img_bdm_v2 img_cache_in_nova img_linked_clone img_use_agent img_hide_hypervisor_id "
-    "os_require_quiesce os_skip_agent_inject_files_at_boot os_skip_agent_inject_ssh",
-    "text": "hw_auto_disk_config hw_cdrom_bus hw_cpu_policy hw_cpu_thread_policy hw_cpu_realtime_mask hw_disk_bus "
-    "hw_disk_type hw_floppy_bus hw_firmware_type hw_input_bus hw_machine_type hw_mem_encryption_model "
-    "hw_mem_page_size hw_pci_numa_affinity_policy hw_pointer_model hw_rescue_bus hw_rescue_device hw_rng_model "
-    "hw_video_model hw_vif_model hw_viommu_model hw_watchdog_action hw_tpm_model hw_tpm_version "
-    "hw_ephemeral_encryption_format hw_ephemeral_encryption_secret_uuid hw_maxphysaddr_mode hw_sound_model "
-    "hw_usb_model img_hv_requested_version img_config_drive img_owner_id img_root_device_name img_signature "
-    "img_signature_hash_method img_signature_certificate_uuid img_signature_key_type os_admin_user os_command_line "
-    "os_distro os_secure_boot os_type",
-}
-KNOWN_PROPERTIES = {name: kind for kind, names in _KINDS.items() for name in names.split()}
-
-
-def is_true(value: Any) -> bool:
-    """Read a truth value written as text, as Nova does: everything but a word for yes is false."""
-    return value if isinstance(value, bool) else str(value).strip().lower() in TRUE_WORDS
-
 
 def canonical_architecture(name: Optional[str]) -> Optional[str]:
     return _canonical(name, _ARCHITECTURE_NAMES, ARCHITECTURES, "architecture")
@@ -115,11 +87,15 @@ def _canonical(name: Optional[str], aliases: Mapping[str, str], known: Collectio
     return canonical
 
 
-_READ: Dict[str, Callable[[Any], Any]] = {
+CANONICAL: Dict[str, Callable[[Any], Any]] = {
     "architecture": canonical_architecture,
     "hv_type": canonical_hv_type,
     "vm_mode": canonical_vm_mode,
     "scsi_model": canonical_scsi_model,
+}
+# Kind of a property -> what reads its value.
+READ: Dict[str, Callable[[Any], Any]] = {
+    **CANONICAL,
     "whole": int,
     "flag": is_true,
     "text": str,
@@ -137,10 +113,11 @@ def known_properties(given: Optional[Document], strict: bool = True) -> Document
     for name, value in properties.items():
         if name in LEGACY_NAMES and LEGACY_NAMES[name] not in properties:
             name = LEGACY_NAMES[name]
-        kind = KNOWN_PROPERTIES.get(name)
-        if kind is None or value is None:
+        row = PROPERTIES.get(name)
+        reader = READ.get(row.read_as) if row else None
+        if reader is None or value is None:
             continue
-        read = _typed("image.properties." + name, value, _READ[kind], strict)
+        read = _typed("image.properties." + name, value, reader, strict)
         if read is not None:
             known[name] = read
     traits = [name[6:] for name, value in properties.items() if name.startswith("trait:") and str(value) == "required"]

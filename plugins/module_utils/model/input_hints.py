@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
-from typing import Optional
+import re
+from typing import Optional, Sequence
+
+from .errors import shortened
 
 # --- certificates
 
@@ -205,9 +208,26 @@ def select_several() -> str:
     )
 
 
+def select_counted(name: str, counted: Sequence[str]) -> str:
+    """No instance has the name, and those ``counted`` have it with a number, in order. berth_count selects them where none is
+    missing between: a delete would fail for that one."""
+    own_name = "with its own name in -e berth_name"
+    if len(counted) == 1:
+        return "There is %s. Select it %s" % (counted[0], own_name)
+    there_are = "There are %s. Select" % shortened(list(counted))
+    if re.search(r"-%d(\.|$)" % len(counted), counted[-1]):
+        return "%s all with -e berth_name=%s -e berth_count=%d, or one %s" % (there_are, name, len(counted), own_name)
+    return "%s each %s" % (there_are, own_name)
+
+
 def name_the_counted() -> str:
     """berth_count is given, and berth_name is not."""
     return "Give the name too: -e berth_name=web stands for web-1, web-2 and so on"
+
+
+def no_tags() -> str:
+    """--tags or --skip-tags select none of our tasks."""
+    return "Its playbooks have no tags: leave these options out, or tag what imports them in a playbook of your own"
 
 
 def quote_value() -> str:

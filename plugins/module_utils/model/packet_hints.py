@@ -71,3 +71,16 @@ def carry_packets() -> str:
         "Name another host, or set the bridge up on this one (ip link set dev BRIDGE up) and let its firewall accept what passes "
         "between ports of the bridge. Then run the same again: the guest is as it was"
     )
+
+
+def one_mtu() -> str:
+    """Bridges of one name have different MTUs: a guest keeps its own MTU when it moves."""
+    return "Give these bridges and their uplinks one MTU, or name no more than the smallest as mtu of networks and in guests"
+
+
+def one_network() -> str:
+    """A bridge has an uplink on some hosts only."""
+    return (
+        "If guests on this bridge should reach the network beyond their host, add the uplink on these hosts. If not, give the bridges "
+        "that have one another name"
+    )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
-from . import hints, host_hints
+from . import hints, host_hints, state_hints
 from .errors import BerthError, InstanceIsLocked
 from .identity import is_uuid
 from .lifecycle import MOVING, ROLES, State
@@ -154,10 +154,20 @@ HOLDERS = _holders()
 
 SCHEMA = 1
 HISTORY_LIMIT = 100
+MOST = 1 << 40  # owners, writes or attempts, as in the schemas of replies: shape.generation
 
 
 class RecordInvalid(BerthError):
     """The record does not have the documented format, or a newer version of the collection wrote it."""
+
+
+class EpochImplausible(BerthError):
+    """A host reports more owners of an instance than any instance can have had, or that many writes or attempts. Nothing
+    was done: the next host would continue that count until its own replies were invalid."""
+
+
+def fits(*counts: Any) -> bool:
+    return all(is_count(count) and count <= MOST for count in counts)
 
 
 def bounded(history: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
@@ -231,6 +241,16 @@ class Record:
         if who:
             raise InstanceIsLocked(
                 "Instance %s is locked by %s" % (self.name, who), hint=hints.unlock(self.name), locked_by=who
+            )
+
+    def check_counts(self) -> None:
+        """Raise EpochImplausible if no reply may have what it counts: the controller would refuse all that this host says."""
+        counts = (*self.generation, (self.migration or {}).get("attempt", 0))
+        if not fits(*counts):
+            raise EpochImplausible(
+                "The record of %s would count to %d, more than there can be" % (self.name, max(counts)),
+                hint=state_hints.take_out_miscounting(),
+                uuid=self.uuid,
             )
 
     def to_dict(self) -> Dict[str, Any]:

@@ -131,7 +131,9 @@ _NOTE = object_of(
     }
 )
 _NOTES = map_of(uuid, _NOTE, MOST_RECORDS)
-_MEMBERS = map_of(uuid, object_of({"name": or_null(text()), "changes": _COUNT}), MOST_RECORDS)
+_MEMBERS = map_of(
+    uuid, object_of({"name": or_null(text()), "changes": _COUNT, "closed": text()}, ("closed",)), MOST_RECORDS
+)
 _SCANNED = object_of(
     {
         "uuid": uuid,
@@ -431,6 +433,7 @@ REPLIES = {
     "host_certificates": CERTIFICATES,
     "host_clean": CLEAN,
     "host_facts": _FACTS,
+    "host_maintenance": object_of({"drained": or_null(host_document.DRAINED)}),
     "host_prepare": PREPARE,
     "host_system": SYSTEM,
     "instance": object_of({"instance": _SHOWN, "diff": DIFF}, optional=("diff",)),

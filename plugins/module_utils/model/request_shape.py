@@ -187,6 +187,7 @@ _KNOWN: Dict[str, Check] = {
     "ssh_keys_digest": _LINE,
     "hardware": or_null(_HARDWARE),
     "batch_id": _LINE,
+    "home": or_null(uuid),
 }
 _PARTS = object_of(_KNOWN, set(_KNOWN) - {"name", "project_id", "flavor", "image"})
 _NAMES_OF_PARTS = map_of(word("[a-z][a-z0-9_]*", 64), lambda part: part, 100)

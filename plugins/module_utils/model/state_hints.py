@@ -217,9 +217,9 @@ def own_restored(path: str, own: str, host: str) -> str:
     )
 
 
-def take_out_miscounting(hosts: str) -> str:
-    """Hosts say what can not be of an instance."""
+def take_out_miscounting(host: str = "the host that reports the count") -> str:
+    """A host reports more owners of an instance than there can have been."""
     return (
         "What %s remembers is damaged or forged: look at /var/lib/berth/whereabouts.json and the instance's record there. "
-        "Until it is repaired, take %s out of the inventory, and run the same again" % (hosts, hosts)
+        "Until it is repaired, take %s out of the inventory, and run the same again" % (host, host)
     )

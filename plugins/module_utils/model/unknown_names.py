@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Optional
+from typing import Any, Iterable, List, Optional
 
 from .errors import BerthError
 
@@ -34,10 +34,15 @@ def did_you_mean(name: Any, names: Iterable[Any], kind: Optional[str] = None) ->
     near = nearest(name, known)
     if near:
         return meant(near)
-    if not known:
-        if not kind:
-            return "There are none"
+    if kind and not known:
         return "No %ss are defined: do so where every instance inherits it, such as in group_vars/all.yml" % kind
+    return known_names(known)
+
+
+def known_names(known: List[str]) -> str:
+    """The first of all names that there are."""
+    if not known:
+        return "There are none"
     if len(known) <= 8:
         return "Known: %s" % ", ".join(known)
     return "Known: %s and %d more" % (", ".join(known[:8]), len(known) - 8)

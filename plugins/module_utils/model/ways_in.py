@@ -10,8 +10,7 @@ import binascii
 from typing import Any, Dict, List, Mapping, Optional
 
 from . import input_hints, volumes
-from .guest_settings import GuestSettings
-from .image import is_true
+from .guest_settings import GuestSettings, is_true
 from .messages import Document
 
 LEAST_BITS = 1024  # of RSA, for sshd

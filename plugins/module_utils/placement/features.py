@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..model.errors import InvalidInput
-from ..model.image import is_true
+from ..model.guest_settings import is_true
 from ..model.request_spec import Flavor
 
 SECURE_BOOT = ("required", "disabled", "optional")

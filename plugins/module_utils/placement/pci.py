@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 
 from ..model.errors import InvalidInput
-from ..model.image import is_true
+from ..model.guest_settings import is_true
 from ..model.nics import nic_request
 from ..model.unknown_names import did_you_mean
 from .numa import PCI_POLICIES, pci_numa_policy

@@ -60,7 +60,7 @@ def _directory(kind):
 
 def _files(kind):
     """Return the names of the files of filters or weighers, without their ending."""
-    return sorted(name[:-3] for name in os.listdir(_directory(kind)) if name.endswith(".py") and name != "__init__.py")
+    return sorted(name[:-3] for name in os.listdir(_directory(kind)) if name.endswith(".py"))
 
 
 def _classes_of_file(kind, file):

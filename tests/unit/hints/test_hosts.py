@@ -19,7 +19,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gat
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import host, listening, preparation, settings
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import disks, moving_host, storage, transfer
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import Store
-from ansible_collections.berth.kvm.plugins.module_utils.model import host_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import host_hints, host_settings
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import TransferFailed
 
@@ -42,7 +42,7 @@ def place(tmp_path, monkeypatch):
 
 def here(place, **given):
     compute = host.Host(
-        Store(str(place / "state")), settings.HostSettings(**given), run_dir=str(place / "run"), hook=gate.HOOK
+        Store(str(place / "state")), host_settings.HostSettings(**given), run_dir=str(place / "run"), hook=gate.HOOK
     )
     compute.__dict__["connection"] = types.SimpleNamespace(getHostname=lambda: "kvm1")
     compute.__dict__["capabilities"] = types.SimpleNamespace(uuid=OLD, security_models=("apparmor",))
@@ -66,7 +66,7 @@ def test_a_host_is_prepared_by_what_prepare_hosts_installs(place, monkeypatch):
 @pytest.mark.follows("uuid_changed")
 def test_without_the_old_settings_a_replaced_machine_is_prepared_under_its_own_uuid(place, monkeypatch):
     path = place / "host.json"
-    path.write_text(json.dumps({"schema": settings.SCHEMA, "uuid": OLD}))
+    path.write_text(json.dumps({"schema": host_settings.SCHEMA, "uuid": OLD}))
     refused = refusal(HostIdentityChanged, preparation._pin, settings.load(path), {}, NEW)
     assert refused.hint == host_hints.uuid_changed(settings.PATH, OLD) and path.exists()
     assert 'host_uuid = "%s"' % OLD in refused.hint and "/var/lib/berth and /etc/berth elsewhere" in refused.hint

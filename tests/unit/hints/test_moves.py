@@ -227,6 +227,23 @@ def test_whoever_asks_of_one_host_what_needs_both_is_told_what_the_one_can_do(lo
     assert expected[lost] <= seen
 
 
+@pytest.mark.follows("bring_record_of_move_back")
+@pytest.mark.parametrize("action", ["move", "confirm", "revert"])
+@pytest.mark.parametrize("role", ["IN", "OUT"])
+def test_a_source_that_answers_without_its_record_is_not_said_to_be_silent(role, action):
+    """Its whole host came from a backup of before the move: the other one may have the only copy, and it may be incomplete."""
+    world, revert = stopped_at("OUT", "keep") if role == "IN" else resized(), Run("revert")
+    while world.records[D]["role"] != role:
+        revert.advance(world)
+    record, world.records[S] = world.records[S], None
+    refused(world, Run(action), hints.bring_record_of_move_back(S, D, NAME, memory_names.UUID))
+    given_up = copy.deepcopy(world)
+    done(given_up, Run("delete"))
+    assert not any(given_up.records.values())
+    world.records[S] = record
+    done(world, Run("move" if role == "IN" else "revert"))
+
+
 @pytest.mark.follows("bring_back_or_lost")
 @pytest.mark.parametrize("back", [True, False], ids=["it comes back", "it is switched off for good"])
 def test_with_a_silent_side_nothing_is_done_until_it_is_back_or_given_up(back):

@@ -311,6 +311,13 @@ def host_certificates(host):
     }  # fmt: skip
 
 
+def host_maintenance(host):
+    return {"state": "drained", "reason": "new memory"}, {
+        "changed": True,
+        "drained": {"reason": "new memory", "by": "ada@ctl", "at": "2026-11-22T11:15:06Z"},
+    }  # fmt: skip
+
+
 def host_clean(host):
     return {"authorities": {}}, {
         "changed": True, "removed": ["/etc/berth/host.json"], "left": ["/etc/libvirt/hooks/qemu.d/berth: edited"],
@@ -364,6 +371,7 @@ KINDS = {
     "preparations": ("host_prepare", host_prepare),
     "certificates": ("host_certificates", host_certificates),
     "clean-ups": ("host_clean", host_clean),
+    "maintenances": ("host_maintenance", host_maintenance),
     "services": ("systemd_service", systemd_service),
     "systems": ("host_system", host_system),
     "volumes": ("volume", volume),

@@ -11,7 +11,7 @@ import re
 import good
 from lied_fleet import AT_REST, IDS, LIAR
 
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.notes import LEAP
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.miscounting import LEAP
 
 NONCE = re.compile("0f0{10}[0-9a-f]{20}")
 HARMFUL = re.compile(r"berth_lost_hosts=[\w,.-]+|virsh (?:undefine|destroy|shutdown) [^\n]*?[\w-]{36}")

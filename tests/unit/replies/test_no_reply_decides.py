@@ -19,7 +19,8 @@ import pytest
 import schema_lies
 from lied_fleet import IDS, LIAR
 
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import locate, telling
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import gossip, locate
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import notes as of_all
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.walk import Walk
 from ansible_collections.berth.kvm.plugins.module_utils.model import reply, shape
 from ansible_collections.berth.kvm.plugins.module_utils.model.reply_shapes import REPLIES
@@ -104,7 +105,7 @@ def test_the_runner_sees_words_of_a_host_in_what_others_are_told(monkeypatch):
     """As if what a host remembers were passed on as what this run has found out."""
     lie = noted(known={"host": "h3", "host_uuid": good.UUIDS["h3"], "generation": [1, 9]})
     assert all_lies.finding_of("confirm", "host_facts", lie) == []
-    before = telling.whereabouts
+    before = gossip.whereabouts
 
     def passes_on(fleet):
         told = before(fleet)
@@ -114,14 +115,14 @@ def test_the_runner_sees_words_of_a_host_in_what_others_are_told(monkeypatch):
                     told["known"].setdefault(note["known"]["host_uuid"], {})[uuid] = note["known"]["generation"]
         return told
 
-    monkeypatch.setattr(telling, "whereabouts", passes_on)
+    monkeypatch.setattr(gossip, "whereabouts", passes_on)
     assert "known" in {each[1] for each in all_lies.finding_of("confirm", "host_facts", lie)}
 
 
 def test_the_runner_sees_that_one_host_says_of_anothers_instance_that_it_is_gone(monkeypatch):
     """As if nobody had to have heard that the host had the instance."""
     assert all_lies.finding_of("create", "host_facts", noted(gone=[9, 0])) == []
-    monkeypatch.setattr(telling, "vouched_for", set)
+    monkeypatch.setattr(of_all, "_vouched_for", set)
     assert "gone" in {each[1] for each in all_lies.finding_of("create", "host_facts", noted(gone=[9, 0]))}
 
 

@@ -194,9 +194,10 @@ def missing_of(record, pool_path):
     return {path: disk for path, disk in files.items() if not os.path.lexists(path)}
 
 
-def reported_missing(host, record):
-    """Return {disks_missing: [path]} of an instance that was made and lacks files, else {}."""
+def reported_missing(record, pool_path):
+    """Return {disks_missing: [path]} of an instance that was made and lacks files, else {}. ``pool_path``: the host's, which
+    has the directory of a pool from its name."""
     with contextlib.suppress(BerthError, KeyError, TypeError):  # its pool or a damaged record, which others report
-        found = missing_of(record, host.pool_of(record)) if record.phase == ACTIVE else ()
+        found = missing_of(record, pool_path(record.spec.get("pool"))) if record.phase == ACTIVE else ()
         return {"disks_missing": sorted(found)} if found else {}
     return {}

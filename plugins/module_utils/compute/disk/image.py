@@ -29,10 +29,10 @@ from typing import BinaryIO, Optional, Sequence
 from ...model import checksum as checksums
 from ...model import disk_hints, input_hints
 from ...model.collection_version import COLLECTION_VERSION
+from ...model.host_settings import HostSettings
 from .. import durable, lock, paths
 from ..connection import Deadline, LibvirtTimeout
 from ..errors import FlavorTooSmall, ImageInvalid, ImagePathRefused, ImageUnavailable, ImageUrlDead, InstanceBusy
-from ..host.settings import HostSettings
 from . import image_check
 
 # Where an image's bytes come from: a web server, or a file below the host's own image directories.

@@ -237,19 +237,19 @@ def has_disk(domain, path):
 
 
 def detach_disk(domain, path, timeout):
-    """Detach the disk with the file ``path`` from guest and definition. Return whether the guest released it."""
+    """Detach the disk with the file ``path`` from the guest, then from its definition. Return whether the guest released it: if
+    not, its definition keeps it, too."""
     library = require_libvirt()
-    flags = (library.VIR_DOMAIN_AFFECT_LIVE, library.VIR_DOMAIN_AFFECT_CONFIG)
-    for text, flag in zip(definitions(domain), flags):
-        element = _disk_of(text, path)
+    ends = time.monotonic() + timeout
+    for which, flag in enumerate((library.VIR_DOMAIN_AFFECT_LIVE, library.VIR_DOMAIN_AFFECT_CONFIG)):
+        element = _disk_of(definitions(domain)[which], path)
         if element is not None:
             xml = ElementTree.tostring(element, encoding="unicode")
             _call("detaching %s" % path, domain.detachDeviceFlags, xml, flag)
-    ends = time.monotonic() + timeout
-    while any(_disk_of(text, path) is not None for text in definitions(domain)):
-        if time.monotonic() > ends:
-            return False
-        time.sleep(POLL)
+        while _disk_of(definitions(domain)[which], path) is not None:
+            if time.monotonic() > ends:
+                return False
+            time.sleep(POLL)
     return True
 
 

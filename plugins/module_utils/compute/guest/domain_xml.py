@@ -16,8 +16,7 @@ import json
 from xml.etree import ElementTree
 
 from ...model import nics, volumes
-from ...model.guest_settings import TARGET_PREFIX, GuestSettings
-from ...model.image import is_true
+from ...model.guest_settings import TARGET_PREFIX, GuestSettings, is_true
 from .. import paths
 from ..disk import disk as disks
 from ..disk import volume_files

@@ -69,7 +69,7 @@ class Instance:
             return {"uuid": self.uuid, "state": "absent"}
         connection = self.host.connection
         state = domain.shown_state(connection, self.uuid, domain.state(connection, self.uuid))
-        return {**summary.describe(record, state), **differences.reported_missing(self.host, record)}
+        return {**summary.describe(record, state), **differences.reported_missing(record, self.host.pool_path)}
 
     # made
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 
@@ -22,8 +23,8 @@ VLAN_ON_BRIDGES = 11000000
 
 
 def available(connection, warnings, sys_net=SYS_NET):
-    """Return {bridges, networks, network_filters, packet_filters}: bridges and active libvirt networks for NICs,
-    filters except those of guests, and by what guests' packets can be filtered.
+    """Return {bridges, bridge_links, networks, network_filters, packet_filters}: bridges and active libvirt networks for
+    NICs, filters except those of guests, and by what guests' packets can be filtered.
 
     What cannot be read is left out and named in ``warnings``: no answer does not mean that there is none.
     """
@@ -44,7 +45,7 @@ def available(connection, warnings, sys_net=SYS_NET):
             found[key] = sorted(name for name in ask() if is_safe(name, 255))
         except (library.libvirtError, OSError, NetworkNotFound) as error:
             warnings.append("%s cannot be listed: %s" % (key.replace("_", " "), error))
-    return found
+    return {**found, "bridge_links": _links(sys_net, found.get("bridges", ()))}
 
 
 def _names(list_all, flags):
@@ -64,6 +65,23 @@ def _bridges(sys_net):
 
 def _is_bridge(name, sys_net):
     return os.path.isdir(os.path.join(sys_net, name, "bridge"))
+
+
+def _links(sys_net, bridges):
+    """Return {bridge: {mtu, uplink}}, without those that were removed meanwhile. ``uplink``: whether a port is a network card,
+    or stands on one, such as a bond or a VLAN; a guest's tap does not."""
+    found = {}
+    for name in bridges:
+        with contextlib.suppress(OSError, ValueError):
+            with open(os.path.join(sys_net, name, "mtu"), encoding="ascii") as file:
+                mtu = int(file.read(16))
+            ports = os.listdir(os.path.join(sys_net, name, "brif"))
+            found[name] = {"mtu": mtu, "uplink": any(_leads_out(os.path.join(sys_net, port)) for port in ports)}
+    return found
+
+
+def _leads_out(port):
+    return any(entry == "device" or entry.startswith("lower_") for entry in os.listdir(port))
 
 
 def _keeps_vlans_apart(connection, name, sys_net):

@@ -88,6 +88,8 @@ def check(who: User, files: Iterable[str] = (), directories: Iterable[str] = ())
     """Raise HostNotPrepared if something keeps QEMU out."""
     shut = closed(who, files, directories)
     if shut:
-        raise HostNotPrepared(
-            "; ".join(told(who, path) for path in shut), hint=host_hints.let_qemu_in(os.uname().nodename, shut)
+        inner = [path for path in shut if os.path.isdir(path)]
+        hint = host_hints.let_qemu_in(
+            os.uname().nodename, str(who[0]), inner, [path for path in shut if path not in inner]
         )
+        raise HostNotPrepared("; ".join(told(who, path) for path in shut), hint=hint)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What somebody changed by hand in the guests of this host: libvirt's definitions of all instances, compared with their
-records, what the kernel does with their packets, and whether the files of their disks are there.
+records, and what the kernel does with their packets.
 """
 
 from __future__ import annotations
@@ -10,13 +10,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
-import re
-from xml.sax.saxutils import unescape
 
 from ...model.errors import BerthError
-from ...model.lifecycle import ACTIVE, OWN
-from ...model.safe_text import clean
+from ...model.lifecycle import OWN
 from .. import durable
 from ..connection import each, require_libvirt
 from ..guest import domains, live_differences, packet_path
@@ -54,8 +50,7 @@ def keep_agreed(state_dir, digests):
 
 
 def reported(records, found, undefined, state_dir, save=True, warnings=None):
-    """Return {uuid: {domain_differs, disks_missing}}, {} for an instance in which nothing differs or about which that is not
-    known.
+    """Return {uuid: {domain_differs}}, {} for an instance in which nothing differs or about which that is not known.
 
     libvirt is asked for all definitions before the first is compared: alternating takes half as long again.
     """
@@ -71,26 +66,7 @@ def reported(records, found, undefined, state_dir, save=True, warnings=None):
     if save and now != before:
         keep_agreed(state_dir, now)
     found = {uuid: {when: wrong for when, wrong in each.items() if wrong} for uuid, each in differing.items()}
-    return {
-        record.uuid: {
-            **({"domain_differs": found[record.uuid]} if found[record.uuid] else {}),
-            **_missing(record, text),
-        }
-        for record, text in zip(records, texts)
-    }
-
-
-FILE = re.compile(r"""<source file=(['"])(.*?)\1""")  # to parse each text would take much longer
-ESCAPED = {"&apos;": "'", "&quot;": '"'}
-
-
-def _missing(record, definitions):
-    """Return {disks_missing: [path]} of an instance at rest whose definitions name files that are gone, else {}."""
-    if definitions is None or (record.role, record.phase, record.op) != (OWN, ACTIVE, None):
-        return {}
-    named = {unescape(path, ESCAPED) for text in definitions if text for _quote, path in FILE.findall(text)}
-    gone = sorted(clean(path) for path in named if not os.path.lexists(path))
-    return {"disks_missing": gone} if gone else {}
+    return {uuid: {"domain_differs": differs} if differs else {} for uuid, differs in found.items()}
 
 
 def _definitions(record, found, undefined):

@@ -8,6 +8,7 @@ No call here waits for a QEMU, and no call is repeated. Names are Nova's; *_mb a
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import re
@@ -23,11 +24,11 @@ from ...model.schema import CUSTOM
 from ..connection import URI, Deadline, LibvirtUnavailable, connect, each, require_libvirt
 from ..disk import storage_pools
 from ..guest import domains, network, summary
-from ..record import counters, failed_instances, state_directory
+from ..record import counters, drained, failed_instances, state_directory
 from ..record.store import STATE_DIR, Store
 from ..record.volume_store import FROM, VolumeStore, confirmed_gb, grows, holder, is_volume, size_gb
 from . import address, boot_time, by_hand, capabilities, firmware, mdev, metrics, numa, pci, traits
-from .settings import PATH, load
+from .settings import PATH, check_uuid, load
 
 SCHEMA = 1
 GIB = storage_pools.GIB
@@ -49,8 +50,14 @@ PLACEMENT_SETTINGS = (
 )
 
 
-def gather(timeout, save_generation, uri=URI, settings_path=PATH, state_dir=STATE_DIR):
-    """Return the host state document of this host, including the state of its state directory."""
+def no_look(_record, pool_path):
+    """Say nothing of an instance's files: a claim does not need to know."""
+    return {}
+
+
+def gather(timeout, save_generation, uri=URI, settings_path=PATH, state_dir=STATE_DIR, missing=no_look):
+    """Return the host state document of this host, including the state of its state directory. ``missing`` tells the files of
+    an instance that are gone, see reported_missing in disk/differences.py."""
     host_settings = load(settings_path)
     store = Store(state_dir)
     # before the records, so that the serial is never newer than they are
@@ -58,7 +65,7 @@ def gather(timeout, save_generation, uri=URI, settings_path=PATH, state_dir=STAT
     records, damaged = store.sound_and_damaged()
     volumes, damaged_volumes = VolumeStore.beside(store).sound_and_damaged()
     libvirt = connect(timeout, uri)
-    document = collect(libvirt, host_settings, records, state_dir, timeout, save_generation, volumes)
+    document = collect(libvirt, host_settings, records, state_dir, timeout, save_generation, volumes, missing)
     return {**with_damaged(with_damaged_volumes(document, damaged_volumes), damaged), "state": state}
 
 
@@ -91,31 +98,35 @@ def with_damaged(document, damaged):
     return {**document, **listed, "service": service, "warnings": warnings}
 
 
-def collect(connection, settings, records, state_dir=STATE_DIR, timeout=30, save_generation=True, volumes=()):
+def collect(
+    connection, settings, records, state_dir=STATE_DIR, timeout=30, save_generation=True, volumes=(), missing=no_look
+):
     """Return the host state document (schema 1) within ``timeout`` seconds, or raise LibvirtTimeout.
 
     ``records``: all records of the host's store; every role counts. ``volumes``: the records of its volumes, which take
-    room even if no instance has them. With ``save_generation`` false, nothing is written.
+    room even if no instance has them. With ``save_generation`` false, nothing is written. ``missing``: see gather.
     """
     deadline = Deadline(timeout)
     library = require_libvirt()
     try:
-        arguments = connection, settings, records, state_dir, deadline, save_generation, volumes
+        arguments = connection, settings, records, state_dir, deadline, save_generation, volumes, missing
         return deadline.call(_collect, *arguments, what="gathering the facts")
     except (library.libvirtError, ElementTree.ParseError) as error:
         raise LibvirtUnavailable("libvirt gave no usable answer: %s" % error)
 
 
-def _collect(connection, settings, records, state_dir, deadline, save_generation, volumes):
+def _collect(connection, settings, records, state_dir, deadline, save_generation, volumes, missing):
     warnings = []
     host = capabilities.parse_host(connection.getCapabilities())
-    settings.check_uuid(host.uuid)
+    check_uuid(settings, host.uuid)
     guest_types = _guest_types(connection, settings, host, warnings)
     domain_states = _domains(connection, warnings)
     foreign = _foreign_domains(domain_states, records)
     disk_uses = {domain.uuid: domains.disk_use(domain, warnings) for domain in foreign}
 
-    pools = _pools(connection, settings, [*records, *volumes], disk_uses, deadline, warnings)
+    limit = Deadline(min(POOL_TIMEOUT, deadline.remaining()))
+    active = storage_pools.read_pools(connection, limit, warnings)
+    pools = _pools(active, settings, [*records, *volumes], disk_uses, warnings)
     cpus = _cpus(connection, settings)
     document = {
         "schema": SCHEMA,
@@ -124,7 +135,7 @@ def _collect(connection, settings, records, state_dir, deadline, save_generation
         "uuid": host.uuid,
         **_identity(connection, settings),
         **{name: getattr(settings, name) for name in PLACEMENT_SETTINGS},
-        "service": {"disabled": settings.disabled, "disabled_reason": settings.disabled_reason, "up": True},
+        **_service(settings, state_dir),
         **_what_runs_here(host, guest_types),
         **_guest_cpu(settings, guest_types, warnings),
         "metrics": _metrics(settings, cpus, warnings),
@@ -136,19 +147,16 @@ def _collect(connection, settings, records, state_dir, deadline, save_generation
     }
     topology, distances = numa.read_topology(host.topology, cpus["shared"], cpus["dedicated"])
     document["traits"] = _traits(connection, settings, host, guest_types, topology)
-    document.update(
-        {**_pci(connection, settings, records, foreign, warnings), **_encrypted_guests(guest_types, records)}
-    )
-    document.update({**_custom_resources(settings, records), **({"stats": settings.stats} if settings.stats else {})})
-    document["instances"] = _instances(connection, records, domain_states, state_dir, save_generation, warnings) + [
-        _foreign(
-            domain, domain_states[domain.uuid][1], disk_uses[domain.uuid], pools.get(settings.pool), cpus["dedicated"]
-        )
-        for domain in foreign
-    ]
+    document.update(_pci(connection, settings, records, foreign, warnings))
+    document.update({**_encrypted_guests(guest_types, records), **_declared(settings, records)})
+    undefined = domains.undefined(connection)
+    differing = by_hand.reported(records, domain_states, undefined, state_dir, save_generation, warnings)
+    pool, files = pools.get(settings.pool), functools.partial(missing, pool_path=_paths(active, settings).__getitem__)
+    document["instances"] = _instances(records, domain_states, differing, files)
+    document["instances"] += [_foreign(each, domain_states, disk_uses, pool, cpus["dedicated"]) for each in foreign]
     document["volumes"] = [_volume(volume, settings.pool, records, domain_states) for volume in volumes]
     document["failed_instances"] = failed_instances.reported(state_dir)
-    document.update(_usage(connection, settings, document["instances"], pools.get(settings.pool), cpus))
+    document.update(_usage(connection, settings, document["instances"], pool, cpus))
     document["numa_topology"] = numa.to_document(_with_usage(topology, records, foreign, warnings), distances)
     document["generation"] = counters.generation_of(
         _fingerprint(document, settings, records), save_generation, state_dir
@@ -156,6 +164,16 @@ def _collect(connection, settings, records, state_dir, deadline, save_generation
     warnings += [text for _pool, text in overpromised(document)]
     document["warnings"] = [clean(warning, WARNING_LENGTH) for warning in warnings[:WARNINGS_LIMIT]]
     return document
+
+
+def _service(settings, state_dir):
+    """Return {service}, and if the host was drained {drained}: both close it, a drain until it is returned."""
+    service = {"disabled": settings.disabled, "disabled_reason": settings.disabled_reason, "up": True}
+    closed = drained.read(state_dir)
+    if closed is None:
+        return {"service": service}
+    why = "; ".join(filter(None, [drained.describe(closed), settings.disabled_reason]))
+    return {"service": {**service, "disabled": True, "disabled_reason": why}, "drained": closed}
 
 
 def _guest_types(connection, settings, host, warnings):
@@ -197,10 +215,23 @@ def _what_runs_here(host, guest_types):
     }
 
 
-def _instances(connection, records, domain_states, state_dir, save, warnings):
-    differing = by_hand.reported(records, domain_states, domains.undefined(connection), state_dir, save, warnings)
+def _paths(pools, settings):
+    """Return the directories of the pools by name, and by None that of the pool for instances, if it is there."""
+    paths = {name: pool["path"] for name, pool in pools.items()}
+    return {**paths, **({None: paths[settings.pool]} if settings.pool in paths else {})}
+
+
+def _instances(records, domain_states, differing, missing):
     lets_in = admitted_members.reported((record.uuid, record.spec) for record in records)
-    return [{**_own(record, domain_states), **differing[record.uuid], **lets_in[record.uuid]} for record in records]
+    return [
+        {
+            **_own(record, domain_states),
+            **differing[record.uuid],
+            **clean_all(missing(record)),
+            **lets_in[record.uuid],
+        }
+        for record in records
+    ]
 
 
 def _foreign_domains(domain_states, records):
@@ -279,12 +310,13 @@ def _taken(records):
     return taken
 
 
-def _custom_resources(settings, records):
-    """Return {custom_resources} of a host that has or had some: {CUSTOM_X: {total, used}}."""
+def _declared(settings, records):
+    """Return what only the settings tell: {stats}, and {custom_resources} of a host that has or had some: {CUSTOM_X: {total,
+    used}}."""
     taken = _taken(records)
     names = sorted({*settings.custom_resources, *(name for name in taken if re.match(CUSTOM + r"\Z", name))})
     found = {name: {"total": settings.custom_resources.get(name, 0), "used": taken[name]} for name in names}
-    return {"custom_resources": found} if found else {}
+    return {**({"custom_resources": found} if found else {}), **({"stats": settings.stats} if settings.stats else {})}
 
 
 def _encrypted_guests(guest_types, records):
@@ -306,12 +338,10 @@ def _pci(connection, settings, records, foreign, warnings):
     return {"pci_devices": devices, "pci_pools": pci.pools(devices), "mdev_types": clean_all(mdev_types), **vgpus}
 
 
-def _pools(connection, settings, records, disk_uses, deadline, warnings):
-    """Return {name: {shown (part of the document), device, least (bytes)}}."""
-    limit = Deadline(min(POOL_TIMEOUT, deadline.remaining()))
-    pools = storage_pools.read_pools(connection, limit, warnings)
+def _pools(active, settings, records, disk_uses, warnings):
+    """Return {name: {shown (part of the document), device, least (bytes)}} of the ``active`` pools that are mounted."""
     instances = [record for record in records if not is_volume(record)]
-    pools = storage_pools.only_mounted(pools, settings.pool, instances, warnings)
+    pools = storage_pools.only_mounted(active, settings.pool, instances, warnings)
     if settings.pool not in pools:
         warnings.append(
             "the pool %s for instances does not exist or is not active, so the host has no disk space for them"
@@ -367,7 +397,7 @@ def _own(record, domain_states):
     cells = {"numa_topology": resources["numa_topology"]} if resources.get("numa_topology") else {}
     lock = {"locked": clean(record.locked_by())} if record.lock else {}
     unfiltered = {"unfiltered": clean_all(nics.unfiltered(spec.get("networks")))}
-    batch = {"batch_id": clean(spec["batch_id"])} if spec.get("batch_id") else {}
+    batch = {part: clean(spec[part]) for part in ("batch_id", "home") if spec.get(part)}
     access = {"access_ips": clean_all(summary.access_ips(spec))} if summary.access_ips(spec) else {}
     return {
         **cells,
@@ -416,11 +446,11 @@ def _volume(record, pool, records, domains_found):
     }
 
 
-def _foreign(domain, power_state, disk_use, pool, dedicated):
+def _foreign(domain, domain_states, disk_uses, pool, dedicated):
     """Return a domain that berth did not make: it counts at its full size, running or not, and is never touched."""
     pinned = len(domain.pinned_cpus & dedicated)
     on_dedicated = sum(1 for pin in domain.vcpu_pins if pin and pin <= dedicated)
-    size = disk_use.get(pool["device"], (0, 0))[0] if pool else 0
+    size = disk_uses[domain.uuid].get(pool["device"], (0, 0))[0] if pool else 0
     return {
         "uuid": domain.uuid,
         "name": clean(domain.name),
@@ -433,7 +463,7 @@ def _foreign(domain, power_state, disk_use, pool, dedicated):
         "phase": None,
         "vm_state": None,
         "task_state": None,
-        "power_state": power_state,
+        "power_state": domain_states[domain.uuid][1],
         "foreign": True,
         "vcpus": domain.vcpus - on_dedicated,
         "pcpus": pinned,
@@ -448,7 +478,7 @@ def _foreign(domain, power_state, disk_use, pool, dedicated):
 def _without_room(uuid):
     """Return an instance of which only the uuid is known."""
     nothing = domains.Domain(uuid, uuid, 0, 0, (), (), (), (), None, frozenset())
-    return _foreign(nothing, "nostate", (0, 0), None, frozenset())
+    return _foreign(nothing, {uuid: (None, "nostate")}, {}, None, frozenset())
 
 
 def _usage(connection, settings, instances, pool, cpus):

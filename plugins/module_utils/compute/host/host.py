@@ -12,6 +12,7 @@ from typing import Any, Optional
 from xml.etree import ElementTree
 
 from ...model import host_hints
+from ...model.host_settings import HostSettings
 from ...model.pools import DIRECTORIES
 from ..connection import connect, require_libvirt
 from ..errors import BuildFailed, GuestNotSupported, HostNotPrepared
@@ -19,7 +20,7 @@ from ..guest import gate, terms
 from ..record import state_directory
 from ..record.store import Store
 from . import capabilities
-from .settings import PATH, HostSettings, load, no_member
+from .settings import PATH, check_uuid, load, no_member
 
 CONFINING = ("selinux", "apparmor")
 
@@ -50,7 +51,7 @@ class Host:
 
     def identify(self):
         """Return the host's pinned uuid."""
-        self.settings.check_uuid(self.capabilities.uuid)
+        check_uuid(self.settings, self.capabilities.uuid)
         return self.capabilities.uuid
 
     def require_member(self):

@@ -11,7 +11,7 @@ import re
 import stat
 from xml.etree import ElementTree
 
-from ...model import host_hints
+from ...model import host_hints, host_settings
 from ...model.lifecycle import CLAIM
 from .. import durable, paths
 from ..connection import has_no_driver, require_libvirt
@@ -73,7 +73,7 @@ def prepare(
     With ``accept_state``, accept a state directory that is another one, or older, than before."""
     caps = capabilities.parse_host(connection.getCapabilities())
     before = settings.load(settings_path)
-    wanted = settings.parse({**values, "uuid": _pin(before, values, caps.uuid), "schema": settings.SCHEMA})
+    wanted = settings.parse({**values, "uuid": _pin(before, values, caps.uuid), "schema": host_settings.SCHEMA})
     host.check_confinement(caps.security_models, wanted.security_driver_none_ok)
     pool = _existing_pool(connection, wanted.pool)
     path = _pool_target(pool) if pool else pool_path
@@ -159,7 +159,7 @@ def _listens_on(connection, wanted):
 def _pin(before, values, here):
     """Return the host's uuid, pinned at the first preparation and never silently changed."""
     pinned = before.uuid or values.get("uuid") or here
-    settings.HostSettings(uuid=pinned).check_uuid(here)
+    settings.check_uuid(host_settings.HostSettings(uuid=pinned), here)
     return here
 
 

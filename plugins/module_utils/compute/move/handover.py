@@ -16,8 +16,8 @@ import threading
 import time
 from xml.etree import ElementTree
 
-from ...model.counting import are_plausible
 from ...model.errors import BerthError
+from ...model.record import fits
 from ..connection import Bounded, hear_at_once, require_libvirt
 from ..guest import domain as guests
 
@@ -120,4 +120,4 @@ class MessageChannel:
 
 def is_plain(message):
     plain = all(message[part] is None or isinstance(message[part], kind) for part, kind in PARTS.items())
-    return plain and are_plausible(message["attempt"] or 0, *(message["generation"] or ()))
+    return plain and fits(message["attempt"] or 0, *(message["generation"] or ()))

@@ -12,6 +12,7 @@ from ...model.request_spec import RequestSpec
 from ...placement import capacity
 from ..errors import GroupPolicyViolated
 from ..host import facts, mdev
+from . import drained
 from .volume_store import VolumeStore
 
 
@@ -35,6 +36,8 @@ class Ledger:
     def allocate(self, request, limits):
         """Return what the request takes here. The caller holds the host's lock until that is written."""
         check_names(request.document, self.present)
+        if request.document["uuid"] not in {instance["uuid"] for instance in self.present}:  # a resize here goes on
+            drained.check_open(self.host.store.state_dir, request.document["name"])
         here = (self.present, " on this host")
         error = address_clash.clash(request.document, address_clash.add_let_in(address_clash.index(*here), *here))
         if error:

@@ -295,6 +295,7 @@ class Store:
 
     def _write(self, record):
         """Write the record and read it back. The caller holds the instance's lock."""
+        record.check_counts()
         durable.write(self._held[record.uuid], RECORD, _encode(record))
         written = self.read(record.uuid)
         if written != Record.from_dict(json.loads(canonical(record.to_dict()))):

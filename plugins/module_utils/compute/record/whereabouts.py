@@ -322,8 +322,9 @@ def _path(store) -> str:
     return "%s/%s" % (store.state_dir, FILE)
 
 
-# Which hosts belong to the fleet, as this host was told last: {host uuid: {name, changes}}. The name is that in the
-# inventory, null of a host that was removed. The changes of an entry are counted: only a higher count replaces it.
+# Which hosts belong to the fleet, as this host was told last: {host uuid: {name, changes, closed}}. The name is that in the
+# inventory, null of a host that was removed; ``closed``, which may lack, says why one is drained for maintenance. The changes
+# of an entry are counted: only a higher count replaces it.
 MEMBERS_FILE = "members.json"
 
 
@@ -346,4 +347,6 @@ def _changes(known, uuid) -> int:
 
 def _entry(value):
     name = value["name"]
-    return {"name": None if name is None else state_file.text(name), "changes": state_file.whole(value["changes"])}
+    closed = {"closed": state_file.text(value["closed"])} if value.get("closed") else {}
+    changes = state_file.whole(value["changes"])
+    return {"name": None if name is None else state_file.text(name), "changes": changes, **closed}

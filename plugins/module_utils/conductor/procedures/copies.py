@@ -82,7 +82,7 @@ def recover_record(tasks: Tasks, given: Mapping[str, Document], dry: bool) -> Pr
 
 
 def tell_latest(name: str, told: Document, hosts: Collection[str], unprepared: Collection[str]) -> Procedure[None]:
-    """``told``: see telling.will_own(). Raise HostUnknown if one of the hosts does not take it: it would take a lost host
+    """``told``: see gossip.will_own(). Raise HostUnknown if one of the hosts does not take it: it would take a lost host
     that is back for the owner."""
     answers = yield Ask("rescan", {host: {"told": told} for host in hosts})
     for host, answer in answers.items():

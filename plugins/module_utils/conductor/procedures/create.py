@@ -19,9 +19,9 @@ from ...model.messages import Document
 from .. import stale_claims
 from ..build_results import settle
 from ..commit import commit
+from ..gossip import Gossip
 from ..plan import BUILDING, PLANNED, Built, Instance, Plan, host_of, prepare_round
 from ..quotas import OverQuota
-from ..telling import Telling
 from .steps import Ask, Procedure, Say, said
 
 NOTHING_SAID: Built = {"changed": False, "reason": "its answer says nothing of this instance"}
@@ -58,10 +58,10 @@ def _claim(plan: Plan, run: Run) -> Procedure[None]:
     while plan["claims"]:
         asked = [host for host in plan["hosts"] if host in plan["claims"] or host in plan["withdraw"]]
         claims = yield Ask("claim", {host: _of_host(plan, host, ("claims", "withdraw")) for host in asked})
-        about, telling = plan["rescan"]["about"], Telling(plan["rescan"]["told"])
+        about, gossip = plan["rescan"]["about"], Gossip(plan["rescan"]["told"])
         scans = yield Ask(
             "rescan",
-            {host: {"about": about, "told": telling.to(run.digests.get(host))} for host in plan["reachable"]},
+            {host: {"about": about, "told": gossip.to(run.digests.get(host))} for host in plan["reachable"]},
         )
         commit(plan, claims, scans, run.lost, run.over_quota)
         for name in plan["build"]:

@@ -12,12 +12,9 @@ from typing import Any, Dict, Iterable, List, Mapping
 from ...model.messages import Document
 from ..operations import OPERATIONS
 from ..report import error_of
-from ..silence import unanswered
+from ..silence import is_there, unanswered
 from .steps import Ask, Procedure, said
 
-SILENT = (
-    "UNREACHABLE: "  # so begins the reason of a host that did not answer; any other begins with the code of an error
-)
 SHOWN = ("instance", "instance_copy")
 FAILED = {"error", "reason"}  # of which an answer has one or both if the host did not do what it was asked
 
@@ -101,6 +98,5 @@ def _add(done: Done, host: str, state: str, answer: Mapping[str, Any]) -> None:
 
 
 def _unknown(host: str, reason: str) -> Document:
-    if reason.startswith(SILENT):
-        return unanswered(host, reason.removeprefix(SILENT)).to_dict()
-    return error_of(reason)
+    """Of a host that answers, the reason is an error and begins with its code."""
+    return error_of(reason) if is_there(reason) else unanswered(host, reason).to_dict()

@@ -11,19 +11,50 @@ from ..networks_and_pools import counts_elsewhere
 from ..text import number
 
 
-def overcommitted(asked, total, used, ratio, unit):
-    """Return the verdict of CoreFilter, RamFilter and DiskFilter on an amount; ``unit`` is for people."""
-    limit = total * ratio
-    numbers = {"asked": asked, "total": total, "used": used, "ratio": ratio, "limit": limit}
-    if asked > total:
-        return fail("needs %d %s, has %d in all" % (asked, unit, total), **numbers)
-    if limit - used < asked:
-        values = (asked, unit, number(limit - used), total, number(ratio))
-        return fail("needs %d %s, %s free of %d x %s" % values, **numbers)
-    return PASS
+class _AmountFilter(Filter):
+    """Sets ``unit`` (for people), ``ratio_key`` (the host's field and the aggregates' key) and ``limit``, which the claim
+    tests again; amounts() are (asked, total, free), in ``scale`` parts of the limit's unit."""
+
+    sets_limits = True
+    scale = 1
+
+    def ratio(self, host_state):
+        return getattr(host_state, self.ratio_key)
+
+    def check(self, host_state, spec):
+        asked, total, free = self.amounts(host_state, spec)
+        ratio = self.ratio(host_state)
+        verdict = self.judge(asked, total * self.scale, free, ratio)
+        if verdict.passed:
+            host_state.limits[self.limit] = total * ratio
+        return verdict
+
+    def judge(self, asked, total, free, ratio):
+        limit, used = total * ratio, total - free
+        numbers = {"asked": asked, "total": total, "used": used, "ratio": ratio, "limit": limit}
+        if asked > total:
+            return fail("needs %d %s, has %d in all" % (asked, self.unit, total), **numbers)
+        if limit - used < asked:
+            values = (asked, self.unit, number(limit - used), total, number(ratio))
+            return fail("needs %d %s, %s free of %d x %s" % values, **numbers)
+        return PASS
 
 
-class CoreFilter(Filter):
+class _Exact:
+    def ratio(self, host_state):
+        return 1
+
+    def judge(self, asked, _total, free, _ratio):
+        reason = "needs exactly %d %s, %s free" % (asked, self.unit, number(free))
+        return PASS if asked == free else fail(reason, asked=asked, free=free)
+
+
+class _OfAggregates:
+    def ratio(self, host_state):
+        return lowest(host_state.aggregates, self.ratio_key, super().ratio(host_state), float)
+
+
+class CoreFilter(_AmountFilter):
     """A host passes when total x ratio less what is used leaves the vCPUs that the flavor needs.
 
     An instance may overcommit against others, never against itself: it must fit in the host's total. A host that
@@ -32,23 +63,16 @@ class CoreFilter(Filter):
     Source: nova.scheduler.filters.core_filter.CoreFilter, removed in Nova 20 (Placement took its place).
     """
 
-    sets_limits = True
+    unit, ratio_key, limit = "vCPUs", "cpu_allocation_ratio", "vcpu"
 
-    def ratio(self, host_state):
-        return host_state.cpu_allocation_ratio
+    def amounts(self, host_state, spec):
+        return spec.vcpus, host_state.vcpus_total, host_state.vcpus_total - host_state.vcpus_used
 
     def check(self, host_state, spec):
-        total = host_state.vcpus_total
-        if not total:
-            return PASS
-        ratio = self.ratio(host_state)
-        verdict = overcommitted(spec.vcpus, total, host_state.vcpus_used, ratio, "vCPUs")
-        if verdict.passed:
-            host_state.limits["vcpu"] = total * ratio
-        return verdict
+        return super().check(host_state, spec) if host_state.vcpus_total else PASS
 
 
-class AggregateCoreFilter(CoreFilter):
+class AggregateCoreFilter(_OfAggregates, CoreFilter):
     """CoreFilter with a ratio per aggregate: the lowest of the host's aggregates, else the host's own.
 
     It lowers what the host takes and never raises it: what the host can have allocated in all binds as well, as
@@ -57,11 +81,8 @@ class AggregateCoreFilter(CoreFilter):
     Source: nova.scheduler.filters.core_filter.AggregateCoreFilter, removed in Nova 22.
     """
 
-    def ratio(self, host_state):
-        return lowest(host_state.aggregates, "cpu_allocation_ratio", host_state.cpu_allocation_ratio, float)
 
-
-class ExactCoreFilter(Filter):
+class ExactCoreFilter(_Exact, CoreFilter):
     """A host passes when exactly the vCPUs that the flavor needs are free on it (for whole-host instances).
 
     A host that passes gets its total as the limit ``vcpu``, which the claim tests again: no second one fits.
@@ -69,18 +90,10 @@ class ExactCoreFilter(Filter):
     Source: nova.scheduler.filters.exact_core_filter.ExactCoreFilter, removed in Nova 18.
     """
 
-    sets_limits = True
-
-    def check(self, host_state, spec):
-        asked = spec.vcpus
-        free = host_state.vcpus_total - host_state.vcpus_used
-        if asked != free:
-            return fail("needs exactly %d vCPUs, %s free" % (asked, number(free)), asked=asked, free=free)
-        host_state.limits["vcpu"] = host_state.vcpus_total
-        return PASS
+    check = _AmountFilter.check  # a host that reports no CPUs has none free
 
 
-class RamFilter(Filter):
+class RamFilter(_AmountFilter):
     """A host passes when total x ratio less what is used leaves the MiB of memory that the flavor needs.
 
     An instance may overcommit against others, never against itself: it must fit in the host's total. A host
@@ -89,21 +102,13 @@ class RamFilter(Filter):
     Source: nova.scheduler.filters.ram_filter.RamFilter, removed in Nova 20 (Placement took its place).
     """
 
-    sets_limits = True
+    unit, ratio_key, limit = "MiB of memory", "ram_allocation_ratio", "memory_mb"
 
-    def ratio(self, host_state):
-        return host_state.ram_allocation_ratio
-
-    def check(self, host_state, spec):
-        total = host_state.total_usable_ram_mb
-        ratio = self.ratio(host_state)
-        verdict = overcommitted(spec.memory_mb, total, total - host_state.free_ram_mb, ratio, "MiB of memory")
-        if verdict.passed:
-            host_state.limits["memory_mb"] = total * ratio
-        return verdict
+    def amounts(self, host_state, spec):
+        return spec.memory_mb, host_state.total_usable_ram_mb, host_state.free_ram_mb
 
 
-class AggregateRamFilter(RamFilter):
+class AggregateRamFilter(_OfAggregates, RamFilter):
     """RamFilter with a ratio per aggregate: the lowest of the host's aggregates, else the host's own.
 
     It lowers what the host takes and never raises it: what the host can have allocated in all binds as well, as
@@ -112,11 +117,8 @@ class AggregateRamFilter(RamFilter):
     Source: nova.scheduler.filters.ram_filter.AggregateRamFilter, removed in Nova 22.
     """
 
-    def ratio(self, host_state):
-        return lowest(host_state.aggregates, "ram_allocation_ratio", host_state.ram_allocation_ratio, float)
 
-
-class ExactRamFilter(Filter):
+class ExactRamFilter(_Exact, RamFilter):
     """A host passes when exactly the MiB of memory that the flavor needs are free on it (for whole-host instances).
 
     A host that passes gets its total as the limit ``memory_mb``, which the claim tests again: no second one fits.
@@ -124,18 +126,8 @@ class ExactRamFilter(Filter):
     Source: nova.scheduler.filters.exact_ram_filter.ExactRamFilter, removed in Nova 18.
     """
 
-    sets_limits = True
 
-    def check(self, host_state, spec):
-        asked = spec.memory_mb
-        free = host_state.free_ram_mb
-        if asked != free:
-            return fail("needs exactly %d MiB of memory, %s free" % (asked, number(free)), asked=asked, free=free)
-        host_state.limits["memory_mb"] = host_state.total_usable_ram_mb
-        return PASS
-
-
-class DiskFilter(Filter):
+class DiskFilter(_AmountFilter):
     """A host passes when total x ratio less what is used leaves the MiB of disk that the flavor needs.
 
     An instance may overcommit against others, never against itself: it must fit in the host's total. A host
@@ -145,24 +137,16 @@ class DiskFilter(Filter):
     Source: nova.scheduler.filters.disk_filter.DiskFilter, removed in Nova 20 (Placement took its place).
     """
 
-    sets_limits = True
+    unit, ratio_key, limit, scale = "MiB of disk", "disk_allocation_ratio", "disk_gb", 1024
 
-    def ratio(self, host_state):
-        return host_state.disk_allocation_ratio
+    def amounts(self, host_state, spec):
+        return spec.local_gb * 1024 + spec.swap, host_state.total_usable_disk_gb, host_state.free_disk_mb
 
     def check(self, host_state, spec):
-        if counts_elsewhere(host_state.document, spec):
-            return PASS
-        asked = spec.local_gb * 1024 + spec.swap
-        total = host_state.total_usable_disk_gb * 1024
-        ratio = self.ratio(host_state)
-        verdict = overcommitted(asked, total, total - host_state.free_disk_mb, ratio, "MiB of disk")
-        if verdict.passed:
-            host_state.limits["disk_gb"] = total * ratio / 1024
-        return verdict
+        return PASS if counts_elsewhere(host_state.document, spec) else super().check(host_state, spec)
 
 
-class AggregateDiskFilter(DiskFilter):
+class AggregateDiskFilter(_OfAggregates, DiskFilter):
     """DiskFilter with a ratio per aggregate: the lowest of the host's aggregates, else the host's own.
 
     It lowers what the host takes and never raises it: what the host can have allocated in all binds as well, as
@@ -171,11 +155,8 @@ class AggregateDiskFilter(DiskFilter):
     Source: nova.scheduler.filters.disk_filter.AggregateDiskFilter, removed in Nova 22.
     """
 
-    def ratio(self, host_state):
-        return lowest(host_state.aggregates, "disk_allocation_ratio", host_state.disk_allocation_ratio, float)
 
-
-class ExactDiskFilter(Filter):
+class ExactDiskFilter(_Exact, DiskFilter):
     """A host passes when exactly the MiB of disk that the flavor needs are free on it (for whole-host instances).
 
     A host that passes gets its total as the limit ``disk_gb``, which the claim tests again: no second one fits.
@@ -184,41 +165,43 @@ class ExactDiskFilter(Filter):
     Source: nova.scheduler.filters.exact_disk_filter.ExactDiskFilter, removed in Nova 18.
     """
 
-    sets_limits = True
+
+class _CountFilter(Filter):
+    """``counted`` is the host's field, ``most`` the option and the aggregates' key."""
+
+    counted: str
+    most: str
+    unit: str
+
+    def limit(self, host_state):
+        return self.options[self.most]
 
     def check(self, host_state, spec):
-        if counts_elsewhere(host_state.document, spec):
+        limit, there = self.limit(host_state), getattr(host_state, self.counted)
+        if there < limit:
             return PASS
-        asked = spec.local_gb * 1024 + spec.swap
-        free = host_state.free_disk_mb
-        if asked != free:
-            return fail("needs exactly %d MiB of disk, %s free" % (asked, number(free)), asked=asked, free=free)
-        host_state.limits["disk_gb"] = host_state.total_usable_disk_gb
-        return PASS
+        reason = "has %d of at most %d %s" % (there, limit, self.unit)
+        return fail(reason, **{self.counted: there, self.most: limit})
 
 
-class IoOpsFilter(Filter):
+class _CountOfAggregates:
+    """Before a _CountFilter: its limit is the lowest of the host's aggregates, else the option."""
+
+    def limit(self, host_state):
+        return lowest(host_state.aggregates, self.most, super().limit(host_state), int)
+
+
+class IoOpsFilter(_CountFilter):
     """A host passes while it has fewer running operations (builds, resizes, migrations, snapshots) than max_io_ops_per_host.
 
     Options: max_io_ops_per_host (8). Aggregate metadata: none. Runs for every instance.
     Source: nova.scheduler.filters.io_ops_filter.IoOpsFilter.
     """
 
-    def limit(self, host_state):
-        return self.options["max_io_ops_per_host"]
-
-    def check(self, host_state, spec):
-        limit = self.limit(host_state)
-        if host_state.num_io_ops < limit:
-            return PASS
-        return fail(
-            "has %d of at most %d I/O operations" % (host_state.num_io_ops, limit),
-            num_io_ops=host_state.num_io_ops,
-            max_io_ops_per_host=limit,
-        )
+    counted, most, unit = "num_io_ops", "max_io_ops_per_host", "I/O operations"
 
 
-class AggregateIoOpsFilter(IoOpsFilter):
+class AggregateIoOpsFilter(_CountOfAggregates, IoOpsFilter):
     """IoOpsFilter with a limit per aggregate: the lowest of the host's aggregates, else the option.
 
     If a value is not a whole number, the option counts.
@@ -226,38 +209,21 @@ class AggregateIoOpsFilter(IoOpsFilter):
     Source: nova.scheduler.filters.io_ops_filter.AggregateIoOpsFilter.
     """
 
-    def limit(self, host_state):
-        return lowest(host_state.aggregates, "max_io_ops_per_host", self.options["max_io_ops_per_host"], int)
 
-
-class NumInstancesFilter(Filter):
+class NumInstancesFilter(_CountFilter):
     """A host passes while it has fewer instances than max_instances_per_host.
 
     Options: max_instances_per_host (50). Aggregate metadata: none. Runs for every instance.
     Source: nova.scheduler.filters.num_instances_filter.NumInstancesFilter.
     """
 
-    def limit(self, host_state):
-        return self.options["max_instances_per_host"]
-
-    def check(self, host_state, spec):
-        limit = self.limit(host_state)
-        if host_state.num_instances < limit:
-            return PASS
-        return fail(
-            "has %d of at most %d instances" % (host_state.num_instances, limit),
-            num_instances=host_state.num_instances,
-            max_instances_per_host=limit,
-        )
+    counted, most, unit = "num_instances", "max_instances_per_host", "instances"
 
 
-class AggregateNumInstancesFilter(NumInstancesFilter):
+class AggregateNumInstancesFilter(_CountOfAggregates, NumInstancesFilter):
     """NumInstancesFilter with a limit per aggregate: the lowest of the host's aggregates, else the option.
 
     If a value is not a whole number, the option counts.
     Options: max_instances_per_host (50). Aggregate metadata: max_instances_per_host. Runs for every instance.
     Source: nova.scheduler.filters.num_instances_filter.AggregateNumInstancesFilter.
     """
-
-    def limit(self, host_state):
-        return lowest(host_state.aggregates, "max_instances_per_host", self.options["max_instances_per_host"], int)

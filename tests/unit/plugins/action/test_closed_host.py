@@ -61,7 +61,7 @@ def test_no_advice_gives_up_a_host_that_was_closed():
     result, _plan = create(None, variables=POOLED, vm={**VM, "berth_networks": ["lan"]})
     error = result["failures"]["web"]
     assert error["code"] == "AddressesUnknown" and error["hint"] == hints.bring_back(["h9"])
-    reasons = {"h9": silence.closed("UNREACHABLE: no route to host", ""), "h8": "UNREACHABLE"}
+    reasons = {"h9": silence.closed("UNREACHABLE: no route to host", "by the inventory", ""), "h8": "UNREACHABLE"}
     assert "berth_lost_hosts" not in silence.hint(["h8", "h9"], reasons)
     assert "berth_lost_hosts=h8" in silence.hint(["h8"], reasons)
 

@@ -13,6 +13,7 @@ from controller import Controller
 
 from ansible_collections.berth.kvm.plugins.action import move_instances
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.sequences import DECISION, SEQUENCES
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 from ansible_collections.berth.kvm.plugins.plugin_utils import acting, delegates, move_options
 
 UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
@@ -37,7 +38,7 @@ def host(monkeypatch):
     """The hosts: what each was asked; ``host.says``: step -> an answer that is another than SAID."""
 
     class Host:
-        says, scans, asked = {}, {}, []
+        says, scans, asked, closed = {}, {}, [], {}
 
         def run_on(self, hosts, module, given, _task, _at_once, _seconds):
             if module == "berth.kvm.rescan":
@@ -48,7 +49,7 @@ def host(monkeypatch):
         def run(self, moves=None, done=None, variables=None, **args):
             it = Controller(
                 {"kvm_hosts": ["kvm1", "kvm2"], "vms": ["web-1"]},
-                {"web-1": variables or {}},
+                {"web-1": variables or {}, "kvm2": self.closed},
                 facts={"localhost": {"berth_moves": moves or MOVES}},
             )
             it.register("web-1", **({"__move_done": done} if done else {}))
@@ -155,6 +156,13 @@ def test_a_destination_that_does_not_answer_fails_the_leg_and_the_guest_goes_on_
     done = host.run()
     assert done["failure"].startswith("HostUnknown: kvm2 did not answer: no route")
     assert host.steps()[2:] == [("kvm1", "abort"), ("kvm2", "purge"), ("kvm1", "finish")]
+
+
+def test_a_destination_that_was_closed_meanwhile_is_not_advised_to_be_given_up(host):
+    host.says, host.closed = {"claim": SILENT}, {"berth_host_disabled": True}
+    assert host.run()[
+        "failure"
+    ] == "HostUnknown: kvm2 did not answer: closed by the inventory; no route. " + hints.bring_back(["kvm2"])
 
 
 def record(uuid, role, vcpus):

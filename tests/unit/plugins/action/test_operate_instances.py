@@ -12,6 +12,7 @@ import pytest
 from controller import Controller
 
 from ansible_collections.berth.kvm.plugins.action import operate_instances
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 from ansible_collections.berth.kvm.plugins.plugin_utils import delegates
 
 NAMES = ("web1", "web2")
@@ -33,9 +34,10 @@ class Hosts:
 
 @pytest.fixture
 def operate(monkeypatch):
-    """operate(operation, hosts, ...): instance -> the result of its task, of one run that has found all on h1."""
+    """operate(operation, hosts, ...): instance -> the result of its task, of one run that has found all on h1, which the
+    inventory has ``closed``."""
 
-    def run(what, hosts=None, variables=None, check_mode=False, may_fail=True, play=None, **more):
+    def run(what, hosts=None, variables=None, check_mode=False, may_fail=True, play=None, closed=None, **more):
         monkeypatch.setattr(delegates, "run_on", (hosts or Hosts()).run_on)
         task = {"uuid": "u", "hosts": ["h1"], "after": [1, 7], "owner": "o", "given_up": False}
         task.update(stays="h2", others=["h1"], above=[1, 7], comes_back=False, listed=False)
@@ -44,7 +46,8 @@ def operate(monkeypatch):
             "left_out": {}, "shown": {name: {"host": "h1"} for name in NAMES}, "instances": dict.fromkeys(NAMES, task), **more,
         }  # fmt: skip
         given = {name: {**FLAVOR, **(variables or {}).get(name, {})} for name in NAMES}
-        it = Controller({"kvm_hosts": ["h1"], "vms": list(NAMES)}, given, {"localhost": {"berth_located": located}})
+        known = {**given, "h1": closed or {}}
+        it = Controller({"kvm_hosts": ["h1"], "vms": list(NAMES)}, known, {"localhost": {"berth_located": located}})
         it.register("localhost", __berth_facts={"answers": {"h1": {}}})
         values, uuid = {**it.task_vars(), **(play or {}), "ansible_play_hosts_all": list(NAMES)}, secrets.token_hex(8)
         values["ansible_play_hosts"] = list(NAMES)
@@ -96,6 +99,13 @@ def test_who_was_refused_before_is_asked_nothing(operate):
 def test_a_host_that_falls_silent_says_so_with_what_to_do(operate):
     done = operate("stop", Hosts(web1={"unreachable": True, "msg": "no route"}))
     assert done["web1"]["error"]["code"] == "HostUnknown" and "h1 did not answer: no route" in done["web1"]["msg"]
+
+
+def test_a_host_that_was_closed_and_falls_silent_is_not_advised_to_be_given_up(operate):
+    closed = {"berth_host_disabled": True, "berth_host_disabled_reason": "new disks"}
+    done = operate("stop", Hosts(web1={"unreachable": True, "msg": "no route"}), closed=closed)
+    assert "h1 did not answer: closed by the inventory (new disks)" in done["web1"]["msg"]
+    assert done["web1"]["error"]["hint"] == hints.bring_back(["h1"])
 
 
 def test_the_diff_and_the_warnings_of_a_host_are_those_of_the_task(operate):

@@ -127,6 +127,17 @@ def test_each_host_of_a_move_comes_with_its_availability_zone():
     assert {candidate["host"]: candidate["zone"] for candidate in move["candidates"]} == {"h2": "north", "h3": "nova"}
 
 
+def test_what_the_bridges_of_the_destination_would_lose_is_a_warning(monkeypatch):
+    """The facts of both hosts are compared; the move goes on."""
+    warned = []
+    monkeypatch.setattr(plan_moves, "warn", warned.append)
+    compared = lambda spec, here, there: ["%s %s %s" % (spec["name"], here["uuid"], there["uuid"])]  # noqa: E731
+    monkeypatch.setattr(plan_moves.bridges, "lost_by_a_move", compared)
+    move = plan()["moves"]["a"]
+    there = move["destination"]
+    assert warned == ["a moves from h1 to %s: a %s %s" % (there, host_uuid("h1"), host_uuid(there))]
+
+
 def test_same_host_only_where_it_is_allowed():
     """R04: Nova's allow_resize_to_same_host."""
     here = {"target": "h1"}

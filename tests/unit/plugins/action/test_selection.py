@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from unittest import mock
 
@@ -45,7 +46,7 @@ def limited_to(limit):
     "variables, said",
     [
         ({"ansible_limit": "h1"}, "--limit=h1 selects no instance. Known: a, web-1"),
-        ({"berth_instances": "web1"}, "berth_instances=web1 selects no instance. Did you mean web-1?"),
+        ({"berth_instances": "web1"}, "berth_instances=web1 selects no instance. Similar names: web-1"),
         ({"berth_name": ""}, "berth_name= selects no instance"),
     ],
 )
@@ -127,14 +128,31 @@ def test_a_count_without_a_name_is_refused_before_a_host_is_asked_and_with_one_i
         berth_name.check_counts(good)
 
 
+def requested(values):
+    """The instances that read_requested.yml adds for these options of -e."""
+    task = yaml.safe_load((ROOT / "playbooks" / "read_requested.yml").read_text("utf-8"))[0]["tasks"][0]
+    loop = Templar(DataLoader(), values).template(trust_as_template(task["loop"]))
+    name = trust_as_template(task["ansible.builtin.add_host"]["name"])
+    return [Templar(DataLoader(), {**values, "item": item}).template(name) for item in loop]
+
+
+@pytest.mark.follows("select_counted")
+@pytest.mark.parametrize(
+    "name, counted", [("app", ["app-1", "app-2"]), ("a.example.org", ["a-1.example.org", "a-2.example.org"])]
+)
+def test_what_the_hint_says_selects_exactly_what_a_count_had_made(name, counted):
+    said = input_hints.select_counted(name, counted)
+    assert said in str(selection.similar_instances(name, [*counted, "db"]))
+    assert requested(dict(re.findall(r"-e (\w+)=(\S+?),? ", said))) == counted
+    for each in counted:
+        assert requested({"berth_name": each}) == [each]
+
+
 @pytest.mark.parametrize("count, names", [("", ["app"]), ("1", ["app"]), ("2", ["app-1", "app-2"])])
 def test_a_question_of_a_survey_without_an_answer_is_one_instance(count, names):
     berth_name.check_counts({"berth_name": "app", "berth_count": count, "berth_min_count": ""})
-    task = yaml.safe_load((ROOT / "playbooks" / "read_requested.yml").read_text("utf-8"))[0]["tasks"][0]
     values = {"berth_name": "app", "berth_count": count}
-    loop = Templar(DataLoader(), values).template(trust_as_template(task["loop"]))
-    name = trust_as_template(task["ansible.builtin.add_host"]["name"])
-    assert [Templar(DataLoader(), {**values, "item": item}).template(name) for item in loop] == names
+    assert requested(values) == names
     berth_name.check_group(values, {berth_name.GROUP: names})
     with pytest.raises(InvalidInput):
         berth_name.check_group(values, {berth_name.GROUP: [*names, "db"]})

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import uuid
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from ansible.utils import color
 from controller import Controller
 from held_case import WEB, held
 
+from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints
+from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.model.volumes import volume_uuid
 from ansible_collections.berth.kvm.plugins.plugin_utils import delegates
 
@@ -164,6 +167,53 @@ def test_both_sides_of_a_move_are_shown_and_when_it_is_confirmed(show):
     assert "hosts h1 (OUT), h2 (OWN)" in rows(said)
     assert "move resize from h1 to h2, finished; confirm_due confirms it from 2026-01-02T00:00:00Z on" in rows(said)
     assert result["outcomes"][0]["host"] == "h2" and "waits for confirm_resize" in result["outcomes"][0]["why"]
+
+
+def other(name, project="default", **changes):
+    """(what its host says when it is asked about it, the instance in the host's facts)"""
+    uuid = instance_uuid(project, name)
+    told = dict(KNOWN, uuid=uuid, name=name, project_id=project, locked=None)
+    return {**told, **changes.pop("told", {})}, held(uuid=uuid, name=name, project_id=project, **changes)
+
+
+@pytest.mark.follows("options_of")
+@pytest.mark.follows("select_unlisted")
+def test_without_a_selection_all_instances_are_shown_and_those_of_no_inventory_with_what_selects_them(show):
+    told, known = other("app-1")
+    result, said = show({"h1": KNOWN, "h2": told}, h1=[held()], h2=[known])
+    assert [row["instance"] for row in result["outcomes"]] == ["web1", "app-1"] and "app-1" in result["instances"]
+    assert (
+        result["outcomes"][1]["why"]
+        == fleet_hints.select_unlisted("-e berth_name=app-1")
+        == ("in no inventory: -e berth_name=app-1 selects it")
+    )
+    assert "in no inventory" not in result["outcomes"][0]["why"]
+    (result, _said) = show({"h1": KNOWN, "h2": told}, h1=[held()], h2=[known], limit="web1")
+    assert [row["instance"] for row in result["outcomes"]] == ["web1"]
+
+
+def test_one_of_no_inventory_that_went_while_the_hosts_were_asked_stops_nothing(show, monkeypatch):
+    _told, known = other("app-1")
+    monkeypatch.setattr(sys.modules[__name__], "reply", lambda _told: {"instances": [], "foreign": []})
+    result, _said = show({"h2": None}, h1=[], h2=[known])
+    assert [row["state"] for row in result["outcomes"]] == ["absent", "active"]
+
+
+def test_an_instance_of_no_inventory_with_the_name_of_one_that_is_in_it_is_told_apart(show):
+    """Of another project: a command that one of them is advised must not select the other."""
+    told, known = other("web1", "lab", told={"state": "shutdown"}, domain_differs={"next_start": [["vcpus", "1", "4"]]})
+    mine = held(domain_differs={"next_start": [["vcpus", "1", "4"]]})
+    result, _said = show({"h1": KNOWN, "h2": told}, h1=[mine], h2=[known])
+    why = {row["instance"]: row["why"] for row in result["outcomes"]}
+    assert "-e berth_name=web1 -e berth_project=lab -e berth_mend=true" in why["web1 (lab)"]
+    assert hints.mend("web1") in why["web1"] and "berth_name" not in why["web1"]
+
+
+def test_what_is_wrong_with_an_instance_of_no_inventory_is_told_with_commands_that_find_it(show):
+    told, known = other("app-1")
+    result, said = show({"h1": told, "h2": told}, h1=[known], h2=[{**known, "generation": [2, 0]}])
+    assert result["outcomes"][1]["why"].startswith("DuplicateInstance")
+    assert "berth.kvm.keep_one_copy -e berth_name=app-1" in " ".join(said.split()) and "--limit app-1" not in said
 
 
 def test_what_may_be_on_a_silent_host_is_unknown(show):

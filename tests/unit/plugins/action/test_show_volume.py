@@ -103,9 +103,9 @@ def test_without_a_project_those_of_all_projects_are_shown(show):
 @pytest.mark.parametrize(
     "name, hosts, code, says",
     [
-        ("dbb", {"h1": ([], [volume()])}, "VolumeNotFound", "Did you mean db?"),
+        ("dbb", {"h1": ([], [volume()])}, "VolumeNotFound", "Similar names: db"),
         ("db", {"h1": ([], []), "h2": None}, "VolumeUnknown", "no host has volume db, and it may be on h2"),
-        ("db", {"h1": ([], [])}, "VolumeNotFound", "No volumes are defined"),
+        ("db", {"h1": ([], [])}, "VolumeNotFound", "There are none"),
         ("d b", {"h1": ([], [volume()])}, "InvalidInput", "berth_volume"),
     ],
 )

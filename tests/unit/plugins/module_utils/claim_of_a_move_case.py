@@ -12,10 +12,10 @@ import pytest
 from records import plant
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host.host import Host
-from ansible_collections.berth.kvm.plugins.module_utils.compute.host.settings import HostSettings
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import moving_host
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps.table import run
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import Store
+from ansible_collections.berth.kvm.plugins.module_utils.model.host_settings import HostSettings
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import OWN
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record

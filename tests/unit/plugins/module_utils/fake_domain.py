@@ -125,16 +125,19 @@ class FakeDomain:
         root.find("devices").append(ElementTree.fromstring(xml))
         self.xml = ElementTree.tostring(root, encoding="unicode")
 
-    def detachDeviceFlags(self, xml, _flags):  # noqa: N802
-        if self.holds_on:
+    def detachDeviceFlags(self, xml, flags):  # noqa: N802
+        running = flags == CONSTANTS["VIR_DOMAIN_AFFECT_LIVE"]
+        if running and self.holds_on:
+            self.live = self.live or self.xml
             return
-        root = ElementTree.fromstring(self.xml)
+        where = "live" if running and self.live else "xml"
+        root = ElementTree.fromstring(getattr(self, where))
         path = ElementTree.fromstring(xml).find("source").get("file")
         devices = root.find("devices")
         for element in devices.findall("disk"):
             if element.find("source").get("file") == path:
                 devices.remove(element)
-        self.xml = ElementTree.tostring(root, encoding="unicode")
+        setattr(self, where, ElementTree.tostring(root, encoding="unicode"))
 
     def blockResize(self, path, size, _flags):  # noqa: N802
         if path not in self.xml:

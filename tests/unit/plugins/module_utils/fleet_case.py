@@ -20,15 +20,15 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.record import st
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import Store
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
     arrived,
+    gossip,
     locate,
     majority,
-    telling,
     what_to_create,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import plan as rounds
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.gossip import lacking
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import create
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.telling import lacking
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
 from ansible_collections.berth.kvm.plugins.modules import rescan
@@ -172,7 +172,7 @@ class Fleet:
         hosts = {name: {"uuid": uuid} for name, uuid in fleet.uuids().items()}
         hosts.update({name: {"reason": reason} for name, reason in fleet.verdicts.items()})
         digests = {name: report.get("digests") for name, report in reports.items()}
-        plan = rounds.new_plan(run, instances, hosts, 3, telling.whereabouts(fleet))
+        plan = rounds.new_plan(run, instances, hosts, 3, gossip.whereabouts(fleet))
         plan["members"] = {} if without_majority else fleet.member_lists
         tokens = ("%s-%04d" % (run, number) for number in itertools.count())
         if instance["state"] != rounds.CLAIMING:
@@ -235,7 +235,7 @@ class Fleet:
         hosts = locate.locate_to_take_back(seen, "web1", WEB, lost, on)
         for name in hosts:
             latest = arrived.latest(seen, WEB, name, lost)
-            told = telling.will_own(seen, WEB, name, latest[0], "r%d" % next(self.runs))
+            told = gossip.will_own(seen, WEB, name, latest[0], "r%d" % next(self.runs))
             for other in seen.documents:
                 self.inventory[other].rescan((), told)
             self.inventory[name].take_back(latest)

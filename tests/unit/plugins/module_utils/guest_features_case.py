@@ -12,7 +12,7 @@ import pytest
 from sample_catalog import variables
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain_xml
-from ansible_collections.berth.kvm.plugins.module_utils.model import guest_features
+from ansible_collections.berth.kvm.plugins.module_utils.model import guest_features, image_properties
 from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
@@ -43,12 +43,12 @@ def rendered(spec, resources=None):
 
 def split(names):
     """(properties, extra specs) of a mapping of both."""
-    flavor = {name: value for name, value in names.items() if name in guest_features.FLAVOR or ":" in name}
+    flavor = {name: value for name, value in names.items() if name in guest_features.extra_specs() or ":" in name}
     return {name: value for name, value in names.items() if name not in flavor}, flavor
 
 
 def built(table):
-    return [name for name, fate in table.items() if isinstance(fate, guest_features.Built)]
+    return [name for name, fate in table.items() if isinstance(fate, image_properties.Built)]
 
 
 def refusals(properties=None, extra_specs=None):

@@ -11,8 +11,8 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute import connectio
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk, image
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk.virtual_size import QCOW2_MAGIC
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate, network
-from ansible_collections.berth.kvm.plugins.module_utils.compute.host.settings import HostSettings
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import Store
+from ansible_collections.berth.kvm.plugins.module_utils.model.host_settings import HostSettings
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 
 

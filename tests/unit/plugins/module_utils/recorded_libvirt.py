@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import differences
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts, settings
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
 
@@ -165,5 +166,8 @@ def record(number, role="OWN", phase="active", memory_mb=64, disk_gb=1, **spec):
 
 def collect(domains=(), records=(), options=(), tmp_path=Path("/nonexistent"), **libvirt_options):
     host_settings = settings.parse({"reserved_host_memory_mb": 512, **dict(options)})
-    document = facts.collect(Libvirt(domains, **libvirt_options), host_settings, list(records), str(tmp_path / "state"))
+    libvirt = Libvirt(domains, **libvirt_options)
+    document = facts.collect(
+        libvirt, host_settings, list(records), str(tmp_path / "state"), missing=differences.reported_missing
+    )
     return json.loads(json.dumps(document))

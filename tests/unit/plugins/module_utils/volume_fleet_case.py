@@ -21,11 +21,11 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.instance i
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim, state_directory, whereabouts
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
+    gossip,
     locate,
     lost_data,
     quotas,
     report,
-    telling,
     volume_quotas,
     volumes,
     what_to_create,
@@ -243,7 +243,7 @@ class Fleet(MakesVolumes):
             self._place(instance, seen, prefer or list(self.sites))
         hosts = {each: {"uuid": uuid} for each, uuid in seen.uuids().items()}
         hosts.update({each: {"reason": reason} for each, reason in seen.verdicts.items()})
-        plan = rounds.new_plan("r%d" % next(self.numbers), instances, hosts, 3, telling.whereabouts(seen))
+        plan = rounds.new_plan("r%d" % next(self.numbers), instances, hosts, 3, gossip.whereabouts(seen))
         rounds.prepare_round(plan, self.new_token)
         yield from self._carry_out(plan, seed)
         if instance["state"] == rounds.FAILED:

@@ -35,19 +35,21 @@ def run(ended, monkeypatch):
 
 
 def test_the_document_is_a_fact(run):
-    assert run(lambda timeout, save_generation: {"schema": 1})["ansible_facts"] == {"berth_host": {"schema": 1}}
+    assert run(lambda timeout, save_generation, missing: {"schema": 1})["ansible_facts"] == {
+        "berth_host": {"schema": 1}
+    }
 
 
 @pytest.mark.parametrize("check_mode", [True, False])
 def test_check_mode_writes_no_generation(run, check_mode):
     assert (
-        run(lambda timeout, save_generation: save_generation, check_mode)["ansible_facts"]["berth_host"]
+        run(lambda timeout, save_generation, missing: save_generation, check_mode)["ansible_facts"]["berth_host"]
         is not check_mode
     )
 
 
 def test_a_typed_error_becomes_the_modules_failure(run):
-    def gather(timeout, save_generation):
+    def gather(timeout, save_generation, missing):
         raise connection.LibvirtUnavailable("no libvirt")
 
     result = run(gather)
@@ -56,13 +58,13 @@ def test_a_typed_error_becomes_the_modules_failure(run):
 
 def test_the_records_come_along_where_they_are_asked_for(run, monkeypatch):
     monkeypatch.setattr(host_facts, "views", lambda: [{"uuid": "u"}])
-    assert run(lambda timeout, save_generation: {}, moves=True)["moves"] == [{"uuid": "u"}]
+    assert run(lambda timeout, save_generation, missing: {}, moves=True)["moves"] == [{"uuid": "u"}]
 
 
 def test_records_that_libvirt_does_not_tell_in_time_are_a_typed_error(run, monkeypatch):
     ended = threading.Event()
     monkeypatch.setattr(host_facts, "views", ended.wait)
-    result = run(lambda timeout, save_generation: {}, moves=True, timeout=0)
+    result = run(lambda timeout, save_generation, missing: {}, moves=True, timeout=0)
     ended.set()
     assert (result["failed"], result["error_code"]) == (True, "LibvirtTimeout")
 
@@ -83,5 +85,5 @@ def test_nothing_is_written_on_a_host_that_is_not_prepared(tmp_path):
 def test_addresses_are_told_where_they_are_asked_for(run, monkeypatch):
     monkeypatch.setattr(host_facts, "Onlooker", lambda: SimpleNamespace(connection=1, store=Records()))
     monkeypatch.setattr(host_facts, "of_instances", lambda libvirt, records: {"a": records})
-    assert "addresses" not in run(lambda timeout, save_generation: {})
-    assert run(lambda timeout, save_generation: {}, addresses=True)["addresses"] == {"a": ["record"]}
+    assert "addresses" not in run(lambda timeout, save_generation, missing: {})
+    assert run(lambda timeout, save_generation, missing: {}, addresses=True)["addresses"] == {"a": ["record"]}

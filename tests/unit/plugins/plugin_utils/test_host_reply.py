@@ -11,6 +11,7 @@ import pytest
 from ansible import constants
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.module_utils._internal._messages import Event, WarningSummary
+from ansible.parsing.dataloader import DataLoader
 from ansible.plugins.action import ActionBase
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import build_results, plan
@@ -98,13 +99,17 @@ def test_a_host_that_cannot_be_reached_is_ansibles_to_tell():
 SILENT = {"unreachable": True, "msg": "UNREACHABLE: no route"}
 
 
-def told_of(monkeypatch, action, delegate, result):
+CLOSED = {"berth_host_disabled": True, "berth_host_disabled_reason": "new disks"}
+
+
+def told_of(monkeypatch, action, delegate, result, variables=None):
     """What the task of instance web-1 gets from an action on ``delegate``."""
     monkeypatch.setattr(known_ansible, "delegates", lambda: SimpleNamespace(apart=lambda *_how: result), raising=True)
     monkeypatch.setattr(ActionBase, "run", lambda *_args, **_more: {})
     plugin = object.__new__(action)
     plugin._task = SimpleNamespace(delegate_to=delegate, args={"spec": {}})
-    return plugin.run(task_vars={"inventory_hostname": "web-1", "groups": {"all": ["kvm1"]}})
+    known = SimpleNamespace(raw_get=lambda _name: variables or {}, _loader=DataLoader())
+    return plugin.run(task_vars={"inventory_hostname": "web-1", "hostvars": known, "groups": {"all": ["kvm1"]}})
 
 
 def test_a_silent_delegate_fails_the_task_of_its_instance_and_names_itself_why_and_what_to_do(monkeypatch):
@@ -113,6 +118,12 @@ def test_a_silent_delegate_fails_the_task_of_its_instance_and_names_itself_why_a
     assert told["failed"] and "unreachable" not in told and told["error_code"] in host_reply.UNKNOWN
     assert "kvm1 did not answer: UNREACHABLE: no route" in told["msg"]
     assert told["error"]["hint"] == hints.bring_back_or_lost(["kvm1"])
+
+
+def test_a_silent_delegate_that_the_inventory_closed_is_not_advised_to_be_given_up(monkeypatch):
+    told = told_of(monkeypatch, host_reply.HostAction, "kvm1", SILENT, CLOSED)
+    assert "kvm1 did not answer: closed by the inventory (new disks)" in told["msg"]
+    assert told["error"]["hint"] == hints.bring_back(["kvm1"])
 
 
 def test_a_task_of_the_silent_host_itself_is_ansibles_to_tell(monkeypatch):

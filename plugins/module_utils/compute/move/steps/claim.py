@@ -7,8 +7,7 @@ The controller says what the instance is, who owns it and where it goes: what pl
 from the source only what nobody else knows, and none of that decides what it builds or for whom:
 
 - ``generation`` and ``lost_moves``: the chain of owners. The destination takes over only from the source that counted
-  on from it; a source that lies about it lies about its own instance alone. One that no instance reaches is
-  refused, see common.check_counts.
+  on from it; a source that lies about it lies about its own instance alone.
 - its history, for people.
 - how much there is to copy: one that lies has its own move fail, or be refused.
 - ``power_state`` and whether the guest was on: one of two values, and with both the destination may run the guest.

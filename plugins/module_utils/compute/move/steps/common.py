@@ -7,11 +7,8 @@ move, the old run can do no further step of it.
 
 from __future__ import annotations
 
-import itertools
-
 from ....model import confirm_window, hints, lifecycle, travelled_history
 from ....model import migration as names
-from ....model.counting import are_plausible, miscounted
 from ....model.lifecycle import CONFIRMING, KEEP, OUT, OWN, RESIZED
 from ....model.move_errors import (
     InstanceNotFound,
@@ -52,16 +49,6 @@ def checked_view(peer):
     ):
         raise MigrationConflict("the other host's report of %s is malformed" % whole["uuid"])
     return whole
-
-
-def check_counts(uuid, token, peer):
-    """Raise EpochImplausible if the other host, as ``checked_view``, counts what no instance reaches: this one would count on
-    from there."""
-    peer_view = peer or NOTHING
-    generations = [peer_view["generation"] or (), *(volume["generation"] for volume in peer_view.get("volumes") or ())]
-    counts = [token.get("attempt") or 0, peer_view["attempt"], *itertools.chain.from_iterable(generations)]
-    if not are_plausible(*counts):
-        raise miscounted(uuid, [peer_view["host"].get("name") or "the other host"])
 
 
 def peer_part(peer, part):

@@ -12,7 +12,7 @@ from ....model.move_errors import MigrationConflict
 from ...connection import LibvirtTimeout
 from ...errors import file_not_usable
 from . import claim, confirm, delete, live, resize, revert
-from .common import check_counts, checked_view, view
+from .common import checked_view, view
 
 STEPS = {
     function.__name__: function
@@ -43,7 +43,6 @@ def run(host, uuid, step, token, peer=None, **options):
     with contextlib.nullcontext() if step in UNLOCKED else host.store.instance_lock(uuid):
         try:
             peer_view = checked_view(peer)
-            check_counts(uuid, token, peer_view)
             reply = function(host, uuid, token, peer_view, **options)
         except LibvirtTimeout as error:
             raise LibvirtTimeout(

@@ -78,6 +78,19 @@ def test_the_command_that_is_told_lets_it_in(place):
     as_qemu.check(QEMU, [str(place)])
 
 
+@pytest.mark.follows("let_qemu_in")
+def test_a_key_is_opened_to_qemu_alone_and_never_to_everybody(place):
+    place.chmod(0o600)
+    with pytest.raises(HostNotPrepared, match="cannot read") as refused:
+        as_qemu.check(QEMU, [str(place)])
+    command = "setfacl -m u:64055:r %s" % shlex.quote(str(place))
+    assert command in refused.value.hint and "chmod" not in refused.value.hint
+    if shutil.which("setfacl"):
+        subprocess.run(command, shell=True, check=True)  # noqa: S602 -- as a person would
+        as_qemu.check(QEMU, [str(place)])
+        assert as_qemu.closed((64056, 64056), [str(place)]) == [str(place)]
+
+
 def test_the_user_is_that_of_libvirt():
     assert as_qemu.user(CAPABILITIES) == QEMU
     assert as_qemu.user("<capabilities/>") == (0, 0)

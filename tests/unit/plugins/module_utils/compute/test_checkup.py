@@ -176,10 +176,12 @@ def test_a_file_of_a_disk_that_is_gone_is_found_whether_the_guest_runs_or_not(we
     (one,) = [one for one in look() if one["code"] != "GuestOff"]
     assert codes([one]) == [("DisksMissing", "error", uuid, False)] and str(root) in one["said"]
     record = host.store.read(uuid)
-    assert differences.reported_missing(host, record) == {"disks_missing": [str(root)]}
-    assert differences.reported_missing(host, record.replace(op="a move")) == {}, "whose steps make and remove files"
+    assert differences.reported_missing(record, host.pool_path) == {"disks_missing": [str(root)]}
+    assert differences.reported_missing(record.replace(op="a move"), host.pool_path) == {}, (
+        "whose steps make and remove files"
+    )
     (host.pool / "away").rename(root)
-    assert differences.reported_missing(host, record) == {}
+    assert differences.reported_missing(record, host.pool_path) == {}
 
 
 @pytest.mark.follows("undo_before_a_move")

@@ -15,11 +15,11 @@ from records import plant
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host.host import Host
-from ansible_collections.berth.kvm.plugins.module_utils.compute.host.settings import HostSettings
-from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim, failed_instances
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim, drained, failed_instances
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.ledger import Ledger
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import Store
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
+from ansible_collections.berth.kvm.plugins.module_utils.model.host_settings import HostSettings
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import STAGES
 from ansible_collections.berth.kvm.plugins.module_utils.model.request_spec import RequestSpec
@@ -73,7 +73,7 @@ def host(tmp_path, monkeypatch):
 
     def collect(_connection, settings, records, *_args, **_kwargs):
         compute_host.gathered += 1
-        return {**document(records, compute_host.foreign), **facts._custom_resources(settings, records)}
+        return {**document(records, compute_host.foreign), **facts._declared(settings, records)}
 
     monkeypatch.setattr(facts, "collect", collect)
     return compute_host
@@ -424,6 +424,17 @@ def test_a_claim_takes_the_hosts_custom_resources_and_no_more_than_there_are(hos
     assert not refused["claimed"] and "has no CUSTOM_LICENSE" in refused["error"]["message"], (
         "none is declared any more"
     )
-    assert facts._custom_resources(host.settings, host.store.records()) == {
+    assert facts._declared(host.settings, host.store.records()) == {
         "custom_resources": {"CUSTOM_LICENSE": {"total": 0, "used": 3}}
     }
+
+
+def test_a_drained_host_refuses_a_claim_and_goes_on_with_what_it_has(host):
+    """Also one that was decided before the drain."""
+    [held] = claim.claim_all(host, [{"spec": spec("web-1")}])
+    drained.drain(host.store, "new memory")
+    [same, new] = claim.claim_all(host, [{"spec": spec("web-1")}, {"spec": spec("web-2")}])
+    assert held["claimed"] and same["claimed"]
+    assert not new["claimed"]
+    assert (new["error"]["code"], new["error"]["retryable"]) == ("HostDrained", True)
+    Ledger(host).allocate(RequestSpec.from_dict(spec("web-1", vcpus=2)), {})

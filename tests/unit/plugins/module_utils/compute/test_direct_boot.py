@@ -17,11 +17,11 @@ from sample_catalog import CHECKSUM, variables
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk, unused_images
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import ImageInvalid
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain_xml
-from ansible_collections.berth.kvm.plugins.module_utils.compute.host.settings import HostSettings
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import disks
 from ansible_collections.berth.kvm.plugins.module_utils.model import request_shape
 from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
+from ansible_collections.berth.kvm.plugins.module_utils.model.host_settings import HostSettings
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
 from ansible_collections.berth.kvm.plugins.module_utils.placement.request import build_request, resize_request
 

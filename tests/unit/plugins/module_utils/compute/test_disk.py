@@ -19,8 +19,8 @@ import pytest
 from ansible_collections.berth.kvm.plugins.module_utils import compute
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DisksOfAnotherHost, StateUnsafe
-from ansible_collections.berth.kvm.plugins.module_utils.compute.host.settings import HostSettings
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
+from ansible_collections.berth.kvm.plugins.module_utils.model.host_settings import HostSettings
 
 UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
 HOST = "11111111-3c6e-5d59-9d0b-3a1c9d7f1e2a"

@@ -209,6 +209,22 @@ def test_a_pool_whose_file_system_is_not_mounted_is_left_out_while_instances_hav
     assert sorted(found["pools"]) == ["berth", "fast"] and not any(said in warning for warning in found["warnings"])
 
 
+def test_an_instance_at_rest_tells_the_files_that_its_record_names_and_that_are_gone(tmp_path):
+    """In whichever pool, mounted or not, and whether libvirt has a definition or not. In a move its steps make the files."""
+    pools = (Directory("berth", tmp_path / "berth"), Directory("fast", tmp_path / "fast"))
+    (tmp_path / "berth" / "instances").mkdir(parents=True)
+    (tmp_path / "fast").mkdir()
+    moving = dataclasses.replace(record(1), op="a move")
+    told = {
+        each["name"]: each.get("disks_missing")
+        for each in collect(records=[record(0, pool="fast"), moving, record(2, pool="none")], pools=pools)["instances"]
+    }
+    directory = tmp_path / "fast" / "instances" / UUIDS[0]
+    assert told == {
+        "web-0": [str(directory / "root.qcow2"), str(directory / "seed.iso")], "web-1": None, "web-2": None,
+    }  # fmt: skip
+
+
 def test_an_empty_pool_in_which_nothing_is_yet_is_offered(tmp_path):
     assert list(collect(records=[], pools=(Directory("berth", tmp_path),))["pools"]) == ["berth"]
 

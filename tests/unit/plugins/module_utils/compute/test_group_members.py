@@ -17,7 +17,7 @@ from instance_case import Case, Killed
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import network, packet_filter, power
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import update_filters as on_host
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import addressing
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import group_membership as in_conductor
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import security_group_members as in_conductor
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.addressing import addresses
 from ansible_collections.berth.kvm.plugins.module_utils.model import address_clash, packet_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog

@@ -16,7 +16,13 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.host import trai
 from ansible_collections.berth.kvm.plugins.module_utils.model import guest_features
 from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
-from ansible_collections.berth.kvm.plugins.module_utils.model.image import KNOWN_PROPERTIES
+from ansible_collections.berth.kvm.plugins.module_utils.model.image import READ, known_properties
+from ansible_collections.berth.kvm.plugins.module_utils.model.image_properties import (
+    PROPERTIES,
+    Built,
+    Property,
+    Refused,
+)
 from ansible_collections.berth.kvm.plugins.module_utils.model.request_spec import RequestSpec
 from ansible_collections.berth.kvm.plugins.module_utils.placement import options, prefilters
 from ansible_collections.berth.kvm.plugins.module_utils.placement.request import build_request
@@ -85,14 +91,25 @@ SHOWN = {
 }
 
 
-def test_every_image_property_that_is_known_has_one_fate():
-    assert set(guest_features.KNOWN) - {"traits_required"} <= set(guest_features.IMAGE)
-    assert set(guest_features.IMAGE) <= set(guest_features.KNOWN) | {
-        "hw_numa_cpus",
-        "hw_numa_mem",
-        "vmware_adaptertype",
-    }
-    assert set(KNOWN_PROPERTIES) <= set(guest_features.IMAGE)
+def test_every_row_says_how_its_values_are_read():
+    assert {row.kind for row in PROPERTIES.values() if not row.words} <= {*READ, "unread", None}
+
+
+def test_a_row_is_enough_for_a_new_image_property(monkeypatch):
+    """Its values are checked, as are those of the extra spec of its name, placement reads it, and what is not built is refused."""
+    monkeypatch.setitem(PROPERTIES, "hw_made_up", Property(("calm", "wild"), Built("calm"), spec=True))
+    for name in ("hw_made_up", "hw:made_up"):
+        request(*split({name: "calm"}))
+        assert [error.code for error in refusals(*split({name: "wild"}))] == ["GuestFeatureNotBuilt"]
+    with pytest.raises(guest_features.InvalidImageProperty) as refused:
+        guest_features.check_property("hw_made_up", "clam", "properties.hw_made_up")
+    assert refused.value.rule == "one of calm, wild" and "Did you mean calm?" in refused.value.hint
+    assert [error.rule for error in refusals(*split({"hw:made_up": "clam"}))] == ["one of calm, wild"]
+    assert known_properties({"hw_made_up": "calm"}) == {"hw_made_up": "calm"}
+
+
+def test_an_extra_spec_has_one_fate():
+    assert not set(guest_features._ALONE) & {name.replace("_", ":", 1) for name, row in PROPERTIES.items() if row.spec}
 
 
 # What Nova's own validation of extra specs knows in these scopes, for its libvirt driver.
@@ -114,7 +131,7 @@ quota:vif_outbound_burst quota:vif_outbound_peak
 
 @pytest.mark.parametrize("name", NOVAS)
 def test_every_extra_spec_of_nova_has_a_fate(name):
-    assert name in guest_features.FLAVOR
+    assert name in guest_features.extra_specs()
 
 
 @pytest.mark.parametrize(
@@ -138,10 +155,10 @@ def test_a_wish_that_changes_the_guest_is_never_dropped(given):
 
 def test_no_name_is_in_the_table_twice():
     with pytest.raises(ValueError, match="hw_pmu"):
-        guest_features._table((guest_features.Refused(), "hw_pmu"), (guest_features.Built(), "hw_pmu"))
+        guest_features._table((Refused(), "hw_pmu"), (Built(), "hw_pmu"))
 
 
-@pytest.mark.parametrize("name", built(guest_features.IMAGE) + built(guest_features.FLAVOR))
+@pytest.mark.parametrize("name", built(guest_features.image_fates()) + built(guest_features.extra_specs()))
 def test_what_is_called_built_is_in_the_guest_or_in_its_claim(name):
     beside, value, where = SHOWN.get(name) or SHOWN[name.replace(":", "_", 1)]
     given = {**beside, **({} if value is None else {name: value})}
@@ -171,7 +188,7 @@ def told_by_a_host_with_everything():
 
 
 @pytest.mark.parametrize(
-    "name", [*built(guest_features.IMAGE), *built(guest_features.FLAVOR), "hw:pci_numa_affinity_policy"]
+    "name", [*built(guest_features.image_fates()), *built(guest_features.extra_specs()), "hw:pci_numa_affinity_policy"]
 )
 def test_what_can_be_asked_for_asks_for_no_trait_that_no_host_tells(name):
     beside, value, _where = SHOWN.get(name) or SHOWN.get(name.replace(":", "_", 1)) or ({}, "socket", None)

@@ -29,8 +29,8 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     ImageUrlDead,
     StateUnsafe,
 )
-from ansible_collections.berth.kvm.plugins.module_utils.compute.host.settings import HostSettings
 from ansible_collections.berth.kvm.plugins.module_utils.model import input_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model.host_settings import HostSettings
 
 CONTENT = b"\x55\xaa" * (1 << 16)
 

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import image
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import ImageInvalid, ImageUnavailable
-from ansible_collections.berth.kvm.plugins.module_utils.compute.host.settings import HostSettings
+from ansible_collections.berth.kvm.plugins.module_utils.model.host_settings import HostSettings
 
 CONTENT = b"\x55\xaa" * (1 << 16)
 WHOLE = str(len(CONTENT))

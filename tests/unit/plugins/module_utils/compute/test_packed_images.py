@@ -25,9 +25,9 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     ImageUnavailable,
     ImageUrlDead,
 )
-from ansible_collections.berth.kvm.plugins.module_utils.compute.host.settings import HostSettings
 from ansible_collections.berth.kvm.plugins.module_utils.model import checksum
 from ansible_collections.berth.kvm.plugins.module_utils.model.collection_version import COLLECTION_VERSION
+from ansible_collections.berth.kvm.plugins.module_utils.model.host_settings import HostSettings
 
 DISK = b"\x55\xaa" * (1 << 19) + random.Random(1).randbytes(1 << 20) + b"\0" * (1 << 20)
 PACK = {"xz": lzma.compress, "gzip": gzip.compress, "bzip2": bz2.compress}

@@ -106,7 +106,7 @@ def test_a_damaged_record_hides_no_other_of_its_host(store, path):
 
 
 FOREIGN = facts._foreign(
-    domains.Domain(UUID, UUID, 1, 64, (), (), (), (), None, frozenset()), "running", (0, 0), None, set()
+    domains.Domain(UUID, UUID, 1, 64, (), (), (), (), None, frozenset()), {UUID: (None, "running")}, {}, None, set()
 )
 
 

@@ -12,13 +12,11 @@ from sample_catalog import variables
 from ansible_collections.berth.kvm.plugins.module_utils.model import guest_features
 from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
-from ansible_collections.berth.kvm.plugins.module_utils.model.image import KNOWN_PROPERTIES
+from ansible_collections.berth.kvm.plugins.module_utils.model.image_properties import PROPERTIES, Refused
 from ansible_collections.berth.kvm.plugins.module_utils.placement.request import resize_request
 
 
-@pytest.mark.parametrize(
-    "name", [name for name, fate in guest_features.IMAGE.items() if isinstance(fate, guest_features.Refused)]
-)
+@pytest.mark.parametrize("name", [name for name, row in PROPERTIES.items() if isinstance(row.fate, Refused)])
 def test_an_image_property_that_is_not_built_is_refused(name):
     values = {
         "hw_redirected_usb_ports": "2",
@@ -26,16 +24,15 @@ def test_an_image_property_that_is_not_built_is_refused(name):
         "hw_serial_port_count": "2",
         "img_config_drive": "mandatory",
     }
-    words = guest_features._WORDS.get(name)
-    kind = KNOWN_PROPERTIES.get(name)
-    value = values.get(name) or (words[0] if words else "3" if kind == "whole" else "true")
+    row = PROPERTIES[name]
+    value = values.get(name) or (row.words[0] if row.words else "3" if row.kind == "whole" else "true")
     error = refusals({name: value})[0]
     assert (error.code, error.retryable) == ("GuestFeatureNotBuilt", False)
     assert name in error.field and error.value == value and "not built" in str(error)
 
 
 @pytest.mark.parametrize(
-    "name", [name for name, fate in guest_features.FLAVOR.items() if isinstance(fate, guest_features.Refused)]
+    "name", [name for name, fate in guest_features.extra_specs().items() if isinstance(fate, Refused)]
 )
 def test_an_extra_spec_that_is_not_built_is_refused(name):
     error = refusals(extra_specs={name: "no" if name == "hw_rng:allowed" else "3" if "port" in name else "true"})[0]

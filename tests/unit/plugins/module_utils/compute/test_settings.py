@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import settings
-from ansible_collections.berth.kvm.plugins.module_utils.model import host_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import host_hints, host_settings
 from ansible_collections.berth.kvm.plugins.module_utils.model.schema import Whole
 
 
@@ -88,7 +89,9 @@ def test_a_bad_value_is_an_error_that_names_the_variable_of_the_inventory(name, 
 
 
 @pytest.mark.follows("newer_version")
-@pytest.mark.parametrize("written", [{"schema": settings.SCHEMA + 1}, {"warp_factor": 9}], ids=["schema", "setting"])
+@pytest.mark.parametrize(
+    "written", [{"schema": host_settings.SCHEMA + 1}, {"warp_factor": 9}], ids=["schema", "setting"]
+)
 def test_settings_of_a_newer_version_are_refused_with_what_to_do_and_kept(written, tmp_path, monkeypatch):
     path = tmp_path / "host.json"
     path.write_text(json.dumps(written))
@@ -96,7 +99,7 @@ def test_settings_of_a_newer_version_are_refused_with_what_to_do_and_kept(writte
         settings.load(path)
     assert refused.value.hint == host_hints.newer_version() and refused.value.newer
     assert json.loads(path.read_text()) == written
-    monkeypatch.setitem(settings._CHECKS, "schema", Whole(1, 2))
+    monkeypatch.setitem(settings.CHECKS, "schema", Whole(1, 2))
     assert "warp_factor" in written or settings.load(path).prepared
 
 
@@ -137,6 +140,22 @@ def test_an_older_version_reads_settings_without_what_it_does_not_know():
     assert "enabled_mdev_types" not in settings.HostSettings().to_dict()
     given = {"enabled_mdev_types": [{"type": "a", "parents": ["0000:84:00.0"]}]}
     assert settings.parse(given).to_dict()["enabled_mdev_types"] == given["enabled_mdev_types"]
+
+
+@dataclasses.dataclass(frozen=True)
+class OneMore(host_settings.HostSettings):
+    made_up: int = host_settings._row(3, Whole(0, 9), later=True)
+
+
+def test_a_row_is_enough_for_a_new_setting(monkeypatch):
+    """It has its default, is checked under the name of its variable, and is in the file unless an older version has no need of it."""
+    monkeypatch.setattr(settings, "HostSettings", OneMore)
+    monkeypatch.setattr(settings, "CHECKS", host_settings.checks_of(OneMore))
+    assert settings.parse({}).made_up == 3
+    assert settings.parse({"made_up": "5"}).to_dict()["made_up"] == 5
+    assert "made_up" not in settings.parse({"made_up": 0}).to_dict()
+    with pytest.raises(settings.SettingsInvalid, match="berth_host_made_up"):
+        settings.parse({"made_up": 10})
 
 
 def test_an_unknown_setting_is_an_error_with_the_nearest_name():
@@ -204,7 +223,7 @@ def test_cpu_sets_are_read_as_nova_reads_them(text, cpus):
     assert settings.parse({"cpu_shared_set": text}).shared_cpus() == cpus
 
 
-@given(st.sets(st.integers(0, settings.MAX_CPU), max_size=50))
+@given(st.sets(st.integers(0, host_settings.MAX_CPU), max_size=50))
 def test_every_list_of_cpus_reads_back(cpus):
     assert settings.parse({"cpu_shared_set": ",".join(map(str, cpus))}).shared_cpus() == cpus
 
@@ -212,7 +231,7 @@ def test_every_list_of_cpus_reads_back(cpus):
 @examples(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(
     st.dictionaries(
-        st.sampled_from(settings.NAMES),
+        st.sampled_from(list(host_settings.CHECKS)),
         st.one_of(st.none(), st.integers(), st.floats(), st.text(), st.lists(st.text())),
     )
 )

@@ -11,9 +11,9 @@ import pytest
 from instance_case import Case, Killed, made_with_nic
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.connection import LibvirtTimeout
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import differences
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import mend, settled
-from ansible_collections.berth.kvm.plugins.module_utils.compute.host import by_hand
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import unchanged
 from ansible_collections.berth.kvm.plugins.modules import instance as module
 
@@ -58,11 +58,10 @@ def own_run(case, power_state=None, dry=True):
 @pytest.mark.parametrize("file", ["root.qcow2", "seed.iso"])
 def test_an_instance_whose_files_are_gone_is_told_by_its_host_and_not_passed_over(web, file, tmp_path):
     """Its own run says what is missing; else the table would say to start it."""
-    guest = web.host.connection.domains[web.uuid]
-    states, path = {web.uuid: (guest, "shutdown")}, web.host.pool / "instances" / web.uuid / file
+    path = web.host.pool / "instances" / web.uuid / file
 
     def facts():
-        return by_hand.reported([web.record], states, set(), str(tmp_path), save=False)[web.uuid]
+        return differences.reported_missing(web.record, web.host.pool_path)
 
     def told():
         return settled.look(web.host, [{"uuid": web.uuid, **facts()}], [web.uuid])

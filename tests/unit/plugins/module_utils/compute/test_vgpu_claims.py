@@ -12,10 +12,10 @@ from fake_gpus import FakeGpus
 from records import plant
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts, mdev
-from ansible_collections.berth.kvm.plugins.module_utils.compute.host.settings import HostSettings
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import live_checks, moving_host
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim
 from ansible_collections.berth.kvm.plugins.module_utils.model import migration, vgpus
+from ansible_collections.berth.kvm.plugins.module_utils.model.host_settings import HostSettings
 from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import ACTIVE, KEEP, OUT, OWN
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import MigrationPreCheckError
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record

@@ -20,9 +20,9 @@ from records import plant
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import BuildFailed, VgpuUnavailable
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import live_differences, power
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import mdev
-from ansible_collections.berth.kvm.plugins.module_utils.compute.host.settings import HostSettings
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim
 from ansible_collections.berth.kvm.plugins.module_utils.model import host_hints, vgpus
+from ansible_collections.berth.kvm.plugins.module_utils.model.host_settings import HostSettings
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import RecordInvalid
 

@@ -83,6 +83,9 @@ def test_a_guest_that_does_not_let_go_keeps_the_volume(house, monkeypatch):
         web.update()
     assert caught.value.hint == volume_hints.unmount("web1", "db")
     assert house.has() == (ACTIVE, "web1", True) and web.record.spec["volumes"] == [named()]
+    assert web.named_by_guest() == ["db"], (
+        "at its next start it has it, too: nothing differs, and nobody is told to mend it"
+    )
     web.domain.holds_on = False  # it is unmounted
     assert web.update() is True and house.has() == (ACTIVE, None, True)
 

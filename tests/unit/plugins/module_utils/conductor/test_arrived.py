@@ -12,9 +12,8 @@ from fleet_case import WEB, record_lost
 from records import OP
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import whereabouts
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import errors, locate
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import errors
 from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints, state_hints
-from ansible_collections.berth.kvm.plugins.module_utils.model.counting import EpochImplausible
 from ansible_collections.berth.kvm.plugins.module_utils.model.migration import RESIZE, new_migration
 
 UUID = "%s2222222-3c6e-5d59-9d0b-3a1c9d7f1e2a"
@@ -120,8 +119,3 @@ def test_all_hosts_have_to_answer(moved):
     fleet.silence("h3")
     with pytest.raises(errors.InstanceUnknown):
         fleet.recover_record()
-
-
-def test_a_source_that_miscounts_is_named(moved):
-    with pytest.raises(EpochImplausible, match="h1"):
-        locate.locate_to_take_back(moved(generation=(1 << 40, 0)).read(), "web1", WEB)

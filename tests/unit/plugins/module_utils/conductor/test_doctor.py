@@ -196,6 +196,33 @@ def test_instances_that_somebody_renamed_in_the_inventory_are_named_until_they_h
     assert examine(fleet(places), in_inventory={**IN_INVENTORY, DB: "db"}) == []
 
 
+@pytest.mark.parametrize(
+    "name, project, listed, options",
+    [
+        ("db", "default", False, "-e berth_name=db"),
+        ("web1", "lab", False, "-e berth_name=web1 -e berth_project=lab"),
+        ("db", "default", True, "--limit db"),
+    ],
+)
+def test_what_is_advised_for_an_instance_that_no_inventory_has_selects_that_one(name, project, listed, options):
+    """Of two projects' instances with one name, --limit would select the other one."""
+    uuid = instance_uuid(project, name)
+    it = place(uuid, name, project_id=project, phase="starting", task_state="powering-on", domain_differs=DIFFERS)
+    off = {"code": "GuestOff", "severity": "warning", "uuid": uuid, "said": "it is off", "fixed": False}
+    checkup = {"findings": [off], "clock": 102.0}
+    known = {**IN_INVENTORY, **({uuid: name} if listed else {})}
+    found = examine(fleet({"kvm1": [place(), it]}), {"kvm1": checkup}, known)
+    todo = {one.code: one.todo for one in found}
+    for code, hint in (("GuestOff", fleet_hints.recover_or_start), ("DomainDiffers", hints.mend)):
+        assert hint(name).replace("--limit " + name, options) in todo[code]
+    assert options in todo["ChangeNotEnded"] and ("--limit" in str(todo)) is listed
+
+
+def test_what_a_host_says_an_instance_is_called_selects_no_other_instance():
+    (found, *_more) = examine(fleet({"kvm1": [place(DB, "web9", domain_differs=DIFFERS)]}))
+    assert "berth_name" not in found.todo
+
+
 def test_a_guest_without_a_record_is_found_and_a_foreign_one_is_left_alone():
     case = fleet(WELL)
     stray = {"host": "kvm2", "name": "all", "power_state": "running"}

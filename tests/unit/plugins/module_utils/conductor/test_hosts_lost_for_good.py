@@ -11,7 +11,7 @@ import pytest
 from fleet_case import SUBSETS, WEB, Fleet
 from records import plant
 
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import errors, locate, recovery, telling
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import errors, gossip, locate, recovery
 
 
 def test_a_host_that_is_lost_for_good_is_replaced_and_owns_nothing_when_it_is_back(fleet):
@@ -112,7 +112,7 @@ def test_a_run_that_gave_a_host_up_and_was_killed_before_it_made_anything_lets_n
 def test_a_run_over_other_instances_that_gave_a_host_up_lets_no_later_run_make_this_one_anew(fleet):
     assert fleet.run() is None
     fleet.silence("h1")
-    told = telling.whereabouts(fleet.read())
+    told = gossip.whereabouts(fleet.read())
     for name in ("h2", "h3"):
         fleet.hosts[name].rescan((), told)
     assert fleet.run(prefer=("h2", "h3")) == "InstanceUnknown" and fleet.owners() == ["h1"]
@@ -161,7 +161,7 @@ def test_what_was_taken_back_from_a_lost_host_does_not_run_there_when_that_host_
     fleet.hosts["h2"].runs = False  # switched off, as the person said
     seen = fleet.read()
     move = {"sequence": "reclaim_alone", "uuid": WEB, "source": "h1", "views": {"source": {"generation": [2, 0]}}}
-    told = telling.will_take_back(seen, move, "revert")
+    told = gossip.will_take_back(seen, move, "revert")
     for name in seen.documents:
         fleet.hosts[name].rescan((), told)
     plant(fleet.hosts["h1"].store, kept.replace(role="OWN", phase="active", op=None, generation=[3, 1]))
@@ -177,7 +177,7 @@ def test_what_hosts_are_told_of_several_instances_is_one_request_and_none_is_lef
         {"hosts": {host: host}, "planned": [{"uuid": uuid, "host_uuid": host, "run": "r"}], "after": {uuid: epoch}}
         for host, uuid, epoch in (("H1", "a", 2), ("H2", "b", 3))
     )
-    assert telling.together([first, second]) == {
+    assert gossip.together([first, second]) == {
         "hosts": {"H1": "H1", "H2": "H2"},
         "planned": [*first["planned"], *second["planned"]],
         "after": {"a": 2, "b": 3},

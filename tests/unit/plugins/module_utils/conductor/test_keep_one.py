@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import whereabouts
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import keep_one, telling
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import gossip, keep_one
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import (
     DuplicateRuns,
     HostNotLost,
@@ -177,7 +177,7 @@ def test_one_that_only_counts_less_comes_back_and_the_one_that_counts_is_left_al
 
 def test_a_lost_host_that_is_back_does_nothing_while_the_copy_that_came_back_is_silent():
     """All hosts that answered know the plan from before it came back."""
-    told = telling.will_own(fleet(SILENT, h1=ASIDE), WEB, "h1", 2, "run")
+    told = gossip.will_own(fleet(SILENT, h1=ASIDE), WEB, "h1", 2, "run")
     notes = whereabouts.Notes()
     notes.take_in(told)
     assert (notes.planned, notes.after) == ({WEB: {("host-0", "run")}}, {WEB: 2})

@@ -11,7 +11,7 @@ import pytest
 from fleet_case import WEB, Fleet
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import whereabouts
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import errors, keep_one, locate, telling
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import errors, gossip, keep_one, locate
 
 
 def two_owners(top):
@@ -39,7 +39,7 @@ def keep(fleet, stays, lost=()):
     choice = keep_one.choose(seen, "web1", WEB, stays, True, lost)
     if not (choice.others or choice.comes_back):
         return
-    told = telling.will_own(seen, WEB, stays, choice.above[0], "keep")
+    told = gossip.will_own(seen, WEB, stays, choice.above[0], "keep")
     for name in seen.documents:
         fleet.hosts[name].rescan((), told)
         yield

@@ -42,6 +42,40 @@ def test_what_the_catalog_has_counts():
     assert kept_entries.with_kept(full, VALUES, [place()]) == (full, [])
 
 
+def with_volumes(images):
+    volumes = {"db": {"size_gb": 2, "image": "data"}, "logs": {"size_gb": 2, "image": "data"}, "tmp": {"size_gb": 1}}
+    given = {"berth_flavors": {"small": SMALL}, "berth_images": images, "berth_volumes_defined": volumes}
+    return Catalog.from_variables(given)
+
+
+@pytest.mark.parametrize("lacks_own", [True, False])
+def test_the_image_of_a_volume_refuses_no_instance_that_exists(lacks_own):
+    """What the volume was made from is on it, and create makes no volume for an instance that exists."""
+    values = {**VALUES, "inventory_hostname": "web1", "berth_volumes": ["db", "logs", "tmp"]}
+    found, kept = kept_entries.with_kept(with_volumes({} if lacks_own else {"guest": GUEST}), values, [place()])
+    lacked = ["guest", "data"] if lacks_own else ["data"]
+    assert kept == [kept_entries.NOT_THERE % ("image", name) for name in lacked]
+    assert [each["name"] for each in build_request(values, found)[0]["volumes"]] == ["db", "logs", "tmp"]
+    image = {"name": "guest", "properties": {}}
+    told = kept_entries.with_entries(with_volumes({} if lacks_own else {"guest": GUEST}), values, HAS, image)
+    assert told == (found, kept), "the request that a host gets its seed from"
+
+
+@pytest.mark.parametrize("places", [[], [place(role="CLAIM")]], ids=["nowhere", "not built yet"])
+def test_a_new_instance_needs_the_image_of_its_volume(places):
+    values = {**VALUES, "inventory_hostname": "web1", "berth_volumes": ["db"]}
+    found, kept = kept_entries.with_kept(with_volumes({"guest": GUEST}), values, places)
+    assert not kept
+    with pytest.raises(ImageNotFound):
+        build_request(values, found)
+
+
+@pytest.mark.parametrize("volumes", [["nowhere"], [{"no": 1}], 7])
+def test_volumes_that_are_wrong_are_told_by_the_request(volumes):
+    full = with_volumes({"guest": GUEST})
+    assert kept_entries.with_kept(full, {**VALUES, "berth_volumes": volumes}, [place()]) == (full, [])
+
+
 def test_a_disabled_flavor_refuses_no_instance_that_has_it():
     disabled = catalog({"small": {**SMALL, "disabled": True}}, {"guest": GUEST})
     found, kept = kept_entries.with_kept(disabled, VALUES, [place()])

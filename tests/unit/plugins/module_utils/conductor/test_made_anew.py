@@ -13,7 +13,7 @@ import pytest
 from fleet_case import WEB, Host
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import whereabouts
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import telling
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import gossip
 
 
 def written_often(host):
@@ -37,7 +37,7 @@ def restored(host):
 
 def tell_all(fleet):
     """As every run does: who heard that the instance is gone forgets its owner."""
-    told = telling.whereabouts(fleet.read())
+    told = gossip.whereabouts(fleet.read())
     for host in fleet.hosts.values():
         host.rescan((), told)
 

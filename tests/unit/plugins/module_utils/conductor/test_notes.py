@@ -14,6 +14,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import 
     HostNameAmbiguous,
     InstanceUnknown,
     RecordMissing,
+    RecordOutdated,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import Fleet
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.locate import locate
@@ -165,3 +166,25 @@ def test_a_begun_move_whose_sides_have_counted_as_far_goes_on_though_all_know_it
     here = {"role": "OWN", "generation": [4, 3], "migration": sides_of}
     there = {"role": "IN", "generation": [4, 3], "migration": sides_of}
     sides.check(Fleet(documents, {}, told), WEB, "web1", (source, here, destination, there))
+
+
+@pytest.mark.parametrize("owner, passes", [("kvm1", True), ("kvm3", False)])
+@pytest.mark.parametrize(
+    "role, moves", [("IN", ("kvm1", "kvm2")), ("OUT", ("kvm1", "kvm2")), ("OUT", ("kvm2", "kvm1"))]
+)
+def test_the_side_of_a_move_that_was_seen_to_own_it_and_has_no_record_is_left_to_the_plan_of_the_move(
+    owner, passes, role, moves
+):
+    """No record can be made anew in a move: what helps is said by moving.plan. Any other owner stops the run here."""
+    told = {host: {WEB: note((owner, 4, 3))} for host in ("kvm1", "kvm2", "kvm3")}
+    documents = {host: {"uuid": host, "instances": []} for host in told}
+    sides_of = {part: {"name": host, "uuid": host} for part, host in zip(("source", "destination"), moves)}
+    has = {"role": role, "generation": [4, 3], "migration": sides_of}
+    views = {"kvm2": has, "kvm1": sides.NOTHING}
+    found = (moves[0], views[moves[0]], moves[1], views[moves[1]])
+    try:
+        sides.check(Fleet(documents, {}, told), WEB, "web1", found)
+        refused = False
+    except RecordOutdated:
+        refused = True
+    assert refused is not passes

@@ -16,10 +16,10 @@ from records import in_a_move, plant
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import state_directory, whereabouts
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
     errors,
+    gossip,
     keep_one,
     locate,
     sides,
-    telling,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.model import (
     copy_hints,
@@ -55,7 +55,7 @@ def test_that_an_instance_is_gone_is_believed_of_no_host_that_nobody_knows_to_ha
     says_that_it_is_gone(fleet, "h1")
     assert fleet.run(prefer=("h3", "h1")) == "InstanceUnknown"
     assert fleet.owners() == ["h2"]
-    assert telling.whereabouts(fleet.read())["gone"] == {}, "nor is it spread"
+    assert gossip.whereabouts(fleet.read())["gone"] == {}, "nor is it spread"
 
 
 def test_that_it_is_gone_is_believed_of_the_host_that_it_was_moved_to(fleet):

@@ -8,10 +8,8 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from fleet_case import SUBSETS, WEB, Fleet, record_lost
+from fleet_case import SUBSETS, Fleet, record_lost
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.record import whereabouts
-from ansible_collections.berth.kvm.plugins.module_utils.model.counting import MOST
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 
 
@@ -92,15 +90,3 @@ def test_an_older_copy_that_is_not_at_rest_is_deleted_and_made_anew(tmp_path, ph
     assert fleet.delete(["h2"]) == ["h1"] and fleet.run(lost=["h2"]) is None
     made = fleet.owners()
     assert fleet.hosts[made[0]].record().generation[0] > fleet.hosts["h2"].record().generation[0]
-
-
-def test_what_a_host_miscounts_of_a_lost_one_is_told_as_that_and_not_as_an_older_copy(tmp_path):
-    """No record can be made later than that, as the hint of the other error says."""
-    fleet = Fleet(tmp_path)
-    assert fleet.run() is None
-    said = {"hosts": {"id-h2": "h2"}, "known": {"id-h2": {WEB: [MOST, 0]}}}
-    whereabouts.remember(fleet.hosts["h3"].store, said)
-    switched_off(fleet, "h2")
-    assert fleet.run(lost=["h2"]) == "EpochImplausible"
-    del fleet.inventory["h3"]  # as the hint says
-    assert fleet.run(lost=["h2"]) is None and fleet.owners() == ["h1"]

@@ -14,12 +14,10 @@ from claim_of_a_move_case import NIC, Effects, Move, Side, owns, pair, refused, 
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps.common import view_of
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps.table import run
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim as claims
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import moving
 from ansible_collections.berth.kvm.plugins.module_utils.model import reply
 from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
-from ansible_collections.berth.kvm.plugins.module_utils.model.counting import MOST, EpochImplausible
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError, InvalidInput
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import (
@@ -275,48 +273,6 @@ def test_what_the_source_may_say_decides_nothing_of_what_is_built(part, fleet):
     record = move.claim()
     assert (record.spec, record.resources["vcpus"]) == (move.decided["spec"], 2)
     assert record.power_state in ("running", "shutdown") and "op1" not in record.lost_moves
-
-
-TOO_MANY = {
-    "owners": {"generation": [MOST, 0]},
-    "writes": {"generation": [3, MOST]},
-    "less than none": {"generation": [3, -1]},
-    "attempts": {"attempt": MOST},
-    "owners of a volume": {"volumes": [{"uuid": instance_uuid("default", "db"), "generation": [MOST, 0]}]},
-    "writes of a volume": {"volumes": [{"uuid": instance_uuid("default", "db"), "generation": [1, MOST]}]},
-}
-
-
-@pytest.mark.parametrize("said", TOO_MANY)
-def test_a_source_that_counts_what_no_instance_reaches_is_refused(said, fleet):
-    """This host would count on from there: the controller would refuse its replies, about all of its instances."""
-    owns(fleet["s1"], spec("a"))
-    move = Move(fleet, "s1", spec("a", vcpus=2), "op1").begin()
-    move.peer.update(TOO_MANY[said])
-    error = refused(EpochImplausible, move.claim)
-    assert "s1" in error.message and move.uuid in error.message
-    assert fleet["d"].store.records() == []
-
-
-def test_an_attempt_that_no_move_reaches_is_refused(fleet):
-    """The token is the source's word, too."""
-    owns(fleet["s1"], spec("a"))
-    move = Move(fleet, "s1", spec("a", vcpus=2), "op1").begin()
-    move.token["attempt"] = MOST
-    refused(EpochImplausible, move.claim)
-    assert fleet["d"].store.records() == []
-
-
-@pytest.mark.parametrize(
-    "step, role, phase", [("acquire", "OUT", "keep"), ("take_back", "OUT", "reverted"), ("erase", "OUT", "keep")]
-)
-def test_no_step_counts_on_from_a_receipt_that_counts_what_no_instance_reaches(step, role, phase, fleet):
-    owns(fleet["s1"], spec("a"))
-    move = Move(fleet, "s1", spec("a", vcpus=2), "op1").begin()
-    before = move.claim()
-    move.peer.update(role=role, phase=phase, generation=[4, MOST])
-    refused(EpochImplausible, run, fleet["d"], move.uuid, step, move.token, move.peer)
-    assert fleet["d"].store.read(move.uuid) == before
 
 
 MIGRATION_LIES = {

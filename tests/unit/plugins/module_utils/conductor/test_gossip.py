@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.whereabouts import Notes
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import telling
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import gossip
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.telling import Telling
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.gossip import Gossip
 
 HOSTS = ["host-%d" % number for number in range(4)]
 # Several in one part, others in parts of their own.
@@ -54,9 +54,9 @@ def after(notes, told):
     return notes.to_dict()
 
 
-@pytest.mark.parametrize("most", [telling.MOST_PARTS, 1], ids=["parts", "all where many differ"])
+@pytest.mark.parametrize("most", [gossip.MOST_PARTS, 1], ids=["parts", "all where many differ"])
 def test_a_host_remembers_the_same_whether_it_is_told_everything_or_what_it_does_not_remember(monkeypatch, most):
-    monkeypatch.setattr(telling, "MOST_PARTS", most)
+    monkeypatch.setattr(gossip, "MOST_PARTS", most)
 
     # The host was told something, was silent for a while or not, and hears the last of it.
     @settings(max_examples=100, deadline=None)
@@ -67,11 +67,11 @@ def test_a_host_remembers_the_same_whether_it_is_told_everything_or_what_it_does
             notes.take_in(earlier)
         notes = Notes.from_dict(notes.to_dict())  # as the next run reads them
         digests = notes.digests()
-        assert after(notes, Telling(told).to(digests)) == after(notes, told)
+        assert after(notes, Gossip(told).to(digests)) == after(notes, told)
         # the same again is told to the host in the fewest words, and changes nothing
         notes.take_in(told)
         notes = Notes.from_dict(notes.to_dict())
-        assert after(notes, Telling(told).to(notes.digests())) == after(notes, told)
+        assert after(notes, Gossip(told).to(notes.digests())) == after(notes, told)
 
     same()
 
@@ -122,7 +122,7 @@ def test_each_change_since_the_host_was_told_reaches_it(change):
     told = copy.deepcopy(told)
     change(told)
     expected = after(notes, told)
-    assert after(notes, Telling(told).to(notes.digests())) == expected
+    assert after(notes, Gossip(told).to(notes.digests())) == expected
     changes_the_notes = change is not moved_back_to_where_it_was_at_the_same_generation
     assert (expected != notes.to_dict()) == changes_the_notes
 
@@ -131,7 +131,7 @@ def test_a_host_that_remembers_everything_is_told_of_the_plans_alone():
     told, notes = fleet_told(), Notes()
     notes.take_in(told)
     planned = [{"uuid": "dd", "host_uuid": "host-3", "run": "r-1"}]
-    own = Telling({**told, "planned": planned}).to(notes.digests())
+    own = Gossip({**told, "planned": planned}).to(notes.digests())
     assert own == {"hosts": {"host-3": "host-3-name"}, "known": {}, "gone": {}, "planned": planned}
 
 
@@ -141,14 +141,14 @@ def test_of_one_change_a_host_is_told_a_small_part():
     host, owned = next(iter(told["known"].items()))
     changed = next(iter(owned))
     owned[changed] = [2, 0]
-    own = Telling(told).to(notes.digests())["known"]
+    own = Gossip(told).to(notes.digests())["known"]
     assert own[host][changed] == [2, 0]
     assert sum(map(len, own.values())) < 6000 / 256 * 3
 
 
 def test_a_host_that_says_no_digests_is_told_everything():
     told = fleet_told()
-    assert Telling(told).to(None) == told
+    assert Gossip(told).to(None) == told
 
 
 def test_what_failed_on_the_host_is_told_again():
@@ -156,7 +156,7 @@ def test_what_failed_on_the_host_is_told_again():
     told, notes = fleet_told(), Notes()
     notes.take_in(told)
     failed = next(iter(told["known"]["host-0"]))
-    own = Telling(told).to(notes.digests(but=[failed]))
+    own = Gossip(told).to(notes.digests(but=[failed]))
     assert failed in own["known"]["host-0"]
 
 
@@ -167,5 +167,5 @@ def test_hosts_are_told_who_owns_what_and_no_claims():
         {"uuid": "b", "name": "b", "role": "CLAIM", **parts},
     ]
     fleet = read_fleet({"h1": {"document": {"uuid": "id-h1", "instances": held}}}, dict)
-    told = telling.whereabouts(fleet)
+    told = gossip.whereabouts(fleet)
     assert told == {"hosts": {"id-h1": "h1"}, "known": {"id-h1": {"a": [1, 7]}}, "gone": {}, "members": {}}

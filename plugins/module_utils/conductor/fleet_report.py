@@ -41,7 +41,7 @@ class Answers:
     at: float
 
 
-def overview(answers: Answers) -> Document:
+def fleet_report(answers: Answers) -> Document:
     fleet = answers.fleet
     return {
         "at": utc(answers.at),

@@ -11,14 +11,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Dict, Iterable, List, Mapping, Optional
 
-from ..model import counting
 from ..model.lifecycle import CLAIM, OWN
 from ..model.messages import Document, Note
 from ..model.whereabouts_digest import digests, part_of
 from . import majority
 from .fleet import Fleet
 from .locate import generation_of
-from .notes import LEAP, leaps, vouched_for
 from .plan import PlannedInstance
 
 if TYPE_CHECKING:  # a create moves nothing: it does without what moving imports
@@ -34,11 +32,7 @@ def whereabouts(fleet: Fleet) -> Document:
     known: Dict[str, Dict[str, List[int]]] = {}
     gone: Dict[str, Dict[str, List[int]]] = {}
     for uuid, places in fleet.places.items():
-        held = [
-            place
-            for place in places
-            if place["role"] != CLAIM and _has_an_epoch(fleet, uuid, generation_of([place])[0])
-        ]
+        held = [place for place in places if place["role"] != CLAIM]
         if held:
             place = max(held, key=lambda place: (place["role"] == OWN, generation_of([place])))
             epoch, n = generation_of([place])
@@ -48,27 +42,15 @@ def whereabouts(fleet: Fleet) -> Document:
     for holder, notes in fleet.notes.items():
         for uuid, note in notes.items():
             removed = note.get("gone")
-            if removed and _may_be_told(fleet, uuid, *removed) and holder in vouched_for(fleet.told_of(uuid)):
+            if removed and holder in fleet.notes_on(uuid).gone:
                 gone.setdefault(holder, {})[uuid] = removed
     names = {uuid: name for name, uuid in fleet.uuids().items()}
     return {"hosts": names, "known": known, "gone": gone, "members": majority.agreed(fleet.member_lists)}
 
 
-def _has_an_epoch(fleet: Fleet, uuid: str, epoch: int) -> bool:
-    """Whether the others may hear of a record. An honest owner counts as far as a single host was believed once: nobody
-    else may know of it, and who is not told makes the instance again while that owner is silent."""
-    return epoch < counting.MOST >> 1 or _may_be_told(fleet, uuid, epoch)
-
-
-def _may_be_told(fleet: Fleet, uuid: str, epoch: int, writes: int = 0) -> bool:
-    """Else all others would say it from then on, and nobody could tell who began."""
-    too_far = epoch >= LEAP and leaps(epoch, fleet.notes_on(uuid).latest[0])
-    return counting.are_plausible(epoch, writes) and not too_far
-
-
 def remembered_by(fleet: Fleet, host: str) -> Document:
     """What only this host may remember about instances, in the form sent to other hosts: see
-    compute/record/whereabouts.py. What it miscounts is left out: the others would say it from then on."""
+    compute/record/whereabouts.py."""
     own = fleet.uuids()[host]
     names: Dict[str, str] = {}
     known: Dict[str, Dict[str, List[int]]] = {}
@@ -82,15 +64,15 @@ def remembered_by(fleet: Fleet, host: str) -> Document:
             # Nobody else may know how far it was counted: a backup of an earlier owner must not count as newer than the
             # next one.
             epoch = last_epoch
-        if epoch and _may_be_told(fleet, uuid, epoch):
+        if epoch:
             after[uuid] = epoch
         plans = [plan for plan in note.get("planned") or () if plan["host_uuid"] != own]
         names.update({plan["host_uuid"]: plan["host"] for plan in plans})
         planned += [{"uuid": uuid, "host_uuid": plan["host_uuid"], "run": plan["run"]} for plan in plans]
-        if last and _may_be_told(fleet, uuid, *last["generation"]):
+        if last:
             names[last["host_uuid"]] = last["host"]
             known.setdefault(last["host_uuid"], {})[uuid] = list(last["generation"])
-        if removed and _may_be_told(fleet, uuid, *removed) and own in vouched_for(fleet.told_of(uuid)):
+        if removed and own in fleet.notes_on(uuid).gone:
             gone[uuid] = list(removed)
     return {"hosts": names, "known": known, "gone": {own: gone} if gone else {}, "after": after, "planned": planned}
 
@@ -129,11 +111,11 @@ def together(documents: Iterable[Document]) -> Document:
 def _last_epoch(note: Note) -> int:
     """The last epoch of the instance that the host knows of, without that of the owner that it remembers."""
     said = (note.get("after", 0), *((generation or [0])[0] for generation in (note.get("gone"), note.get("left"))))
-    return max((epoch for epoch in said if counting.are_plausible(epoch)), default=0)
+    return max(said)
 
 
 def _epoch_of_owner(fleet: Fleet, uuid: str) -> int:
-    """That of the last owner, who is known to all: it answers, or is remembered."""
+    """Epoch of the last owner that answers or that any host remembers."""
     known = fleet.notes_on(uuid).known
     owning = [place for place in fleet.places.get(uuid, ()) if place["role"] == OWN]
     return max(generation_of(owning)[0], known.generation[0] if known else 0)
@@ -141,12 +123,12 @@ def _epoch_of_owner(fleet: Fleet, uuid: str) -> int:
 
 def lacking(told: Document, remembered: Mapping[str, Optional[Mapping[str, str]]]) -> Dict[str, Document]:
     """Return {host: what to send} of the hosts that lack an owner among ``told``. ``remembered``: {host: its digests}."""
-    telling = Telling(told)
-    found = {host: telling.to(of_host) for host, of_host in remembered.items() if of_host is not None}
+    gossip = Gossip(told)
+    found = {host: gossip.to(of_host) for host, of_host in remembered.items() if of_host is not None}
     return {host: to_send for host, to_send in found.items() if to_send.get("known")}
 
 
-class Telling:
+class Gossip:
     """``told``: what all hosts together should know, as ``whereabouts`` returns it."""
 
     def __init__(self, told: Document) -> None:

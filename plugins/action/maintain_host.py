@@ -1,0 +1,80 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action maintain_host: see plugins/modules/maintain_host.py for its documentation."""
+
+from __future__ import annotations
+
+from ..module_utils.conductor import maintenance, majority
+from ..module_utils.conductor.errors import HostUnknown, KvmHostNotFound
+from ..module_utils.model import hints, input_hints
+from ..module_utils.model.errors import InvalidInput
+from ..plugin_utils.answers_of_hosts import read_reports
+from ..plugin_utils.asking import answers, ask, refusals
+from ..plugin_utils.controller import ControllerAction
+from ..plugin_utils.inventory_variables import kvm_hosts
+from ..plugin_utils.screen import say
+from ..plugin_utils.selection import names_by_uuid
+
+VARIABLE = "berth_kvm_host"
+
+
+class ActionModule(ControllerAction):
+    argument_spec = {
+        "name": {"type": "str"},
+        "state": {"type": "str", "choices": ["drained", "open"], "required": True},
+        "reason": {"type": "str", "default": ""},
+        "hosts": {"type": "list", "elements": "str"},
+    }
+
+    def reported(self, result):
+        return None if result["names"] else {part: result[part] for part in ("host", "state", "stay")}
+
+    def act(self, args, task_vars):
+        hosts, host = kvm_hosts(task_vars, args["hosts"]), args["name"]
+        if not host:
+            raise InvalidInput(VARIABLE, None, "the name of a KVM host", hint=input_hints.give_host())
+        if host not in hosts:
+            raise KvmHostNotFound.of(VARIABLE, host, hosts)
+        if task_vars.get("ansible_limit"):
+            raise InvalidInput("--limit", task_vars["ansible_limit"], "nothing: %s says which host" % VARIABLE)
+        fleet = read_reports(task_vars, hosts)
+        if host in fleet.verdicts:
+            why = fleet.verdicts[host]
+            raise HostUnknown("%s does not answer: %s" % (host, why), hint=hints.bring_back([host]), host=host)
+        drains = args["state"] == "drained"
+        known = set(map(str, task_vars["groups"]["all"]))
+        choose = maintenance.leaving if drains else maintenance.coming_home
+        found = choose(fleet, host, names_by_uuid(task_vars), known)
+        changed = self._tell(task_vars, fleet, host, args)
+        say("", *_summary(host, drains, found, self._task.check_mode))
+        return {
+            "changed": changed,
+            "host": host,
+            "state": args["state"],
+            "names": sorted(found.names),
+            "add": [{"name": name, "project": found.names[name]} for name in sorted(found.added)],
+            "stay": found.reasons(),
+        }
+
+    def _tell(self, task_vars, fleet, host, args):
+        """Close or open the host, and have all hosts remember it. Return whether that is news."""
+        given = {"state": args["state"], "reason": args["reason"]}
+        reply = answers(ask(self, task_vars, [host], "host_maintenance", given))[host]
+        for _host, why, hint in refusals({host: reply}):
+            raise HostUnknown("%s: %s" % (host, why), hint=hint, host=host)
+        why = str((reply.get("drained") or {}).get("reason") or "maintenance") if args["state"] == "drained" else ""
+        news = majority.closing(fleet.member_lists, fleet.documents[host]["uuid"], host, why)
+        if news and not self._task.check_mode:  # while it is off, nobody takes it for lost
+            told = {"members": {**majority.agreed(fleet.member_lists), **news}}
+            ask(self, task_vars, sorted(set(fleet.documents) - set(fleet.unprepared())), "rescan", {"told": told})
+        return bool(reply.get("changed"))
+
+
+def _summary(host, drains, found, check_mode):
+    would = "would be" if check_mode else "is"
+    done = "%s %s %s" % (host, would, "closed: it takes no instance until berth.kvm.return" if drains else "open")
+    what = "leave it" if drains else "come home to it"
+    moving = ", ".join(sorted(found.names)) or "nothing"
+    lines = ["%s. What is to %s: %s." % (done, what, moving)]
+    return lines + ["%s stays where it is: %s" % stays for stays in found.reasons().items()]

@@ -1,0 +1,65 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whether the host was drained for maintenance. It is kept with the host's state, so that every controller knows: the host
+takes no instance until it is returned. Which instances come home then, their own records say (``home`` of the request).
+"""
+
+from __future__ import annotations
+
+import json
+
+from ...model.errors import BerthError
+from ...model.safe_text import clean
+from .. import durable
+from . import journal, state_file
+
+FILE = "drained.json"
+
+
+class HostDrained(BerthError):
+    """The host was drained for maintenance and takes no instance until berth.kvm.return opens it."""
+
+    retryable = True
+
+
+def read(state_dir):
+    """Return {reason, by, at}, or None if the host is open."""
+    return state_file.read(state_dir, FILE, _parse, None)
+
+
+def _parse(data):
+    return {name: state_file.text(data[name]) for name in ("reason", "by", "at")}
+
+
+def drain(store, reason, dry=False):
+    """Close the host. Return whether that is news: a drain that goes on keeps who began it, and takes a new reason."""
+    with store.host_lock():
+        before = read(store.state_dir)
+        began = before or {"reason": "", "by": journal.who(), "at": journal.now()}
+        after = {**began, "reason": reason or began["reason"]}
+        if after != before and not dry:
+            durable.write_in(store.state_dir, FILE, json.dumps(after).encode(), create=True)
+        return after != before
+
+
+def reopen(store, dry=False):
+    """Open the host again. Return the maintenance that it was in, or None."""
+    with store.host_lock():
+        before = read(store.state_dir)
+        if before is not None and not dry:
+            durable.remove_at("%s/%s" % (store.state_dir, FILE))
+        return before
+
+
+def describe(drained):
+    """Return why the host is closed, in one line."""
+    why = " (%s)" % clean(drained["reason"], 200) if drained["reason"] else ""
+    return "drained for maintenance by %s at %s%s" % (clean(drained["by"], 100), clean(drained["at"], 30), why)
+
+
+def check_open(state_dir, name):
+    """Raise HostDrained if the host takes no instance such as ``name``. The caller holds the host's lock."""
+    drained = read(state_dir)
+    if drained is not None:
+        raise HostDrained("no place for %s: this host was %s" % (name, describe(drained)))

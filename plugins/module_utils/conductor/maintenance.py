@@ -1,0 +1,88 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which instances leave a host that is drained, and which come home when it is returned.
+
+An instance's home is in its request, on the host that owns it now: a drain writes it, any other move removes it. So no host
+can call home what it did not have.
+"""
+
+from __future__ import annotations
+
+from typing import Callable, Collection, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
+
+from ..model import input_hints
+from ..model.errors import BerthError, InvalidInput
+from ..model.identity import check_name, instance_uuid
+from ..model.lifecycle import OWN
+from ..model.messages import Document
+from .fleet import Fleet
+from .locate import holders
+
+
+class Moving(NamedTuple):
+    """``names``: inventory name of each instance to move -> its project; ``added``: those of them that no inventory has;
+    ``errors``: instance -> why it stays."""
+
+    names: Dict[str, str]
+    added: List[str]
+    errors: Dict[str, BerthError]
+
+    def reasons(self) -> Dict[str, str]:
+        return {name: "%s: %s" % (error.code, error) for name, error in sorted(self.errors.items())}
+
+
+def leaving(fleet: Fleet, host: str, inventory: Mapping[str, str], known: Collection[str]) -> Moving:
+    """``inventory``: uuid -> name of the instances of the inventory; ``known``: all names of it."""
+    return _chosen(fleet, inventory, known, lambda owner, _instance: owner == host)
+
+
+def coming_home(fleet: Fleet, host: str, inventory: Mapping[str, str], known: Collection[str]) -> Moving:
+    uuid = fleet.documents[host]["uuid"]
+    return _chosen(fleet, inventory, known, lambda owner, instance: owner != host and instance.get("home") == uuid)
+
+
+def home(spec: Document, source: str, drains: bool) -> Optional[str]:
+    """The uuid of the host that an instance is to return to, once it has left ``source``: of two drains the first counts."""
+    return spec.get("home") or source if drains else None
+
+
+def _chosen(
+    fleet: Fleet, inventory: Mapping[str, str], known: Collection[str], is_meant: Callable[[str, Document], bool]
+) -> Moving:
+    found = Moving({}, [], {})
+    for owner, instance in _owned(fleet):
+        if is_meant(owner, instance):
+            name = inventory.get(instance["uuid"], instance["name"])
+            try:
+                _check(fleet, owner, name, instance, inventory, known)
+            except BerthError as error:
+                found.errors[name] = error
+                continue
+            found.names[name] = instance["project_id"]
+            if instance["uuid"] not in inventory:
+                found.added.append(name)
+    return found
+
+
+def _owned(fleet: Fleet) -> Iterator[Tuple[str, Document]]:
+    for host, document in sorted(fleet.documents.items()):
+        for instance in sorted(document["instances"], key=lambda each: each["name"]):
+            if not instance["foreign"] and instance["role"] == OWN:
+                yield host, instance
+
+
+def _check(
+    fleet: Fleet, owner: str, name: str, instance: Document, inventory: Mapping[str, str], known: Collection[str]
+) -> None:
+    """Raise if another host may own the instance, or its name would stand for something else in the inventory: a host has
+    said it."""
+    holders(fleet, name, instance["uuid"], ())
+    if instance["uuid"] in inventory:
+        return
+    check_name(name, "the name of an instance on %s" % owner)
+    if instance_uuid(instance["project_id"], name) != instance["uuid"] or name in known:
+        raise InvalidInput(
+            "the name of an instance on %s" % owner, name, "a name that nothing else in the inventory has",
+            hint=input_hints.plain_name(),
+        )  # fmt: skip

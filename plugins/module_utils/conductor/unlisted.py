@@ -1,0 +1,47 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Instances that hosts have and the inventory does not: made with -e berth_name, of another inventory, taken out of this one,
+or renamed there, so that the guest still runs under its old name. No --limit selects them."""
+
+from __future__ import annotations
+
+import re
+from typing import Container, Iterable, List, Mapping, Tuple
+
+from ..model import fleet_hints
+from ..model.errors import shortened
+from ..model.identity import DEFAULT_PROJECT, instance_uuid
+from ..model.lifecycle import OWN
+from .fleet import Fleet, Place
+
+
+def unlisted(fleet: Fleet, listed: Container[str]) -> List[Tuple[str, Place]]:
+    """(uuid, place) of each that its host owns, by name. ``listed``: the uuids of the inventory's instances."""
+    found = [(uuid, place) for uuid, places in fleet.places.items() if uuid not in listed for place in places]
+    return sorted((pair for pair in found if pair[1]["role"] == OWN), key=lambda pair: (pair[1]["name"], pair[0]))
+
+
+def told(names: Iterable[str]) -> str:
+    """What is said of them, wherever it is said."""
+    return "instances that this inventory does not have: %s" % shortened(sorted(names))
+
+
+def line(names: Iterable[str]) -> str:
+    return "The hosts have %s. %s" % (told(names), fleet_hints.list_again())
+
+
+def selection(uuid: str, place: Place, taken: Container[str]) -> str:
+    """The options that select it; none if its host says a name or project that are not those of its uuid. ``taken``: the names
+    of the inventory's instances, of which one of another project would be selected."""
+    name, project = place["name"], place["project_id"] or DEFAULT_PROJECT
+    if instance_uuid(project, name) != uuid:
+        return ""
+    return fleet_hints.options_of(name, project if project != DEFAULT_PROJECT or name in taken else None)
+
+
+def selected(text: str, selections: Mapping[str, str]) -> str:
+    """The text, whose commands select with ``selections`` (name -> options) what --limit would not find."""
+    names = [name for name, options in selections.items() if options]
+    limited = r"--limit (%s)(?![\w*-]|[.,:][\w*!&])" % "|".join(map(re.escape, sorted(names)))
+    return re.sub(limited, lambda found: selections[found[1]], text) if names else text

@@ -1,0 +1,70 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# The action plugin of the same name does the work.
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: maintain_host
+version_added: 1.0.0
+short_description: "Internal: close a KVM host for maintenance, or open it, and find the instances to move"
+description:
+  - Part of the playbooks C(berth.kvm.drain) and C(berth.kvm.return), which then move the instances.
+  - A closed host takes no instance, whichever controller asks. It has to answer.
+options:
+  name:
+    description: The host, as the inventory calls it.
+    type: str
+  state:
+    description: Close the host (V(drained)), and find what it has; or open it, and find what left it by a drain.
+    type: str
+    choices: [drained, open]
+    required: true
+  reason:
+    description: Why it is closed, for people.
+    type: str
+    default: ""
+extends_documentation_fragment:
+  - berth.kvm.controller
+  - berth.kvm.controller.hosts
+author:
+  - The berth.kvm authors (!UNKNOWN)
+"""
+
+EXAMPLES = r"""
+- name: Close a host
+  berth.kvm.maintain_host:
+    name: kvm3
+    state: drained
+"""
+
+RETURN = r"""
+host:
+  description: The host.
+  returned: success
+  type: str
+  sample: kvm3
+state:
+  description: What it is now.
+  returned: success
+  type: str
+  sample: drained
+names:
+  description: The instances to move.
+  returned: success
+  type: list
+  elements: str
+  sample: [web1]
+add:
+  description: Those of them that no inventory has, each with its project.
+  returned: success
+  type: list
+  elements: dict
+  sample: [{name: web1, project: default}]
+stay:
+  description: Why others stay where they are.
+  returned: success
+  type: dict
+  sample: {db: "InstanceMoving: db was resized on kvm3 and waits for a confirm"}
+"""

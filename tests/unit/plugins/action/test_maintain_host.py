@@ -1,0 +1,114 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A host is closed for maintenance, and what it has is found; it is opened, and what left it by the drain is found."""
+
+from __future__ import annotations
+
+import pytest
+from controller import Controller
+from held_case import held
+from leaving_case import SILENT, UUIDS, Hosts, up
+
+from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
+from ansible_collections.berth.kvm.plugins.plugin_utils import delegates
+
+WEB, DB = instance_uuid("default", "web1"), instance_uuid("default", "db")
+DRAINED = {"changed": True, "drained": {"reason": "new memory", "by": "ada@ctl", "at": "2026-11-22T11:15:06Z"}}
+
+
+@pytest.fixture
+def hosts(monkeypatch):
+    made = Hosts()
+
+    def run_on(names, module, arguments, *_args):
+        asked = made.asked + [(host, module.rpartition(".")[2], arguments[host]) for host in names]
+        made.asked = asked
+        return {host: DRAINED if module.endswith("maintenance") else {"changed": False} for host in names}
+
+    monkeypatch.setattr(delegates, "run_on", run_on)
+    return made
+
+
+def named(name, uuid, role="OWN", **more):
+    return held(role=role, uuid=uuid, name=name, **more)
+
+
+def maintain(answers, state="drained", check_mode=False, limit=None, **args):
+    it = Controller({"kvm_hosts": ["kvm1", "kvm2", "kvm3"], "vms": ["web1"]}, {"web1": {"berth_flavor": "small"}})
+    it.register("localhost", __berth_facts={"answers": answers})
+    values = {**it.task_vars(), **({"ansible_limit": limit} if limit else {})}
+    return it.run("maintain_host", {"name": "kvm3", "state": state, **args}, values, check_mode=check_mode)
+
+
+def answers(*there, elsewhere=(), **more):
+    return {"kvm1": up("kvm1"), "kvm2": up("kvm2", *elsewhere), "kvm3": up("kvm3", *there), **more}
+
+
+def test_what_a_host_has_leaves_it_also_what_no_inventory_has(hosts, capsys):
+    done = maintain(answers(named("web1", WEB), named("db", DB)), reason="new memory")
+    assert done["changed"] and done["names"] == ["db", "web1"] and done["add"] == [{"name": "db", "project": "default"}]
+    assert hosts.asked[0] == (
+        "kvm3",
+        "host_maintenance",
+        {**hosts.asked[0][2], "state": "drained", "reason": "new memory"},
+    )
+    assert "kvm3 is closed: it takes no instance until berth.kvm.return. What is to leave it: db, web1." in (
+        capsys.readouterr().out
+    )
+
+
+def test_all_hosts_remember_why_it_is_closed_so_that_nobody_takes_it_for_lost_while_it_is_off(hosts):
+    maintain(answers())
+    told = {host: given["told"]["members"][UUIDS["kvm3"]] for host, module, given in hosts.asked if module == "rescan"}
+    assert set(told) == {"kvm1", "kvm2", "kvm3"}
+    assert told["kvm1"] == {"name": "kvm3", "changes": 1, "closed": "new memory"}
+
+
+def test_what_waits_for_a_confirm_stays_and_is_told(hosts, capsys):
+    done = maintain(answers(named("web1", WEB, phase="resized")))
+    assert done["names"] == [] and "InstanceMoving" in done["stay"]["web1"]
+    assert "web1 stays where it is: " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "instance",
+    [named("kvm2", instance_uuid("default", "kvm2")), named("other", DB)],
+    ids=["a host's name", "not its uuid"],
+)
+def test_a_name_that_a_host_says_stands_for_nothing_else_in_the_inventory(hosts, instance):
+    done = maintain(answers(instance))
+    assert done["names"] == [] and len(done["stay"]) == 1
+
+
+def test_what_left_by_the_drain_comes_home_and_nothing_else(hosts):
+    elsewhere = [named("web1", WEB, home=UUIDS["kvm3"]), named("db", DB)]
+    done = maintain(answers(elsewhere=elsewhere), state="open")
+    assert done["names"] == ["web1"] and done["add"] == []
+
+
+def test_a_host_that_says_that_it_is_home_of_what_others_have_gets_nothing(hosts):
+    done = maintain(
+        answers(named("web1", WEB, "OUT", home=UUIDS["kvm3"]), elsewhere=[named("web1", WEB)]), state="open"
+    )
+    assert done["names"] == []
+
+
+@pytest.mark.parametrize(
+    "given, code",
+    [({"name": None}, "InvalidInput"), ({"name": "kvm9"}, "KvmHostNotFound"), ({"limit": "web1"}, "InvalidInput")],
+)
+def test_a_host_has_to_be_named_and_no_limit_counts(hosts, given, code):
+    done = maintain(answers(), **given)
+    assert done["failed"] and done["error_code"] == code and hosts.asked == []
+
+
+def test_a_host_that_does_not_answer_is_neither_closed_nor_opened(hosts):
+    done = maintain({**answers(), "kvm3": SILENT})
+    assert done["failed"] and done["error_code"] == "HostUnknown" and hosts.asked == []
+
+
+def test_check_mode_tells_no_other_host(hosts, capsys):
+    maintain(answers(named("web1", WEB)), check_mode=True)
+    assert [module for _host, module, _given in hosts.asked] == ["host_maintenance"]
+    assert "kvm3 would be closed" in capsys.readouterr().out
