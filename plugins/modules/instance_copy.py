@@ -12,7 +12,7 @@ short_description: Keep one of two copies of an instance, and set the other asid
 description:
   - Two hosts may own one instance if one of them was declared lost and is back. A person names the copy to keep.
   - Can be run again after an interruption, and continues where it stopped.
-  - Playbooks C(berth.kvm.keep_one) and C(berth.kvm.remove_set_aside) run it.
+  - Playbooks C(berth.kvm.keep_one_copy) and C(berth.kvm.remove_set_aside) run it.
 options:
   uuid:
     description: The UUID of the instance.

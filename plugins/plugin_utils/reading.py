@@ -19,9 +19,11 @@ from .asking import answers, ask, warnings
 from .berth_name import COUNTS, check_counts, check_given, check_group, check_name
 from .inventory_variables import described, instances_among, kvm_hosts, raw_vars, variables
 from .misplaced import check_vars_of_play
+from .screen import warn
 from .selection import no_kvm_hosts
 from .variables import check_variables
 
+OLD_NAME = "__berth_old_name"  # of a playbook that was imported by the name that it had before 1.0
 DEFAULTS = {**dict.fromkeys(BESIDE_FACTS, False), "must_answer": True, "most": None}
 
 
@@ -44,6 +46,8 @@ def read(action, args, task_vars):
 
 def begin(action, task_vars, hosts):
     """What comes before any host is asked: the variables of the run are checked, and its report says that it goes on."""
+    if OLD_NAME in task_vars:
+        warn("the playbook berth.kvm.%s now, and the old name is gone with 2.0.0" % task_vars[OLD_NAME])
     check_variables(action, task_vars, hosts)
     check_name(action.own_variables(task_vars, ["berth_name"]))
     counts = action.own_variables(task_vars, COUNTS)

@@ -18,9 +18,9 @@ from operator_runs import INSTANCES, OF_ALL, Command, chosen
 
 PATIENCE = 300  # seconds within which a run ends
 BROKEN = re.compile(r"Traceback|MODULE FAILURE|ModuleFailed|unhandled exception|Unexpected|is undefined|InternalError")
-SHOWN = re.compile(r"^(?:INSTANCE .*(?:\n\S.*)+|\[(?:ERROR|WARNING)\].*)", re.M)
+SHOWN = re.compile(r"^(?:INSTANCE .*(?:\n.*\S.*)+|\[(?:ERROR|WARNING)\].*)", re.M)
 AS_ROOT = re.compile(r"As root on (\w+): ([^\"]*?); then run the same again")
-BRINGS_BACK = re.compile(r"berth\.kvm\.(recover_record|keep_one|start) --limit (\w+)((?: -e \w+=[\w,-]+)*)")
+BRINGS_BACK = re.compile(r"berth\.kvm\.(restore_record|keep_one_copy|start) --limit (\w+)((?: -e \w+=[\w,-]+)*)")
 # Hosts that say nothing are not waited for long.
 IMPATIENT = {
     "ANSIBLE_TIMEOUT": "5",

@@ -24,11 +24,11 @@ def test_after_a_power_cut_the_controller_starts_what_ran_and_nothing_else(lab, 
     lab.start(host)
     by_hand = lab.sh(host, "virsh start $(virsh -q list --all --uuid | head -n 1)", check=False)
     assert by_hand.rc and "no permit" in by_hand.output and running(lab) == []
-    looked = lab.ansible_playbook("berth.kvm.recover", "--check", inventory=[path])
+    looked = lab.ansible_playbook("berth.kvm.start_after_outage", "--check", inventory=[path])
     assert looked.changed["web1"] == 1 and running(lab) == []
-    done = lab.ansible_playbook("berth.kvm.recover", inventory=[path])
+    done = lab.ansible_playbook("berth.kvm.start_after_outage", inventory=[path])
     assert (done.changed["web1"], done.changed.get("web2", 0)) == (1, 0) and running(lab) == [host]
-    again = lab.ansible_playbook("berth.kvm.recover", inventory=[path])
+    again = lab.ansible_playbook("berth.kvm.start_after_outage", inventory=[path])
     assert set(again.changed.values()) <= {0} and running(lab) == [host]
 
 
@@ -50,7 +50,7 @@ def test_a_host_that_comes_back_after_its_instance_was_made_elsewhere_starts_not
 
     def keep_one(*words):
         return lab.ansible_playbook(
-            "berth.kvm.keep_one", "--limit", "web1", *words, inventory=[path], extra_vars={"berth_keep_on": second}
+            "berth.kvm.keep_one_copy", "--limit", "web1", *words, inventory=[path], extra_vars={"berth_keep_on": second}
         )
 
     place = re.compile(r"The copy on %s (?:is now|would be) in (/\S+) on that host" % first)

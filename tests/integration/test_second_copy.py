@@ -49,8 +49,8 @@ def test_a_record_that_is_lost_for_good_is_taken_back_from_the_guests_definition
     lab, path, home = web
     lab.sh(home, "rm -r /var/lib/berth/instances/*")
     refused = create(lab, path)
-    assert refused.rc and "berth.kvm.recover_record --limit web1" in refused.output, refused.output
-    assert lab.ansible_playbook("berth.kvm.recover_record", "--limit", "web1", inventory=[path]).changed["web1"] == 1
+    assert refused.rc and "berth.kvm.restore_record --limit web1" in refused.output, refused.output
+    assert lab.ansible_playbook("berth.kvm.restore_record", "--limit", "web1", inventory=[path]).changed["web1"] == 1
     assert records(lab) == [(home, "web1", "OWN")]
     assert set(create(lab, path).changed.values()) == {0}
     lab.ansible_playbook("berth.kvm.delete", "--limit", "web1", inventory=[path])

@@ -99,6 +99,10 @@ def undefine(world, said, uuid):
                 guest.undefineFlags(0)
 
 
+# The operations whose playbooks have other names.
+OPERATIONS = {"keep_one_copy": "keep_one", "restore_record": "recover_record", "start_after_outage": "recover"}
+
+
 def shut_down(world, said, uuid):
     for machine in [machine for host, machine in world.machines.items() if host in said]:
         guest = machine.host.connection.domains.get(uuid)
@@ -111,6 +115,7 @@ def newest(world, machine, uuid):
 
 
 def run(player, playbook, name, given, hint, dice):
+    playbook = OPERATIONS.get(playbook, playbook)
     options = {option: value.rstrip(".,") for option, value in EXTRA.findall(given)}
     named = LIMIT.search(given)
     names = [named.group(1)] if named else [name]

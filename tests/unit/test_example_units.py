@@ -31,14 +31,14 @@ def test_systemd_finds_nothing_wrong_with_the_units(tmp_path):
     assert (done.returncode, said) == (0, [])
 
 
-@pytest.mark.parametrize("name", ["berth-confirm-due", "berth-recover"])
-def test_the_timer_starts_the_service_of_its_name_which_runs_a_playbook_that_exists(name):
+@pytest.mark.parametrize("name, runs", [("berth-confirm-due", "confirm_due"), ("berth-recover", "start_after_outage")])
+def test_the_timer_starts_the_service_of_its_name_which_runs_a_playbook_that_exists(name, runs):
     """R05."""
     unit = configparser.ConfigParser(interpolation=None)
     unit.optionxform = str
     unit.read(UNITS / (name + ".service"))
     playbook = unit["Service"]["ExecStart"].split()[-1]
-    assert playbook == name.replace("-", ".kvm.", 1).replace("-", "_")
+    assert playbook == "berth.kvm." + runs
     assert (ROOT / "playbooks" / (playbook.removeprefix("berth.kvm.") + ".yml")).exists()
     assert (UNITS / (name + ".timer")).exists()
 

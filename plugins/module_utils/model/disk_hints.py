@@ -183,7 +183,7 @@ def remove_kept(host: str, path: str) -> str:
 def keep_or_drop_memory(name: str, host: str, uuid: str) -> str:
     """The copy of an instance that is to be set aside has its memory saved (virsh managedsave)."""
     return (
-        "If this is the right copy, run berth.kvm.keep_one for %s with this host as berth_keep_on: the copy stays, "
+        "If this is the right copy, run berth.kvm.keep_one_copy for %s with this host as berth_keep_on: the copy stays, "
         "with its memory. If nobody needs that memory, run on %s: virsh managedsave-remove %s; then run the same again"
         % (name, host, uuid)
     )

@@ -62,7 +62,7 @@ def empty_host(host: str) -> str:
 def give_up_instances(host: str) -> str:
     """A lost host is to be removed, and other hosts remember instances there that are nowhere else."""
     return (
-        "First run berth.kvm.take_over -e berth_lost_hosts=%(host)s for the instances whose disks are on shared "
+        "First run berth.kvm.evacuate -e berth_lost_hosts=%(host)s for the instances whose disks are on shared "
         "storage. The data of the others are lost with %(host)s. With their names in --limit, run berth.kvm.delete -e "
         "berth_lost_hosts=%(host)s for those that nobody needs, and berth.kvm.create -e berth_lost_hosts=%(host)s for the "
         "others. It says which disks are given up, and creates nothing before you name these instances. Then run this again"
@@ -88,7 +88,7 @@ def rebuild_lost(name: str, lost: Sequence[str]) -> str:
     """An instance would be created again without the disks that a lost host has, or may have."""
     return (
         "If a host is not lost for good, bring it back and run again without berth_lost_hosts. If the disks are on shared "
-        "storage, run berth.kvm.take_over --limit %(name)s -e berth_lost_hosts=%(lost)s. Only if nobody needs these data: "
+        "storage, run berth.kvm.evacuate --limit %(name)s -e berth_lost_hosts=%(lost)s. Only if nobody needs these data: "
         "berth.kvm.create --limit %(name)s -e berth_lost_hosts=%(lost)s -e berth_rebuild_lost=%(name)s makes it again, empty"
         % {"name": name, "lost": ",".join(lost)}
     )
@@ -107,7 +107,7 @@ def find_records(host: str) -> str:
     """A host that is to be removed has no record of instances that other hosts last saw there."""
     return (
         "Mount or restore the state directory of %s. Or, with the names of these instances in --limit, run "
-        "berth.kvm.recover_record, which restores records from what %s still has, and berth.kvm.delete for those that "
+        "berth.kvm.restore_record, which restores records from what %s still has, and berth.kvm.delete for those that "
         "nobody needs. Then run this again" % (host, host)
     )
 
@@ -115,7 +115,7 @@ def find_records(host: str) -> str:
 def restore_unlisted_record(uuid: str, host: str) -> str:
     """The host has a guest of an instance that the inventory does not have, so that no --limit selects it, and no record of it."""
     return (
-        "Mount or restore the state directory of %(host)s, then run again. If there is no newer copy: berth.kvm.recover_record "
+        "Mount or restore the state directory of %(host)s, then run again. If there is no newer copy: berth.kvm.restore_record "
         "-e berth_name=NAME -e berth_project=PROJECT restores what %(host)s has, if no other host can have the instance. "
         "`virsh dumpxml %(uuid)s` on %(host)s shows both, as berth:name and berth:project"
         % {"uuid": uuid, "host": host}
@@ -142,7 +142,7 @@ def continue_with_older(name: str, uuid: str, owner: str, host: str) -> str:
     return (
         "If a backup of the state directory of %(owner)s has this record, restore it there and run the same again. If there is none, "
         "look on %(owner)s, as root: virsh list --all must not show %(uuid)s. instances/%(uuid)s in its pools may have what the guest "
-        "wrote last: copy it elsewhere. To continue with the copy on %(host)s, without that: berth.kvm.recover_record --limit %(name)s "
+        "wrote last: copy it elsewhere. To continue with the copy on %(host)s, without that: berth.kvm.restore_record --limit %(name)s "
         "-e berth_recover_on=%(host)s" % {"name": name, "uuid": uuid, "owner": owner, "host": host}
     )
 
@@ -150,11 +150,11 @@ def continue_with_older(name: str, uuid: str, owner: str, host: str) -> str:
 def older_or_later(name: str, uuid: str, owners: Sequence[str], running: Sequence[str], host: str) -> str:
     """``owners`` have an older record of an instance, by which it runs on ``running``; ``host`` has a guest of it without the record
     of a later owner."""
-    recover = "run berth.kvm.recover_record --limit %s -e berth_recover_on=" % name
+    recover = "run berth.kvm.restore_record --limit %s -e berth_recover_on=" % name
     stop = "as root on %s: virsh shutdown %s; when it is off, " % (" and ".join(running), uuid) if running else ""
     older = "If it is that on %s: %s%s. " % (owners[0], recover, owners[0]) if len(owners) == 1 else ""
     return (
-        "Find out which copy is right, that on %s. %sIf it is that on %s: %s%s%s. Then run berth.kvm.keep_one --limit %s "
+        "Find out which copy is right, that on %s. %sIf it is that on %s: %s%s%s. Then run berth.kvm.keep_one_copy --limit %s "
         "-e berth_keep_on=%s" % (" or that on ".join((*owners, host)), older, host, stop, recover, host, name, host)
     )
 
@@ -220,7 +220,7 @@ def renamed_or_copied(host: str, silent: str) -> str:
 def recover_or_start(name: str) -> str:
     """The guest is off, and its record says that it runs."""
     return (
-        "If its host lost power, berth.kvm.recover starts it, and all others that were running. Otherwise "
+        "If its host lost power, berth.kvm.start_after_outage starts it, and all others that were running. Otherwise "
         "berth.kvm.start --limit %s starts it, and berth.kvm.stop --limit %s keeps it off" % (name, name)
     )
 
@@ -247,7 +247,7 @@ def replaced(host: str, uuid: str, silent: Sequence[str]) -> str:
     return _bring_back_first(silent) + (
         "If %(host)s has the address of another machine, correct its ansible_host. If it was reinstalled or replaced, run "
         "berth.kvm.prepare_hosts --limit %(host)s. Then instances whose disks are still in its pool or on shared storage "
-        "continue with berth.kvm.take_over --limit NAME -e berth_lost_hosts=%(host)s -e berth_disks_of=%(uuid)s. Those whose "
+        "continue with berth.kvm.evacuate --limit NAME -e berth_lost_hosts=%(host)s -e berth_disks_of=%(uuid)s. Those whose "
         "disks are gone: berth.kvm.create --limit NAME -e berth_lost_hosts=%(host)s -e berth_rebuild_lost=NAME makes them again, "
         "empty. If neither is so, what is remembered of it is wrong: give up nothing, and find out why the hosts that say so do"
         % {"host": host, "uuid": uuid}

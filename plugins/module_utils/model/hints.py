@@ -299,7 +299,7 @@ def disks_of_another_host(name: Optional[str], owner: Optional[str]) -> str:
     if name is None or owner is None:
         return "Bring that host back: the instance is there"
     return (
-        "Bring that host back: the instance is there. If it is switched off for good, run berth.kvm.take_over --limit %s -e "
+        "Bring that host back: the instance is there. If it is switched off for good, run berth.kvm.evacuate --limit %s -e "
         "berth_lost_hosts=%s: another host then continues with these disks" % (name, owner)
     )
 

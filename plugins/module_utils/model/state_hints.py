@@ -19,7 +19,7 @@ def restore_damaged_record(uuid: str) -> str:
     """The record of an instance cannot be read."""
     return (
         "Restore record.json below instances/%s in the state directory of this host from a backup. If there is none, move that "
-        "file out of the state directory, keep it, and run berth.kvm.recover_record for the instance" % uuid
+        "file out of the state directory, keep it, and run berth.kvm.restore_record for the instance" % uuid
     )
 
 
@@ -159,7 +159,7 @@ def mount_state_directory(directory: str) -> str:
 def restore_record(name: str, host: str) -> str:
     """A host has no record of the instance, or an older one than others have seen there."""
     return (
-        "Mount or restore the state directory of %s, then run again. If there is no newer copy: berth.kvm.recover_record "
+        "Mount or restore the state directory of %s, then run again. If there is no newer copy: berth.kvm.restore_record "
         "--limit %s restores what %s has, if no other host can have the instance" % (host, name, host)
     )
 
@@ -176,7 +176,7 @@ def restore_record_or_delete(name: str, host: str) -> str:
 def make_latest(name: str, host: str, lost: Sequence[str]) -> str:
     """A host that is lost for good had the instance later than the one that answers."""
     return (
-        "If %s can never come back and its copy of %s is lost, run berth.kvm.recover_record --limit %s -e berth_lost_hosts=%s: "
+        "If %s can never come back and its copy of %s is lost, run berth.kvm.restore_record --limit %s -e berth_lost_hosts=%s: "
         "from then on the record of %s is the latest. Then run the same again"
         % (" or ".join(lost), name, name, ",".join(lost), host)
     )

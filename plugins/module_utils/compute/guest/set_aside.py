@@ -291,7 +291,7 @@ def _not_now(record, method):
 #     setting_aside   disks renamed back, the line in set-aside.json removed, the guest defined, then phase active, off, with
 #                     a generation above that of the lost copy, so that this one counts when that host is back
 #
-# Each step can be run again, and until the last one berth.kvm.keep_one can set the copy aside again.
+# Each step can be run again, and until the last one berth.kvm.keep_one_copy can set the copy aside again.
 BESIDE = ("domain.xml", "record.json")  # what was put beside the disks
 
 

@@ -195,9 +195,9 @@ PLAYBOOKS = Path(__file__).parents[4] / "playbooks"
 SAYS_OPERATION = re.compile(r"__berth_(?:method|action): (\w+)")
 # create, and what is about hosts, volumes, receipts or files, or only reads
 OTHERS = {
-    "create", "delete_volume", "doctor", "drain", "empty_host", "events", "host_facts", "operate", "place", "prepare_hosts", "read",
-    "read_requested", "read_where", "remove_host", "replay", "report", "report_failures",
-    "return", "rotate_authority", "rotate_step", "show", "take_over", "why",
+    "create", "delete_volume", "doctor", "drain", "empty_host", "evacuate", "events", "host_facts", "hosts", "keep_one", "list",
+    "operate", "place", "prepare_hosts", "read", "read_requested", "read_where", "recover", "recover_record", "remove_host",
+    "replay", "report", "report_failures", "return", "rotate_authority", "rotate_step", "show", "take_over", "why",
 }  # fmt: skip
 
 
@@ -235,7 +235,7 @@ def test_a_locked_instance_is_recovered_and_otherwise_left_alone(locate):
 def test_an_instance_with_two_owners_is_left_alone_until_one_was_chosen(locate, method):
     copies = {"h1": [held(power_state="shutdown")], "h2": [held(generation=[2, 7])]}
     refused = locate(method, {}, **copies)
-    assert refused["found"] == [] and "run berth.kvm.keep_one" in refused["errors"]["web1"]
+    assert refused["found"] == [] and "run berth.kvm.keep_one_copy" in refused["errors"]["web1"]
     chosen = locate("keep_one", {"berth_keep_on": "h2"}, **copies)["instances"]["web1"]
     after = {"h1": [], "h2": [held(generation=[chosen["above"][0] + 1, 0])]}
     assert locate(method, {}, **after)["errors"] == {}

@@ -130,7 +130,7 @@ def test_an_instance_that_two_hosts_own_is_not_shown_as_one_that_a_start_brings_
     off = {**KNOWN, "state": "shutdown", "locked": None}
     result, said = show({"h1": off, "h2": off}, h1=[held()], h2=[held(generation=[2, 0])])
     assert result["outcomes"][0]["why"] == "DuplicateInstance"
-    assert "berth.kvm.keep_one" in said and "berth.kvm.start" not in said
+    assert "berth.kvm.keep_one_copy" in said and "berth.kvm.start" not in said
 
 
 def test_an_instance_is_shown_with_who_did_what_in_which_run_and_what_came_of_it(show):
@@ -213,7 +213,7 @@ def test_what_is_wrong_with_an_instance_of_no_inventory_is_told_with_commands_th
     told, known = other("app-1")
     result, said = show({"h1": told, "h2": told}, h1=[known], h2=[{**known, "generation": [2, 0]}])
     assert result["outcomes"][1]["why"].startswith("DuplicateInstance")
-    assert "berth.kvm.keep_one -e berth_name=app-1" in " ".join(said.split()) and "--limit app-1" not in said
+    assert "berth.kvm.keep_one_copy -e berth_name=app-1" in " ".join(said.split()) and "--limit app-1" not in said
 
 
 def test_what_may_be_on_a_silent_host_is_unknown(show):

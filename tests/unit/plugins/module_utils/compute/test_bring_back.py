@@ -171,7 +171,7 @@ def test_on_one_storage_the_disks_of_the_lost_host_are_for_take_over(make_host, 
     put_away(other)
     with pytest.raises(DisksOfAnotherHost) as refused:
         set_aside.record_again(other.instance())
-    assert "take_over --limit web1 -e berth_lost_hosts=%s" % stays.host.identify() in refused.value.hint
+    assert "evacuate --limit web1 -e berth_lost_hosts=%s" % stays.host.identify() in refused.value.hint
     assert stays.root.exists() and other.record is None
 
 

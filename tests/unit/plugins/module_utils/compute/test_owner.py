@@ -63,7 +63,7 @@ def test_disks_of_another_host_are_named_with_their_owner(pool):
         owner.check(pool, WEB, "web1", MINE)
     restored = state_hints.own_restored(paths.instance(pool, WEB, "owner"), MINE, "this host")
     assert refused.value.hint == "%s. %s" % (hints.disks_of_another_host("web1", OTHER), restored)
-    assert "take_over --limit web1 -e berth_lost_hosts=%s" % OTHER in refused.value.hint
+    assert "evacuate --limit web1 -e berth_lost_hosts=%s" % OTHER in refused.value.hint
 
 
 def test_disks_of_another_host_are_not_removed_and_ones_own_are(pool):

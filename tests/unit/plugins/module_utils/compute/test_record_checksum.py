@@ -121,7 +121,7 @@ def test_its_instance_is_refused_by_name_and_its_host_answers_and_gets_no_new_gu
     assert (shown["foreign"], shown["managed"]) == (True, True)
     reason = document["service"]["disabled_reason"]
     assert document["service"]["disabled"] and reason.startswith("the record of %s is damaged: " % UUID)
-    assert reason.endswith(state_hints.restore_damaged_record(UUID)) and "berth.kvm.recover_record" in reason
+    assert reason.endswith(state_hints.restore_damaged_record(UUID)) and "berth.kvm.restore_record" in reason
     with pytest.raises(RecordInvalid, match="kvm1 cannot read its record of web-1: .*checksum") as refused:
         locate(read_fleet({"kvm1": {"document": document, "notes": {}}}, lambda document: document), "web-1", UUID)
     assert refused.value.hint == state_hints.restore_damaged_record(UUID)

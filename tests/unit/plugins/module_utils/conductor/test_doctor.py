@@ -173,7 +173,7 @@ def test_a_nic_without_the_packet_filter_that_the_inventory_asks_for_is_found_wi
         ("active", "spawning", "berth.kvm.create --limit web1"),
         ("building", "block_device_mapping", "berth.kvm.create --limit web1"),
         ("deleting", "deleting", "berth.kvm.delete --limit web1"),
-        ("setting_aside", "powering-off", "berth.kvm.keep_one"),
+        ("setting_aside", "powering-off", "berth.kvm.keep_one_copy"),
     ],
 )
 def test_what_to_do_about_a_change_that_has_not_ended_ends_that_change(phase, task_state, todo):
@@ -294,7 +294,7 @@ def test_a_guest_without_a_record_has_the_name_that_recover_record_takes():
     case = fleet(WELL)
     case.strays = {DB: [{"host": "kvm2", "name": DB, "power_state": "running", "managed": True}]}
     (found,) = examine(case, in_inventory={**IN_INVENTORY, DB: "db"})
-    assert found.instance == "db" and "recover_record --limit db " in found.todo
+    assert found.instance == "db" and "restore_record --limit db " in found.todo
 
 
 def known(host, uuid):
