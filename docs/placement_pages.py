@@ -156,7 +156,7 @@ def index(filters, weighers):
         "Where the parts of Nova are here: [Nova's names](../nova-names.md). How to add one:",
         "[how to write a filter](../how-to-write-a-filter.md). Dense packing: [packing](../packing.md).",
         "A host on which builds failed gets instances last; when it is repaired, run",
-        "`berth.kvm.prepare_hosts --limit HOST -e kvm_host_forget_failed_builds=true`. Its failed builds are in the table of",
+        "`berth.kvm.prepare_hosts --limit HOST -e berth_host_forget_failed_builds=true`. Its failed builds are in the table of",
         "`berth.kvm.host_facts`, in that of `berth.kvm.doctor` and in the [report](../report.md).",
         "Each page ends with an example: variables of an instance, and what comes of them on two hosts.",
         "",

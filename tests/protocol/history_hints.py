@@ -33,7 +33,7 @@ def follow(player, name, error, dice, more=3):
     """Follow the hint of an error about the instance ``name``, and that of what is refused then."""
     hint = right_copy(player.world, name, error.get("hint") or "")
     text = "%s. %s" % (error.get("message"), hint)
-    if "kvm_host_accept_state_directory" in text:
+    if "berth_host_accept_state_directory" in text:
         for machine in player.world.machines.values():
             if machine.on and not machine.dead:
                 with player.world.on(machine, "accept"):

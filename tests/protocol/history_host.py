@@ -99,7 +99,7 @@ class Machine(volume_fleet_case.Site):
         connection.domains.update({uuid: FakeDomain(connection, xml) for uuid, xml in self.whole.items()})
 
     def accept_state(self):
-        """prepare_hosts -e kvm_host_accept_state_directory=true"""
+        """prepare_hosts -e berth_host_accept_state_directory=true"""
         return {"changed": state_directory.establish(self.host.store, accept=True)}
 
     # what it holds

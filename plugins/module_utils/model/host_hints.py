@@ -57,7 +57,7 @@ def switch_on_daemon(host: str, daemon: str, package: str) -> str:
 
 def install_package() -> str:
     """A program is missing on the host."""
-    return "Install the package that provides it, or run berth.kvm.prepare_hosts -e kvm_host_packages=true"
+    return "Install the package that provides it, or run berth.kvm.prepare_hosts -e berth_host_packages=true"
 
 
 def confine_guests() -> str:
@@ -162,7 +162,7 @@ def make_room_in_pool(path: str = "the destination's pool") -> str:
     """The file system of a pool is full. A guest that writes there is paused, and builds and copies fail."""
     return (
         "Remove files that nobody needs from the file system of %s (cached images: berth.kvm.prepare_hosts -e "
-        "kvm_host_remove_unused_images=true removes those that nothing needs), or enlarge it. If it is the host's own pool and "
+        "berth_host_remove_unused_images=true removes those that nothing needs), or enlarge it. If it is the host's own pool and "
         "others use space there, keep new instances away: set berth_host_reserved_host_disk_gb to that space and run "
         "berth.kvm.prepare_hosts" % path
     )

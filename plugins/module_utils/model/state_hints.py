@@ -151,7 +151,7 @@ def mount_state_directory(directory: str) -> str:
     """The host's state directory is not mounted, is another one, or is older than it was."""
     return (
         "Mount %s, or restore its newest copy, and run again. If there is no newer copy than the present content, run "
-        "berth.kvm.prepare_hosts -e kvm_host_accept_state_directory=true with only that host in --limit. Instances "
+        "berth.kvm.prepare_hosts -e berth_host_accept_state_directory=true with only that host in --limit. Instances "
         "that other hosts know elsewhere are still refused" % directory
     )
 

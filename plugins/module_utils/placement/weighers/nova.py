@@ -124,7 +124,7 @@ class BuildFailureWeigher(Weigher):
     """Avoids hosts where builds failed lately; the multiplier is negated.
 
     The count halves with each hour of the host's uptime; a build that works there sets it to 0, and so does
-    ``berth.kvm.prepare_hosts --limit HOST -e kvm_host_forget_failed_builds=true`` on a host that was repaired.
+    ``berth.kvm.prepare_hosts --limit HOST -e berth_host_forget_failed_builds=true`` on a host that was repaired.
 
     Source: nova.scheduler.weights.compute.BuildFailureWeigher.
     """

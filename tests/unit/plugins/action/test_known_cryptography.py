@@ -80,8 +80,8 @@ def checked(**of_hosts):
 
 def test_a_run_that_would_sign_certificates_ends_before_a_host_is_prepared(old):
     assert checked()["error_code"] == "CryptographyOutdated"
-    assert checked(kvm1={"kvm_host_certificates": False})["error_code"] == "CryptographyOutdated"
+    assert checked(kvm1={"berth_host_certificates": False})["error_code"] == "CryptographyOutdated"
 
 
 def test_hosts_without_certificates_of_ours_need_no_such_package(old):
-    assert not checked(kvm_hosts={"kvm_host_certificates": "false"}).get("failed")
+    assert not checked(kvm_hosts={"berth_host_certificates": "false"}).get("failed")

@@ -153,7 +153,7 @@ def test_of_a_host_whose_records_do_not_count_it_is_told_why_and_what_to_run(fle
     with pytest.raises(errors.InstanceUnknown) as told:
         locate.locate(fleet.read(), "web1", WEB)
     assert "last seen on h1, whose records are not trusted: the state directory" in str(told.value)
-    assert "kvm_host_accept_state_directory" in told.value.hint and "lost_hosts" not in told.value.hint
+    assert "berth_host_accept_state_directory" in told.value.hint and "lost_hosts" not in told.value.hint
 
 
 @pytest.mark.follows("restore_record", "delete_without_record")
