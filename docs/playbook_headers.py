@@ -28,6 +28,7 @@ LABEL = re.compile(r"(Variables.*|Example):$")
 VARIABLE = re.compile(r"  (\w+)(?:: (.*))?$")
 IMPORTED = re.compile(r"(?<![\w{}])(?:[a-z_]+/)*[a-z_]+\.yml\b")
 DECISION = re.compile(r"__berth_decision: (.+)")
+MOVES = {"migrate": ("live_migrate", "cold_migrate")}
 ROLE = re.compile(r"(?:name|role): berth\.kvm\.(\w+)")
 
 
@@ -100,5 +101,6 @@ def imported(path: Path) -> list[Path]:
 
 
 def roles(path: Path) -> list[str]:
-    """The roles that a playbook runs; move is what the others are made of."""
-    return [role for role in dict.fromkeys(ROLE.findall(code_of(path))) if role != "move"]
+    """The roles that a playbook runs, or that do the same in a play of one's own."""
+    same = [name for name in (path.stem, *MOVES.get(path.stem, ())) if (PLAYBOOKS.parent / "roles" / name).is_dir()]
+    return list(dict.fromkeys([*ROLE.findall(code_of(path)), *same]))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from ..module_utils.conductor.report import error_code
 from ..plugin_utils.controller import ControllerAction, current_results
-from ..plugin_utils.plain import plain
 
 
 class ActionModule(ControllerAction):
@@ -16,7 +15,5 @@ class ActionModule(ControllerAction):
         if name in results["failed"]:
             error = results["failed"][name]
             return {"failed": True, "msg": error, "error_code": error_code(error)}
-        if name in results["would_change"]:
-            return {"changed": True, "diff": [plain(results["would_change"][name])]}
         host = results["left_out"][name]
         return {"unreachable" if host["silent"] else "failed": True, "msg": host["reason"]}

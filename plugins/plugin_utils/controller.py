@@ -107,12 +107,12 @@ def outcomes_reported(result):
     return {"outcomes": result["outcomes"], "hosts_left_out": result["ansible_facts"]["berth_results"]["left_out"]}
 
 
-def results_fact(outcomes, left_out, would_change=None):
-    """The end of a run, for the task that reports failures, and for programs. ``would_change``: instance -> its diff."""
+def results_fact(outcomes, left_out):
+    """The end of a run, for the task that reports failures, and for programs."""
     failed = {outcome.instance: outcome.error for outcome in outcomes if outcome.error}
     hosts = {host: {"reason": reason, "silent": not is_there(reason)} for host, reason in left_out.items()}
     return {
-        "ansible_facts": {"berth_results": {"failed": failed, "left_out": hosts, "would_change": would_change or {}}},
+        "ansible_facts": {"berth_results": {"failed": failed, "left_out": hosts}},
         "outcomes": [outcome.to_dict() for outcome in outcomes],
         "_ansible_verbose_override": True,
     }

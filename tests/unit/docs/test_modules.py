@@ -34,7 +34,6 @@ INTERNAL = {
     "report_failure",
     "report_host",
     "rescan",
-    "show_results",
     "write_report",
 }
 # Labels of requirements and steps, which only their authors can look up.

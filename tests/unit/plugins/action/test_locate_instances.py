@@ -195,7 +195,7 @@ PLAYBOOKS = Path(__file__).parents[4] / "playbooks"
 SAYS_OPERATION = re.compile(r"__berth_(?:method|action): (\w+)")
 # create, and what is about hosts, volumes, receipts or files, or only reads
 OTHERS = {
-    "create", "delete_volume", "doctor", "events", "host_facts", "operate", "place", "prepare_hosts", "read",
+    "create", "delete_volume", "doctor", "events", "host_facts", "move", "operate", "place", "prepare_hosts", "read",
     "read_requested", "remove_host", "replay", "report", "report_failures", "rotate_authority", "rotate_step", "show", "take_over", "why",
 }  # fmt: skip
 
