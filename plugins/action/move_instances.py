@@ -16,7 +16,7 @@ from ..plugin_utils.inventory_variables import instances_among, kvm_hosts
 from ..plugin_utils.moving_instances import Asked, Legs, MovesInstances, states_of, told_of
 from ..plugin_utils.plain import plain
 from ..plugin_utils.second_look import after_second_look, of_one
-from ..plugin_utils.together import NO_INSTANCE, done_together, ended_together, failing
+from ..plugin_utils.together import NO_INSTANCE, done_together, ended_together, failing, noted
 
 # What is done with a plan of the playbook, which no later task carries out again.
 CARRIED_OUT = {"id": "", "action": None, "names": [], "moves": {}, "errors": {}}
@@ -26,6 +26,7 @@ class ActionModule(MovesInstances):
     """The first process reads the hosts and plans for all that have come, unless the playbook has; each moves its own
     instance then, so that nobody waits for the copy of another. The last of them ends the run."""
 
+    ends_run = True
     argument_spec = {
         "operation": {
             "type": "str",
@@ -38,7 +39,7 @@ class ActionModule(MovesInstances):
     }
 
     def reported(self, result):
-        return outcomes_reported(result)
+        return outcomes_reported(self, result)
 
     def act(self, args, task_vars):
         name = task_vars["inventory_hostname"]
@@ -65,6 +66,7 @@ class ActionModule(MovesInstances):
             self.asks_alone = True
             moves = self.read_and_plan(asked, chosen) if chosen else {}
             self.asks_alone = False
+            noted(self, dict.fromkeys(moves.get("names", ())))
             return {"parts": {each: of_one(moves, each) if each in chosen else {} for each in names}}
 
         return done_together(self, asked.task_vars, work)[0]

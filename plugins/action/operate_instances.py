@@ -40,6 +40,7 @@ class ActionModule(LocateInstances, MovesInstances):
     own."""
 
     asks_alone = True
+    ends_run = True
     argument_spec = {
         "operation": {
             "type": "str",
@@ -51,7 +52,7 @@ class ActionModule(LocateInstances, MovesInstances):
     }
 
     def reported(self, result):
-        return outcomes_reported(result)
+        return outcomes_reported(self, result)
 
     def act(self, args, task_vars):
         work = functools.partial(self._operate, args=args, task_vars=task_vars)

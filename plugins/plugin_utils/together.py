@@ -14,7 +14,7 @@ import fcntl
 import json
 import os
 import time
-from typing import Any, Callable, Collection, Dict, List, Optional, Tuple
+from typing import Any, Callable, Collection, Dict, List, Mapping, Optional, Tuple
 
 from ansible import constants
 from ansible.plugins.action import ActionBase
@@ -79,6 +79,15 @@ def ended_together(work: str, name: str, names: Collection[str], part: Dict[str,
         parts = {**json.loads(file.read() or "{}"), name: part}
         _write(file, parts)
     return parts if parts.keys() >= set(names) else None
+
+
+def noted(action: ActionBase, outcomes: Mapping[str, Optional[Dict[str, Any]]]) -> Dict[str, Any]:
+    """Note what became of hosts in the action's task, None of who has begun. Return that of all that it has worked for
+    until now: of a play with more hosts than Ansible has forks, one process after another works for some of them."""
+    with _locked(_path("%s.outcomes" % action._task._uuid)) as file:
+        known = {**json.loads(file.read() or "{}"), **outcomes}
+        _write(file, known)
+    return known
 
 
 def _path(work: str) -> str:

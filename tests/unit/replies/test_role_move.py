@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from fake_fleet import ROOT, play
 
 RESIZE = ["resize", "--limit", "at-rest-h1"]
@@ -128,6 +129,18 @@ def test_a_role_alone_says_in_check_mode_what_would_change(tmp_path):
     assert done["rc"] == 0, done["said"][-3000:]
     assert "would be resized" in done["said"] and '+ "flavor": "big"' in done["said"]
     assert "changed: [at-rest-h1" in done["said"]
+
+
+@pytest.mark.parametrize("forks", [1, 5], ids=["one after the other", "together"])
+def test_a_role_alone_ends_the_report_with_all_its_instances(tmp_path, forks):
+    file = tmp_path / "report.json"
+    options = ["-e", "berth_report=%s" % file, "--forks", str(forks)]
+    done, _asked = alone(tmp_path, "resize", refuse={"h1": ["begin"]}, options=options)
+    report = json.loads(file.read_text())
+    assert report["finished"], done["said"][-3000:]
+    told = {each["instance"]: each["state"] for each in report["outcomes"]}
+    assert told == {"at-rest-h1": "failed", "at-rest-h2": "resized"}
+    assert done["said"].count("\nINSTANCE") == (2 if forks == 1 else 1)
 
 
 def test_nobody_sees_the_key_of_a_transfer(tmp_path):
