@@ -13,7 +13,7 @@ After the licence a header says what the playbook does. Then may come
     #   ansible-playbook -i fleet.yml berth.kvm.create
 
 A name without a meaning is one that another header explains. A file that several playbooks import says for which group of
-variables it speaks, as in "Variables of every run:". A file whose text begins with "Internal:" is nothing to run.
+variables it speaks, as in "Variables of every run:".
 """
 
 from __future__ import annotations
@@ -39,10 +39,6 @@ class Header:
     group: str = ""
     variables: dict[str, str] = dataclasses.field(default_factory=dict)
     examples: list[str] = dataclasses.field(default_factory=list)
-
-    @property
-    def internal(self) -> bool:
-        return self.text.startswith("Internal:")
 
 
 def read_header(path: Path) -> Header:
@@ -81,8 +77,7 @@ def code_of(path: Path) -> str:
 
 def public() -> list[Header]:
     """What people run, by name."""
-    headers = [read_header(path) for path in sorted(PLAYBOOKS.glob("*.yml"))]
-    return [header for header in headers if not header.internal]
+    return [read_header(path) for path in sorted(PLAYBOOKS.glob("*.yml"))]
 
 
 def imported(path: Path) -> list[Path]:

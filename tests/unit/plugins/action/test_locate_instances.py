@@ -195,8 +195,8 @@ PLAYBOOKS = Path(__file__).parents[4] / "playbooks"
 SAYS_OPERATION = re.compile(r"__berth_(?:method|action): (\w+)")
 # create, and what is about hosts, volumes, receipts or files, or only reads
 OTHERS = {
-    "create", "delete_volume", "doctor", "events", "host_facts", "move", "operate", "place", "prepare_hosts", "read",
-    "read_requested", "remove_host", "replay", "report", "report_failures", "rotate_authority", "rotate_step", "show", "take_over", "why",
+    "create", "delete_volume", "doctor", "events", "host_facts", "place", "prepare_hosts", "remove_host",
+    "replay", "report", "rotate_authority", "show", "take_over", "why",
 }  # fmt: skip
 
 

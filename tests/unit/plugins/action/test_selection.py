@@ -130,7 +130,7 @@ def test_a_count_without_a_name_is_refused_before_a_host_is_asked_and_with_one_i
 @pytest.mark.parametrize("count, names", [("", ["app"]), ("1", ["app"]), ("2", ["app-1", "app-2"])])
 def test_a_question_of_a_survey_without_an_answer_is_one_instance(count, names):
     berth_name.check_counts({"berth_name": "app", "berth_count": count, "berth_min_count": ""})
-    task = yaml.safe_load((ROOT / "playbooks" / "read_requested.yml").read_text("utf-8"))[0]["tasks"][0]
+    task = yaml.safe_load((ROOT / "playbooks" / "internal" / "read_requested.yml").read_text("utf-8"))[0]["tasks"][0]
     values = {"berth_name": "app", "berth_count": count}
     loop = Templar(DataLoader(), values).template(trust_as_template(task["loop"]))
     name = trust_as_template(task["ansible.builtin.add_host"]["name"])
