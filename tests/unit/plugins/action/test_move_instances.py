@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import secrets
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -14,7 +15,14 @@ from controller import Controller
 
 from ansible_collections.berth.kvm.plugins.action import move_instances
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.sequences import DECISION, SEQUENCES
-from ansible_collections.berth.kvm.plugins.plugin_utils import acting, delegates, move_options, moving_instances
+from ansible_collections.berth.kvm.plugins.plugin_utils import (
+    acting,
+    delegates,
+    move_options,
+    moving_instances,
+    together,
+)
+from ansible_collections.berth.kvm.plugins.plugin_utils.controller import outcomes_reported
 from ansible_collections.berth.kvm.plugins.plugin_utils.moving_instances import Asked
 
 UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
@@ -203,7 +211,7 @@ def test_a_plan_that_was_carried_out_is_not_carried_out_again(host):
     assert planned("resize", "web-1", {"berth_moves": MOVES})["id"] == "p1"
     assert planned("resize", "localhost", {"berth_moves": MOVES}) is None
     assert planned("confirm", "web-1", {"berth_moves": MOVES}) is None
-    assert planned("resize", "web-1", host.run()["ansible_facts"]) is None
+    assert planned("resize", "web-1", {"berth_moves": MOVES, **host.run()["ansible_facts"]}) is None
 
 
 OTHER = {**PLAN, "uuid": "1b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a", "name": "web-2"}
@@ -225,6 +233,16 @@ def test_the_last_of_those_that_were_planned_together_ends_the_run_for_all(host,
     assert {line["instance"]: line["state"] for line in last["outcomes"]} == {"web-1": "failed", "web-2": "resized"}
     assert list(last["ansible_facts"]["berth_results"]["failed"]) == ["web-1"]
     assert "web-1: Cut: off" in capsys.readouterr().out
+
+
+def test_the_report_is_not_finished_while_others_of_the_task_are_at_work(host):
+    task = SimpleNamespace(_task=SimpleNamespace(_uuid=secrets.token_hex(8)))
+    together.noted(task, {"web-2": None})
+    ended = host.run()
+    assert outcomes_reported(task, ended) is None
+    together.noted(task, {"web-2": {"instance": "web-2"}})
+    told = outcomes_reported(task, ended)["outcomes"]
+    assert [each["instance"] for each in told] == ["web-2", "web-1"]
 
 
 def test_who_left_the_play_is_not_waited_for_and_its_result_is_not_known(host, both):
