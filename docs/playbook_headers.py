@@ -91,7 +91,7 @@ def imported(path: Path) -> list[Path]:
         code = code_of(path)
         decisions = re.findall(r"\w+", " ".join(DECISION.findall(code)))
         names = IMPORTED.findall(code) + ["tasks/%s.yml" % name for name in decisions]
-        waiting += [folder / name for name in names for folder in (PLAYBOOKS, path.parent)]
+        waiting += [folder / name for name in names for folder in (PLAYBOOKS, PLAYBOOKS / "internal", path.parent)]
     return found
 
 

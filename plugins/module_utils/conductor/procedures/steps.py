@@ -10,7 +10,7 @@ plugin_utils/driving.py over Ansible's workers, the tests on hosts in memory, wh
 
 from __future__ import annotations
 
-from typing import Any, Dict, Generator, Mapping, NamedTuple, Optional, Tuple, TypeVar, Union, cast
+from typing import Any, Dict, Generator, Mapping, NamedTuple, Optional, TypeVar, Union, cast
 
 from ...model.messages import Document
 
@@ -63,26 +63,30 @@ def side_by_side(procedures: Mapping[str, Procedure[Result]]) -> Procedure[Dict[
     while answers:
         asks: Dict[str, Ask] = {}
         for name, answer in answers.items():
-            step, result = _next(procedures[name], answer)
-            while isinstance(step, Say):
+            step = _next(procedures[name], answer)
+            while not isinstance(step, (Ask, _Returned)):
                 yield step
-                step, result = _next(procedures[name], None)
+                step = _next(procedures[name], None)
             if isinstance(step, Ask):
                 asks[name] = step
             else:
-                results[name] = cast(Result, result)
+                results[name] = step.result
         answers = {}
         for module in dict.fromkeys(ask.module for ask in asks.values()):
             answers.update((yield from _together({name: ask for name, ask in asks.items() if ask.module == module})))
     return results
 
 
-def _next(procedure: Procedure[Result], answer: Optional[Answers]) -> Tuple[Optional[Step], Optional[Result]]:
+class _Returned(NamedTuple):
+    result: Any
+
+
+def _next(procedure: Procedure[Result], answer: Optional[Answers]) -> Union[Step, _Returned]:
     """Its next step, or what it returned."""
     try:
-        return procedure.send(cast(Answers, answer)), None
+        return procedure.send(cast(Answers, answer))
     except StopIteration as ended:
-        return None, ended.value
+        return _Returned(ended.value)
 
 
 def _together(asks: Mapping[str, Ask]) -> Procedure[Dict[str, Answers]]:

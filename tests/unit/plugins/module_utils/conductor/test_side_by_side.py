@@ -12,6 +12,7 @@ def of(name, *modules):
     """It asks h1 and h2 for each module, and returns all answers."""
     found = []
     for module in modules:
+        yield None  # a thing that a host did, see procedure_case.py
         yield Say(name, {"leg": module})
         found.append((yield Ask(module, {host: {"of": name} for host in ("h1", "h2")})))
     return found
@@ -25,8 +26,8 @@ def played(procedures):
         except StopIteration as ended:
             return ended.value, asked, said
         answer = None
-        if isinstance(step, Say):
-            said.append(step.instance)
+        if not isinstance(step, Ask):
+            said += [step.instance] if isinstance(step, Say) else []
             continue
         asked.append((step.module, sorted(step.at.values())))
         answer = {one: (step.host_of(one), given["of"]) for one, given in step.arguments.items()}
