@@ -62,7 +62,7 @@ class _Run(NamedTuple):
 
 
 class LocateInstances(ControllerAction):
-    def located(self, args, task_vars):
+    def located(self, args, task_vars, again=False):
         """The fact berth_located. ``args``: as of module locate_instances; one in a move is an error if ``again``."""
         hosts, method = kvm_hosts(task_vars, args["hosts"]), args["method"]
         names = selected(task_vars, args["instances"], hosts)
@@ -82,7 +82,7 @@ class LocateInstances(ControllerAction):
                 _check_found(run, name, found[name])
                 notes[name] = joined(found[name].get("gives_up"), _notes(run, name, values, found[name]))
             except BerthError as error:
-                if isinstance(error, InstanceMoving) and method == "delete" and not args["again"]:
+                if isinstance(error, InstanceMoving) and method == "delete" and not again:
                     moving.append(name)
                 else:
                     errors[name] = _text(error, method)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Collection, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
-from ..model import data_disks, fleet_hints, hints, migration, nics, packet_words, volume_hints
+from ..model import data_disks, fleet_hints, hints, migration, nics, packet_hints, packet_words, volume_hints
 from ..model.lifecycle import RESIZED
 from ..model.messages import Document
 from ..model.move_errors import CannotResizeDisk

@@ -42,8 +42,8 @@ SHUTDOWN = {"shutdown_timeout": ("berth_shutdown_timeout",)}
 
 OPERATIONS: Dict[str, Operation] = {
     "console": Operation(
-        Words("shown", "would be shown", "is shown above"),
-        needs_one=True, selected=False, differences=True, lockable=False,
+        Words("shown", "would be shown", "is shown above"), module="instance_info",
+        given={"console_lines": ("berth_console_lines",)}, needs_one=True, selected=False, differences=True, lockable=False,
     ),
     "delete": Operation(
         Words("deleted", "would be deleted", "is on no host"),

@@ -99,13 +99,6 @@ def left_off(name: str, state: Optional[str]) -> str:
     return "%s; %s" % (not_running(state), hints.start())
 
 
-def failure(done: Mapping[str, Any]) -> str:
-    """Why an instance failed in the play, from what its tasks registered."""
-    if "__berth_failure" in done:
-        return str(done["__berth_failure"])
-    return "HostUnknown: the host stopped answering, so its result is unknown" if done.get("gone") else ""
-
-
 def named(text: str, uuid: str, name: str) -> str:
     """The text with the instance's name instead of the uuid by which hosts know it. Paths and virsh commands keep the
     uuid, since people copy them."""

@@ -271,7 +271,9 @@ def told(monkeypatch, of, **more):
 
 
 @pytest.mark.follows("set_on_kvm_host")
-@pytest.mark.parametrize("name", ["berth_host_cpu_allocation_ratio", "berth_host_timeout", "berth_host_certificate_days"])
+@pytest.mark.parametrize(
+    "name", ["berth_host_cpu_allocation_ratio", "berth_host_timeout", "berth_host_certificate_days"]
+)
 @pytest.mark.parametrize("hosts", [{}, {"kvm_hosts": 8}, {"kvm1": 8}])
 def test_a_setting_of_kvm_hosts_that_an_instance_has_is_told_until_it_is_where_it_counts(monkeypatch, name, hosts):
     there = {host: {name: value} for host, value in hosts.items()}
