@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from ansible.errors import AnsibleError
 
-from ..module_utils.conductor.report import text_of
 from ..module_utils.model.errors import BerthError
 from ..plugin_utils import end_of_operation
 from ..plugin_utils.controller import controller_facts, outcomes_reported
 from ..plugin_utils.driving import carry_out
 from ..plugin_utils.inventory_variables import instances_among, kvm_hosts
-from ..plugin_utils.moving_instances import Asked, Legs, MovesInstances, states_of, told_of
+from ..plugin_utils.moving_instances import Asked, Legs, MovesInstances, refused, states_of, told_of
 from ..plugin_utils.plain import plain
 from ..plugin_utils.second_look import after_second_look, of_one
 from ..plugin_utils.selection import check_play
@@ -81,11 +80,8 @@ class ActionModule(MovesInstances):
         try:
             move = self.move_of(asked, name, plan, second)
             walk, said = carry_out(self, asked.task_vars, move, hear=legs.hear)
-        except BerthError as error:  # the others go on, and the table says it
-            told = error.to_dict()
-            return {"changed": False, "failure": text_of(told), "error": told}, {}, {"said": [], "legs": legs.ended}
-        except AnsibleError as error:
-            return {"changed": False, "failure": str(error)}, {}, {"said": [], "legs": legs.ended}
+        except (BerthError, AnsibleError) as error:  # the others go on, and the table says it
+            return refused(error), {}, {"said": [], "legs": legs.ended}
         return told_of(walk), second, {"said": states_of(said), "legs": legs.ended}
 
     def _ended(self, asked, name, moves, part):

@@ -25,7 +25,7 @@ from ..plugin_utils.controller import controller_facts, new_token, outcomes_repo
 from ..plugin_utils.driving import carry_out
 from ..plugin_utils.inventory_variables import kvm_hosts, lost_hosts, raw_vars, variables
 from ..plugin_utils.locating import LocateInstances
-from ..plugin_utils.moving_instances import Asked, Legs, MovesInstances, states_of, told_of
+from ..plugin_utils.moving_instances import Asked, Legs, MovesInstances, refused, states_of, told_of
 from ..plugin_utils.plain import plain
 from ..plugin_utils.reading import read
 from ..plugin_utils.screen import say
@@ -96,7 +96,7 @@ class ActionModule(LocateInstances, MovesInstances):
         try:
             moves = self.read_and_plan(asked, located["moving"])
         except (BerthError, AnsibleError) as error:
-            located["errors"].update(dict.fromkeys(located["moving"], _text_of(error)))
+            located["errors"].update(dict.fromkeys(located["moving"], refused(error)["failure"]))
             located["moving"] = []
             return {}, {}, []
         procedures = {}
@@ -104,7 +104,7 @@ class ActionModule(LocateInstances, MovesInstances):
             try:
                 procedures[name] = self.move_of(asked, name, plan, seconds.setdefault(name, {}))
             except (BerthError, AnsibleError) as error:
-                walks[name] = {"changed": False, "failure": _text_of(error)}
+                walks[name] = refused(error)
         walked, said = carry_out(self, task_vars, side_by_side(procedures), hear=Legs().hear)
         walks.update({name: told_of(walk) for name, walk in walked.items()})
         for name, second in seconds.items():
@@ -158,10 +158,6 @@ class ActionModule(LocateInstances, MovesInstances):
         """What the variables of the instance say, or else those of the play."""
         of_play = [each for each in names if each not in raw_vars(task_vars, task_vars["inventory_hostname"])]
         return {**self.own_variables(task_vars, of_play), **variables(task_vars, name, names)}
-
-
-def _text_of(error):
-    return text_of(error.to_dict()) if isinstance(error, BerthError) else str(error)
 
 
 def _tasks(located):

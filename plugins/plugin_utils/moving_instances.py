@@ -12,9 +12,11 @@ from typing import Any, Dict, List, NamedTuple, Optional
 from ..module_utils.conductor import downtime
 from ..module_utils.conductor.procedures.move import Run, operation
 from ..module_utils.conductor.procedures.steps import Procedure
+from ..module_utils.conductor.report import text_of
 from ..module_utils.conductor.walk import Move, Walk
 from ..module_utils.model import migration
 from ..module_utils.model.catalog import Catalog
+from ..module_utils.model.errors import BerthError
 from ..module_utils.model.messages import BESIDE_FACTS
 from . import move_options
 from .inventory_variables import CATALOG, is_true
@@ -106,6 +108,14 @@ def told_of(walk: Walk) -> Dict[str, Any]:
         "destination": walk.destination(),
         "away": walk.away.get(downtime.SECONDS),
     }
+
+
+def refused(error: Exception) -> Dict[str, Any]:
+    """The same of a move that was not begun."""
+    if not isinstance(error, BerthError):
+        return {"changed": False, "failure": str(error)}
+    told = error.to_dict()
+    return {"changed": False, "failure": text_of(told), "error": told}
 
 
 class Legs:

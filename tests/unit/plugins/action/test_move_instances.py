@@ -255,6 +255,7 @@ def test_the_report_is_not_finished_while_others_of_the_task_are_at_work(host):
 
 def test_who_left_the_play_is_not_waited_for_and_its_result_is_not_known(host, both):
     last = host.run(both, play=["web-2"], name="web-2")
+    assert "outcomes" in last
     told = {line["instance"]: line.get("error_code") for line in last["outcomes"]}
     assert told == {"web-1": "HostUnknown", "web-2": None}
 
