@@ -9,17 +9,20 @@ import contextlib
 import functools
 import secrets
 
+from ansible import constants as C  # noqa: N812 -- Ansible's usual name for them
 from ansible.plugins.action import ActionBase
 
 from ..module_utils.conductor.errors import ReportNotWritten, WorkEnded
 from ..module_utils.conductor.silence import is_there
 from ..module_utils.model import input_hints
 from ..module_utils.model.errors import BerthError, InvalidInput
+from ..module_utils.model.line import FAILED, marked
 from ..module_utils.model.safe_text import visible_all
 from . import host_ends, known_ansible, run_facts, run_report, tags, together
 from .berth_name import selected_by_name
 from .inventory_variables import raw_vars
 from .plain import plain, rendered
+from .screen import is_for_programs, say
 
 
 class ControllerAction(ActionBase):
@@ -72,7 +75,7 @@ class ControllerAction(ActionBase):
                 ending(self, task_vars, error.to_dict())
             elif task_vars:
                 host_ends.note(self, task_vars, result)
-        return result
+        return _told(result) if self._task.run_once else result
 
     def reported(self, result):
         """What the file of berth_report gets from the result if the run ends with this task, otherwise None."""
@@ -85,6 +88,15 @@ class ControllerAction(ActionBase):
         """The rendered variables of the task's own host, as plain data; absent ones are left out."""
         given = [name for name in names if name in task_vars]
         return {name: rendered(name, functools.partial(self._templar.template, task_vars[name])) for name in given}
+
+
+def _told(result):
+    """The failure of a task that fails for the whole run, told once: Ansible would write it twice, and once more as JSON. A
+    document for programs has all of it."""
+    if is_for_programs(C.DEFAULT_STDOUT_CALLBACK):
+        return result
+    say("", *marked(FAILED, [result["msg"]]), "")
+    return {"failed": True, "error_code": result["error_code"], "msg": "%s: see above" % result["error_code"]}
 
 
 def controller_facts(task_vars):
