@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 
-from ....model import confirm_window, hints, lifecycle, travelled_history
+from ....model import confirm_window, hints, lifecycle, travelled_history, vm_states
 from ....model import migration as names
 from ....model.counting import are_plausible, miscounted
 from ....model.lifecycle import CONFIRMING, KEEP, OUT, OWN, RESIZED
@@ -184,7 +184,7 @@ def share_storage(peer):
 
 
 def was_on(record):
-    return record.migration["vm_state_before"] == "active"
+    return vm_states.VM_STATES[vm_states.before(record.migration["vm_state_before"])].on()
 
 
 def next_epoch(record):
