@@ -29,7 +29,8 @@ options:
     type: str
     required: true
     choices:
-      [console, delete, keep_one, lock, reboot, recover, recover_record, remove_set_aside, start, stop, unlock, update_disks]
+      [console, delete, keep_one, lock, pause, reboot, recover, recover_record, remove_set_aside, resume, start, stop,
+       suspend, unlock, unpause, update_disks]
     version_added: 1.0.0
 extends_documentation_fragment:
   - berth.kvm.controller

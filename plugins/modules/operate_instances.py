@@ -22,7 +22,9 @@ options:
     description: What to do, by the name of its playbook.
     type: str
     required: true
-    choices: [console, delete, keep_one, lock, reboot, recover, recover_record, remove_set_aside, start, stop, unlock, update_disks]
+    choices:
+      [console, delete, keep_one, lock, pause, reboot, recover, recover_record, remove_set_aside, resume, start, stop,
+       suspend, unlock, unpause, update_disks]
   may_fail:
     description:
       - Whether the task ends well also if it failed for the instance. C(error) says why.

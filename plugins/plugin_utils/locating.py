@@ -18,6 +18,7 @@ from ..module_utils.model.identity import uuid_of
 from ..module_utils.model.lifecycle import OUT, OWN
 from ..module_utils.model.nics import guest_address
 from ..module_utils.model.schema import OneOf, Text
+from ..module_utils.model.vm_states import ACTIVE, CHANGES
 from . import acting
 from .answers_of_hosts import read_reports
 from .asking import answers, ask
@@ -172,7 +173,8 @@ def _over_quota(found, fleet, inventory):
 
 def note(method, name, berth_state, locked, places):
     """What to add to an instance's result: that another playbook will undo it, or who had locked the instance."""
-    if (method, berth_state) in (("stop", "active"), ("start", "stopped")):
+    after = CHANGES[method].after
+    if berth_state and after and after != berth_state and ACTIVE in (after, berth_state):
         return hints.create_follows(berth_state)
     was = "was locked by %s" % lock_of(places) if method in ("lock", "unlock") and lock_of(places) else None
     if method == "unlock" and locked:

@@ -122,6 +122,7 @@ TODO: Dict[str, Callable[[str, str, str], str]] = {
     "GuestHung": lambda host, name, said: hints.hung_guest(name),
     "GuestOff": lambda host, name, said: fleet_hints.recover_or_start(name),
     "GuestSaved": lambda host, name, said: disk_hints.restore_or_boot(name),
+    "SavedMemoryGone": lambda host, name, said: hints.boot_without_memory(name),
     "RunsWithoutOwner": lambda host, name, said: copy_hints.find_the_right_copy(name, [host, "its owner"]),
     "StateUnsafe": lambda host, name, said: state_hints.close_to_others(host),
 }

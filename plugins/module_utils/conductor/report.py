@@ -92,11 +92,11 @@ def disks_gone(host: str, name: str, instance: Mapping[str, Any]) -> Optional[st
     )
 
 
-def left_off(name: str, state: Optional[str]) -> str:
-    """The same, with what helps."""
+def left_off(name: str, state: Optional[str], back: Optional[str] = None) -> str:
+    """The same, with what helps. ``back``: the operation that makes the instance active, if that is not start."""
     if state == SAVED:
         return "%s. %s" % (not_running(state), disk_hints.restore_or_boot(name))
-    return "%s; %s" % (not_running(state), hints.start())
+    return "%s; %s" % (not_running(state), hints.run_it(back or "start"))
 
 
 def named(text: str, uuid: str, name: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Dict, Iterable, Mapping
 
 from ..model import disk_words
 from ..model.lifecycle import SAVED
+from ..model.vm_states import VM_STATES
 from . import drift
 from .operations import OPERATIONS, Words
 from .procedures.operate import Done
@@ -24,9 +25,9 @@ REPAIRED = Words("repaired", "would be repaired", "")
 
 def _why(operation: str, name: str, done: Done) -> str:
     """Why nothing was changed. A recovery leaves a guest off that somebody ended since its host was booted."""
-    state = done.instance.get("state")
+    state, meant = done.instance.get("state"), VM_STATES.get(str(done.instance.get("vm_state")))
     ended = operation == "recover" and state and state != "running"
-    return left_off(name, state) if ended else OPERATIONS[operation].words.unchanged
+    return left_off(name, state, meant and meant.back) if ended else OPERATIONS[operation].words.unchanged
 
 
 def outcome(operation: str, name: str, located: Dict[str, Any], done: Done, check_mode: bool) -> Outcome:

@@ -54,6 +54,7 @@ from ..model import lifecycle
 from ..model import migration as names
 from ..model.lifecycle import IN, OUT, OWN
 from ..model.messages import View
+from ..model.vm_states import PAUSED
 
 # Where a leg runs. FLEET: on no host; all hosts are read again, and what they hold is judged.
 SOURCE, DESTINATION, FLEET = "source", "destination", "fleet"
@@ -379,7 +380,8 @@ def state(source: View, destination: View) -> Optional[str]:
             return None
         return {IN: RELEASED, OUT: REVERTING}.get(destination["role"] or "")
     found = PHASES.get(owner["phase"])
-    if found == BEGUN and move["type"] == names.LIVE and source.get("halted"):
+    is_meant = source.get("power_state") == PAUSED
+    if found == BEGUN and move["type"] == names.LIVE and source.get("halted") and not is_meant:
         # The migration was cut off and left the guest paused on the source, which has not let go: it resumes there.
         return LOST
     if found == BEGUN and move["type"] == names.LIVE and not source["running"]:

@@ -100,6 +100,14 @@ def remove_mdev(device: str, host: str) -> str:
     )
 
 
+def room_for_memory(host: str, directory: str) -> str:
+    """A guest is to be suspended, and its memory does not fit on its host."""
+    return "Make room in the file system of %s on %s, then run the same again; or use berth.kvm.pause" % (
+        directory,
+        host,
+    )
+
+
 def free_vgpus(parent: str, host: str) -> str:
     """The GPU makes no more vGPUs: others created mediated devices there without berth."""
     return (

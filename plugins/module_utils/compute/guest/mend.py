@@ -122,8 +122,9 @@ def _bring_seed(instance, record, given_seed, dry):
 
 def before_start(instance, record):
     """Do the same for a guest that is off and about to be started. What prevents the repair prevents no start."""
-    if record.lock or domain.is_active(instance.host.connection, instance.uuid):
-        return
+    connection = instance.host.connection
+    if record.lock or domain.is_active(connection, instance.uuid) or domain.is_saved(connection, instance.uuid):
+        return  # one with saved memory goes on with the definition that it was saved with
     try:
         if differing(instance, record).get("next_start") and not disk_chain.found_on(instance.host, record):
             _define(instance, _with_hardware(instance, record))

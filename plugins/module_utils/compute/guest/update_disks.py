@@ -140,7 +140,7 @@ def _check_sizes(instance, record, named):
             )
 
 
-METHOD = "update the disks of"  # in error messages
+METHOD = "update_disks"  # of vm_states.CHANGES
 HOT_PLUGGED = ("virtio", "scsi")
 
 

@@ -15,6 +15,7 @@ from ...model.lifecycle import RESIZING, RESTORING
 from ...model.migration import LIVE, same_host
 from ...model.move_errors import TransferFailed
 from ...model.request_spec import RequestSpec
+from ...model.vm_states import is_meant_paused
 from .. import paths
 from ..disk import disk, disk_chain, owner, volume
 from ..guest import arrival, disk_users, domain, domain_xml, gate, hardware, health, network, packet_filter, packet_path
@@ -305,7 +306,8 @@ class Effects(Guests, VolumeEffects):
         self.own_volumes(record)
 
     def stop_transfer(self, uuid):
-        live.abort(self.connection, uuid)
+        record = self.host.compute.store.read(uuid)
+        live.abort(self.connection, uuid, not (record and is_meant_paused(record)))
         block_jobs.backup_end_of(self.connection, uuid)
         transfer.close(uuid)
 
@@ -336,6 +338,8 @@ class Effects(Guests, VolumeEffects):
     def resume(self, record):
         self.check_owner(record)
         gate.permit(record.uuid)
+        if is_meant_paused(record):
+            return
         domain.start(self.connection, record.uuid)
         try:
             left = packet_path.mend_packets(self.connection, record)[1]
@@ -384,7 +388,7 @@ class Effects(Guests, VolumeEffects):
 
     def follow_live(self, record, options):
         """Wait for the end of another run's migration. Return whether there was one and the guest has left."""
-        return live.follow(self.connection, record.uuid, options)
+        return live.follow(self.connection, record.uuid, options, not is_meant_paused(record))
 
     def migrate_live(self, record, targets, options, there=None):
         self.remote, self.downtime = live.migrate(self, record, targets, options, there)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import secrets
 
-from ...model import data_disks, volume_hints, volumes
+from ...model import data_disks, vm_states, volume_hints, volumes
 from ...model.errors import BerthError, InstanceExists, InvalidInput
 from ...model.identity import check_name, instance_uuid
 from ...model.lifecycle import CLAIM
@@ -211,7 +211,7 @@ def _write(store, spec, token, allocation, after=None):
         phase=CLAIMED,
         spec=spec,
         resources=allocation,
-        vm_state="building",
+        vm_state=vm_states.BUILDING,
         task_state="scheduling",
     )
     with store.instance_lock(record.uuid, timeout=0):

@@ -7,7 +7,7 @@ move, the old run can do no further step of it.
 
 from __future__ import annotations
 
-from ....model import confirm_window, hints, lifecycle, travelled_history
+from ....model import confirm_window, hints, lifecycle, travelled_history, vm_states
 from ....model import migration as names
 from ....model.lifecycle import CONFIRMING, KEEP, OUT, OWN, RESIZED
 from ....model.move_errors import (
@@ -171,7 +171,7 @@ def share_storage(peer):
 
 
 def was_on(record):
-    return record.migration["vm_state_before"] == "active"
+    return vm_states.VM_STATES[vm_states.before(record.migration["vm_state_before"])].on()
 
 
 def next_epoch(record):

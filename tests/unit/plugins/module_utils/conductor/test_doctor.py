@@ -367,7 +367,7 @@ def test_a_clock_that_differs_is_told_with_the_time_that_the_answer_took_taken_o
 def test_each_code_that_a_host_may_send_has_something_to_do():
     sent = set(re.findall(r'finding\(\s*"(\w+)"', inspect.getsource(checkup)))
     of_packets = {packet_path.UNPLUGGED, packet_path.OPEN, packet_path.CLOSED}
-    assert sent and sent | {"StateUnsafe"} | of_packets == set(doctor.TODO)
+    assert sent and sent | {"StateUnsafe", *checkup.SAID} | of_packets == set(doctor.TODO)
 
 
 def test_the_table_has_80_columns_the_worst_first_and_each_says_what_to_do():

@@ -410,7 +410,7 @@ def test_an_instance_that_is_off_tells_that_and_what_differs():
     instance = {
         "name": "web1", "state": "active", "host": "kvm1", "attempts": [], "error": None, "existing": True, "why": "is there",
         "spec": {"flavor": {"name": "small"}}, "differs": ["inventory says other SSH keys"],
-        "result": {"flavor": "small", "state": "shutdown", "power_state": "shutdown"},
+        "result": {"flavor": "small", "state": "shutdown", "power_state": "shutdown", "vm_state": "stopped"},
     }  # fmt: skip
     (said,) = report_creation.outcomes({"instances": {"web1": instance}})
     assert said.why == "stopped; run berth.kvm.start; inventory says other SSH keys"
