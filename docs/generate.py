@@ -20,7 +20,7 @@ from catalog_page import catalog_page  # noqa: E402
 from guest_features_page import features_page  # noqa: E402
 from placement_pages import filter_page, index, options_page, weigher_page  # noqa: E402
 
-from ansible_collections.berth.kvm.plugins.module_utils.model import lifecycle  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.model import lifecycle, vm_states  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.placement import registry  # noqa: E402
 
 PAGES = ROOT / "docs" / "placement"
@@ -58,7 +58,7 @@ def every_page():
 def lifecycle_page():
     """The states of a record as a table and as a diagram, from model/lifecycle.py."""
     lines = [
-        "<!-- Written by docs/generate.py from plugins/module_utils/model/lifecycle.py. -->",
+        "<!-- Written by docs/generate.py from plugins/module_utils/model/lifecycle.py and vm_states.py. -->",
         "# The life of an instance's record",
         "",
         "Each host keeps a record for each instance that it holds, claims, receives or has given up. Its state is its role and",
@@ -86,7 +86,31 @@ def lifecycle_page():
     for (role, phase), stage in lifecycle.STAGES.items():
         names = [", ".join(_named(one)) if one else "" for one in (stage.cold, stage.live)]
         lines.append("| %s | `%s` | %s | %s | %s |" % (role, phase, stage.means, *names))
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *states_of_instances()]) + "\n"
+
+
+def states_of_instances():
+    """The states of an instance and what is legal in each, from model/vm_states.py."""
+    lines = [
+        "",
+        "## The states of an instance",
+        "",
+        "The record of an instance that does not move has Nova's vm_state and the power_state that goes with it: what is wished.",
+        "libvirt has what is. Operations that are legal in every state are left out. Each may be run again in the state that it",
+        "leads to.",
+        "",
+        "| vm_state | power_state | operations | `start_after_outage` after a power cut | what makes it active | findings of the doctor |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for name, state in vm_states.VM_STATES.items():
+        legal = [each for each, change in vm_states.CHANGES.items() if name in change.legal != vm_states.ALL]
+        power = (state.power_state or "as before") + (", with saved memory" if state.memory else "")
+        found = ", ".join("%s: `%s`" % entry for entry in state.findings.items())
+        recovered = "starts the guest" if state.recovered else "leaves it"
+        lines.append(
+            "| `%s` | %s | %s | %s | %s | %s |" % (name, power, ", ".join(legal), recovered, state.back or "", found)
+        )
+    return lines
 
 
 def _named(names):

@@ -41,6 +41,13 @@ Files whose names begin with a room are below `plugins/module_utils/`.
 | the steps of a move | `conductor/sequences.py` for their order, `compute/move/steps/` for each |
 | the states of a record | `model/lifecycle.py` |
 | what doctor finds | `compute/host/checkup.py` on a host, `conductor/doctor.py` over all |
+| what the report shows | `conductor/fleet_report.py` for its content, `plugins/plugin_utils/report_page.py` for the page |
+| the table that ends a run | `conductor/report.py` and the files that begin with `report_` |
+| which host owns an instance | `conductor/notes.py`, `conductor/gossip.py` |
+| which host is closed, silent or lost | `conductor/silence.py` |
+| how an instance differs from the inventory | `conductor/drift.py` |
+| MAC addresses and NICs | `model/nics.py`; who else has an address: `model/address_clash.py` |
+| what fits on a host: amounts, NUMA, PCI devices | `placement/capacity.py`, for placement and the claim alike |
 """
 # room -> files below the root, and what it is for
 ROOMS = {

@@ -14,6 +14,7 @@ import placement_examples
 from table_cell import escaped
 
 from ansible_collections.berth.kvm.plugins.module_utils.placement import options
+from ansible_collections.berth.kvm.plugins.module_utils.placement.base import Weigher
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTE = "<!-- Written by docs/generate.py from the docstring in %s: change it there. -->\n"
@@ -62,7 +63,18 @@ def parsed(one):
         if parts[0].strip():
             described.append(without_runs(parts[0].strip()))
         labels.update({name: without_runs(said.strip()).rstrip(".") for name, said in zip(parts[1::2], parts[2::2])})
-    return [one for one in described if one], labels
+    if issubclass(one, Weigher) and not any("Normalised" in part for part in described):
+        described.append("Normalised %s." % scale(one, "negative raw weights count as 0"))
+    return [part for part in described if part], labels
+
+
+def scale(weigher, below=""):
+    """Between which weights those of the hosts are scaled; ``below`` says what becomes of those below the smallest."""
+    low, high = weigher.minval, weigher.maxval
+    smallest = "the smallest" if low is None else "%g" % low
+    return "from %s to %s" % (smallest, "the largest" if high is None else "%g" % high) + (
+        " (%s)" % below if below and low is not None else ""
+    )
 
 
 def without_runs(text):
@@ -86,8 +98,10 @@ def source_of(one):
     return NOTE % Path(inspect.getsourcefile(one)).resolve().relative_to(ROOT)
 
 
-def page(one, kind, facts):
+def page(one, kind, facts, **usual):
+    """``usual``: the text of labels that the docstring leaves out."""
     described, labels = parsed(one)
+    labels = {"Options": "none", "Aggregate metadata": "none", **usual, **labels}
     facts = [(name.lower(), labels.get(name)) for name in LABELS[:-1]] + facts + [("source", labels.get("Source"))]
     return "%s# %s\n\n%s\n\n%s\n%s" % (
         source_of(one),
@@ -111,19 +125,15 @@ def filter_page(one):
 
 
 def weigher_page(one):
-    low, high = one.minval, one.maxval
-    scale = "from %s to %s of the hosts that passed" % (
-        "the smallest" if low is None else "%g" % low,
-        "the largest" if high is None else "%g" % high,
-    )
     return page(
         one,
         "weighers",
         [
             ("multiplier", multiplier(one)),
-            ("normalised", scale),
+            ("normalised", scale(one) + " of the hosts that passed"),
             ("part of all_weighers", "yes" if one.default else "no, name it in weight_classes"),
         ],
+        **{"Options": multiplier(one).partition(",")[0], "Aggregate metadata": one.multiplier_option},
     )
 
 
@@ -146,7 +156,7 @@ def index(filters, weighers):
         "Where the parts of Nova are here: [Nova's names](../nova-names.md). How to add one:",
         "[how to write a filter](../how-to-write-a-filter.md). Dense packing: [packing](../packing.md).",
         "A host on which builds failed gets instances last; when it is repaired, run",
-        "`berth.kvm.prepare_hosts --limit HOST -e kvm_host_forget_failed_builds=true`. Its failed builds are in the table of",
+        "`berth.kvm.prepare_hosts --limit HOST -e berth_host_forget_failed_builds=true`. Its failed builds are in the table of",
         "`berth.kvm.host_facts`, in that of `berth.kvm.doctor` and in the [report](../report.md).",
         "Each page ends with an example: variables of an instance, and what comes of them on two hosts.",
         "",

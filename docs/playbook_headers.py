@@ -13,7 +13,7 @@ After the licence a header says what the playbook does. Then may come
     #   ansible-playbook -i fleet.yml berth.kvm.create
 
 A name without a meaning is one that another header explains. A file that several playbooks import says for which group of
-variables it speaks, as in "Variables of every run:". A file whose text begins with "Internal:" is nothing to run.
+variables it speaks, as in "Variables of every run:".
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ LABEL = re.compile(r"(Variables.*|Example):$")
 VARIABLE = re.compile(r"  (\w+)(?:: (.*))?$")
 IMPORTED = re.compile(r"(?<![\w{}])(?:[a-z_]+/)*[a-z_]+\.yml\b")
 DECISION = re.compile(r"__berth_decision: (.+)")
+MOVES = {"migrate": ("live_migrate", "cold_migrate")}
 ROLE = re.compile(r"(?:name|role): berth\.kvm\.(\w+)")
 
 
@@ -38,10 +39,6 @@ class Header:
     group: str = ""
     variables: dict[str, str] = dataclasses.field(default_factory=dict)
     examples: list[str] = dataclasses.field(default_factory=list)
-
-    @property
-    def internal(self) -> bool:
-        return self.text.startswith("Internal:")
 
 
 def read_header(path: Path) -> Header:
@@ -80,8 +77,7 @@ def code_of(path: Path) -> str:
 
 def public() -> list[Header]:
     """What people run, by name."""
-    headers = [read_header(path) for path in sorted(PLAYBOOKS.glob("*.yml"))]
-    return [header for header in headers if not header.internal]
+    return [read_header(path) for path in sorted(PLAYBOOKS.glob("*.yml"))]
 
 
 def imported(path: Path) -> list[Path]:
@@ -95,10 +91,11 @@ def imported(path: Path) -> list[Path]:
         code = code_of(path)
         decisions = re.findall(r"\w+", " ".join(DECISION.findall(code)))
         names = IMPORTED.findall(code) + ["tasks/%s.yml" % name for name in decisions]
-        waiting += [folder / name for name in names for folder in (PLAYBOOKS, path.parent)]
+        waiting += [folder / name for name in names for folder in (PLAYBOOKS, PLAYBOOKS / "internal", path.parent)]
     return found
 
 
 def roles(path: Path) -> list[str]:
-    """The roles that a playbook runs; move is what the others are made of."""
-    return [role for role in dict.fromkeys(ROLE.findall(code_of(path))) if role != "move"]
+    """The roles that a playbook runs, or that do the same in a play of one's own."""
+    same = [name for name in (path.stem, *MOVES.get(path.stem, ())) if (PLAYBOOKS.parent / "roles" / name).is_dir()]
+    return list(dict.fromkeys([*ROLE.findall(code_of(path)), *same]))

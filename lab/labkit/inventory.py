@@ -53,7 +53,7 @@ def _inventory(lab, hosts):
         "ansible_control_path_dir": lab.control_sockets,
         "ansible_pipelining": "true",
         "ansible_python_interpreter": "/usr/bin/python3",
-        "kvm_host_ca_directory": lab.state / "ca",
+        "berth_ca_directory": lab.state / "ca",
     }
     lines += ["        %s: %s" % item for item in variables.items()]
     lines += ["      hosts:"] if hosts else ["      hosts: {}"]

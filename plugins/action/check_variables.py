@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ..plugin_utils import known_cryptography, run_report, trust
+from ..plugin_utils import authority, run_report, trust
 from ..plugin_utils.controller import ControllerAction
 from ..plugin_utils.inventory_variables import kvm_hosts
 from ..plugin_utils.selection import check_hosts_selected
@@ -21,5 +21,5 @@ class ActionModule(ControllerAction):
         if args["hosts"] is not None:
             check_hosts_selected(task_vars, args["hosts"])
             if trust.wanted(task_vars, args["hosts"]):
-                known_cryptography.check()
+                authority.check()
         return {}

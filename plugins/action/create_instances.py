@@ -34,10 +34,11 @@ class ActionModule(PlaceInstances):
     """One process creates the instances of all that wait, by the plan that the run has or makes; each reports its own."""
 
     asks_alone = True
+    ends_run = True
     argument_spec = {"hosts": {"type": "list", "elements": "str"}, "may_fail": {"type": "bool", "default": False}}
 
     def reported(self, result):
-        return outcomes_reported(result)
+        return outcomes_reported(self, result)
 
     def act(self, args, task_vars):
         work = functools.partial(self._create, hosts=args["hosts"], task_vars=task_vars)

@@ -6,9 +6,7 @@
 from __future__ import annotations
 
 from ..module_utils.conductor.operations import OPERATIONS
-from ..plugin_utils.controller import controller_fact
 from ..plugin_utils.locating import LocateInstances
-from ..plugin_utils.second_look import after_second_look
 
 
 class ActionModule(LocateInstances):
@@ -17,7 +15,6 @@ class ActionModule(LocateInstances):
         "hosts": {"type": "list", "elements": "str"},
         "selected": {"type": "bool", "default": True},
         "method": {"type": "str", "required": True, "choices": list(OPERATIONS)},
-        "again": {"type": "bool", "default": False},
     }
 
     def reported(self, result):
@@ -26,7 +23,4 @@ class ActionModule(LocateInstances):
 
     def act(self, args, task_vars):
         located = self.located(args, task_vars)
-        if args["again"]:
-            first = controller_fact(task_vars, "berth_located")
-            located = {**after_second_look(first, located, located["names"]), "names": first["names"]}
         return {"ansible_facts": {"berth_located": located}, "verdicts": located["left_out"]}

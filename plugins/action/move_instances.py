@@ -5,175 +5,100 @@
 
 from __future__ import annotations
 
-import secrets
-import time
+from ansible.errors import AnsibleError
 
-from ..module_utils.conductor import downtime, report, report_moves
-from ..module_utils.conductor.procedures.move import Run, operation
-from ..module_utils.conductor.walk import Move
-from ..module_utils.model.catalog import Catalog
-from ..module_utils.model.messages import BESIDE_FACTS
-from ..plugin_utils import move_options
-from ..plugin_utils.controller import controller_facts
+from ..module_utils.model.errors import BerthError
+from ..plugin_utils import end_of_operation
+from ..plugin_utils.controller import controller_facts, outcomes_reported
 from ..plugin_utils.driving import carry_out
-from ..plugin_utils.inventory_variables import CATALOG, instances_among, is_true, kvm_hosts, raw_vars
+from ..plugin_utils.inventory_variables import instances_among, kvm_hosts
+from ..plugin_utils.moving_instances import Asked, Legs, MovesInstances, refused, states_of, told_of
 from ..plugin_utils.plain import plain
-from ..plugin_utils.plan_moves import PlanMoves
-from ..plugin_utils.reading import read
-from ..plugin_utils.screen import columns, say
-from ..plugin_utils.second_look import of_one
-from ..plugin_utils.together import done_together
+from ..plugin_utils.second_look import after_second_look, of_one
+from ..plugin_utils.selection import check_play
+from ..plugin_utils.together import NO_INSTANCE, done_together, ended_together, failing, noted
 
-FACTS, DONE = "__berth_facts", "__move_done"
-READ = {**dict.fromkeys(BESIDE_FACTS, False), "digests": True, "moves": True, "must_answer": True, "most": None}
-# What is done with a plan of the playbooks migrate and confirm_due, too.
-ALSO = {"live_migrate": ("migrate",), "cold_migrate": ("migrate",), "confirm": ("confirm_due",)}
-# The role of an operation, where it has another name: whose options of old count.
-ROLES = {("resize", True): "prep_resize", ("revert", False): "revert_resize"}
-# Variables of the inventory that say yes to what is lost.
-CONSENT = {
-    "changed_disks": "berth_delete_changed_disks",
-    "crashed": "berth_confirm_crashed",
-    "revert_volumes": "berth_revert_volumes",
-}
+# What is done with a plan of the playbook, which no later task carries out again.
+CARRIED_OUT = {"id": "", "action": None, "names": [], "moves": {}, "errors": {}}
 
 
-class ActionModule(PlanMoves):
+class ActionModule(MovesInstances):
     """The first process reads the hosts and plans for all that have come, unless the playbook has; each moves its own
-    instance then, so that nobody waits for the copy of another."""
+    instance then, so that nobody waits for the copy of another. The last of them ends the run."""
 
+    ends_run = True
     argument_spec = {
         "operation": {
             "type": "str",
             "required": True,
-            "choices": ["resize", "cold_migrate", "live_migrate", "confirm", "revert", "delete"],
+            "choices": ["resize", "cold_migrate", "live_migrate", "migrate", "confirm", "confirm_due", "revert"],
         },
         "hosts": {"type": "list", "elements": "str"},
         "only_prepare": {"type": "bool", "default": False},
+        "may_fail": {"type": "bool", "default": False},
     }
 
     def reported(self, result):
-        return None
+        return outcomes_reported(self, result)
 
     def act(self, args, task_vars):
         name = task_vars["inventory_hostname"]
-        run = self._run(args, task_vars)
-        planned = _of_playbook(args["operation"], name, task_vars)
-        moves = planned or self._planned(args, task_vars)
+        asked = Asked(args["operation"], args["hosts"], task_vars, args["only_prepare"])
+        moves = _of_playbook(asked, name) or self._planned(asked)
         if not moves:
-            return {"skipped": True, "msg": "has no berth_flavor"}
-        args["operation"] = moves["action"]  # what a second look plans for
-        plan = moves["moves"].get(name)
-        found = {"changed": False, "plan": moves["id"], "failure": None, "second": None, "said": [], "legs": []}
-        if plan and plan["sequence"]:
-            found.update(self._moved(name, plan, run, args, task_vars))
-        return found if planned else self._told(name, moves, found)
+            return NO_INSTANCE
+        moves = plain(moves)
+        done, second, more = self._moved(asked, name, moves["moves"].get(name))
+        known = after_second_look(moves, second, [name]) if second else moves
+        outcome = end_of_operation.of_move(task_vars, asked.operation, name, known, done, self._task.check_mode)
+        part = end_of_operation.part_of_move(asked.operation, outcome, known, done, self._task.check_mode)
+        ended = self._ended(
+            asked, name, moves, {"plan": second or of_one(moves, name), "late": bool(second), "done": done}
+        )
+        return {**failing({**part, **more}, args["may_fail"]), **ended}
 
-    def _run(self, args, task_vars):
-        """What every leg gets to know. Nobody sees the key."""
-        options = (*move_options.CHECKED, *move_options.RENAMED)
-        values = self.own_variables(task_vars, [*options, *CONSENT.values(), *CATALOG])
-        role = ROLES.get((args["operation"], args["only_prepare"]), args["operation"])
-        # A host would refuse a wrong one only after others have changed something.
-        given = move_options.settings_of(role, values)
-        consent = {name: is_true(values, variable) for name, variable in CONSENT.items()}
-        settings = {**consent, **given, "key": new_key()}
-        return Run(settings, Catalog.from_variables(values).quotas, args["only_prepare"])
-
-    def _planned(self, args, task_vars):
+    def _planned(self, asked):
         """The plan of this instance, made with those of all that have come; {} of what is no instance."""
-        hosts = kvm_hosts(task_vars, args["hosts"])
+        check_play(self, asked.task_vars, asked.operation)
+        hosts = kvm_hosts(asked.task_vars, asked.hosts)
 
         def work(names):
-            chosen = [each for each in instances_among(task_vars, names) if each not in hosts]
+            chosen = [each for each in instances_among(asked.task_vars, names) if each not in hosts]
             self.asks_alone = True
-            moves = self._read_and_plan(chosen, args, task_vars, None) if chosen else {}
+            moves = self.read_and_plan(asked, chosen) if chosen else {}
             self.asks_alone = False
+            noted(self, dict.fromkeys(moves.get("names", ())))
             return {"parts": {each: of_one(moves, each) if each in chosen else {} for each in names}}
 
-        return done_together(self, task_vars, work)[0]
+        return done_together(self, asked.task_vars, work)[0]
 
-    def _read_and_plan(self, names, args, task_vars, goals):
-        about = {"instances": names, "hosts": args["hosts"]}
-        seen = {**task_vars, FACTS: read(self, {**READ, **about}, task_vars)}
-        wanted = self.own_variables(task_vars, ["berth_target_host", "berth_allow_resize_to_same_host"])
-        choice = {
-            "action": args["operation"],
-            "allow_same_host": is_true(wanted, "berth_allow_resize_to_same_host"),
-            "target": wanted.get("berth_target_host"),
-            "selected": True,
-        }
-        return self.plan({**about, **choice}, seen, goals)
+    def _moved(self, asked, name, plan):
+        """(what became of the instance, the plan of a second look, what else the task tells)."""
+        if not (plan and plan["sequence"]):
+            return {"changed": False}, {}, {"said": [], "legs": []}
+        second, legs = {}, Legs()
+        try:
+            move = self.move_of(asked, name, plan, second)
+            walk, said = carry_out(self, asked.task_vars, move, hear=legs.hear)
+        except (BerthError, AnsibleError) as error:  # the others go on, and the table says it
+            return refused(error), {}, {"said": [], "legs": legs.ended}
+        return told_of(walk), second, {"said": states_of(said), "legs": legs.ended}
 
-    def _moved(self, name, plan, run, args, task_vars):
-        second = {}
-
-        def plan_again():
-            moves = self._read_and_plan([name], args, task_vars, {name: plan["destination"]})
-            second.update(of_one(moves, name))
-            move = moves["moves"].get(name) or {}
-            return Move.from_plan(move) if move.get("sequence") else None
-            yield  # a procedure, though it asks by itself
-
-        legs = _Legs(name)
-        procedure = operation(Move.from_plan(plan), run, plan_again)
-        walk, said = carry_out(self, task_vars, procedure, hear=legs.hear)
-        return {
-            "changed": walk.changed,
-            "failure": walk.failure,
-            "second": plain(second) or None,
-            "move": None if walk.failure or walk.prepared else walk.last,
-            "attempts": walk.attempts,
-            "destination": walk.destination(),
-            "away": walk.away.get(downtime.SECONDS),
-            "said": [_of_states(event) for event in said if event.get("changed")],
-            "legs": legs.ended,
-        }
-
-    def _told(self, name, moves, found):
-        """The result of a task that nothing follows: it says what became of the instance, and fails if that failed."""
-        known = {**moves, **(found["second"] or {})}
-        done = {"move_walk": found, **({"__berth_failure": found["failure"]} if found["failure"] else {})}
-        outcome = report_moves.outcome(known["action"], name, known, done, self._task.check_mode)
-        outcome.error = report.named(outcome.error, (known["moves"].get(name) or {}).get("uuid", ""), name)
-        say(*report.closing([outcome], known["left_out"], width=columns()))
-        result = {**found, "outcome": outcome.to_dict()}
-        diff = report_moves.difference(known["action"], outcome, known) if self._task.check_mode else None
-        if diff:
-            result.update(changed=True, diff=[plain(diff)])
-        if outcome.error:
-            result.update(failed=True, msg=outcome.error, error_code=report.error_code(outcome.error))
-        return result
+    def _ended(self, asked, name, moves, part):
+        """What the last of those that were planned together returns for the run."""
+        there = [each for each in moves["names"] if each in asked.task_vars["ansible_play_hosts"]]
+        parts = ended_together(moves["id"], name, there, part)
+        if parts is None:
+            return {}
+        for each, told in sorted(parts.items(), key=lambda entry: entry[1]["late"]):
+            moves = after_second_look(moves, told["plan"], [each])
+        done = {each: told["done"] for each, told in parts.items()}
+        ended = end_of_operation.end(self, asked.task_vars, asked.operation, {}, {}, moves, done)
+        ended["ansible_facts"]["berth_moves"] = CARRIED_OUT
+        return ended
 
 
-def new_key():
-    """By which the two hosts of one transfer know each other."""
-    return secrets.token_hex(32)
-
-
-class _Legs:
-    """Tells people which leg begins, and keeps which have ended: [{label, changed, took: {step: s}, seconds}]."""
-
-    def __init__(self, name):
-        self.name, self.ended, self.began = name, [], 0.0
-
-    def hear(self, said):
-        if "leg" in said:
-            self.began = time.monotonic()
-            say("%s: %s" % (self.name, said["leg"]))
-        else:
-            seconds = round(time.monotonic() - self.began, 3)
-            parts = {part: said[part] for part in ("changed", "took")}
-            self.ended.append({"label": said["ended"], **parts, "seconds": seconds})
-
-
-def _of_states(said):
-    return {part: value for part, value in said.items() if part not in ("ended", "changed", "took")}
-
-
-def _of_playbook(wanted, name, task_vars):
+def _of_playbook(asked, name):
     """The plan that the playbook has made in this run, if it has one that is not carried out yet."""
-    moves = plain(controller_facts(task_vars).get("berth_moves") or {})
-    mine = moves.get("action") in (wanted, *ALSO.get(wanted, ())) and name in {**moves["moves"], **moves["errors"]}
-    done = raw_vars(task_vars, name).get(DONE) or {}
-    return moves if mine and done.get("plan") != moves["id"] else None
+    moves = controller_facts(asked.task_vars).get("berth_moves") or {}
+    return moves if moves.get("action") == asked.operation and name in moves["names"] else None

@@ -5,48 +5,61 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 
+from ansible.errors import AnsibleError
+
+from ..module_utils.conductor import report_console
 from ..module_utils.conductor.operations import OPERATIONS
 from ..module_utils.conductor.procedures.copies import keep_one, recover_record
-from ..module_utils.conductor.procedures.operate import Done, delete, operate
+from ..module_utils.conductor.procedures.operate import Done, console, delete, operate
+from ..module_utils.conductor.procedures.steps import side_by_side
 from ..module_utils.conductor.procedures.update_disks import Run, update_disks
 from ..module_utils.conductor.report import error_of, text_of
 from ..module_utils.model import copy_hints
+from ..module_utils.model.errors import BerthError
 from ..plugin_utils import end_of_operation, fleet_filters
 from ..plugin_utils.berth_name import selected_by_name
 from ..plugin_utils.controller import controller_facts, new_token, outcomes_reported
 from ..plugin_utils.driving import carry_out
 from ..plugin_utils.inventory_variables import kvm_hosts, lost_hosts, raw_vars, variables
 from ..plugin_utils.locating import LocateInstances
+from ..plugin_utils.moving_instances import Asked, Legs, MovesInstances, refused, states_of, told_of
 from ..plugin_utils.plain import plain
 from ..plugin_utils.reading import read
 from ..plugin_utils.screen import say
+from ..plugin_utils.second_look import after_second_look
+from ..plugin_utils.selection import check_play
 from ..plugin_utils.together import own_part
 from ..plugin_utils.whose_variables import Catalogs
 
 CARRIED_OUT = {"operation": None, "names": [], "found": [], "moving": [], "instances": {}, "errors": {}}
 
 
-class ActionModule(LocateInstances):
+class ActionModule(LocateInstances, MovesInstances):
     """One process acts on the instances of all that wait, where the run has found them or finds them now; each reports its
     own."""
 
     asks_alone = True
+    ends_run = True
     argument_spec = {
         "operation": {
             "type": "str",
             "required": True,
-            "choices": [name for name in OPERATIONS if name != "console"],
+            "choices": list(OPERATIONS),
         },
         "hosts": {"type": "list", "elements": "str"},
         "may_fail": {"type": "bool", "default": False},
     }
 
     def reported(self, result):
-        return outcomes_reported(result)
+        return outcomes_reported(self, result)
 
     def act(self, args, task_vars):
+        located = controller_facts(task_vars).get("berth_located") or CARRIED_OUT
+        if located["operation"] != args["operation"]:  # no playbook has selected them
+            check_play(self, task_vars, args["operation"])
         work = functools.partial(self._operate, args=args, task_vars=task_vars)
         return own_part(self, task_vars, work, args["may_fail"])
 
@@ -61,23 +74,56 @@ class ActionModule(LocateInstances):
             located.update(self._found(operation, located["names"], hosts, task_vars))
             return _tasks(located)
 
-        done, said = carry_out(self, task_vars, self._procedure(operation, _tasks(located), hosts, task_vars), look)
-        for line in _where_set_aside(located, done, self._task.check_mode):
-            say(selected_by_name(line, task_vars))
+        moves, walks, said = self._delete_moves(located, hosts, task_vars) if located["moving"] else ({}, {}, [])
+        procedure = self._procedure(operation, _tasks(located), hosts, task_vars)
+        done, more = carry_out(self, task_vars, procedure, look)
+        lines = [*_where_set_aside(located, done, self._task.check_mode), *_consoles(located, done)]
+        say(*(selected_by_name(line, task_vars) for line in lines))
         if operation == "delete" and any(each.changed for each in done.values()):
             fleet_filters.follow(self, task_vars, hosts)
-        ended = end_of_operation.end(self, task_vars, operation, located, facts.get("berth_moves") or {}, done)
+        parts = {name: _part(located["errors"].get(name), done.get(name) or Done()) for name in located["names"]}
+        for name in located["moving"]:
+            outcome = end_of_operation.of_move(task_vars, operation, name, moves, walks[name], self._task.check_mode)
+            parts[name] = end_of_operation.part_of_move(operation, outcome, moves, walks[name], self._task.check_mode)
+        ended = end_of_operation.end(self, task_vars, operation, located, done, moves, walks)
         ended["ansible_facts"]["berth_located"] = CARRIED_OUT  # no later task carries it out again
-        return {
-            "parts": {name: _part(located["errors"].get(name), done.get(name) or Done()) for name in located["names"]},
-            "run": {**ended, "said": said},
-        }
+        return {"parts": parts, "run": {**ended, "said": said + more}}
 
-    def _found(self, operation, names, hosts, task_vars):
-        """As the playbooks find them. One in a move is refused."""
+    def _delete_moves(self, located, hosts, task_vars):
+        """Delete the instances in a move on both hosts: (the plan, what became of each, what was said). Those whose move
+        had ended are located again, and are in no move then."""
+        asked, seconds, walks = Asked("delete", hosts, task_vars), {}, {}
+        try:
+            moves = self.read_and_plan(asked, located["moving"])
+        except (BerthError, AnsibleError) as error:
+            located["errors"].update(dict.fromkeys(located["moving"], refused(error)["failure"]))
+            located["moving"] = []
+            return {}, {}, []
+        procedures = {}
+        for name, plan in moves["moves"].items():
+            try:
+                procedures[name] = self.move_of(asked, name, plan, seconds.setdefault(name, {}))
+            except (BerthError, AnsibleError) as error:
+                walks[name] = refused(error)
+        walked, said = carry_out(self, task_vars, side_by_side(procedures), hear=Legs().hear)
+        walks.update({name: told_of(walk) for name, walk in walked.items()})
+        for name, second in seconds.items():
+            moves = after_second_look(moves, second, [name]) if second else moves
+        if moves["ended"]:
+            self._find_again(located, moves["ended"], hosts, task_vars)
+        return moves, {name: walks.get(name, {"changed": False}) for name in located["moving"]}, states_of(said)
+
+    def _find_again(self, located, names, hosts, task_vars):
+        """Who is not found again keeps the error of its plan."""
+        with contextlib.suppress(BerthError, AnsibleError):
+            found = self._found("delete", names, hosts, task_vars, again=True)
+            located.update(after_second_look(located, found, names))
+
+    def _found(self, operation, names, hosts, task_vars, again=False):
+        """As the playbooks find them."""
         about = {"instances": names, "hosts": hosts}
         task_vars = {**task_vars, "__berth_facts": read(self, about, task_vars)}
-        return self.located({**about, "method": operation, "selected": True, "again": True}, task_vars)
+        return self.located({**about, "method": operation, "selected": True}, task_vars, again)
 
     def _procedure(self, operation, tasks, hosts, task_vars):
         given = {name: self._given(operation, task_vars, name) for name in tasks}
@@ -85,6 +131,8 @@ class ActionModule(LocateInstances):
             return keep_one(tasks, given, self._task.check_mode)
         if operation == "recover_record":
             return recover_record(tasks, given, self._task.check_mode)
+        if operation == "console":
+            return console(tasks, given)
         if operation == "delete":
             return delete(tasks, given, hosts)
         if operation == "update_disks":
@@ -99,14 +147,17 @@ class ActionModule(LocateInstances):
         return Run(new_token, hosts, lost, quotas, self._task.check_mode)
 
     def _given(self, operation, task_vars, name):
-        """The arguments that the variables of the instance say, or else those of the play."""
         found = {}
         for argument, names in OPERATIONS[operation].given.items():
-            of_play = [each for each in names if each not in raw_vars(task_vars, task_vars["inventory_hostname"])]
-            values = {**self.own_variables(task_vars, of_play), **variables(task_vars, name, names)}
+            values = self.values_of(task_vars, name, names)
             said = [values[each] for each in names if each in values]
             found.update({argument: said[0]} if said else {})
         return found
+
+    def values_of(self, task_vars, name, names):
+        """What the variables of the instance say, or else those of the play."""
+        of_play = [each for each in names if each not in raw_vars(task_vars, task_vars["inventory_hostname"])]
+        return {**self.own_variables(task_vars, of_play), **variables(task_vars, name, names)}
 
 
 def _tasks(located):
@@ -126,6 +177,13 @@ def _where_set_aside(located, done, dry):
                 where,
                 copy_hints.remove_set_aside(name, host),
             )
+
+
+def _consoles(located, done):
+    """The lines about each console."""
+    for name, each in done.items():
+        if "console" in each.instance:
+            yield from report_console.lines(name, located["instances"][name]["hosts"][-1], each.instance["console"])
 
 
 def _part(refused, done):

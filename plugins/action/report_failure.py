@@ -9,7 +9,6 @@ from ansible import constants as C  # noqa: N812 -- Ansible's usual name for the
 
 from ..module_utils.conductor.report import error_code
 from ..plugin_utils.controller import ControllerAction, current_results
-from ..plugin_utils.plain import plain
 from ..plugin_utils.screen import is_for_programs
 
 
@@ -20,8 +19,6 @@ class ActionModule(ControllerAction):
             error = results["failed"][name]
             code = error_code(error)
             return {"failed": True, "msg": _short(error, "%s: %s" % (name, code)), "error_code": code}
-        if name in results["would_change"]:
-            return {"changed": True, "diff": [plain(results["would_change"][name])]}
         host = results["left_out"][name]
         return {"unreachable" if host["silent"] else "failed": True, "msg": _short(host["reason"], "left out")}
 

@@ -32,7 +32,7 @@ class ActionModule(ControllerAction):
     }
 
     def reported(self, result):
-        return {**outcomes_reported(result), **{part: result[part] for part in ("instances", "free_volumes")}}
+        return {**outcomes_reported(self, result), **{part: result[part] for part in ("instances", "free_volumes")}}
 
     def act(self, args, task_vars):
         check_given(task_vars, load_extra_vars(self._loader), "berth_volume")

@@ -69,7 +69,7 @@ def check_authority_stays(directory, task_vars):
     """A job of AWX makes nothing where nothing is, or in its image: the keys would end with the container of the job."""
     if AWX_JOB in task_vars and (not os.path.isdir(directory) or is_in_image(directory)):
         rule = "in a job of AWX, an existing directory on a volume: what the job makes ends with its container"
-        raise InvalidInput("kvm_host_ca_directory", directory, rule, hint=fleet_hints.keep_authority_of_a_job())
+        raise InvalidInput("berth_ca_directory", directory, rule, hint=fleet_hints.keep_authority_of_a_job())
 
 
 def is_in_image(directory, root="/", mounts="/proc/self/mounts"):

@@ -16,15 +16,14 @@ from ..module_utils.model.collection_version import COLLECTION_VERSION
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.lifecycle import ACTIVE
 from ..module_utils.model.safe_text import clean_all
-from ..plugin_utils import receipts, recent_decisions
+from ..plugin_utils import receipts
 from ..plugin_utils.acting import WHO
 from ..plugin_utils.answers_of_hosts import replies
 from ..plugin_utils.controller import ControllerAction
 from ..plugin_utils.examination import case_of, counted
 from ..plugin_utils.inventory_variables import kvm_hosts
 from ..plugin_utils.plain import plain
-from ..plugin_utils.report_files import ABOUT, data_path, page_path, write_report
-from ..plugin_utils.report_page import render
+from ..plugin_utils.report_page import ABOUT, data_path, page_path, render, write_report
 from ..plugin_utils.screen import columns, say
 from ..plugin_utils.whose_variables import Catalogs
 
@@ -78,7 +77,7 @@ class ActionModule(ControllerAction):
     def _decisions(self, task_vars, hosts):
         """Return (the last decisions, why they are unknown)."""
         try:
-            return recent_decisions.recent(receipts.settings(self, task_vars), hosts), []
+            return receipts.recent(receipts.settings(self, task_vars), hosts), []
         except BerthError as error:
             return [], ["The last decisions are not known. %s" % error.to_result()["msg"]]
 

@@ -57,9 +57,9 @@ UPDATES = {
     "instance_copy": "instance_copy",
 }
 # Actions whose result has what was said while they ran.
-SAY = ("create_instances", "move_instances")
+SAY = ("create_instances", "move_instances", "operate_instances")
 # Actions whose result has the outcome for all instances of the run, if it is the run's last one.
-ENDS = ("create_instances", "operate_instances", "placement", "show_results")
+ENDS = ("create_instances", "move_instances", "operate_instances", "placement")
 OUTCOME = ("state", "host", "flavor", "why", "error_code", "error")
 
 

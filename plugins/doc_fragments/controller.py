@@ -47,7 +47,7 @@ options:
     AUTHORITIES = r"""
 options:
   directory:
-    description: Where the authorities are where no KVM host has the variable C(kvm_host_ca_directory).
+    description: Where the authorities are where no KVM host has the variable C(berth_ca_directory).
     type: path
     default: ~/.berth/ca
 """

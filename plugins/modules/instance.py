@@ -21,6 +21,8 @@ options:
         its disks, V(absent) that the instance and its disks are deleted. V(started) also builds an instance that was only claimed.
       - V(recovered) starts the guest if its record says that it runs and nobody stopped it, as after a power cut of the
         host. A guest that was stopped from inside, or by hand, since the host booted stays off.
+      - V(paused) stops the guest's CPUs and keeps its memory on the host until it is V(unpaused). V(suspended) writes the
+        memory to a file on the host and ends the guest, which goes on from there when it is V(resumed).
       - V(rebooted) shuts the guest down and starts it again. A guest that does not shut down in time is powered off.
       - V(locked) protects the instance from changes until it is V(unlocked). If it is already locked, the first lock
         stays.
@@ -29,7 +31,9 @@ options:
       - V(disks_updated) adds the data disks of O(disks) that the instance lacks, and enlarges those with a larger size,
         while its guest runs or is off.
     type: str
-    choices: [present, started, stopped, rebooted, absent, recovered, recorded, locked, unlocked, disks_updated]
+    choices:
+      [present, started, stopped, paused, unpaused, suspended, resumed, rebooted, absent, recovered, recorded, locked,
+       unlocked, disks_updated]
     default: started
   uuid:
     description: The UUID of the instance.
@@ -231,13 +235,11 @@ error:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute.errors import failing
-from ..module_utils.compute.guest import given_up, power, seed
+from ..module_utils.compute.guest import given_up, seed
+from ..module_utils.compute.guest.acts import ACTS, outcome_of
 from ..module_utils.compute.guest.instance import Instance
-from ..module_utils.compute.guest.power import recover, would_recover
-from ..module_utils.compute.guest.update_disks import update_disks, would_update_disks
 from ..module_utils.compute.host.host import Host
 from ..module_utils.compute.record import journal
-from ..module_utils.compute.record.record_copy import take_back
 from ..module_utils.model import data_disks
 
 DISK = {
@@ -255,18 +257,7 @@ MOVED_BY = {"op": {"type": "str", "required": True}, "epoch": {"type": "int", "r
 ARGUMENTS = {
     "state": {
         "type": "str",
-        "choices": [
-            "present",
-            "started",
-            "stopped",
-            "rebooted",
-            "absent",
-            "recovered",
-            "recorded",
-            "locked",
-            "unlocked",
-            "disks_updated",
-        ],
+        "choices": list(ACTS),
         "default": "started",
     },
     "uuid": {"type": "str", "required": True},
@@ -286,40 +277,6 @@ ARGUMENTS = {
     "reason": {"type": "str", "default": ""},
     "by": {"type": "dict"},
 }
-LOCKABLE = ("disks_updated", "started", "stopped", "rebooted", "absent")
-
-
-def act(instance, params, dry):
-    if params["state"] not in LOCKABLE:
-        return bring(instance, params, dry)
-    with power.unlocked(instance, dry):
-        return bring(instance, params, dry)
-
-
-def bring(instance, params, dry):
-    """Bring the instance to the requested state. Return whether anything was, or would be, changed."""
-    grace = params["shutdown_timeout"]
-    if params["state"] == "present":
-        return power.present(instance, params, dry)
-    if params["state"] == "rebooted":
-        hard = params["reboot"] == "hard"
-        return power.would_reboot(instance, hard) if dry else power.reboot(instance, hard, grace) or True
-    if params["state"] == "locked":
-        return power.would_lock(instance) if dry else power.lock(instance, journal.who(), params["reason"])
-    if params["state"] == "unlocked":
-        return power.would_unlock(instance) if dry else power.unlock(instance)
-    if params["state"] == "disks_updated":
-        return (would_update_disks if dry else update_disks)(instance, params["disks"], params["volumes"])
-    if params["state"] == "started":
-        return instance.would_start(params["token"]) if dry else instance.started(params["token"], params["seed"])
-    if params["state"] == "stopped":
-        return instance.would_stop() if dry else instance.stopped(grace)
-    if params["state"] == "recovered":
-        return would_recover(instance) if dry else recover(instance)
-    if params["state"] == "recorded":
-        return take_back(instance, params["after"] or [0, 0], dry, params["moved_by"])
-    remove = instance.would_remove if dry else instance.absent
-    return remove(params["changed_disks"]) if dry else remove(params["changed_disks"], params["after"])
 
 
 def warn_of_force(module, instance):
@@ -336,9 +293,7 @@ def main():
     with failing(module):
         instance = Instance(Host.here(params["state"]), params["uuid"], timeout=params["timeout"])
         gone = given_up.by_delete(instance) if params["state"] == "absent" else []
-        result = power.outcome_of(
-            instance, params, module.check_mode, lambda: act(instance, params, module.check_mode), gone
-        )
+        result = outcome_of(instance, params, module.check_mode, gone)
         if params["state"] == "rebooted" and result["changed"] and not module.check_mode:
             warn_of_force(module, instance)
     module.exit_json(**result)

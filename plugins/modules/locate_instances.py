@@ -29,13 +29,8 @@ options:
     type: str
     required: true
     choices:
-      [console, delete, keep_one, lock, reboot, recover, recover_record, remove_set_aside, start, stop, unlock, update_disks]
-    version_added: 1.0.0
-  again:
-    description: Whether this run has already found the instances, and looks for O(instances) again, since their moves
-      have ended. What is found replaces the first findings for them. One that is in a move again is an error.
-    type: bool
-    default: false
+      [console, delete, keep_one, lock, pause, reboot, recover, recover_record, remove_set_aside, resume, start, stop,
+       suspend, unlock, unpause, update_disks]
     version_added: 1.0.0
 extends_documentation_fragment:
   - berth.kvm.controller

@@ -280,6 +280,8 @@ def act(module):
         )
         if step == "migrate_live" and host.effects.was_forced():
             module.warn("the time limit was over: the guest of %s was stopped until it had arrived" % uuid)
+        while host.effects.warnings:
+            module.warn(host.effects.warnings.pop())
         changed, took[step] = changed or did, round(time.monotonic() - began, 3)
         if step in OPENING and now.get("targets"):
             listening.go(listener.to_guard(uuid, now["targets"], parameters["stop_timeout"]))

@@ -15,15 +15,20 @@ description:
   - What an earlier run left of another move is finished first. The hosts are read again after that, and also if the move
     turns out to have ended before this run took it up.
   - If a leg of the move fails before the source has let go, the move is given up, and the next candidate is tried.
-  - If the plan was made by the playbook, the task ends well also if the move failed, since the closing table says so.
+  - The last of those that were planned together shows the closing table, and ends the run.
 options:
   operation:
     description: What is done with the instance.
     type: str
     required: true
-    choices: [resize, cold_migrate, live_migrate, confirm, revert, delete]
+    choices: [resize, cold_migrate, live_migrate, migrate, confirm, confirm_due, revert]
   only_prepare:
     description: Claim room on the destination, and touch no guest.
+    type: bool
+    default: false
+  may_fail:
+    description:
+      - Whether the task ends well also if the move failed. C(error) says why.
     type: bool
     default: false
 extends_documentation_fragment:
@@ -42,7 +47,7 @@ EXAMPLES = r"""
 RETURN = r"""
 outcome:
   description: What became of the instance.
-  returned: unless the playbook made the plan
+  returned: for an instance
   type: dict
   sample: {instance: web-1, state: resized, host: kvm2}
 failure:
@@ -50,16 +55,17 @@ failure:
   returned: success
   type: str
   sample: "ClaimFailed: it is full"
-plan:
-  description: The plan that was carried out.
-  returned: success
-  type: str
-  sample: 0b7f9a523c6e5d599d0b3a1c9d7f1e2a
-second:
-  description: The plan after the second look, if there was one.
-  returned: success
+error:
+  description: Why it failed, with C(code) and C(message).
+  returned: when it failed
   type: dict
-  sample: {moves: {}, errors: {}}
+  sample: {code: ClaimFailed, message: it is full}
+outcomes:
+  description: What became of each instance that was planned together with this one.
+  returned: by the last task of these instances
+  type: list
+  elements: dict
+  sample: [{instance: web-1, state: resized, host: kvm2}]
 move:
   description: The record of the host that answered last.
   returned: when the move came to its end

@@ -15,13 +15,16 @@ description:
     found the instances, it reads the KVM hosts and finds them, as M(berth.kvm.locate_instances) does.
   - Has the hosts of the instances do what was asked, all at once, as many at a time as Ansible has forks, and shows the
     closing table.
+  - Of a delete, an instance that is in a move is deleted on both of its hosts.
   - The task runs for each instance. The first one does the work of all, and each reports its own part.
 options:
   operation:
     description: What to do, by the name of its playbook.
     type: str
     required: true
-    choices: [delete, keep_one, lock, reboot, recover, recover_record, remove_set_aside, start, stop, unlock, update_disks]
+    choices:
+      [console, delete, keep_one, lock, pause, reboot, recover, recover_record, remove_set_aside, resume, start, stop,
+       suspend, unlock, unpause, update_disks]
   may_fail:
     description:
       - Whether the task ends well also if it failed for the instance. C(error) says why.

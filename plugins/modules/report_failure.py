@@ -11,7 +11,6 @@ version_added: 1.0.0
 short_description: "Internal: report an instance or a KVM host in its own name, so that the recap counts it"
 description:
   - Part of the playbooks. Fails with the reason in the closing table. A KVM host that did not answer is unreachable.
-    In check mode, an instance that would be moved has changed.
 extends_documentation_fragment:
   - berth.kvm.controller
 """

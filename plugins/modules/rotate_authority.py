@@ -15,7 +15,7 @@ description:
   - Does one step of a rotation. Between two steps the playbook C(berth.kvm.rotate_authority) runs the role
     P(berth.kvm.kvm_host#role) on all hosts.
   - Refuses with C(AuthorityStillNeeded) while a KVM host of the inventory has not shown to M(berth.kvm.sign_certificates), in
-    this run, that it is done with the step before. Hosts with C(kvm_host_certificates=false) do not count.
+    this run, that it is done with the step before. Hosts with C(berth_host_certificates=false) do not count.
   - A step that an interrupted run has already done changes nothing.
 options:
   phase:

@@ -5,12 +5,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import getpass
+import os
 import secrets
+import signal
 import socket
+import threading
+from typing import Any, Callable
 
+from ansible.executor.task_queue_manager import TaskQueueManager
+
+from ..module_utils.model import fleet_hints
 from ..module_utils.model.safe_text import clean
-from . import interruption
+from .screen import warn
 
 # Modules that write events into records.
 NOTING = ("build_instances", "claim", "group_members", "instance", "instance_copy", "migration", "volume")
@@ -28,9 +37,33 @@ WHO = clean("%s@%s" % (_user(), socket.gethostname()), 128)
 RUN = "r-" + secrets.token_hex(4)
 
 
-interruption.announce()
-
-
 def by():
     """The argument ``by`` of modules that write events."""
     return {"who": WHO, "run": RUN}
+
+
+# What a person reads who ends a run with Ctrl-C or SIGTERM: Ansible itself says nothing about what to do then.
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def announce_interruption() -> None:
+    """Tell it before Ansible's own handler ends the run. In any other program, or thread, nothing is changed."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for number in SIGNALS:
+        handler = signal.getsignal(number)
+        if isinstance(getattr(handler, "__self__", None), TaskQueueManager):
+            signal.signal(number, functools.partial(_tell, handler, os.getpid()))
+
+
+def _tell(ansible: Callable[[int, Any], Any], controller: int, number: int, frame: Any) -> None:
+    """The processes that run tasks inherit this until they have handlers of their own: they say nothing."""
+    if os.getpid() == controller:
+        # It came while a line was being written, or the terminal is gone.
+        with contextlib.suppress(RuntimeError, OSError):
+            warn("The run was interrupted. %s" % fleet_hints.run_again_after_interruption())
+    ansible(number, frame)
+
+
+announce_interruption()

@@ -14,7 +14,7 @@ from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple
 from ansible.plugins.action import ActionBase
 
 from ..module_utils.model import hints
-from . import code_digest, known_ansible
+from . import known_ansible, sent_code
 from .answers_of_hosts import answer
 from .host_reply import answer_of
 from .limits import task_seconds
@@ -51,7 +51,7 @@ def ask_each(
     names = list(host_args)
     if not names:
         return {}
-    code_digest.of_files()  # once for all the processes that ask
+    sent_code.of_files()  # once for all the processes that ask
     at_a_time = at_once(task_vars, getattr(action, "asks_alone", bool(action._task.run_once)))
     hosts = {name: (at or {}).get(name, name) for name in names}
     seconds = {name: task_seconds(task_vars, hosts[name], module, host_args[name].get("state")) for name in names}

@@ -16,11 +16,11 @@ import ipaddress
 import os
 import re
 import stat
+from typing import Optional
 
-from ..module_utils.conductor.errors import AuthorityUnsafe, CertificateForeign
-from ..module_utils.model import input_hints
+from ..module_utils.conductor.errors import AuthorityUnsafe, CertificateForeign, CryptographyOutdated
+from ..module_utils.model import host_hints, input_hints
 from ..module_utils.model.errors import InvalidInput
-from . import known_cryptography
 from .documents import write_file
 
 try:
@@ -86,7 +86,7 @@ class Authority:
 
     def __init__(self, directory, kind, dry=False, generation=1):
         """``dry``: make and write nothing; ``certificate`` may be None then. ``made``: this call made the key."""
-        known_cryptography.check()
+        check()
         self.kind, self.stem = kind, stem(kind, generation)
         self.key = self.certificate = None
         self.made = False
@@ -244,7 +244,7 @@ def common_name(certificate):
 
 def issued_for(text):
     """The first name of a certificate (PEM): the inventory name of the host that it was signed for. None if there is none."""
-    known_cryptography.check()
+    check()
     try:
         names = _names(read_certificate(text))
     except (ValueError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType):
@@ -304,7 +304,7 @@ def _private_text(key):
 def locked(directory, dry=False):
     """Open the directory, created if missing, for this process alone: many hosts are prepared at a time. An empty one of
     ours is made private unless ``dry``."""
-    known_cryptography.check()
+    check()
     os.makedirs(directory, mode=0o700, exist_ok=True)
     folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -341,3 +341,25 @@ def read(folder, name, private=False):
         if private:
             _check_private(os.fstat(fd), name)
         return file.read(1 << 20)
+
+
+# The package cryptography that the authorities for live migration need: without it none is opened and nothing changes.
+
+VERSION: Optional[str]
+try:
+    from cryptography import __version__ as VERSION
+except ImportError:
+    VERSION = None
+
+OLDEST = 42  # the first whose certificates and lists say their times with a time zone
+REQUIREMENT = "cryptography>=%d" % OLDEST  # requirements.txt says the same
+
+
+def check() -> None:
+    """Raise CryptographyOutdated if the controller has none, or an older one."""
+    if VERSION is None or int(VERSION.split(".")[0]) < OLDEST:
+        raise CryptographyOutdated(
+            "certificates for live migration need the Python package %s on the controller, which has %s"
+            % (REQUIREMENT, "none" if VERSION is None else "cryptography %s" % VERSION),
+            hint=host_hints.install_on_controller(REQUIREMENT),
+        )

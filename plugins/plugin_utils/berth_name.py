@@ -24,8 +24,8 @@ SAID_BY = {
 }
 COUNTS = ("berth_name", "berth_count", "berth_min_count")
 MOST_AT_ONCE = 1000
-GROUP = "berth_requested"  # playbooks/read_requested.yml adds the instances to it
-PATTERN = re.compile(r"[\s,:;!&*?\[\]{}]")  # characters in no name; playbooks/read_requested.yml has it too
+GROUP = "berth_requested"  # playbooks/internal/read_requested.yml adds the instances to it
+PATTERN = re.compile(r"[\s,:;!&*?\[\]{}]")  # characters in no name; playbooks/internal/read_requested.yml has it too
 
 
 def check_counts(values: Dict[str, Any]) -> None:

@@ -12,13 +12,13 @@ import secrets
 from ansible import constants as C  # noqa: N812 -- Ansible's usual name for them
 from ansible.plugins.action import ActionBase
 
-from ..module_utils.conductor.errors import ReportNotWritten
+from ..module_utils.conductor.errors import ReportNotWritten, WorkEnded
 from ..module_utils.conductor.silence import is_there
 from ..module_utils.model import input_hints
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.line import FAILED, marked
 from ..module_utils.model.safe_text import visible_all
-from . import host_ends, known_ansible, run_facts, run_report, tags
+from . import host_ends, known_ansible, run_facts, run_report, tags, together
 from .berth_name import selected_by_name
 from .inventory_variables import raw_vars
 from .plain import plain, rendered
@@ -32,6 +32,7 @@ class ControllerAction(ActionBase):
     _requires_connection = False
     _supports_check_mode = True
     argument_spec = {}
+    ends_run = False  # also of a task that is not run once
 
     def run(self, tmp=None, task_vars=None):
         super().run(tmp, task_vars)
@@ -69,7 +70,7 @@ class ControllerAction(ActionBase):
         result = {"failed": True, **visible_all(error.to_result())}
         result["msg"] = selected_by_name(result["msg"], task_vars or {})
         with contextlib.suppress(BerthError):  # a file that cannot be written hides no other error
-            if task_vars and self._task.run_once:
+            if task_vars and (self._task.run_once or self.ends_run and not isinstance(error, WorkEnded)):
                 ending = host_ends.fail if host_ends.PART in task_vars else run_report.fail
                 ending(self, task_vars, error.to_dict())
             elif task_vars:
@@ -112,27 +113,25 @@ def controller_fact(task_vars, name):
     return plain(found[name])
 
 
-def current_plan(task_vars):
-    return controller_fact(task_vars, "berth_plan")
-
-
 def current_results(task_vars):
     return controller_fact(task_vars, "berth_results")
 
 
-def outcomes_reported(result):
-    """The end of a run, for the file of berth_report."""
+def outcomes_reported(action, result):
+    """The end of a run, for the file of berth_report; None while others are at work."""
     if "outcomes" not in result:
         return None
-    return {"outcomes": result["outcomes"], "hosts_left_out": result["ansible_facts"]["berth_results"]["left_out"]}
+    known = together.noted(action, {outcome["instance"]: outcome for outcome in result["outcomes"]})
+    left_out = result["ansible_facts"]["berth_results"]["left_out"]
+    return None if None in known.values() else {"outcomes": list(known.values()), "hosts_left_out": left_out}
 
 
-def results_fact(outcomes, left_out, would_change=None):
-    """The end of a run, for the task that reports failures, and for programs. ``would_change``: instance -> its diff."""
+def results_fact(outcomes, left_out):
+    """The end of a run, for the task that reports failures, and for programs."""
     failed = {outcome.instance: outcome.error for outcome in outcomes if outcome.error}
     hosts = {host: {"reason": reason, "silent": not is_there(reason)} for host, reason in left_out.items()}
     return {
-        "ansible_facts": {"berth_results": {"failed": failed, "left_out": hosts, "would_change": would_change or {}}},
+        "ansible_facts": {"berth_results": {"failed": failed, "left_out": hosts}},
         "outcomes": [outcome.to_dict() for outcome in outcomes],
         "_ansible_verbose_override": True,
     }

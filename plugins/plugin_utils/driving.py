@@ -16,6 +16,7 @@ from ..module_utils.model.messages import Document
 from . import known_ansible
 from .answers_of_hosts import reason_if_closed
 from .asking import answers, ask_each
+from .berth_name import selected_by_name
 from .host_reply import answer_of
 from .plain import plain
 from .screen import warn
@@ -51,7 +52,7 @@ def carry_out(
 def _asked(action: ActionBase, task_vars: Dict[str, Any], step: Ask) -> Dict[str, Any]:
     results = ask_each(action, task_vars, step.module, step.arguments, step.at, step.check)
     if step.module == "migration":
-        found = {host: _of_leg(plain(result)) for host, result in results.items()}
+        found = {host: _of_leg(plain(result), task_vars) for host, result in results.items()}
     else:
         found = _answered(results)
     for asked, answer in found.items():
@@ -70,10 +71,10 @@ def _answered(results: Dict[str, Dict[str, Any]]) -> Dict[str, Any]:
     return found
 
 
-def _of_leg(result: Dict[str, Any]) -> Dict[str, Any]:
+def _of_leg(result: Dict[str, Any], task_vars: Dict[str, Any]) -> Dict[str, Any]:
     """The answer of a leg, and when it came. A host whose reply was wrong is not silent: it can be asked to give up."""
     for warning in result.pop("warnings", None) or ():
-        warn(str(warning))
+        warn(selected_by_name(str(warning), task_vars))
     if result.get("failed") and not result.get("unreachable"):
         return {"error": result.get("error") or answer_of(result)["error"]}
     return {**answer_of(result), "at": time.monotonic()}

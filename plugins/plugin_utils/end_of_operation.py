@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Mapping
 
 from ansible.plugins.action import ActionBase
 
@@ -16,13 +16,11 @@ from ..module_utils.model.identity import instance_uuid, project_of
 from . import failed_requests
 from .berth_name import addressed
 from .controller import results_fact
-from .inventory_variables import raw_vars, variables
-from .plain import plain
+from .inventory_variables import variables
 from .screen import columns, say
-from .second_look import after_second_look
 
 PLACED = ("resize", "cold_migrate", "live_migrate", "migrate")
-FAILURE, MOVED = "__berth_failure", "__move_done"
+Walks = Mapping[str, Dict[str, Any]]  # instance -> what became of its move
 
 
 def end(
@@ -30,41 +28,68 @@ def end(
     task_vars: Dict[str, Any],
     operation: str,
     located: Dict[str, Any],
+    done: Mapping[str, Done],
     moves: Dict[str, Any],
-    done: Dict[str, Done],
+    walks: Walks,
 ) -> Dict[str, Any]:
-    """Show the results, and return them as those of the run's last task. ``located`` and ``moves``: the facts of the run,
-    located is empty if the operation moves instances; ``done``: what became of those that were located."""
-    moves = _after_the_moves(moves, task_vars)
-    names = located["names"] if located else sorted({*moves["moves"], *moves["errors"]})
-    moving = [name for name in names if not located or name in located["moving"]]
-    check_mode, outcomes, tried = bool(action._task.check_mode), [], []
+    """Show the results, and return them as those of the run's last task. ``located``: those of ``done``, empty if the
+    operation moves instances; ``moves``: the plan of ``walks``, empty if none is moved."""
+    names = located["names"] if located else moves["names"]
+    outcomes, tried = [], []
     for name in names:
-        outcome_variables = variables(task_vars, name, ["berth_networks", "berth_project"])
-        walk: Dict[str, Any] = {}
-        if name in moving:
-            walk = _walk(task_vars, name, moves)
-            outcome = report_moves.outcome(operation, name, moves, walk, check_mode)
+        if located and name not in located["moving"]:
+            outcome = _of_located(
+                task_vars, operation, name, located, done.get(name) or Done(), action._task.check_mode
+            )
         else:
-            outcome = report_power.outcome(operation, name, located, done.get(name) or Done(), check_mode)
-            outcome.address = outcome.address or report.address_of(outcome_variables.get("berth_networks"))
-        uuid = instance_uuid(project_of(outcome_variables), name)
-        outcome.error = report.named(outcome.error, uuid, name)
-        if outcome.error:
-            tried += report.tried(name, uuid, (walk.get("move_walk") or {}).get("attempts") or ())
+            walk = walks.get(name, {"gone": True})
+            outcome = of_move(task_vars, operation, name, moves, walk, action._task.check_mode)
+            tried += report.tried(name, _uuid(task_vars, name), walk.get("attempts") or ()) if outcome.error else []
         outcomes.append(outcome)
     left_out = (located or moves)["left_out"]
     addressed(outcomes, task_vars)
     _keep(action, task_vars, operation, outcomes)
     say("", *report.closing(outcomes, left_out, tried, width=columns()), "")
-    moved = [outcome for outcome in outcomes if outcome.instance in moving]
-    return results_fact(outcomes, left_out, _would_change(operation, moved, moves) if check_mode and moves else {})
+    return results_fact(outcomes, left_out)
 
 
-def _would_change(operation: str, outcomes: List[Outcome], moves: Dict[str, Any]) -> Dict[str, Any]:
-    """The changes that check mode expects of moves, instance -> diff: made here because it runs no step of a move."""
-    diffs = {outcome.instance: report_moves.difference(operation, outcome, moves) for outcome in outcomes}
-    return {name: diff for name, diff in diffs.items() if diff}
+def _of_located(
+    task_vars: Dict[str, Any], operation: str, name: str, located: Dict[str, Any], done: Done, check_mode: bool
+) -> Outcome:
+    outcome = report_power.outcome(operation, name, located, done, check_mode)
+    networks = variables(task_vars, name, ["berth_networks"]).get("berth_networks")
+    outcome.address = outcome.address or report.address_of(networks)
+    outcome.error = report.named(outcome.error, _uuid(task_vars, name), name)
+    return outcome
+
+
+def of_move(
+    task_vars: Dict[str, Any], operation: str, name: str, moves: Dict[str, Any], walk: Dict[str, Any], check_mode: bool
+) -> Outcome:
+    outcome = report_moves.outcome(operation, name, moves, walk, check_mode)
+    outcome.error = report.named(outcome.error, _uuid(task_vars, name), name)
+    return outcome
+
+
+def part_of_move(
+    operation: str, outcome: Outcome, moves: Dict[str, Any], walk: Dict[str, Any], check_mode: bool
+) -> Dict[str, Any]:
+    """What the task of one instance returns of its move. Its legs make no diff, so check mode tells the whole move."""
+    diff = report_moves.difference(operation, outcome, moves) if check_mode else None
+    part = {
+        **walk,
+        "outcome": outcome.to_dict(),
+        "changed": walk["changed"] or bool(diff),
+        **({"diff": [diff]} if diff else {}),
+    }
+    if not outcome.error:
+        return part
+    error = walk.get("error") or report.error_of(outcome.error)
+    return {**part, "error": error, "error_code": error["code"], "msg": outcome.error}
+
+
+def _uuid(task_vars: Dict[str, Any], name: str) -> str:
+    return instance_uuid(project_of(variables(task_vars, name, ["berth_project"])), name)
 
 
 def _keep(action: ActionBase, task_vars: Dict[str, Any], operation: str, outcomes: List[Outcome]) -> None:
@@ -82,52 +107,3 @@ def _keep(action: ActionBase, task_vars: Dict[str, Any], operation: str, outcome
             message = outcome.error.removeprefix(code + ": ")
             failures.append({"name": name, "project": project, "code": code, "message": message})
     failed_requests.settle(action, task_vars, operation, failures, done)
-
-
-def _walk(task_vars: Dict[str, Any], name: str, moves: Dict[str, Any]) -> Dict[str, Any]:
-    """What a move left in the play's variables."""
-    values = raw_vars(task_vars, name)
-    found = {FAILURE: plain(values[FAILURE])} if FAILURE in values else {}
-    found["move_walk"] = registered(_of_plan(values, moves))
-    if found["move_walk"].get("failure"):
-        found[FAILURE] = found["move_walk"]["failure"]
-    found["gone"] = is_gone(task_vars, name)
-    return found
-
-
-def _of_plan(values: Dict[str, Any], moves: Dict[str, Any]) -> Dict[str, Any]:
-    """What move_instances did by this plan; nothing if that was of an earlier one."""
-    done: Dict[str, Any] = values.get(MOVED) or {}
-    return done if done.get("plan") == moves.get("id") else {}
-
-
-def _after_the_moves(moves: Dict[str, Any], task_vars: Dict[str, Any]) -> Dict[str, Any]:
-    """The plan, with what the moves found that looked again."""
-    for name in list({**moves.get("moves", {}), **moves.get("errors", {})}):
-        second = plain(_of_plan(raw_vars(task_vars, name), moves).get("second"))
-        moves = after_second_look(moves, second, [name]) if second else moves
-    return moves
-
-
-def is_gone(task_vars: Dict[str, Any], name: str) -> bool:
-    """Whether Ansible has dropped the instance from the play."""
-    return name in task_vars["ansible_play_hosts_all"] and name not in task_vars["ansible_play_hosts"]
-
-
-def registered(value: Any) -> Any:
-    """What the table needs of a registered result or a fact, without what Ansible adds, which is not plain data."""
-    if not isinstance(value, dict):
-        return plain(value)
-    needed = (
-        "changed",
-        "failed",
-        "msg",
-        "instance",
-        "move",
-        "attempts",
-        "destination",
-        "away",
-        "failure",
-        "unreachable",
-    )
-    return plain({key: value[key] for key in needed if key in value})

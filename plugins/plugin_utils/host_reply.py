@@ -21,7 +21,7 @@ from ..module_utils.conductor.silence import NO_ANSWER, unanswered
 from ..module_utils.model import reply
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.safe_text import clean
-from . import acting, becoming, host_ends, known_ansible, limits, sent_code
+from . import acting, host_ends, known_ansible, limits, sent_code, why_silent
 from .answers_of_hosts import reason_if_closed
 from .plain import plain
 from .why_silent import cause
@@ -125,14 +125,6 @@ def run_builtin(action, name, arguments, task_vars):
     return _checked(action, name, arguments, task_vars, run)
 
 
-def ask_module(action, name, arguments, task_vars):
-    """Return the answer of the task's host, see answer_of."""
-    try:
-        return answer_of(run_module(action, name, arguments, task_vars))
-    except AnsibleConnectionFailure as failure:
-        return answer_of({"unreachable": True, "msg": str(failure)})
-
-
 def answer_of(result):
     """Turn a result of this file into an answer: with ``reason`` if the host did not answer, ``error`` if the module
     failed.
@@ -158,7 +150,7 @@ def _checked(action, name, arguments, task_vars, run):
     host = host_of(action, task_vars)
     try:
         checked = reply.check(name, _read(name, host, run), host, arguments)
-        return becoming.explained(getattr(action._connection, "become", None), host, checked)
+        return why_silent.explained(getattr(action._connection, "become", None), host, checked)
     except BerthError as error:
         return {"failed": True, "changed": False, **error.to_result()}
 

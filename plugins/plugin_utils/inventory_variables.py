@@ -14,7 +14,7 @@ from ansible.module_utils.parsing.convert_bool import BOOLEANS_FALSE, boolean
 from ansible.vars.hostvars import HostVarsVars
 
 from ..module_utils.conductor.inventory_names import ERROR
-from ..module_utils.model import catalog_schema, lifecycle
+from ..module_utils.model import catalog_schema, vm_states
 from ..module_utils.model.errors import InvalidInput
 from ..module_utils.model.schema import ListOf, Text
 from .plain import rendered
@@ -63,7 +63,7 @@ def is_true(values, name):
 
 def power_state(values):
     """The power state that the variables of an instance ask for; None leaves the guest as it is."""
-    return lifecycle.power_state(values.get("berth_state"), who_locked(values))
+    return vm_states.power_state(values.get("berth_state"), who_locked(values))
 
 
 def raw_vars(task_vars, name):

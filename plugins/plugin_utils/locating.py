@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, NamedTuple
 
-from ..module_utils.conductor import arrived, given_away, keep_one, locks, older_copy, volume_quotas, what_to_operate
+from ..module_utils.conductor import arrived, given_away, keep_one, locks, new_volumes, older_copy, what_to_operate
 from ..module_utils.conductor.errors import InstanceMoving
 from ..module_utils.conductor.fleet import Fleet
 from ..module_utils.conductor.locks import lock_of
@@ -18,6 +18,7 @@ from ..module_utils.model.identity import uuid_of
 from ..module_utils.model.lifecycle import OUT, OWN
 from ..module_utils.model.nics import guest_address
 from ..module_utils.model.schema import OneOf, Text
+from ..module_utils.model.vm_states import ACTIVE, CHANGES
 from . import acting
 from .answers_of_hosts import read_reports
 from .asking import answers, ask
@@ -62,7 +63,7 @@ class _Run(NamedTuple):
 
 
 class LocateInstances(ControllerAction):
-    def located(self, args, task_vars):
+    def located(self, args, task_vars, again=False):
         """The fact berth_located. ``args``: as of module locate_instances; one in a move is an error if ``again``."""
         hosts, method = kvm_hosts(task_vars, args["hosts"]), args["method"]
         names = selected(task_vars, args["instances"], hosts)
@@ -82,7 +83,7 @@ class LocateInstances(ControllerAction):
                 _check_found(run, name, found[name])
                 notes[name] = joined(found[name].get("gives_up"), _notes(run, name, values, found[name]))
             except BerthError as error:
-                if isinstance(error, InstanceMoving) and method == "delete" and not args["again"]:
+                if isinstance(error, InstanceMoving) and method == "delete" and not again:
                     moving.append(name)
                 else:
                     errors[name] = _text(error, method)
@@ -164,7 +165,7 @@ def _over_quota(found, fleet, inventory):
     """Take the instances whose volumes exceed the quota of their project out of ``found``. Return {name: why}."""
     if not any(task.get("new_volumes") or task.get("grown_volumes") for task in found.values()):
         return {}
-    over = volume_quotas.before_the_claims(found, fleet, inventory.catalogs.shared.quotas)
+    over = new_volumes.before_the_claims(found, fleet, inventory.catalogs.shared.quotas)
     for name in over:
         del found[name]
     return {name: str(error.to_result()["msg"]) for name, error in over.items()}
@@ -172,7 +173,8 @@ def _over_quota(found, fleet, inventory):
 
 def note(method, name, berth_state, locked, places):
     """What to add to an instance's result: that another playbook will undo it, or who had locked the instance."""
-    if (method, berth_state) in (("stop", "active"), ("start", "stopped")):
+    after = CHANGES[method].after
+    if berth_state and after and after != berth_state and ACTIVE in (after, berth_state):
         return hints.create_follows(berth_state)
     was = "was locked by %s" % lock_of(places) if method in ("lock", "unlock") and lock_of(places) else None
     if method == "unlock" and locked:

@@ -18,16 +18,18 @@ from .screen import warn
 
 # Those of the role kvm_host, in addition to the settings that begin with berth_host_.
 ROLE = (
-    "kvm_host_packages",
-    "kvm_host_accept_state_directory",
-    "kvm_host_remove_unused_images",
-    "kvm_host_forget_failed_builds",
-    "kvm_host_certificates",
-    "kvm_host_ca_directory",
-    "kvm_host_certificate_days",
-    "kvm_host_certificate_names",
-    "kvm_host_libvirt_service",
+    "berth_host_packages",
+    "berth_host_accept_state_directory",
+    "berth_host_remove_unused_images",
+    "berth_host_forget_failed_builds",
+    "berth_host_certificates",
+    "berth_ca_directory",
+    "berth_host_certificate_days",
+    "berth_host_certificate_names",
+    "berth_host_libvirt_service",
 )
+# Their names before 1.0: old -> new.
+RENAMED = {"kvm_host_" + name.replace("berth_", "", 1).replace("host_", "", 1): name for name in ROLE}
 MOST_NAMED = 3
 # Those that a run reads for each instance, and not for itself, too.
 OF_INVENTORY = {*INSTANCE, *CATALOG, "berth_locked", "berth_mend"} - {

@@ -193,7 +193,7 @@ class PlaceInstances(ControllerAction):
         """The outcomes of a plan; None while the run continues; of no plan, or of an empty one, what was chosen."""
         parts = {name: result[name] for name in ("selections", "existing", "failures")}
         if self._task.args.get("plan") and any(parts.values()):
-            return outcomes_reported(result)
+            return outcomes_reported(self, result)
         return {**parts, "hosts_left_out": result["verdicts"]}
 
     def act(self, args, task_vars):

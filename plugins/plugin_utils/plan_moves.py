@@ -296,6 +296,7 @@ class PlanMoves(ControllerAction):
         return {
             "id": new_token(),
             "action": action,
+            "names": sorted({*moves, *errors}),
             "left_out": fleet.verdicts,
             "moves": moves,
             "settle": [name for name, move in moves.items() if move["settles"]],

@@ -20,7 +20,7 @@ from typing import Any, Collection, ContextManager, Dict, Iterator, List, NamedT
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.schema import Text, Whole
 from ..module_utils.placement import receipt_file
-from ..module_utils.placement.explain import document, documents
+from ..module_utils.placement.explain import document, documents, host_rows
 from ..module_utils.placement.receipt_file import ReceiptInvalid, decide_again
 from . import acting, state_directory
 from .documents import write_document
@@ -191,3 +191,39 @@ def _bytes(path: str, most: int, whole: bool = True) -> bytes:
     if len(data) > most:
         raise ReceiptInvalid("it has more than %d MiB" % (most >> 20))
     return data
+
+
+# The last decisions of this controller, for the report: where each instance went, and the verdict on each host.
+
+MOST = 20  # decisions
+MOST_RECEIPTS = 10  # each is read completely, and in a large fleet it contains all hosts
+
+
+def recent(keeping: Settings, hosts: Collection[str]) -> List[Dict[str, Any]]:
+    """[{at, operation, by, instance, uuid, host, error, hosts}], the newest first; ``hosts``: [{host, place, weight,
+    why}]. A file that is no receipt, or has no explanation, is skipped. Raises InvalidInput if the directory cannot
+    be read."""
+    found: List[Dict[str, Any]] = []
+    for seen, (path, head) in enumerate(heads(keeping, hosts)):
+        if seen == MOST_RECEIPTS or len(found) >= MOST:
+            break
+        with contextlib.suppress(ReceiptInvalid):
+            _head, receipt, fleet = read(path)
+            if receipt["matrix"] is not None:  # deciding again takes too long in such a large fleet
+                names = sorted(head["instances"])
+                found += [_decision(head, request) for request in explained(path, receipt, fleet, names)]
+    return found[:MOST]
+
+
+def _decision(head: Dict[str, Any], explained: Dict[str, Any]) -> Dict[str, Any]:
+    hosts = [dict(zip(("host", "place", "weight", "why"), row)) for row in host_rows(explained, 0)]
+    return {
+        "at": head["at"],
+        "operation": head["operation"],
+        "by": head["who"],
+        "instance": explained["name"],
+        "uuid": head["instances"][explained["name"]],
+        "host": next((row["host"] for row in hosts if row["why"] == "chosen"), ""),
+        "error": (explained["error"] or {}).get("message", ""),
+        "hosts": hosts,
+    }

@@ -12,14 +12,17 @@ from __future__ import annotations
 import base64
 import dataclasses
 import hashlib
+import os
 from pathlib import Path
-from typing import Any, Dict, Iterable, List, Mapping, Sequence
+from typing import Any, BinaryIO, Dict, Iterable, List, Mapping, Optional, Sequence
 
 import jinja2
 
 from ..module_utils.model.catalog import DEFAULT_ZONE
+from ..module_utils.model.errors import InvalidInput
 from ..module_utils.placement.text import number
-from .report_files import ABOUT
+from . import state_directory
+from .documents import check_replaceable, write_document, write_private
 
 HERE = Path(__file__).parent
 LEVELS = 5  # colours of the heat map
@@ -319,3 +322,47 @@ def _cells(cells: Sequence[Mapping[str, Any]]) -> List[Line]:
     if len(cells) > MOST_CELLS:
         lines.append(Line("and %d more" % (len(cells) - MOST_CELLS)))
     return lines or [Line("-")]
+
+
+# The files of a report: a page and its data beside it. They never replace other files, and no link is followed.
+
+VARIABLE = "berth_report_page"
+ABOUT = "berth.kvm.report"  # near the beginning of both files
+FOLDER, ENDING = "report", ".html"
+
+
+def page_path(value: Optional[str]) -> str:
+    """The full path of the page to write. Raises InvalidInput, before anything is written, if it must not be."""
+    path = os.path.abspath(value or _default())
+    if not path.endswith(ENDING) or os.path.basename(path) == ENDING:
+        raise InvalidInput(VARIABLE, value, "a file name that ends in .html")
+    for file in (path, data_path(path)):
+        check_replaceable(
+            file, VARIABLE, file, _is_report, "a new file or an earlier report: the existing file is neither"
+        )
+    return path
+
+
+def data_path(page: str) -> str:
+    return page[: -len(ENDING)] + ".json"
+
+
+def write_report(page: str, html: str, document: Any) -> None:
+    """Write both files, each completely or not at all, readable by their owner only."""
+    try:
+        if page == _default():
+            with state_directory.opened(FOLDER, make=True):
+                pass
+        write_document(data_path(page), document)
+        write_private(page, html.encode("utf-8"))
+    except OSError as error:
+        rule = "a file in a directory that one may write to: %s" % error.strerror
+        raise InvalidInput(VARIABLE, page, rule) from None
+
+
+def _default() -> str:
+    return state_directory.path_of(FOLDER, "fleet" + ENDING)
+
+
+def _is_report(file: BinaryIO) -> bool:
+    return ABOUT.encode() in file.read(1000)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Collection, Dict
 
-SHARED = ("id", "action", "operation", "left_out", "run")  # none is about single instances
+SHARED = ("id", "action", "names", "operation", "left_out", "run")  # none is about single instances
 
 
 def after_second_look(first: Dict[str, Any], second: Dict[str, Any], names: Collection[str]) -> Dict[str, Any]:

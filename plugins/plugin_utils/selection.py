@@ -48,14 +48,34 @@ def check_explicit(action: Any, task_vars: Dict[str, Any], names: List[str], giv
     ``given``, or one that names nothing but all. A person says berth_all=true where all are meant."""
     if not names or not needs_selection(operation) or _all_meant(action, task_vars, operation):
         return
-    if given and not _all_by_pattern(task_vars, names):
-        return
-    raise SelectionNotExplicit(
+    if not given or _all_by_pattern(task_vars, names):
+        raise _not_explicit(names, given, operation, hints.select_instances())
+
+
+def _not_explicit(names: List[str], given: bool, operation: str, hint: str) -> SelectionNotExplicit:
+    return SelectionNotExplicit(
         "%s %s is about all %d instances of the inventory"
         % ("with this selection" if given else "without a selection", operation, len(names)),
-        hint=hints.select_instances(),
+        hint=hint,
         instances=names,
     )
+
+
+def check_play(action: Any, task_vars: Dict[str, Any], operation: str) -> None:
+    """Of a role in a play of somebody's own, whose hosts are the selection: raise SelectionNotExplicit if those are all
+    instances, and neither the play nor the run names one of them or a group."""
+    pattern = action._templar.template(action._task.get_play().hosts)
+    patterns = [pattern, task_vars.get("ansible_limit") or "all"]
+    if (
+        "berth_name" in task_vars
+        or not all(map(selects_anything, patterns))
+        or _all_meant(action, task_vars, operation)
+    ):
+        return
+    hosts = kvm_hosts(task_vars)
+    names = [name for name in described(task_vars, task_vars["ansible_play_hosts_all"]) if name not in hosts]
+    if len(names) > 1 and set(_every(task_vars)) <= set(names):
+        raise _not_explicit(names, "ansible_limit" in task_vars, operation, hints.select_in_play())
 
 
 def _all_meant(action: Any, task_vars: Dict[str, Any], operation: str) -> bool:
@@ -70,9 +90,13 @@ def _all_by_pattern(task_vars: Dict[str, Any], names: List[str]) -> bool:
     named = any(task_vars.get(name) is not None for name in ("berth_name", "berth_where"))
     if not given or named or not all(map(selects_anything, given)):
         return False
+    return set(_every(task_vars)) <= set(names)
+
+
+def _every(task_vars: Dict[str, Any]) -> List[str]:
+    """All instances of the inventory."""
     hosts = kvm_hosts(task_vars)
-    every = [name for name in described(task_vars, task_vars["groups"]["all"]) if name not in hosts]
-    return set(every) <= set(names)
+    return [name for name in described(task_vars, task_vars["groups"]["all"]) if name not in hosts]
 
 
 def _check_nothing_selected(task_vars: Dict[str, Any], names: List[str]) -> None:

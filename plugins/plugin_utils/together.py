@@ -14,7 +14,7 @@ import fcntl
 import json
 import os
 import time
-from typing import Any, Callable, Dict, List, Tuple
+from typing import Any, Callable, Collection, Dict, List, Mapping, Optional, Tuple
 
 from ansible import constants
 from ansible.plugins.action import ActionBase
@@ -37,14 +37,11 @@ def done_together(
 
     Raises what it raised, in that process; in those that waited WorkEnded: nobody does again what ended halfway.
     """
-    name = str(task_vars["inventory_hostname"])
-    # Ansible removes the directory, which only its user can read, at the end of the run.
-    path = os.path.join(constants.DEFAULT_LOCAL_TMP, "berth-%s-%s" % (acting.RUN, action._task._uuid))
+    name, path = str(task_vars["inventory_hostname"]), _path(action._task._uuid)
     with open(os.open(path + ".come", OPEN | os.O_APPEND, 0o600), "a+", encoding="utf-8") as come:
         come.write(name + "\n")
         come.flush()
-        with open(os.open(path, OPEN, 0o600), "r+", encoding="utf-8") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+        with _locked(path) as file:
             parts = json.loads(file.read() or "{}")
             if name in parts:
                 if parts[name] is None:
@@ -66,9 +63,43 @@ def own_part(
     """What the task of this host returns: its part of what ``done_together`` did, and in one process also what it has for the
     run. A part with an ``error`` fails the task, unless it ``may_fail`` since its playbook tells why in a task of its own."""
     own, done = done_together(action, task_vars, work)
-    part = own or NO_INSTANCE
-    failed = {} if may_fail or "error" not in part else {"failed": True, "msg": part.get("msg") or reason_of(part)}
-    return {**part, **failed, **done.get("run", {})}
+    return {**failing(own or NO_INSTANCE, may_fail), **done.get("run", {})}
+
+
+def failing(part: Dict[str, Any], may_fail: bool) -> Dict[str, Any]:
+    """The part, which fails its task if it has an ``error`` and not ``may_fail``."""
+    failed = "error" in part and not may_fail
+    return {**part, "failed": True, "msg": part.get("msg") or reason_of(part)} if failed else part
+
+
+def ended_together(work: str, name: str, names: Collection[str], part: Dict[str, Any]) -> Optional[Results]:
+    """Note the part, plain data, of a host that has ended its own share of ``work``, a token. The last of ``names`` to end
+    gets all parts, each other one None."""
+    with _locked(_path(work)) as file:
+        parts = {**json.loads(file.read() or "{}"), name: part}
+        _write(file, parts)
+    return parts if parts.keys() >= set(names) else None
+
+
+def noted(action: ActionBase, outcomes: Mapping[str, Optional[Dict[str, Any]]]) -> Dict[str, Any]:
+    """Note what became of hosts in the action's task, None of who has begun. Return that of all that it has worked for
+    until now: of a play with more hosts than Ansible has forks, one process after another works for some of them."""
+    with _locked(_path("%s.outcomes" % action._task._uuid)) as file:
+        known = {**json.loads(file.read() or "{}"), **outcomes}
+        _write(file, known)
+    return known
+
+
+def _path(work: str) -> str:
+    """Ansible removes the directory, which only its user can read, at the end of the run."""
+    return os.path.join(constants.DEFAULT_LOCAL_TMP, "berth-%s-%s" % (acting.RUN, work))
+
+
+def _locked(path: str) -> Any:
+    """The file, locked until it is closed."""
+    file = open(os.open(path, OPEN, 0o600), "r+", encoding="utf-8")  # pylint: disable=consider-using-with
+    fcntl.flock(file, fcntl.LOCK_EX)
+    return file
 
 
 def _waiting(come: Any, parts: Results, task_vars: Dict[str, Any]) -> List[str]:

@@ -20,6 +20,7 @@ from ..module_utils.model import fleet_hints, input_hints
 from . import authority as ca
 from .documents import write_file
 from .inventory_variables import is_true, variables
+from .misplaced import RENAMED
 from .revoked import Signed
 
 FILE = "rotation.json"
@@ -30,8 +31,8 @@ AWAITED = {
     SIGN: "have a certificate of the new authority",
     DROP: "trust the new authority alone",
 }
-WANTED = "kvm_host_certificates"
-DIRECTORY = "kvm_host_ca_directory"
+WANTED = "berth_host_certificates"
+DIRECTORY = "berth_ca_directory"
 DIRECTORY_OPTION = {"type": "path", "default": "~/.berth/ca"}  # of the actions that are for no particular host
 
 
@@ -88,7 +89,7 @@ def directory_of(task_vars, hosts, default):
     """Where prepare_hosts keeps the authorities, from the variables of the KVM hosts."""
     for host in hosts:
         if host in task_vars["hostvars"]:
-            found = variables(task_vars, host, [DIRECTORY]).get(DIRECTORY)
+            found = _said(task_vars, host, DIRECTORY)
             if found:
                 return os.path.expanduser(found)
     return os.path.expanduser(default)
@@ -96,7 +97,15 @@ def directory_of(task_vars, hosts, default):
 
 def wanted(task_vars, hosts):
     """The hosts that have certificates of ours."""
-    return [host for host in hosts if is_true({WANTED: True, **variables(task_vars, host, [WANTED])}, WANTED)]
+    said = {host: _said(task_vars, host, WANTED) for host in hosts}
+    return [host for host in hosts if said[host] is None or is_true({WANTED: said[host]}, WANTED)]
+
+
+def _said(task_vars, host, name):
+    """The variable of the host, also by its name before 1.0; None if it has none."""
+    old = {new: old for old, new in RENAMED.items()}[name]
+    found = variables(task_vars, host, [name, old])
+    return found.get(name, found.get(old))
 
 
 # ---- the file -------------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from ..module_utils.model.errors import BerthError, InvalidInput, joined
 from ..module_utils.model.schema import Flag, ListOf, Text, Whole
 from ..module_utils.model.unknown_names import meant, nearest
 from ..module_utils.placement.weighing import MOST_SEED
-from . import limits, move_options, receipts, seeds
+from . import limits, misplaced, move_options, receipts, seeds
 from .inventory_variables import CATALOG, INSTANCE, raw_vars, variables
 from .misplaced import ROLE, listed, warn_of_misplaced
 from .move_options import Switch
@@ -125,6 +125,7 @@ class Name(Text):
 # Names before 1.0, which 2.0 will not know: old -> new.
 RENAMED = {
     **move_options.RENAMED,
+    **misplaced.RENAMED,
     "create_timeout": "berth_lock_timeout",
     "delete_changed_disks": "berth_delete_changed_disks",
     "berth_delete_all": "berth_all",
@@ -158,24 +159,25 @@ CHECKED = {
     "berth_lock_timeout": Number(0, limits.SHUTDOWN, "seconds"),
     "berth_host_timeout": Number(1, limits.SHUTDOWN, "seconds"),
     **{name: TYPES[type(check)] for name, check in host_settings.VARIABLES.items() if type(check) in TYPES},
-    "kvm_host_certificate_days": TYPES[Whole],
+    "berth_host_certificate_days": TYPES[Whole],
     **dict.fromkeys(
         (
-            "kvm_host_accept_state_directory",
-            "kvm_host_certificates",
-            "kvm_host_forget_failed_builds",
-            "kvm_host_packages",
-            "kvm_host_remove_unused_images",
+            "berth_host_accept_state_directory",
+            "berth_host_certificates",
+            "berth_host_forget_failed_builds",
+            "berth_host_packages",
+            "berth_host_remove_unused_images",
         ),
         TYPES[Flag],
     ),
 }
-KNOWN = frozenset((*CATALOG, *INSTANCE, *RUN, *HOST, *PUBLISHED, ERROR))
+CHECKED.update({old: CHECKED[new] for old, new in misplaced.RENAMED.items() if new in CHECKED})
+KNOWN = frozenset((*CATALOG, *INSTANCE, *RUN, *HOST, *ROLE, *PUBLISHED, ERROR))
 SETTABLE = KNOWN - {*PUBLISHED, ERROR}
 PREFIX = "berth_"
-OF_HOSTS = (*HOST, *ROLE)
+OF_HOSTS = (*HOST, *ROLE, *misplaced.RENAMED)
 OURS = re.compile("berth[_-]", re.IGNORECASE)
-OPTIONS = frozenset((*move_options.RENAMED, *ROLE))
+OPTIONS = frozenset((*move_options.RENAMED, *misplaced.RENAMED))
 OF_ROLE = re.compile("(%s)_(.+)" % "|".join((*move_options.OF_ROLES, "kvm_host")))
 MISSPELLED = 0.87  # by a letter or two; kvm_host_data_directory is somebody's own
 LEFT_OVER = "_raw_params"  # where Ansible silently puts words of -e that are not name=value

@@ -7,17 +7,22 @@ from __future__ import annotations
 
 from invariants import Violation
 
+from ansible_collections.berth.kvm.plugins.module_utils.model.vm_states import ACTIVE, PAUSED, VM_STATES
+
 VOLUME = "data"
 
 
 def check(operation, view, uuid, volume_gb):
     """The record of an instance, those of its volumes and libvirt say the same. Raises Violation."""
     record = view.records[uuid]
-    off = operation.end == "stopped"
-    if (record["power_state"] == "shutdown") != off or bool(record.get("lock")) != (operation.end == "locked"):
+    meant = VM_STATES.get(operation.end, VM_STATES[ACTIVE])
+    off = not meant.on()
+    if record["power_state"] != meant.power_state or bool(record.get("lock")) != (operation.end == "locked"):
         raise Violation("I4 the power is %s, the lock %s" % (record["power_state"], record.get("lock")))
     if off and (uuid in view.domains or view.permits):
-        raise Violation("I4 a stopped guest is %s, permits %s" % (view.domains.get(uuid), view.permits))
+        raise Violation("I4 a guest that is off is %s, permits %s" % (view.domains.get(uuid), view.permits))
+    if operation.end == PAUSED and view.domains.get(uuid, ("off",))[0] != "paused":
+        raise Violation("I4 a paused guest is %s" % (view.domains.get(uuid),))
     names = [entry["name"] for entry in record["spec"].get("volumes") or []]
     named = sorted(volume for volume, found in view.volumes.items() if found["name"] in names)
     if len(names) != len(named) or len(named) != (operation.end == "attached"):

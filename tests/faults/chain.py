@@ -141,10 +141,10 @@ class Chain:
         before = ends.held(self.hosts)
         again = self._play(operation, variables)
         if again.rc and "crash" in fault.kind and "power_state shutdown" in again.output:
-            # A power cut ended the guest before the move began, and only a running guest can be migrated live.
+            # A power cut ended the guest, and only a running one can be migrated live, paused or suspended.
             if ends.held(self.hosts) != before:
                 raise Violation("I11 a refusal changed something:\n%s" % again.output[-3000:])
-            self.case.play("start", env=ENVIRONMENT)
+            self.case.play("recover" if operation.end == "paused" else "start", env=ENVIRONMENT)
             again = self._play(operation, variables)
         if again.rc:
             raise Violation("I4 the re-run failed:\n%s\nfirst run:\n%s" % (again.output[-3000:], first[-3000:]))
@@ -199,7 +199,7 @@ class Chain:
     def _start(self, operation):
         """A guest that a power cut ended before an operation that starts nothing is started now. -> whether it is; else the
         operation ends with the guest off"""
-        if operation.end in ("stopped", "locked"):
+        if operation.end in ("stopped", "locked", "paused", "suspended"):
             return False
         if operation.end.startswith("resized"):
             raise Violation("I4 the guest does not run after the re-run")

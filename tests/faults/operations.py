@@ -69,6 +69,10 @@ OPERATIONS = {
     "reboot_hard": at_rest("reboot", "active", "active", stops=True, repeats=True, variables={"berth_reboot": "hard"}),
     "stop": at_rest("stop", "active", "stopped"),
     "start": at_rest("start", "stopped", "active", stops=True),
+    "pause": at_rest("pause", "active", "paused"),
+    "unpause": at_rest("unpause", "paused", "active"),
+    "suspend": at_rest("suspend", "active", "suspended"),
+    "resume": at_rest("resume", "suspended", "active"),
     "lock": at_rest("lock", "active", "locked"),
     "unlock": at_rest("unlock", "locked", "active"),
     "detach": at_rest("update_disks", "attached", "detached"),
@@ -81,11 +85,14 @@ PREPARE = {
     "resized": "resize",
     "resized_here": "resize_here",
     "stopped": "stop",
+    "paused": "pause",
+    "suspended": "suspend",
     "locked": "lock",
     "detached": "detach",
 }
 END = {
     "resized": "confirm", "resized_here": "confirm_here", "stopped": "start", "locked": "unlock", "detached": "attach",
+    "paused": "unpause", "suspended": "resume",
 }  # fmt: skip
 # A volume stays on its host, so an instance that had one is not moved: where a new one begins, else "active".
 BASE = {"attached": "attached", "detached": "attached"}

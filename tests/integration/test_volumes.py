@@ -57,7 +57,7 @@ def test_what_a_guest_wrote_on_a_volume_is_there_after_delete_and_create(lab, im
     assert "identical" in lab.sh(home, made).stdout
     play(lab, path, "update_disks", **none)
     cached = "test -e /var/lib/libvirt/berth/images/" + image["checksum"].split(":")[1]
-    unused = ("--limit", home, "-e", "kvm_host_remove_unused_images=true")
+    unused = ("--limit", home, "-e", "berth_host_remove_unused_images=true")
     play(lab, path, "prepare_hosts", *unused)
     lab.sh(home, cached)
     assert play(lab, path, "prepare_hosts", *unused).changed[home] == 0

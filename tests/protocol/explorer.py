@@ -13,7 +13,7 @@ import copy
 import random
 
 from memory_controller import Controller
-from memory_names import ON, D, Killed, S, Violation
+from memory_names import ON, PAUSED, D, Killed, S, Violation
 
 from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import OUT, OWN
 
@@ -115,7 +115,7 @@ def check_end(world, action):
     owner = owners[0]
     other = D if owner == S else S
     record = records[owner]
-    on = ON if (record["migration"] or {}).get("vm_state_before", record["vm_state"]) == "active" else 0
+    on = {"active": ON, "paused": PAUSED}.get((record["migration"] or {}).get("vm_state_before", record["vm_state"]), 0)
     if record["phase"] == "active":
         disk = None if world.shared else world.disks[other]
         if records[other] or disk or world.guest[other] or any(world.kept.values()) or world.parts[other]:

@@ -33,7 +33,7 @@ def follow(player, name, error, dice, more=3):
     """Follow the hint of an error about the instance ``name``, and that of what is refused then."""
     hint = right_copy(player.world, name, error.get("hint") or "")
     text = "%s. %s" % (error.get("message"), hint)
-    if "kvm_host_accept_state_directory" in text:
+    if "berth_host_accept_state_directory" in text:
         for machine in player.world.machines.values():
             if machine.on and not machine.dead:
                 with player.world.on(machine, "accept"):
@@ -114,6 +114,11 @@ def newest(world, machine, uuid):
     return max((counter for name, counter in machine.disks().items() if world.of_disk.get(name) == uuid), default=-1)
 
 
+FOLLOWED = (
+    "create", "delete", "keep_one", "recover_record", "start", "stop", "recover", "unpause", "resume", "reboot", *MOVES
+)  # fmt: skip
+
+
 def run(player, playbook, name, given, hint, dice):
     playbook = OPERATIONS.get(playbook, playbook)
     options = {option: value.rstrip(".,") for option, value in EXTRA.findall(given)}
@@ -126,6 +131,6 @@ def run(player, playbook, name, given, hint, dice):
         if stays in (None, "HOST"):
             stays = dice.choice(re.findall(r"that on (kvm\d)", hint) or list(player.world.inventory))
         options["berth_keep_on"] = player.kept_on[names[0]] = stays
-    if playbook in ("create", "delete", "keep_one", "recover_record", "start", "stop", "recover", *MOVES):
+    if playbook in FOLLOWED:
         return player.play_run(playbook, names, lost, **options)
     return {}

@@ -19,12 +19,18 @@ import volume_fleet_case
 from fake_domain import FakeDomain
 from libvirt_names import PAUSED
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain, domains, gate, power, set_aside
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import (
+    acts,
+    domain,
+    domains,
+    gate,
+    power,
+    set_aside,
+)
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.instance import Instance
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import (
     failed_instances,
-    record_copy,
     state_directory,
     whereabouts,
 )
@@ -99,7 +105,7 @@ class Machine(volume_fleet_case.Site):
         connection.domains.update({uuid: FakeDomain(connection, xml) for uuid, xml in self.whole.items()})
 
     def accept_state(self):
-        """prepare_hosts -e kvm_host_accept_state_directory=true"""
+        """prepare_hosts -e berth_host_accept_state_directory=true"""
         return {"changed": state_directory.establish(self.host.store, accept=True)}
 
     # what it holds
@@ -182,16 +188,9 @@ class Machine(volume_fleet_case.Site):
         return {"changed": changed, "instance": {"generation": list(self.host.store.read(spec["uuid"]).generation)}}
 
     def instance(self, uuid, state, after=None, reboot="soft", changed_disks=False, moved_by=None):
-        instance = Instance(self.host, uuid, timeout=1)
-        acts = {
-            "started": instance.started,
-            "stopped": lambda: instance.stopped(1),
-            "rebooted": lambda: power.reboot(instance, reboot == "hard", 1) or True,
-            "absent": lambda: instance.absent(changed_disks, after),
-            "recovered": lambda: power.recover(instance),
-            "recorded": lambda: record_copy.take_back(instance, after or [0, 0], moved_by=moved_by),
-        }
-        return {"changed": acts[state]()}
+        params = {"token": None, "seed": None, "shutdown_timeout": 1, "after": after, "reboot": reboot, "state": state,
+                  "changed_disks": changed_disks, "moved_by": moved_by}  # fmt: skip
+        return {"changed": acts.act(Instance(self.host, uuid, timeout=1), params, False)}
 
     def instance_copy(self, uuid, state, above=None, check=False):
         instance = Instance(self.host, uuid, timeout=1)

@@ -44,7 +44,7 @@ class Live:
         self.world = world
 
     @staticmethod
-    def follow(connection, uuid, _options):
+    def follow(connection, uuid, _options, _goes_on):
         return onlooker.has_left(connection, uuid)
 
     @staticmethod

@@ -12,6 +12,8 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor import gossip,
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import HostUnknown
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.locate import locate
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import move as procedure
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import operate
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import side_by_side
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.walk import Move
 from ansible_collections.berth.kvm.plugins.module_utils.model import migration
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
@@ -44,21 +46,31 @@ class Moves(Run):
         yield from self.move("confirm_due")
 
     def delete(self):
-        yield from super().delete()
+        tasks = yield from self._found("delete")
         moving_names = [name for name, error in self.errors.items() if error["code"] == "InstanceMoving"]
+        for name in [*tasks, *moving_names]:
+            self.world.gives_up(name)
         for name in moving_names:
             del self.errors[name]
-        if moving_names:
-            self.names = moving_names
-            for name in moving_names:
-                self.world.gives_up(name)
-            yield from self.move("delete")
-            ended = [name for name in moving_names if self.errors.get(name, {}).get("code") == MigrationEnded.__name__]
-            if ended:
-                self.names = ended
-                for name in ended:
-                    del self.errors[name]
-                yield from super().delete()
+        yield from self._delete_moves(moving_names)
+        ended = [name for name in moving_names if self.errors.get(name, {}).get("code") == MigrationEnded.__name__]
+        if ended:
+            self.names = ended
+            for name in ended:
+                del self.errors[name]
+            tasks.update((yield from self._found("delete")))
+        given = {"changed_disks": bool(self.options.get("berth_delete_changed_disks"))}
+        yield from self._carry_out(operate.delete(tasks, dict.fromkeys(tasks, given), self.inventory))
+
+    def _delete_moves(self, names):
+        moves = (yield from self._plan("delete", names)) if names else {}
+        refused = []
+        procedures = {
+            name: self._procedure("delete", name, move, refused) for name, move in moves.items() if move["sequence"]
+        }
+        walks = yield from procedure_case.play(side_by_side(procedures), self._ask_step)
+        for name, walk in walks.items():
+            self._note(name, walk, refused)
 
     def move(self, action):
         """Plan for all, then carry out the move of each."""
@@ -132,6 +144,11 @@ class Moves(Run):
 
     def _move_one(self, action, name, move):
         refused = []
+        walk = yield from procedure_case.play(self._procedure(action, name, move, refused), self._ask_step)
+        self._note(name, walk, refused)
+
+    def _procedure(self, action, name, move, refused):
+        """``refused`` gets the name if the second look refuses it."""
 
         def plan_again():
             self.errors.pop(name, None)
@@ -141,9 +158,10 @@ class Moves(Run):
             return Move.from_plan(planned) if planned.get("sequence") else None
 
         run = procedure.Run({"confirm_window": 0, "revert_volumes": True, "stop_timeout": 1})
-        carried_out = procedure.operation(Move.from_plan(move), run, plan_again)
-        walk = yield from procedure_case.play(carried_out, self._ask_step)
-        if walk.failure is None and not refused:
+        return procedure.operation(Move.from_plan(move), run, plan_again)
+
+    def _note(self, name, walk, refused):
+        if walk.failure is None and name not in refused:
             self.errors.pop(name, None)
         elif walk.failure is not None:
             self.errors[name] = {"hint": None, **walk.error, "message": walk.failure}

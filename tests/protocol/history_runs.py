@@ -208,8 +208,20 @@ class Run:
     def stop(self):
         yield from self.operate("stop")
 
+    def pause(self):
+        yield from self.operate("pause")
+
+    def unpause(self):
+        yield from self.operate("unpause")
+
+    def suspend(self):
+        yield from self.operate("suspend")
+
+    def resume(self):
+        yield from self.operate("resume")
+
     def reboot(self):
-        yield from self.operate("reboot", reboot="hard" if self.dice.random() < 0.5 else "soft")
+        yield from self.operate("reboot", reboot=self.options.get("berth_reboot") or self.dice.choice(["hard", "soft"]))
 
     def recover(self):
         yield from self.operate("recover")

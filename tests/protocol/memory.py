@@ -14,7 +14,7 @@ import contextlib
 import copy
 
 from memory_effects import Effects
-from memory_names import OFF, OLD, ON, PROJECT, UUID, VOLUME, WHO, D, Killed, S, Violation
+from memory_names import OFF, OLD, ON, PAUSED, PROJECT, UUID, VOLUME, WHO, D, Killed, S, Violation
 from memory_volumes import record_of
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import StaleRecord
@@ -33,7 +33,7 @@ class World:
         self.kept = {S: None, D: None}
         self.parts = {S: None, D: None}
         self.channel = {S: None, D: None}
-        self.guest = {S: ON if vm_state == "active" else OFF, D: OFF}
+        self.guest = {S: {"active": ON, "paused": PAUSED}.get(vm_state, OFF), D: OFF}
         self.buried = {S: [], D: []}
         self.latest = 1
         self.deleted = False
@@ -44,7 +44,7 @@ class World:
         self.receipt = None
         self.records[S] = Record(
             **WHO, role=OWN, generation=[1, 1], token="t0", phase="active",
-            vm_state=vm_state, spec=self.spec(OLD), resources={"vcpus": 1}, power_state="running",
+            vm_state=vm_state, spec=self.spec(OLD), resources={"vcpus": 1}, power_state="paused" if vm_state == "paused" else "running",
         ).to_dict()  # fmt: skip
 
         if volume:

@@ -16,6 +16,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.model import state_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import RunEnded
 from ansible_collections.berth.kvm.plugins.module_utils.model.unknown_names import NetworkNotFound
+from ansible_collections.berth.kvm.plugins.module_utils.model.vm_states import is_meant_paused
 
 
 class Effects(VolumeEffects):
@@ -238,7 +239,7 @@ class Effects(VolumeEffects):
 
     def migrate_live(self, record, targets, options, there=None):
         world = self.world
-        if world.guest[S] == ON:
+        if world.guest[S] == ON or world.guest[S] == PAUSED and is_meant_paused(record):
             if world.guest[D] != OFF:
                 raise BerthError("libvirt on the destination has the guest already")
             world.tick()
@@ -250,7 +251,7 @@ class Effects(VolumeEffects):
                 raise BerthError("libvirt on the source died as Finish was on its way")
             if world.lose_finish:
                 world.check()
-                raise BerthError("the reply was lost, the guest resumed on the source")
+                raise BerthError("the reply was lost, the guest is on the source as before")
             world.guest[S], world.left = OFF, True
             world.check()
             world.tick()
@@ -271,7 +272,8 @@ class Effects(VolumeEffects):
 
     def resume(self, record):
         self.world.tick()
-        self.world.guest[self.name] = ON
+        if not is_meant_paused(record):
+            self.world.guest[self.name] = ON
         self.world.check()
 
     # one host

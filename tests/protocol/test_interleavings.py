@@ -47,6 +47,9 @@ CASES = {
     "volume, revert against confirm": dict(actions=["resize", "confirm", "revert"], shared=True, volume=True, kills=1, after={1: 0, 2: 0}),  # noqa: E501
     "volume, delete during resize": dict(actions=["resize", "delete"], shared=True, volume=True, kills=1, crashes=1),
     "volume, delete against revert": dict(actions=["resize", "revert", "delete"], shared=True, volume=True, kills=1, after={1: 0, 2: 0}),  # noqa: E501
+    "live of a paused instance": dict(actions=["resize"], kind="live-migration", vm_state="paused", kills=1, crashes=1),
+    "live of a paused instance against abort": dict(actions=["resize", "abort"], kind="live-migration", vm_state="paused", kills=1),
+    "shared, live of a paused instance": dict(actions=["resize"], kind="live-migration", vm_state="paused", shared=True, kills=1, crashes=1),  # noqa: E501
     "volume, live": dict(actions=["resize"], kind="live-migration", shared=True, volume=True, kills=1, crashes=1),
     "volume, live against abort": dict(actions=["resize", "abort"], kind="live-migration", shared=True, volume=True, kills=1),
     "volume, live beside who takes over": dict(actions=["resize", "take over"], kind="live-migration", shared=True, volume=True, kills=1),  # noqa: E501

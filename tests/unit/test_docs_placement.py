@@ -61,7 +61,7 @@ def test_every_example_is_of_something_that_exists():
 
 def test_every_default_that_a_docstring_names_is_the_one_of_the_option():
     for entry in [*FILTERS.values(), *WEIGHERS.values()]:
-        told = re.search(r"Options: (.*?)(?:\n\s*\n|Aggregate metadata|$)", entry.__doc__, re.DOTALL).group(1)
+        told = "".join(re.findall(r"Options: (.*?)(?:\n\s*\n|Aggregate metadata|$)", entry.__doc__, re.DOTALL))
         for name, value in re.findall(r"([a-z_]+) \(([-\w.\[\]]+)\)", " ".join(told.split())):
             default = entry.options[name] if name in entry.options else {**METRICS, **OPTIONS}[name][0]
             shown = {"true": True, "false": False, "[]": [], "none": None}.get(value, value)

@@ -80,6 +80,12 @@ def test_a_guest_with_a_volume_that_is_not_its_own_is_seen(holder, violated):
         ("stopped", {}, None),
         ("stopped", {"power_state": "running"}, "I4"),
         ("stopped", {"permits": [UUID]}, "I4"),
+        ("paused", {}, None),
+        ("paused", {"power_state": "running"}, "I4"),
+        ("paused", {"guest": "running"}, "I4"),
+        ("suspended", {}, None),
+        ("suspended", {"guest": "running"}, "I4"),
+        ("suspended", {"permits": [UUID]}, "I4"),
         ("locked", {}, None),
         ("locked", {"lock": None}, "I4"),
         ("active", {"lock": {"by": "somebody"}}, "I4"),
@@ -97,13 +103,12 @@ def test_a_record_that_libvirt_does_not_agree_with_is_seen(end, changed, violate
     operation = next(operation for operation in operations.OPERATIONS.values() if operation.end == end)
     has = ["v"] * (end == "attached")
     more = {
-        "power_state": "shutdown" if end == "stopped" else "running",
+        "power_state": {"stopped": "shutdown", "suspended": "shutdown", "paused": "paused"}.get(end, "running"),
         "lock": {"by": "me"} if end == "locked" else None,
     }
     more.update((key, changed[key]) for key in more if key in changed)
-    there = view(
-        "OWN", None if end == "stopped" else "running", spec={"volumes": [{"name": "data"} for _name in has]}, **more
-    )
+    shown = {"stopped": None, "suspended": None, "paused": "paused"}.get(end, "running")
+    there = view("OWN", changed.get("guest", shown), spec={"volumes": [{"name": "data"} for _name in has]}, **more)
     there.permits = changed.get("permits", [])
     there.has_volumes = {UUID: changed.get("live", has)}
     there.names_volumes = {UUID: changed.get("defined", has)}

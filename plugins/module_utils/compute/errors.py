@@ -101,12 +101,22 @@ class GuestSaved(BerthError):
     save``. The guest was left as it is."""
 
 
+class SavedMemoryGone(BerthError):
+    """The instance is suspended, and libvirt no longer has its guest's memory, for example after ``virsh
+    managedsave-remove``. Nothing was started."""
+
+
+class NoRoomForMemory(BerthError):
+    """The file system on which libvirt keeps the memory of suspended guests has less room than the guest has memory. The
+    guest was left as it is."""
+
+
 class GuestCrashed(BerthError):
     """The guest has crashed. A confirm would make a revert impossible, so nothing was done."""
 
 
 class GuestNotSeen(BerthError):
-    """Nobody knows whether the guest came up after its move. The timer did not confirm it, so its former copy is kept."""
+    """It is unknown whether the guest came up after its move. The timer did not confirm it, so its former copy is kept."""
 
 
 class ClaimRevoked(BerthError):

@@ -29,7 +29,7 @@ def digest(checksum):
     """The 64 hexadecimal digits that name the cached file of an image: those of its sha256, or for another kind of checksum
     those of its text."""
     if not isinstance(checksum, str) or not (CHECKSUM.match(checksum) or IN_LIST.match(checksum)):
-        raise StateUnsafe("%r is no checksum of an image" % (checksum,))
+        raise StateUnsafe("%r is not the checksum of an image" % (checksum,))
     kind, _colon, digits = checksum.partition(":")
     return digits if kind == "sha256" else hashlib.sha256(checksum.encode()).hexdigest()
 

@@ -26,7 +26,7 @@ Index = address_clash.Index
 
 
 def give(instances: Mapping[str, Instance], held: Index, silent: Mapping[str, str]) -> None:
-    """Choose the addresses of all instances to be created. An instance for which there is none fails.
+    """Choose the addresses of all instances to be created. An instance without a free address fails.
 
     ``held``: who has which address. ``silent``: the hosts that did not answer, and why.
     """
@@ -87,7 +87,7 @@ def check_seen(instance: Instance, silent: Mapping[str, str]) -> None:
 
 
 def reserved(instances: Mapping[str, Instance], held: Index) -> Index:
-    """Of ``held``, what the pools of these instances could give out."""
+    """The addresses of ``held`` that the pools of these instances could give out."""
     pools = {
         (nic["type"], nic["source"], nic.get("vlan"), *nic["pool"]): nic
         for instance in instances.values()

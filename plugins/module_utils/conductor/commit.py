@@ -4,7 +4,7 @@
 """What becomes of each claim after all hosts were read again (name, quota, group, addresses): build it, withdraw it, or
 try another host; and which plans of earlier runs created nothing, so that the hosts forget them.
 
-Of two runs that write a claim and then read, at least one sees the other; who_gives_way.py decides what it does then.
+Of two runs that write a claim and then read, at least one sees the other; give_way decides what it does then.
 """
 
 from __future__ import annotations
@@ -13,19 +13,31 @@ import dataclasses
 import functools
 from typing import Collection, Dict, List, Mapping, Optional, Set, Tuple, TypedDict
 
-from ..model import address_clash, hints
+from ..model import address_clash, hints, input_hints
 from ..model.errors import BerthError, InstanceExists
 from ..model.lifecycle import CLAIM, OWN
 from ..model.messages import ClaimResult, Note, ScannedRecord, ScannedVolume
-from . import addressing, batch, groups, majority, volumes
+from . import addressing, groups, majority, volumes
 from .addressing import addresses
 from .errors import ClaimConflict, InstanceMoving
 from .found_nowhere import check_absent
 from .next_host import attempt_failed, said_by
 from .notes import Answers, Notes, called, put_together
-from .plan import BUILDING, CLAIMING, EXISTING, Instance, Plan, PlannedInstance, fail, host_of, withdraw_claim
+from .plan import (
+    ACTIVE,
+    BUILDING,
+    CLAIMING,
+    EXISTING,
+    FAILED,
+    Instance,
+    Plan,
+    PlannedInstance,
+    fail,
+    host_of,
+    withdraw,
+    withdraw_claim,
+)
 from .quotas import OverQuota
-from .who_gives_way import give_way
 
 
 class Claimed(TypedDict, total=False):
@@ -119,7 +131,7 @@ def commit(
     if over_quota:
         _check_quota(plan, after, over_quota)
     plan["claims"] = {}
-    ready = (EXISTING,) if batch.settle(plan) else (BUILDING, EXISTING)
+    ready = (EXISTING,) if settle_batch(plan) else (BUILDING, EXISTING)
     plan["build"] = [name for name, instance in plan["instances"].items() if instance["state"] in ready]
 
 
@@ -253,3 +265,57 @@ def _check_quota(plan: Plan, after: AfterClaims, over_quota: OverQuota) -> None:
         if instance["uuid"] in over:
             withdraw_claim(plan, instance)
             fail(instance, over[instance["uuid"]])
+
+
+# Two runs create the same instance at the same time: the run whose claim has the smaller token goes first.
+#
+# Both claims are withdrawn. The run that goes first tries again, on another host if it has one; the other run ends.
+
+
+def give_way(plan: Plan, instance: Instance, others: List[Tuple[str, ScannedRecord]]) -> None:
+    """``others``: (host, record) of the claims of the same instance on other hosts."""
+    stale = [(host, record) for host, record in others if host in instance.get("stale_claims", ())]
+    if len(stale) == len(others):
+        # left by runs that ended: drop them, then read again; a run that is still alive keeps its claim by building
+        for host, record in stale:
+            withdraw(plan, host, instance["uuid"], record["token"])
+        instance["stale_claims"] = []
+        return
+    withdraw_claim(plan, instance)
+    host, record = min(others, key=lambda entry: entry[1]["token"])
+    if record["token"] < (instance["token"] or ""):
+        text = "another run is creating %s on %s; it goes first" % (instance["name"], host)
+        fail(instance, ClaimConflict(text, hint=hints.another_run()))
+    else:
+        attempt_failed(plan, instance, "ClaimConflict", "another run was creating it on %s" % host, retryable=True)
+
+
+# A batch (berth_count) after its claims: it is built when enough of it have theirs, and else nothing of it is. Once a build
+# has ended well, the others stay whatever becomes of one, as in Nova.
+
+
+class BatchWithdrawn(BerthError):
+    """The instance was asked for together with others (berth_count), and fewer than that can be had: none was built."""
+
+
+def settle_batch(plan: Plan) -> bool:
+    """Give the batch up if too few of it can be had. Return whether its builds have to wait for claims that are tried again."""
+    least, batch = plan.get("least", 0), plan["instances"].values()
+    built = any(instance["state"] == ACTIVE and not instance.get("existing") for instance in batch)
+    if not least or built:
+        return False
+    failed = [instance for instance in batch if instance["state"] == FAILED]
+    waiting = [instance for instance in batch if instance["state"] in (CLAIMING, BUILDING)]
+    if len(batch) - len(failed) >= least:
+        return any(instance["state"] == CLAIMING for instance in waiting)
+    first = failed[0]
+    why = "%s could not be had: %s" % (first["name"], (first["error"] or {}).get("message"))
+    for instance in waiting:
+        if instance["state"] == BUILDING:
+            withdraw_claim(plan, instance)
+        text = "%s is one of %d that were asked for together, of which at least %d have to be made. %s"
+        fail(
+            instance,
+            BatchWithdrawn(text % (instance["name"], len(batch), least, why), hint=input_hints.accept_fewer()),
+        )
+    return False

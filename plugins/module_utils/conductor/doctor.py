@@ -30,19 +30,7 @@ from ..model.lifecycle import ACTIVE, CLAIM, OWN
 from ..model.line import described
 from ..model.messages import Document
 from ..placement.text import table
-from . import (
-    addressing,
-    bridges,
-    copies,
-    drift,
-    filter_drift,
-    free_volumes,
-    majority,
-    silence,
-    unconfirmed,
-    unlisted,
-    volumes,
-)
+from . import addressing, bridges, copies, drift, free_volumes, majority, silence, unconfirmed, unlisted, volumes
 from .fleet import Fleet, Place
 from .interrupted import to_end
 from .locate import left_of_ended_move, stray_hint
@@ -134,6 +122,7 @@ TODO: Dict[str, Callable[[str, str, str], str]] = {
     "GuestHung": lambda host, name, said: hints.hung_guest(name),
     "GuestOff": lambda host, name, said: fleet_hints.recover_or_start(name),
     "GuestSaved": lambda host, name, said: disk_hints.restore_or_boot(name),
+    "SavedMemoryGone": lambda host, name, said: hints.boot_without_memory(name),
     "RunsWithoutOwner": lambda host, name, said: copy_hints.find_the_right_copy(name, [host, "its owner"]),
     "StateUnsafe": lambda host, name, said: state_hints.close_to_others(host),
 }
@@ -455,7 +444,7 @@ def _by_hand(places: Sequence[Place], name: str) -> Iterator[Finding]:
 
 def _unfiltered(places: Sequence[Place], wanted: Sequence[Document], name: str) -> Iterator[Finding]:
     for place in places:
-        lacking = filter_drift.lack_and_hint(name, place["unfiltered"] or (), wanted)
+        lacking = drift.lack_and_hint(name, place["unfiltered"] or (), wanted)
         if lacking:
             yield Finding("PacketFilterMissing", WARNING, place["host"], lacking[0], lacking[1], name)
 

@@ -7,15 +7,15 @@ described for people. Nothing acts on it: the differences are shown, and no host
 
 from __future__ import annotations
 
-from typing import Any, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Collection, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
-from ..model import data_disks, fleet_hints, hints, migration, nics, packet_hints, volume_hints
+from ..model import data_disks, fleet_hints, hints, migration, nics, packet_hints, packet_words, volume_hints
 from ..model.lifecycle import RESIZED
 from ..model.messages import Document
 from ..model.move_errors import CannotResizeDisk
 from ..model.request_digest import digests
 from ..model.safe_text import clean_all
-from . import filter_drift
+from ..model.volumes import boot_order, going, shown
 from .fleet import Place
 
 SIZES = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap")
@@ -35,7 +35,7 @@ def differences(name: str, place: Place, wanted: Document) -> List[str]:
     parts = (
         of_flavor_name(name, place["flavor"], wanted["flavor"], place["content"], waits=place["phase"] == RESIZED),
         of_flavor_content(name, place, wanted),
-        filter_drift.of_nics(name, place["unfiltered"] or (), wanted.get("networks") or ())
+        of_nics(name, place["unfiltered"] or (), wanted.get("networks") or ())
         or of_security_groups(name, place, wanted),
         of_data_disks(name, place["disks"], wanted) if place["disks"] is not None else None,
         of_kept(name, place, wanted),
@@ -58,14 +58,7 @@ def of_domain(name: str, differs: Optional[Mapping[str, Any]]) -> Optional[str]:
 def of_packets(name: str, differs: Optional[Mapping[str, Any]]) -> Optional[str]:
     """What is wrong in the host's kernel with the packets of the guest, which somebody changed beside libvirt."""
     wrong = (differs or {}).get("kernel")
-    if not wrong:
-        return None
-    texts = ["%s: %s" % (each["nic"], each["said"]) for each in wrong]
-    dropped = all(each["code"] == "PacketsDropped" for each in wrong)
-    return "%s. %s" % (
-        ", ".join(texts),
-        packet_hints.let_packets_pass() if dropped else packet_hints.repair_packets(name),
-    )
+    return packet_words.told(name, wrong) if wrong else None
 
 
 def by_hand(differs: Optional[Mapping[str, Any]]) -> str:
@@ -178,3 +171,87 @@ def _other_addresses(place: Place, wanted: Document) -> bool:
 
 def _listed(parts: List[str]) -> str:
     return " and ".join(part for part in (", ".join(parts[:-1]), parts[-1]) if part)
+
+
+# How the inventory differs from the volumes of an instance on its host, described for people.
+
+
+def of_boot_order(
+    name: str, attached: Collection[str], has: Mapping[str, int], spec: Mapping[str, Any]
+) -> Iterator[str]:
+    """Yield how the boot order ``has`` of instance ``name`` differs from the inventory's request, and what to do."""
+    if "volumes" not in spec:
+        return
+    wanted = boot_order(spec)
+    first, asked = (next((volume for volume, index in order.items() if index == 0), None) for order in (has, wanted))
+    if asked != first:
+        own = "volume %s" % first if first else "its own root disk"
+        text = "volume %s" % asked if asked else "a root disk of its own"
+        hint = volume_hints.say_what_it_boots_from(name, first, asked)
+        yield "boots from %s, but the inventory says from %s. An existing instance keeps what it boots from. %s" % (
+            own,
+            text,
+            hint,
+        )
+    for volume in sorted({*attached} & {*shown(spec)}):
+        old, new = has.get(volume), wanted.get(volume)
+        if old != new and 0 not in (old, new):
+            text = "boot_index of volume %s is %s, the inventory says %s. " % (volume, old or "none", new or "none")
+            yield text + volume_hints.attach_again(name, volume)
+
+
+def of_volumes(name: str, has: Mapping[str, int], goes: Collection[str], spec: Mapping[str, Any]) -> Optional[str]:
+    """How the volumes of instance ``name`` differ from the inventory, and what resolves it. ``goes``: the volumes that
+    a delete of the instance removes; ``spec``: the inventory's request, which may not mention volumes."""
+    if "volumes" not in spec:
+        return None
+    wanted, shall_go = shown(spec), going(spec)
+    lacks = ["no volume %s" % volume for volume in sorted(set(wanted) - set(has))]
+    both = sorted(set(has) & set(wanted))
+    lacks += [
+        "volume %s of %d GiB, not %d" % (each, has[each], wanted[each]) for each in both if has[each] != wanted[each]
+    ]
+    lacks += [
+        "volume %s, which a delete would remove although the inventory keeps it" % each
+        for each in both
+        if each in {*goes} - {*shall_go}
+    ]
+    lacks += [
+        "volume %s, which a delete would keep although the inventory removes it" % each
+        for each in both
+        if each in {*shall_go} - {*goes}
+    ]
+    lacks += ["volume %s, which the inventory does not name" % volume for volume in sorted(set(has) - set(wanted))]
+    return "has %s. %s" % (", ".join(lacks), hints.update_disks_to_follow(name)) if lacks else None
+
+
+# Which NICs of an existing instance have no packet filter though the inventory asks for one, described for people.
+#
+# Only an explicit request counts: security groups, or port_security: true. By default only new instances get filters.
+
+
+def of_shown(name: str, has: Iterable[Mapping[str, Any]], wanted: Iterable[Mapping[str, Any]]) -> Optional[str]:
+    """As of_nics(); ``has``: the NICs of the instance as its host shows them."""
+    return of_nics(name, [nic["mac"] for nic in has if nic["security_groups"] is None], wanted)
+
+
+def of_nics(name: str, unfiltered: Collection[str], wanted: Iterable[Mapping[str, Any]]) -> Optional[str]:
+    """What the NICs with the MAC addresses ``unfiltered`` of instance ``name`` lack by the request's NICs ``wanted``, and
+    what helps."""
+    return ". ".join(lack_and_hint(name, unfiltered, wanted) or ()) or None
+
+
+def lack_and_hint(
+    name: str, unfiltered: Collection[str], wanted: Iterable[Mapping[str, Any]]
+) -> Optional[Tuple[str, str]]:
+    """The same as (what they lack, what helps)."""
+    lacking = [nic for nic in wanted if nic["mac"] in unfiltered and nic.get("security")]
+    lacking = [nic for nic in lacking if nic.get("port_security") or nic["security"].get("groups")]
+    if not lacking:
+        return None
+    groups = list(dict.fromkeys(group for nic in lacking for group in nic["security"].get("groups") or ()))
+    text = "network interface %s has no packet filter" % ", ".join(nic["mac"] for nic in lacking)
+    return (
+        text + (", so it is not in " + ", ".join(groups) if groups else ""),
+        packet_hints.filter_nics(name, all(nic.get("port_security") for nic in lacking)),
+    )

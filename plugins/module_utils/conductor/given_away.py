@@ -25,7 +25,7 @@ def check_addresses(fleet: Fleet, name: str, uuid: str, host: str, own: Sequence
         for entry in own:
             if entry in held:
                 raise address_clash.AddressTaken(
-                    "%s cannot come back on %s: by now %s has its %s"
+                    "%s cannot be restored on %s: %s now has its %s"
                     % (name, host, " and ".join(sorted(held[entry].values())), entry),
                     hint=copy_hints.one_keeps_the_address(name),
                     host=host,

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What hosts are told about where instances are, and remember (compute/record/whereabouts.py): what a run has read from
+"""Gossip: what hosts are told about where instances are, and remember (compute/record/whereabouts.py): what a run has read from
 all hosts, and what only a host that leaves the fleet remembers. A host is sent what it lacks. Afterwards it remembers the
 same as if it had been sent everything: if its digest of a part of the instances equals the run's, it has every entry of
 that part. What a create made is added at its end, in plan.py.
@@ -78,8 +78,8 @@ def remembered_by(fleet: Fleet, host: str) -> Document:
 
 
 def will_own(fleet: Fleet, uuid: str, host: str, epoch: int, run: str) -> Document:
-    """That ``run`` makes ``host`` the owner after this epoch: an owner of an earlier one, such as a lost host that is back,
-    does nothing while that host is silent."""
+    """The announcement that ``run`` makes ``host`` the owner after this epoch: an owner of an earlier one, such as a lost
+    host that is back, does nothing while that host is silent."""
     own = fleet.uuids()[host]
     return {
         "hosts": {own: host},
@@ -89,8 +89,8 @@ def will_own(fleet: Fleet, uuid: str, host: str, epoch: int, run: str) -> Docume
 
 
 def will_take_back(fleet: Fleet, move: PlannedMove, run: str) -> Optional[Document]:
-    """That the source will own the instance again without the lost destination, which may be at rest when it is back. None
-    of another move: there the owner stays the same."""
+    """The announcement that the source will own the instance again without the lost destination, which may be at rest
+    when it is back. None for another move: there the owner stays the same."""
     if move["sequence"] != "reclaim_alone":
         return None
     uuid, here = move["uuid"], move["views"]["source"]

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from ..model import copy_hints, hints
-from ..model.lifecycle import ACTIVE, DELETING, POWERING_OFF, SETTING_ASIDE, SPAWNING
+from ..model import copy_hints, hints, vm_states
+from ..model.lifecycle import ACTIVE, DELETING, SETTING_ASIDE, SPAWNING
 from .locate import is_moving
 
 
@@ -20,4 +20,7 @@ def to_end(place: Mapping[str, Any], name: str) -> str:
         return copy_hints.keep_one_again(name)
     if place["phase"] != ACTIVE or place["task_state"] == SPAWNING:
         return hints.end_it(name, "delete" if place["phase"] == DELETING else "create")
-    return hints.end_it(name, "stop" if place["task_state"] == POWERING_OFF else "start")
+    left = {
+        change.task: operation for operation, change in vm_states.CHANGES.items() if change.after != vm_states.ACTIVE
+    }
+    return hints.end_it(name, left.get(place["task_state"], "start"))

@@ -271,7 +271,7 @@ def _moving_behind(fleet: Fleet, name: str, uuid: str, places: List[Place]) -> B
         return _moving(name, uuid, places)
     host, numbers = owning[0]["host"], (*generation_of(owning), *latest)
     return InstanceMoving(
-        "the record of %s on %s is in a move, of generation %d.%d, but %d.%d was seen" % (name, host, *numbers),
+        "%s on %s is moving at generation %d.%d, but another host reports %d.%d" % (name, host, *numbers),
         hint=state_hints.restore_damaged_record(uuid),
         uuid=uuid,
     )

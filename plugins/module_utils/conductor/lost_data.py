@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Instances and volumes whose data a lost host has, or may have: to make one again makes it empty, and gives these data up.
 
-That a host is lost is one word, that nobody needs what it had is another: a person names each such instance.
+Saying that a host is lost does not say that nobody needs what it had: a person names each such instance.
 """
 
 from __future__ import annotations

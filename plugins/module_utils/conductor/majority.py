@@ -71,7 +71,7 @@ def joined(lists: Mapping[str, Members], names: Mapping[str, str]) -> Dict[str, 
 
 
 def removed(lists: Mapping[str, Members], host: str, uuid: Optional[str] = None) -> Dict[str, Entry]:
-    """The entries to change so that a host is no member: the machine ``uuid``, or those that are known by the name."""
+    """The entries to change so that a host is not a member: the machine ``uuid``, or those that are known by the name."""
     members = {each: entry["name"] for each, entry in agreed(lists).items() if entry["name"] is not None}
     gone = [each for each, name in members.items() if (each == uuid if uuid else name == host)]
     return {each: _changed(lists, each, None) for each in gone}

@@ -23,25 +23,27 @@ def verdicts(documents: Mapping[str, Document], notes: Mapping[str, Mapping[str,
     """Host name -> why it is left out. ``documents``: by host name; ``notes``: host uuid -> {instance uuid: what it remembers}."""
     said = {name: (document, notes.get(document["uuid"], {})) for name, document in documents.items()}
     far = {uuid for each in said.values() for uuid, epoch in _epochs(*each) if epoch >= LEAP}
+    highest: Dict[str, Dict[str, int]] = {uuid: {} for uuid in far}  # instance uuid -> {host: the highest that it says}
+    for host, each in said.items() if far else ():
+        for uuid, epoch in _epochs(*each):
+            if uuid in far:
+                highest[uuid][host] = max(epoch, highest[uuid].get(host, 0))
     found: Dict[str, str] = {}
-    for uuid in sorted(far):
-        highest = {
-            host: max((epoch for of, epoch in _epochs(*each) if of == uuid), default=0) for host, each in said.items()
-        }
-        host = max(highest, key=lambda name: highest[name])
-        heard = max((epoch for other, epoch in highest.items() if other != host), default=0)
-        if highest[host] >= heard + LEAP:
-            found[host] = (
-                "%s: it says that instance %s had %d owners, and no other host has heard of more than %d. %s"
-                % (
-                    EpochImplausible.__name__,
-                    uuid,
-                    highest[host],
-                    heard,
-                    state_hints.take_out_miscounting(host),
-                )
-            )
+    for uuid, epochs in sorted(highest.items()):
+        (heard, _host), (epoch, host) = sorted([(0, ""), *((epoch, host) for host, epoch in epochs.items())])[-2:]
+        if epoch >= heard + LEAP:
+            found[host] = _why(host, uuid, epoch, heard)
     return found
+
+
+def _why(host: str, uuid: str, epoch: int, heard: int) -> str:
+    return "%s: it says that instance %s had %d owners, and no other host has heard of more than %d. %s" % (
+        EpochImplausible.__name__,
+        uuid,
+        epoch,
+        heard,
+        state_hints.take_out_miscounting(host),
+    )
 
 
 def _epochs(document: Document, notes: Mapping[str, Note]) -> Iterator[Tuple[str, int]]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Iterable, List, Optional, TypedDict
 
-from ..model import hints, lifecycle
+from ..model import hints, lifecycle, vm_states
 from ..model import migration as names
 from ..model.errors import BerthError
 from ..model.messages import Document, FencingToken, Migration, Side, View
@@ -242,9 +242,10 @@ def _from_rest(move: PlannedMove, action: str, kind: str, view: View, wanted: Op
     if view["phase"] != lifecycle.ACTIVE or view["task_state"]:
         state = view["task_state"] or view["phase"]
         raise InstanceInvalidState(move["uuid"], "task_state", state, kind, hint=to_end(view, move["name"]))
-    if kind == names.LIVE and view.get("vm_state") == "stopped":
+    if kind == names.LIVE and view["vm_state"] == vm_states.STOPPED:
         hint = hints.migrate_what_is_off(move["name"])
         raise InstanceInvalidState(move["uuid"], "vm_state", view["vm_state"], kind, hint=hint)
+    vm_states.check(move["name"], view["vm_state"], kind)
     if kind == names.RESIZE and wanted:
         if same_flavor(view["spec"]["flavor"], wanted["flavor"]):
             move["why"] = "has flavor %s already" % wanted["flavor"]["name"]

@@ -3,6 +3,41 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The notes of all hosts about an instance, combined, and what they forbid if its owner answers.
 
+Theory of operation: who owns an instance
+=========================================
+
+There is no database. The host that holds an instance has its record, and nobody else can say what it is. That host is
+the owner. The record has a generation [epoch, n]: the epoch counts the owners that the instance has had, n the writes of
+one owner. So of any two records of an instance the one with the higher generation is the later, whatever any clock says.
+
+    create        move, as the source           move, as the destination
+    CLAIM  ----->  OWN [e, n]  -- lets go -->  OUT [e+1, 0]       the receipt of the source
+                                                 |
+                                                 v
+                                  IN  ------->  OWN [e+1, n]      takes over with that receipt
+                                                 |
+                                              deletes            tombstone: gone [e+1, n]
+
+An owner never shares the instance. It lets go first, in its own record, and only then may the next one take over. A
+crash in between leaves an instance that nobody runs, never one that two hosts run.
+
+Silence is the danger. A host that does not answer may still run the guest, so "no record anywhere" must not mean "make
+it". Hosts therefore gossip: each run reads what every host owns and remembers, and sends each host what it lacks
+(gossip.py). A host keeps that in whereabouts.json, so that any one host that answers can name the owner of an instance
+that it has never held. It also keeps tombstones: of an instance that it removed (gone) or gave away (left). A note of an
+earlier owner ends with that owner's tombstone, or with that of a later one. Without a tombstone the last known owner
+stays the owner, for as long as it takes, unless a person says that its host is lost.
+
+A create announces itself before it builds: each host is told which run plans the instance where (planned), and after
+which epoch the next owner begins (after). If that run dies, the next one knows where to look.
+
+Three things follow. A record restored from an old backup has a lower generation than the gossip, and is refused. Of two
+owners with different generations neither is believed alone while both answer: a person chooses (keep_one.py). And a host
+that lies can only add notes: it can stop runs about an instance, and its name is in the message (``told_by``).
+
+The rules
+=========
+
 A missing answer, a missing record or a host missing in the inventory never proves that the instance is gone:
 
 - the last known owner, by the highest generation, stays the owner until that host itself says that it is gone or was
@@ -168,7 +203,7 @@ def put_together(remembered: Mapping[str, messages.Note]) -> Notes:
         told_by = [holder for holder, note in owners if note.generation == reached and note.host_uuid == uuid]
         last = dataclasses.replace(last, told_by=tuple(told_by))
     given_up = [(note.get("after", 0), 0) for note in remembered.values()]
-    # how often a host wrote after it let go says nothing of the owner, which counts for itself
+    # a host's own writes after it let go do not count: the next owner counts its own
     let_go = [(moved_away[0], 0) for moved_away in left.values()]
     latest = max((*(note.generation for _holder, note in owners), *gone.values(), *let_go, *given_up), default=NEVER)
     counts = {holder: removed for holder, removed in gone.items() if holder in vouched}

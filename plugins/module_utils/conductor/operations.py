@@ -23,7 +23,8 @@ class Operation(NamedTuple):
     may say it, the first that is there counts. ``found``: arguments that locating finds. ``needs_one``: it fails if there
     is no such instance, otherwise there is nothing to do. ``selected``: it needs a selection; others read, or bring the
     whole inventory to what it says. ``differences``: it reports how the instance differs from the inventory; ``repairs``:
-    after a change the guest may be as its record says again. ``lockable``: a lock stops it."""
+    after a change the guest may be as its record says again. ``lockable``: a lock stops it. ``runs``: the guest runs afterwards,
+    so no other host may have the instance."""
 
     words: Words
     state: Optional[str] = None
@@ -36,14 +37,15 @@ class Operation(NamedTuple):
     differences: bool = False
     repairs: bool = False
     lockable: bool = True
+    runs: bool = False
 
 
 SHUTDOWN = {"shutdown_timeout": ("berth_shutdown_timeout",)}
 
 OPERATIONS: Dict[str, Operation] = {
     "console": Operation(
-        Words("shown", "would be shown", "is shown above"),
-        needs_one=True, selected=False, differences=True, lockable=False,
+        Words("shown", "would be shown", "is shown above"), module="instance_info",
+        given={"console_lines": ("berth_console_lines",)}, needs_one=True, selected=False, differences=True, lockable=False,
     ),
     "delete": Operation(
         Words("deleted", "would be deleted", "is on no host"),
@@ -57,9 +59,12 @@ OPERATIONS: Dict[str, Operation] = {
         Words("locked", "would be locked", "is locked already"),
         "locked", {"reason": ("berth_lock_reason",)}, needs_one=True, differences=True, lockable=False,
     ),
+    "pause": Operation(
+        Words("paused", "would be paused", "is paused already"), "paused", needs_one=True, differences=True
+    ),
     "reboot": Operation(
         Words("rebooted", "would be rebooted", "was not rebooted"),
-        "rebooted", {**SHUTDOWN, "reboot": ("berth_reboot",)}, needs_one=True, differences=True, repairs=True,
+        "rebooted", {**SHUTDOWN, "reboot": ("berth_reboot",)}, needs_one=True, differences=True, repairs=True, runs=True,
     ),
     "recover": Operation(
         Words("started", "would be started", "runs, or is meant to be off"),
@@ -72,18 +77,29 @@ OPERATIONS: Dict[str, Operation] = {
     "remove_set_aside": Operation(
         Words("copy removed", "copy would be removed", "nothing was set aside there"), "removed", module="instance_copy"
     ),
+    "resume": Operation(
+        Words("resumed", "would be resumed", "runs already"),
+        "resumed", needs_one=True, differences=True, repairs=True, runs=True,
+    ),
     "start": Operation(
         Words("started", "would be started", "runs already"),
-        "started", needs_one=True, differences=True, repairs=True,
+        "started", needs_one=True, differences=True, repairs=True, runs=True,
     ),
     "stop": Operation(Words("stopped", "would be stopped", "is off already"), "stopped", SHUTDOWN, differences=True),
+    "suspend": Operation(
+        Words("suspended", "would be suspended", "is suspended already"), "suspended", needs_one=True, differences=True
+    ),
     "unlock": Operation(
         Words("unlocked", "would be unlocked", "is not locked"),
         "unlocked", everywhere=True, needs_one=True, differences=True, lockable=False,
     ),
+    "unpause": Operation(
+        Words("unpaused", "would be unpaused", "runs already"),
+        "unpaused", needs_one=True, differences=True, repairs=True, runs=True,
+    ),
     "update_disks": Operation(
         Words("disks updated", "disks would be updated", "has these data disks"),
-        "disks_updated", found=("disks", "volumes"), needs_one=True, differences=True, repairs=True,
+        "disks_updated", found=("disks", "volumes"), needs_one=True, differences=True, repairs=True, runs=True,
     ),
 }  # fmt: skip
 

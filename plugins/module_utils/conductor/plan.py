@@ -114,7 +114,7 @@ class Plan(TypedDict, total=False):
     run: str
     round: int
     max_attempts: int
-    least: int  # how many instances of a batch are built, or none, see batch.py
+    least: int  # how many instances of a batch are built, or none, see commit.py
     hosts: Dict[str, HostAnswer]
     uuids: Dict[str, str]
     told: Document

@@ -132,8 +132,8 @@ def without(used: Used, requests: Iterable[Request]) -> Used:
 
 
 def over(requests: Iterable[Request], used: Used, quotas: Mapping[str, Amounts]) -> Dict[str, QuotaExceeded]:
-    """{name: error} of the requests for which there is no room beside what is ``used``, and the earlier ones. Those with the
-    same needs are told as one."""
+    """{name: error} of the requests for which there is no room beside what is ``used``, and the earlier ones.
+    Requests with the same needs are reported as one."""
     found: Dict[str, QuotaExceeded] = {}
     alike: Dict[Any, List[Request]] = {}
     for request in requests:

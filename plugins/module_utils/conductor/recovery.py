@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List
 
-from ..model.lifecycle import ALIVE, OWN, PAUSED
+from ..model.lifecycle import ACTIVE, ALIVE, OWN, PAUSED
+from ..model.vm_states import VM_STATES
 from .errors import InstanceMoving
 from .fleet import Fleet
 from .locate import locate_to_run
@@ -17,21 +18,17 @@ from .report import left_off
 def to_recover(fleet: Fleet, name: str, uuid: str, lost_hosts: List[str]) -> Dict[str, Any]:
     """{hosts: the owner if its guest is off but should run, otherwise []; skipped: why it is left alone, or None}.
 
-    Raises what a start raises, also for an instance that may be on a silent host. What is in a move is no failure: whoever
+    Raises what a start raises, also for an instance that may be on a silent host. An instance in a move is not a failure: whoever
     ends the move starts it.
     """
     try:
         hosts = locate_to_run(fleet, name, uuid, lost_hosts)
     except InstanceMoving as error:
         return {"hosts": [], "skipped": str(error)}
-    state = _meant_to_run(fleet, uuid, hosts[-1]) if hosts else None
-    if state in PAUSED:
-        return {"hosts": [], "skipped": left_off(name, state)}
-    return {"hosts": hosts[-1:] if state and state not in ALIVE else [], "skipped": None}
-
-
-def _meant_to_run(fleet: Fleet, uuid: str, host: str) -> Optional[str]:
-    """The power state of the guest, where it was made, is in no change and was not stopped."""
-    place = fleet.place_on(uuid, host)
-    at_rest = place and (place["role"], place["phase"], place["vm_state"]) == (OWN, "active", "active")
-    return (place["power_state"] or "nostate") if place and at_rest else None
+    place = fleet.place_on(uuid, hosts[-1]) if hosts else None
+    if not place or (place["role"], place["phase"]) != (OWN, ACTIVE):
+        return {"hosts": [], "skipped": None}
+    state, meant = place["power_state"], VM_STATES.get(str(place["vm_state"]))
+    if state in PAUSED and meant and meant.recovered:
+        return {"hosts": [], "skipped": left_off(name, state, meant.back)}
+    return {"hosts": hosts[-1:] if meant and meant.recovered and state not in ALIVE else [], "skipped": None}

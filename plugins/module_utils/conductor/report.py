@@ -92,18 +92,11 @@ def disks_gone(host: str, name: str, instance: Mapping[str, Any]) -> Optional[st
     )
 
 
-def left_off(name: str, state: Optional[str]) -> str:
-    """The same, with what helps."""
+def left_off(name: str, state: Optional[str], back: Optional[str] = None) -> str:
+    """The same, with what helps. ``back``: the operation that makes the instance active, if that is not start."""
     if state == SAVED:
         return "%s. %s" % (not_running(state), disk_hints.restore_or_boot(name))
-    return "%s; %s" % (not_running(state), hints.start())
-
-
-def failure(done: Mapping[str, Any]) -> str:
-    """Why an instance failed in the play, from what its tasks registered."""
-    if "__berth_failure" in done:
-        return str(done["__berth_failure"])
-    return "HostUnknown: the host stopped answering, so its result is unknown" if done.get("gone") else ""
+    return "%s; %s" % (not_running(state), hints.run_it(back or "start"))
 
 
 def named(text: str, uuid: str, name: str) -> str:
@@ -120,7 +113,7 @@ def tried(name: str, uuid: str, attempts: Sequence[Mapping[str, Any]]) -> List[s
 
 
 def error_code(error: str) -> str:
-    """The code at the beginning of an error, for programs; Failed if there is none."""
+    """The code at the beginning of an error, for programs; Failed if it has none."""
     found = re.match(r"([A-Z][A-Za-z0-9]+): ", error)
     return found.group(1) if found else "Failed"
 

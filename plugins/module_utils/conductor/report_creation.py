@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional
 
-from ..model import hints
+from ..model import hints, vm_states
 from ..model.lifecycle import PAUSED
 from ..placement.text import WIDTH
-from . import drift, filter_drift, volume_drift
+from . import drift
 from .plan import ACTIVE, EXISTING, FAILED, PLANNED, UNCONFIRMED
 from .report import Outcome, address_of, closing, details_of, disks_gone, left_off, named, not_running, tried
 
@@ -90,10 +90,10 @@ def differs(instance: Dict[str, Any]) -> Optional[str]:
     attached, wanted = result.get("volumes") or {}, drift.said(instance)
     parts = (
         drift.of_flavor_name(name, result.get("flavor"), wanted.get("flavor") or {}, instance.get("content")),
-        filter_drift.of_shown(name, result.get("networks") or (), wanted.get("networks") or ()),
+        drift.of_shown(name, result.get("networks") or (), wanted.get("networks") or ()),
         drift.of_data_disks(name, result.get("disks") or {}, wanted),
-        *volume_drift.of_boot_order(name, attached, result.get("boot_order") or {}, wanted),
-        volume_drift.of_volumes(name, attached, result.get("delete_on_termination") or (), wanted),
+        *drift.of_boot_order(name, attached, result.get("boot_order") or {}, wanted),
+        drift.of_volumes(name, attached, result.get("delete_on_termination") or (), wanted),
         *instance.get("differs", ()),
         result.get("mended"),
         drift.of_domain(name, result.get("domain_differs")),
@@ -110,9 +110,11 @@ def left_as_found(instance: Dict[str, Any]) -> Optional[str]:
     locked, wanted = instance.get("locked"), instance.get("berth_state")
     if result.get("state") == "running":
         return "running; locked" if locked and wanted == "stopped" else None
-    if result.get("power_state") == "shutdown" and wanted == "stopped":
+    vm_state, state = str(result.get("vm_state")), result.get("state")
+    if vm_state == wanted == vm_states.STOPPED:
         return "stopped, as the inventory says"
-    meant = result.get("power_state") == "shutdown" and result.get("state") not in PAUSED
-    if locked:
-        return "%s; locked" % ("stopped" if meant else not_running(result.get("state")))
-    return "stopped; %s" % hints.start() if meant else left_off(instance.get("name", ""), result.get("state"))
+    meant = vm_states.VM_STATES.get(vm_state)
+    back = meant.back if meant else None
+    if not (meant and back) or (state in PAUSED) != (meant.power_state in PAUSED):
+        return "%s; locked" % not_running(state) if locked else left_off(instance.get("name", ""), state, back)
+    return "%s; %s" % (vm_state, "locked" if locked else hints.run_it(back))

@@ -12,6 +12,7 @@ from ..model import nics
 from ..model.lifecycle import ACTIVE, OWN
 from ..model.messages import Document
 from ..model.travelled_history import ON
+from ..model.vm_states import RESIZED, VM_STATES
 from ..placement.text import table
 from . import unconfirmed
 from .report import Outcome, disks_gone, left_off, power
@@ -28,18 +29,19 @@ def outcome(name: str, held: Held) -> Outcome:
     host, instance = owner(held)
     state = str(instance.get("vm_state") or instance.get("phase") or "unknown")
     why = [instance["task_state"]] if instance.get("task_state") else []
-    at_rest = (instance.get("role"), instance.get("phase"), instance.get("vm_state")) == (OWN, ACTIVE, "active")
+    at_rest = (instance.get("role"), instance.get("phase")) == (OWN, ACTIVE)
+    meant = VM_STATES.get(state)
     gone = disks_gone(host, name, instance)
     if gone:
         why += [gone]
-    elif at_rest and instance.get("state") != "running":
-        state, why = power(instance.get("state")), [*why, left_off(name, instance.get("state"))]
+    elif at_rest and meant and meant.on() and instance.get("state") != meant.power_state:
+        state, why = power(instance.get("state")), [*why, left_off(name, instance.get("state"), meant.back)]
     if instance.get("disks_differ"):
         why += ["a move would be refused: %s" % "; ".join(instance["disks_differ"])]
     why += ["locked"] if instance.get("locked") else []
     why += (
         [unconfirmed.waits(instance.get("phase"))]
-        if (instance.get("vm_state"), instance.get("task_state")) == ("resized", None)
+        if (instance.get("vm_state"), instance.get("task_state")) == (RESIZED, None)
         else []
     )
     addresses = [each for nic in instance.get("networks") or () for each in nics.addresses(nic)]

@@ -13,7 +13,7 @@ from ..model import migration as migrations
 from ..model.safe_text import clean_all
 from . import downtime, unconfirmed
 from .fleet import Place
-from .report import FAILED, Outcome, address_of, failure, first_word
+from .report import FAILED, Outcome, address_of, first_word
 
 # Operation -> the state shown afterwards.
 DONE = {
@@ -29,6 +29,7 @@ DONE = {
 # These operations end a move; the others begin one, which waits for a confirm unless it is live.
 ENDS = ("confirm", "confirm_due", "delete", "revert")
 WOULD = "would be "
+GONE = "HostUnknown: the host stopped answering, so its result is unknown"
 Where = Tuple[str, str]  # host, flavor
 # What a sequence means for the guest, shown before anything happens. Other sequences only end what was begun.
 _STOPS = "Its guest, if it runs, is stopped for the last part of the copy and started on {host}"
@@ -47,9 +48,11 @@ MEANS = {
 
 
 def outcome(operation: str, name: str, moves: Dict[str, Any], done: Dict[str, Any], check_mode: bool) -> Outcome:
-    """``moves`` is the fact berth_moves; ``done`` what the play registered for the instance."""
+    """``moves`` is the fact berth_moves; ``done`` what became of the instance: {failure, move, attempts, destination,
+    away}, or {gone} if Ansible has dropped it from the play."""
     move = moves["moves"].get(name)
-    error = failure(done) or moves["errors"].get(name) or ""
+    gone = GONE if done.get("gone") else ""
+    error = done.get("failure") or gone or moves["errors"].get(name) or ""
     if move is None:
         shown = moves.get("shown", {}).get(name) or {}
         line = Outcome(
@@ -58,10 +61,9 @@ def outcome(operation: str, name: str, moves: Dict[str, Any], done: Dict[str, An
         line.why, line.error, line.error_details = first_word(error), error, _details(moves, name, error)
         return line
     before, after = _before(move), _after(move)
-    walked = done.get("move_walk") or {}
-    last, attempts = walked.get("move") or {}, walked.get("attempts") or []
-    if attempts and walked.get("destination"):
-        after = walked["destination"], after[1]  # another candidate than the first
+    last, attempts = done.get("move") or {}, done.get("attempts") or []
+    if attempts and done.get("destination"):
+        after = done["destination"], after[1]  # another candidate than the first
     line = Outcome(name, "unchanged", address=address_of((move["views"]["source"].get("spec") or {}).get("networks")))
     acted = name in moves["act"] and not error
     differs = moves.get("differs", {}).get(name, ())
@@ -81,9 +83,9 @@ def outcome(operation: str, name: str, moves: Dict[str, Any], done: Dict[str, An
                 len(attempts) + 1,
                 ", ".join("%s on %s" % (entry["code"], entry["host"]) for entry in attempts),
             )
-        away = downtime.described(walked)
-        gone = disk_words.given_up(_gone(move)) if operation == "delete" else ""
-        line.why = "; ".join(filter(None, [line.why, gone, away, *differs]))
+        away = downtime.described(done)
+        given_up = disk_words.given_up(_gone(move)) if operation == "delete" else ""
+        line.why = "; ".join(filter(None, [line.why, given_up, away, *differs]))
     return line
 
 

@@ -9,24 +9,30 @@ from typing import Any, Dict, Iterable, Mapping
 
 from ..model import disk_words
 from ..model.lifecycle import SAVED
+from ..model.vm_states import VM_STATES
 from . import drift
-from .operations import OPERATIONS
+from .operations import OPERATIONS, Words
 from .procedures.operate import Done
 from .report import FAILED, Outcome, address_of, first_word, left_off, text_of
 
-# Of a guest that was off already: to stop it is to do without its memory.
+# Stopping a guest that is off already discards its saved memory.
 STOPPED_SAVED = "its memory was saved to a file with virsh save, and the next start boots without it. Never restore that file afterwards"
+
+
+# Of a guest that ran: its host has only let its packets go as its record says.
+REPAIRED = Words("repaired", "would be repaired", "")
 
 
 def _why(operation: str, name: str, done: Done) -> str:
     """Why nothing was changed. A recovery leaves a guest off that somebody ended since its host was booted."""
-    state = done.instance.get("state")
+    state, meant = done.instance.get("state"), VM_STATES.get(str(done.instance.get("vm_state")))
     ended = operation == "recover" and state and state != "running"
-    return left_off(name, state) if ended else OPERATIONS[operation].words.unchanged
+    return left_off(name, state, meant and meant.back) if ended else OPERATIONS[operation].words.unchanged
 
 
 def outcome(operation: str, name: str, located: Dict[str, Any], done: Done, check_mode: bool) -> Outcome:
     """``located`` is the fact berth_located; ``done`` what became of the instance."""
+    mended = done.instance.get("mended") if operation == "start" else None
     names, shown = OPERATIONS[operation].words, located["shown"].get(name) or {}
     address = address_of(shown.get("networks"))
     line = Outcome(name, "unchanged", shown.get("host") or "", shown.get("flavor") or "", address)
@@ -34,6 +40,7 @@ def outcome(operation: str, name: str, located: Dict[str, Any], done: Done, chec
     if line.error:
         line.state, line.why = FAILED, first_word(line.error)
     elif done.changed:
+        names = REPAIRED if mended else names
         line.state = names.would if check_mode else names.done
     else:
         line.why = located.get("skipped", {}).get(name) or (
@@ -43,7 +50,7 @@ def outcome(operation: str, name: str, located: Dict[str, Any], done: Done, chec
     if operation == "stop" and done.instance.get("state") == SAVED:
         note = "; ".join(filter(None, (note, STOPPED_SAVED)))
     if not line.error:
-        parts = (line.why, disk_words.given_up(done.gives_up), note)
+        parts = (line.why, mended, disk_words.given_up(done.gives_up), note)
         line.why = "; ".join(part for part in (*parts, *_by_hand(operation, name, located, done)) if part)
     return line
 

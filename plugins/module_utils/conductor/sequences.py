@@ -1,7 +1,43 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""In which order the steps of a move run on which host, which sequence continues a move that is found half done, and
+"""Theory of operation: moves
+============================
+
+A resize, a migration, a confirm and a revert are all the same thing: two hosts, each with its own record of the
+instance, go through the phases of model/lifecycle.py, and a controller that may die at any moment tells them when.
+
+    source    OWN active -> resizing -> frozen -------> OUT keep ---------------------------> (purged)
+                              |           |  disks         |                                     ^
+    controller   begin, claim |   judge   |  ===>  release | receipt                    confirm  |
+                              v           |                v                                     |
+    destination  (none) ->  IN incoming ->  verified -> OWN resized ------> OWN confirming -> OWN active
+
+Only the host whose record says OWN may start the guest. So there is one step that matters, the commit: ``release`` on
+the source. Before it the source owns the instance, and the way back (``abort``) is always open. After it nobody owns the
+instance until the destination has seen the source's receipt and does ``acquire``; then there is only the way on. The
+source keeps its disks until a person confirms. A revert is the same hand-over in the other direction.
+
+A leg is a few steps that one host does in one run of a module. A sequence is a list of legs. The controller
+carries from one host to the other what each says of its record (its view), the operation (``op``), the attempt, and a
+token. A step that finds another op, attempt, role or phase than it needs changes nothing and says so. The attempt grows
+with each run that takes the move up, so a run that was thought dead and is not is fenced off.
+
+Nobody writes down how far a run has come. The next run reads both records, computes the state of the move from them, and
+continues with the sequence for that state (``next_sequence``). Steps that are done already find that and do nothing. A
+killed run therefore needs no clean-up of its own, and running again is always the right answer.
+
+A live migration differs in two legs. The destination waits for the guest in a process of its own, and libvirt hands the
+guest over paused; the destination resumes it after it has acquired the instance. If the controller dies meanwhile, the
+two hosts still end the hand-over between them, through messages in the guest's metadata (compute/move/handover.py).
+
+A host that is lost for good has sequences of its own (``_alone``): the other host ends the move without it, and the move
+is noted (``lost_moves``), so that whatever the lost host brings back counts as left over.
+
+The sequences
+=============
+
+In which order the steps of a move run on which host, which sequence continues a move that is found half done, and
 after which failures the next host is tried (of a claim, of the disks to receive, of the checks of a live migration).
 
 No sequence decides anything: each step looks at the record of its host first. The two views and the action alone decide
@@ -18,6 +54,7 @@ from ..model import lifecycle
 from ..model import migration as names
 from ..model.lifecycle import IN, OUT, OWN
 from ..model.messages import View
+from ..model.vm_states import PAUSED
 
 # Where a leg runs. FLEET: on no host; all hosts are read again, and what they hold is judged.
 SOURCE, DESTINATION, FLEET = "source", "destination", "fleet"
@@ -343,7 +380,8 @@ def state(source: View, destination: View) -> Optional[str]:
             return None
         return {IN: RELEASED, OUT: REVERTING}.get(destination["role"] or "")
     found = PHASES.get(owner["phase"])
-    if found == BEGUN and move["type"] == names.LIVE and source.get("halted"):
+    is_meant = source.get("power_state") == PAUSED
+    if found == BEGUN and move["type"] == names.LIVE and source.get("halted") and not is_meant:
         # The migration was cut off and left the guest paused on the source, which has not let go: it resumes there.
         return LOST
     if found == BEGUN and move["type"] == names.LIVE and not source["running"]:

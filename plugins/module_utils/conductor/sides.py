@@ -256,7 +256,7 @@ def _check_no_hung_libvirt(name: str, silent: Mapping[str, str]) -> None:
     hung = sorted(host for host, reason in silent.items() if silence.has_code(reason, silence.HUNG))
     if hung:
         raise HostLibvirtTimeout(
-            "libvirt on %s does not answer, so it is not known whether %s is there" % (", ".join(hung), name),
+            "libvirt on %s does not answer, so it is unknown whether %s is there" % (", ".join(hung), name),
             hint=hints.restart_hung_libvirt(),
             hosts=hung,
         )

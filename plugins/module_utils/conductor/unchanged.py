@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Dict, Iterable, Mapping, TypedDict
 
-from ..model import lifecycle, nics, request_digest
+from ..model import nics, request_digest, vm_states
 from ..model.messages import Document
 from .plan import ACTIVE, EXISTING, Instance, Plan, host_of
 
@@ -39,7 +39,7 @@ def pass_over_unchanged(plan: Plan, looks: Mapping[str, Iterable[SettledInstance
 
 def _is_as_wanted(instance: Instance, look: SettledInstance) -> bool:
     """Whether the module instance would change nothing and report nothing new."""
-    power, shown = lifecycle.power_state(instance.get("berth_state"), instance.get("locked")), look["instance"]
+    power, shown = vm_states.power_state(instance.get("berth_state"), instance.get("locked")), look["instance"]
     if power and not shown.get("locked") and not (look["converged"] and shown.get("power_state") == power):
         return False
     asked = nics.asking_filters(instance["spec"].get("networks"))

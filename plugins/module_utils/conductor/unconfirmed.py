@@ -11,6 +11,7 @@ from typing import Any, Iterable, Mapping, Optional
 from ..model import hints, lifecycle
 from ..model.lifecycle import OWN
 from ..model.messages import View
+from ..model.vm_states import RESIZED
 from .fleet import Place
 
 
@@ -22,7 +23,7 @@ def place_among(places: Iterable[Place]) -> Optional[Place]:
 
 
 def is_at(place: Place) -> bool:
-    return place["vm_state"] == "resized" and not place["task_state"]
+    return place["vm_state"] == RESIZED and not place["task_state"]
 
 
 def is_due(move: Mapping[str, Any]) -> bool:

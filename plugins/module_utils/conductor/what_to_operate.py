@@ -15,10 +15,11 @@ from .errors import KvmHostNotFound
 from .fleet import Fleet
 from .gossip import will_own
 from .locate import locate, locate_to_delete, locate_to_run, locate_to_take_back, locate_to_unlock
+from .operations import OPERATIONS
 from .recovery import to_recover
 
 FIND = {
-    **dict.fromkeys(("reboot", "start", "update_disks"), locate_to_run),
+    **{operation: locate_to_run for operation, row in OPERATIONS.items() if row.runs},
     "delete": locate_to_delete,
     "unlock": locate_to_unlock,
 }

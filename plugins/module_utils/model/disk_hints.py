@@ -114,7 +114,7 @@ def put_changed_image_away(path: str) -> str:
 def save_removed_disks(host: str, name: str, commands: Sequence[str]) -> str:
     """The file of a disk was removed under the running guest, which still has it open: once off, its data is lost."""
     return (
-        "%s runs and has the only copy, so do not end it. If the storage of these files is not mounted, mount it again. Otherwise, as "
+        "Do not stop %s: only the running guest still has these disks. If their storage is not mounted, mount it again. Otherwise, as "
         "root on %s: %s; then run the same again. To give the instance up: berth.kvm.delete --limit %s"
         % (name, host, "; ".join(commands), name)
     )
@@ -123,8 +123,8 @@ def save_removed_disks(host: str, name: str, commands: Sequence[str]) -> str:
 def keep_or_restore(host: str, name: str, uuid: str, commands: Sequence[str]) -> str:
     """A file was put in place of a disk while its guest runs: a person says whether it, or what the guest has, is right."""
     return (
-        "%s runs and has the only copy of what it wrote since, so do not end it. To keep that, as root on %s: %s; then run the same "
-        "again. To lose it and continue with the file that was put there, as from a backup: virsh destroy %s there, then "
+        "Do not stop %s: only the running guest has its latest writes. To save them, as root on %s: %s; then run the same again. "
+        "To discard them and continue with the file that was put there, for example from a backup: virsh destroy %s there, then "
         "berth.kvm.start --limit %s" % (name, host, "; ".join(commands), uuid, name)
     )
 

@@ -194,7 +194,7 @@ def go_on_rotating() -> str:
 def name_authority() -> str:
     """A host is removed, and no authority was found that could have signed its certificates."""
     return (
-        "If the hosts have certificates for live migration, run this again on the machine and with the kvm_host_ca_directory that "
+        "If the hosts have certificates for live migration, run this again on the machine and with the berth_ca_directory that "
         "berth.kvm.prepare_hosts was run with"
     )
 
@@ -288,7 +288,7 @@ def forget_failed_builds(host: str) -> str:
     """Builds failed on a host of late, so that placement prefers others. ``host``: its name in the inventory."""
     return (
         "On %s, repair what made the builds fail; the output of the failed run names it. Then run "
-        "berth.kvm.prepare_hosts --limit %s -e kvm_host_forget_failed_builds=true. Otherwise each failure counts half "
+        "berth.kvm.prepare_hosts --limit %s -e berth_host_forget_failed_builds=true. Otherwise each failure counts half "
         "as much after each hour, and the next build that succeeds there clears them" % (host, host)
     )
 
@@ -327,9 +327,9 @@ def which_record(name: str, uuid: str, hosts: Sequence[str]) -> str:
 def keep_authority_of_a_job() -> str:
     """For an authority of the certificates that would be made in the container of an AWX job."""
     return (
-        "Mount a volume that stays into the container, make a directory on it with mode 0700, and set kvm_host_ca_directory "
+        "Mount a volume that stays into the container, make a directory on it with mode 0700, and set berth_ca_directory "
         "to that. Or run prepare_hosts on a controller that keeps its files. Without live migration, set "
-        "kvm_host_certificates to false"
+        "berth_host_certificates to false"
     )
 
 

@@ -26,6 +26,11 @@ def select_instances() -> str:
     return "Say which with --limit or -e berth_instances=PATTERN. Where all of them are meant: -e berth_all=true"
 
 
+def select_in_play() -> str:
+    """A role that moves, changes or deletes guests is in a play over all hosts."""
+    return "Say which with --limit, or name them or a group in the hosts of the play. Where all of them are meant: -e berth_all=true"
+
+
 # --- a host that did not answer
 
 
@@ -258,9 +263,9 @@ def stop_and_update_disks(name: str) -> str:
     )
 
 
-def start() -> str:
-    """Create found an instance that does not run, and left it so."""
-    return "run berth.kvm.start"
+def run_it(operation: str) -> str:
+    """A run found an instance that does not run, and left it so."""
+    return "run berth.kvm.%s" % operation
 
 
 def create_it(name: str) -> str:
@@ -381,8 +386,21 @@ def create_follows(berth_state: str) -> str:
 
 
 def start_it(name: str) -> str:
-    """An instance that was stopped is to be rebooted."""
+    """The guest is off although it should run, or its definition is gone."""
     return "berth.kvm.start --limit %s starts it" % name
+
+
+def make_active(name: str, back: str) -> str:
+    """The instance is paused, suspended or stopped, and the operation is not legal then."""
+    return "berth.kvm.%s --limit %s makes it active; then run the same again" % (back, name)
+
+
+def boot_without_memory(name: str) -> str:
+    """The memory of a suspended guest is gone."""
+    return (
+        "If it was copied, put it back and run the same again. Otherwise berth.kvm.reboot --limit %s -e berth_reboot=hard "
+        "boots it from its disks, as after a power cut" % name
+    )
 
 
 def unlock(name: str) -> str:

@@ -57,7 +57,7 @@ def switch_on_daemon(host: str, daemon: str, package: str) -> str:
 
 def install_package() -> str:
     """A program is missing on the host."""
-    return "Install the package that provides it, or run berth.kvm.prepare_hosts -e kvm_host_packages=true"
+    return "Install the package that provides it, or run berth.kvm.prepare_hosts -e berth_host_packages=true"
 
 
 def confine_guests() -> str:
@@ -97,6 +97,14 @@ def remove_mdev(device: str, host: str) -> str:
     return (
         "Find out who uses the mediated device %s on %s. When nobody does, remove it: "
         "echo 1 > /sys/bus/mdev/devices/%s/remove, then run this again" % (device, host, device)
+    )
+
+
+def room_for_memory(host: str, directory: str) -> str:
+    """A guest is to be suspended, and its memory does not fit on its host."""
+    return "Make room in the file system of %s on %s, then run the same again; or use berth.kvm.pause" % (
+        directory,
+        host,
     )
 
 
@@ -162,7 +170,7 @@ def make_room_in_pool(path: str = "the destination's pool") -> str:
     """The file system of a pool is full. A guest that writes there is paused, and builds and copies fail."""
     return (
         "Remove files that nobody needs from the file system of %s (cached images: berth.kvm.prepare_hosts -e "
-        "kvm_host_remove_unused_images=true removes those that nothing needs), or enlarge it. If it is the host's own pool and "
+        "berth_host_remove_unused_images=true removes those that nothing needs), or enlarge it. If it is the host's own pool and "
         "others use space there, keep new instances away: set berth_host_reserved_host_disk_gb to that space and run "
         "berth.kvm.prepare_hosts" % path
     )

@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any, Callable, Dict, FrozenSet, Iterable, List, Optional, Sequence, Set, Tuple, TypeVar
 
 from . import vgpus
 from .errors import InvalidInput
 from .image import canonical_architecture, canonical_hv_type, canonical_vm_mode, known_properties
+from .lifecycle import CLAIM, OWN
 from .messages import Document
 from .pools import DISK, other_disks
 from .resources import HostTopology, pci_pools
@@ -272,7 +274,16 @@ def _num_instances(doc: Document) -> int:
 
 
 def _stats(doc: Document) -> Dict[str, str]:
+    """What the host is said to be by its settings, and Nova's counts of the instances that are there."""
     stats = {key: str(value) for key, value in (doc.get("stats") or {}).items()}
+    counted: Counter[str] = Counter()
+    for instance in doc.get("instances") or ():
+        if instance.get("role") in (OWN, CLAIM):
+            counted["num_vm_%s" % instance.get("vm_state")] += 1
+            counted["num_task_%s" % instance.get("task_state")] += 1
+            counted["num_proj_%s" % instance.get("project_id")] += 1
+            counted["num_os_type_%s" % (instance.get("image_props") or {}).get("os_type")] += 1
+    stats.update({name: str(count) for name, count in counted.items()})
     stats["num_instances"] = str(_num_instances(doc))
     stats["io_workload"] = str(int(doc.get("num_io_ops", 0)))
     stats["failed_builds"] = str(int(doc.get("failed_builds", 0)))

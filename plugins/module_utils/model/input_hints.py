@@ -24,8 +24,8 @@ def name_migration_address(host: str, address: str) -> str:
 def keep_foreign_certificates() -> str:
     """The host trusts another authority."""
     return (
-        "If another controller prepared the host, copy that controller's kvm_host_ca_directory to this one, or take it "
-        "from a backup. If the certificates are of a PKI of your own, set kvm_host_certificates to false, which keeps them"
+        "If another controller prepared the host, copy that controller's berth_ca_directory to this one, or take it "
+        "from a backup. If the certificates are of a PKI of your own, set berth_host_certificates to false, which keeps them"
     )
 
 

@@ -11,7 +11,7 @@ lost), its record may be removed in any state of that move.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, FrozenSet, Optional, Tuple
+from typing import Dict, FrozenSet, Optional, Tuple
 
 from .errors import BerthError
 
@@ -189,12 +189,8 @@ def names(live: bool, role: str, phase: str, vm_state_before: Optional[str]) -> 
 # Of a start or a stop that has begun and not ended.
 SPAWNING = "spawning"  # until the guest was first started
 POWERING_ON, POWERING_OFF = "powering-on", "powering-off"
+REBOOTING_HARD = "rebooting_hard"
 STARTING = (SPAWNING, POWERING_ON)
 # The power states of a guest with a QEMU.
 PAUSED = ("paused", "suspended")
 ALIVE = ("running", *PAUSED)
-
-
-def power_state(berth_state: Any, locked: Any) -> Optional[str]:
-    """The power state that berth_state asks for. None leaves the guest as it is, as for a locked instance."""
-    return None if locked else {"active": "running", "stopped": "shutdown"}.get(berth_state)

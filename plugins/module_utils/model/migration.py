@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Optional
 
-from . import data_disks, hints, input_hints, volumes
+from . import data_disks, hints, input_hints, vm_states, volumes
 from .errors import InvalidInput
 from .guest_settings import GuestSettings
 from .lifecycle import ACTIVE, PAUSED
@@ -85,18 +85,19 @@ DISKS = (("root_gb", "GiB"), ("ephemeral_gb", "GiB"), ("swap", "MiB"))
 
 
 def check_begin(record: Record, kind: str, spec: Document, power: Optional[str]) -> None:
-    """Refuse a move of an instance that is locked, busy, or neither ACTIVE nor STOPPED, and a disk that would become
+    """Refuse a move of an instance that is locked, busy, or in a state in which Nova moves none, and a disk that would become
     smaller. ``power``: the guest's state in libvirt. A paused one would not notice a shutdown."""
     if kind not in KINDS:
         raise ValueError("unknown kind of move: %r" % (kind,))
     record.check_unlocked()
     if record.phase != ACTIVE or record.task_state is not None:
         raise InstanceInvalidState(record.uuid, "task_state", record.task_state or record.phase, kind)
-    allowed = ("active",) if kind == LIVE else ("active", "stopped")
-    if record.vm_state not in allowed:
-        hint = hints.migrate_off(record.name) if record.vm_state == "stopped" else None
+    if kind == LIVE and record.vm_state == vm_states.STOPPED:
+        hint = hints.migrate_off(record.name)
         raise InstanceInvalidState(record.uuid, "vm_state", record.vm_state, kind, hint=hint)
-    if power in PAUSED or kind == LIVE and power != "running":
+    vm_states.check(record.name, record.vm_state, kind)
+    is_meant = kind == LIVE and power == record.power_state == vm_states.PAUSED
+    if not is_meant and (power in PAUSED or kind == LIVE and power != "running"):
         hint = hints.let_go_on(record.name) if power in PAUSED else hints.migrate_off(record.name)
         raise InstanceInvalidState(record.uuid, "power_state", power, kind, hint=hint)
     check_tied_to_host(record.name, record.spec, kind)

@@ -162,8 +162,8 @@ class RecordInvalid(BerthError):
 
 
 class EpochImplausible(BerthError):
-    """A host reports more owners of an instance than any instance can have had, or that many writes or attempts. Nothing
-    was done: the next host would continue that count until its own replies were invalid."""
+    """A host reports far more owners of an instance than all other hosts have heard of, and was left out of the run; or a
+    record would count further than a reply may say, and was not written."""
 
 
 def fits(*counts: Any) -> bool:

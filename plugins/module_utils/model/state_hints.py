@@ -79,8 +79,8 @@ def wait_for_libguestfs(host: str) -> str:
 def rename_domain(host: str, uuid: str) -> str:
     """A domain of another uuid, as virsh edit made it, has the name of a guest that is to be defined."""
     return (
-        "As root on %s, virsh shutdown %s if it runs, and when it is off virsh domrename %s NEW-NAME, or %s, which keeps its "
-        "disks. %s. Then run the same again" % (host, uuid, uuid, UNDEFINE % uuid, SAVED)
+        "As root on %s: (1) virsh shutdown %s, and wait until it is off; (2) virsh domrename %s NEW-NAME, or to give it up but keep "
+        "its disks: %s. %s. (3) Run the same again" % (host, uuid, uuid, UNDEFINE % uuid, SAVED)
     )
 
 
@@ -151,7 +151,7 @@ def mount_state_directory(directory: str) -> str:
     """The host's state directory is not mounted, is another one, or is older than it was."""
     return (
         "Mount %s, or restore its newest copy, and run again. If there is no newer copy than the present content, run "
-        "berth.kvm.prepare_hosts -e kvm_host_accept_state_directory=true with only that host in --limit. Instances "
+        "berth.kvm.prepare_hosts -e berth_host_accept_state_directory=true with only that host in --limit. Instances "
         "that other hosts know elsewhere are still refused" % directory
     )
 

@@ -3,6 +3,35 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The pipeline of Nova's filter scheduler, one request after the other, in its plain form.
 
+Theory of operation: placement
+==============================
+
+Placement answers one question: on which host. It gets documents of hosts, request specs, options and a seed, and returns
+selections with alternates and the reasons. It reads no file, no clock and no host: the same input gives the same answer,
+which is why a receipt can be replayed.
+
+    host documents --> host states --+
+                                     v
+    request --> prefilters --> filters, in order --> weighers --> the best ones ----> claim   --> selection
+                candidates     a verdict per host    one number    drawn with the seed     |        + alternates
+                                     ^                                                     |
+                                     +----------- the chosen host, with less room ---------+
+                                                  for the next instance of the run
+
+A prefilter says which hosts are candidates at all, as Placement does for Nova. A filter says yes or no for one host, with
+the reason and the numbers. A weigher gives a host a number; the numbers of one weigher are stretched to 0..1 over the
+hosts that are left, multiplied and added. The best host is taken, or one of the best ``host_subset_size`` is drawn. The
+claim is arithmetic on the host state (capacity.py); a host on which it fails is passed over. What was placed is
+subtracted, so that all instances of a run see one another.
+
+The answer is advice. The host repeats the arithmetic of capacity.py under its own lock when it is asked for the room
+(compute/record/ledger.py), since others may have been there first. Whoever loses goes on to an alternate.
+
+fast/pipeline.py takes the same decisions without looking at each host each time; this file says what they have to be.
+
+The code
+========
+
 Per request: candidates (prefilters), then for every instance: filter, weigh, choose, claim, consume. The list of hosts
 shrinks from instance to instance; capacity is tested by the claim, so a host that is full stays in the list.
 """

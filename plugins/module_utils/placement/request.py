@@ -18,7 +18,7 @@ from ..model import data_disks, input_hints, nics, request_digest, volumes
 from ..model.catalog import check_image_fits, check_image_fits_volume, defined_volume, uploaded
 from ..model.cloud_init import IGNITION, cloud_config, decode_user_data, kind, network_config
 from ..model.errors import InvalidInput, together
-from ..model.guest_check import check_guest
+from ..model.guest_features import check_guest
 from ..model.guest_settings import PROPERTIES, GuestSettings, with_boot_files
 from ..model.identity import DEFAULT_PROJECT, NAMESPACE, check_name, instance_uuid, short_name
 from ..model.migration import check_same_firmware

@@ -34,7 +34,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))  # what tests share
 import legs_said  # noqa: E402
 
 MOVE = "berth.kvm.move_instances"
-ACT = "berth.kvm.instance"  # what no move is: one leg with one step
+ACT = "berth.kvm.operate_instances"  # what no move is: one leg with one step
 
 
 class CallbackModule(CallbackBase):

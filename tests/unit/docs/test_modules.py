@@ -37,7 +37,6 @@ INTERNAL = {
     "report_host",
     "rescan",
     "select_instances",
-    "show_results",
     "write_report",
 }
 # Labels of requirements and steps, which only their authors can look up.

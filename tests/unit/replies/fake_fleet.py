@@ -24,8 +24,8 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.record import wh
 ROOT = good.HERE.parents[2]
 # A setting that users make, in the inventory and with -e; a host must not, and these must go on to count.
 SETTINGS = {
-    "kvm_host_certificate_days": 99,
-    "kvm_host_certificate_names": ["kvm.example"],
+    "berth_host_certificate_days": 99,
+    "berth_host_certificate_names": ["kvm.example"],
     "berth_host_reserved_host_cpus": 1,
 }
 
@@ -119,7 +119,7 @@ def build(folder, extra, refuse=None, change=None, replies=replies, ended=None):
     instance = {"berth_image": "guest", "berth_server_group": "web", "berth_flavor": "small"}
     instances = {"new-1": {}, "at-rest-h1": {"berth_flavor": "big"}, "at-rest-h2": {}, "at-rest-h3": {}}
     of_hosts = {"ansible_connection": "local", "ansible_pipelining": True, "ansible_become": False, **SETTINGS}
-    of_hosts["kvm_host_ca_directory"] = str(folder / "ca")
+    of_hosts["berth_ca_directory"] = str(folder / "ca")
     groups = {
         "kvm_hosts": {"hosts": hosts, "vars": of_hosts},
         "instances": {"hosts": instances, "vars": instance},

@@ -78,13 +78,12 @@ def has_looked(directory):
 
 
 def of_instance(reply, given):
-    """A reply of module instance, for the instance that was asked about."""
+    """A reply of module instance, for the instance that was asked about. A start has repaired nothing."""
+    if "instance" not in reply:
+        return reply
     name = (given.get("spec") or {}).get("name") or "x"
-    return (
-        {**reply, "instance": {**reply["instance"], "uuid": given["uuid"], "name": name}}
-        if "instance" in reply
-        else reply
-    )
+    said = {**reply["instance"], "uuid": given["uuid"], "name": name}
+    return {**reply, "instance": {**said, **({"mended": None} if given.get("state") == "started" else {})}}
 
 
 def claim(directory, given):

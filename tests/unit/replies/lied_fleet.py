@@ -89,7 +89,7 @@ class Host:
         facts.update(notes=notes(self.name, given.get("about")), digests=fake_fleet.digests(), addresses={})
         facts["checkup"] = {"clock": 1000.0, "findings": [dict(good.FOUND)], "notes": notes(self.name, IDS.values())}
         facts["heard_of"] = list(notes(self.name, IDS.values()))
-        asked = {**given, "ansible_facts": True, "notes": given.get("about")}
+        asked = {**given, "ansible_facts": True, "members": True, "notes": given.get("about")}
         return {"changed": False, **{part: value for part, value in facts.items() if asked.get(part)}}
 
     def of_rescan(self, given):

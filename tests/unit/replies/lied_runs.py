@@ -17,8 +17,15 @@ import lied_fleet
 from ansible.errors import AnsibleError
 from ansible.utils.display import Display
 
-from ansible_collections.berth.kvm.plugins.action import create_instances, move_instances, operate_instances
-from ansible_collections.berth.kvm.plugins.plugin_utils import acting, delegates, place_instances, plan_moves, screen
+from ansible_collections.berth.kvm.plugins.action import create_instances, operate_instances
+from ansible_collections.berth.kvm.plugins.plugin_utils import (
+    acting,
+    delegates,
+    moving_instances,
+    place_instances,
+    plan_moves,
+    screen,
+)
 
 NONCES = (create_instances, operate_instances, place_instances, plan_moves)
 OPTIONS = {"berth_confirm_window": 600, "berth_migration_timeout": 600}
@@ -98,8 +105,6 @@ def located(run, method, **more):
 def operation(method):
     def play(run):
         found = located(run, method)
-        if method == "delete" and found.get("moving"):
-            plan_and_walk(run, "delete", found["moving"])
         if found:
             done = run.run("operate_instances", of=found["names"][0], operation=method, may_fail=True)
             run.texts += [each["error"] for each in done.get("outcomes", ()) if each["error"]]
@@ -110,8 +115,6 @@ def operation(method):
 def moves(action, **of_plan):
     def play(run):
         plan_and_walk(run, action, run.limit, **of_plan)
-        if run.fact("berth_moves") and action != "delete":
-            run.run("show_results", operation=action)
 
     return play
 
@@ -124,10 +127,8 @@ def plan_and_walk(run, action, names, **of_plan):
         return
     made = run.fact("berth_moves")
     run.texts += list(made["errors"].values())
-    for name in made["act"] + made["settle"]:
-        operation = {"confirm_due": "confirm"}.get(action, action)
-        done = run.run("move_instances", of=name, operation=operation, hosts=list(good.HOSTS))
-        run.it.register(name, __move_done=done)
+    for name in made["names"]:
+        done = run.run("move_instances", of=name, operation=action, hosts=list(good.HOSTS), may_fail=True)
         run.texts.append(str(done.get("failure") or ""))
 
 
@@ -211,7 +212,7 @@ def in_memory(run):
         patch(Display, "warning", lambda _self, text, *_args, **_more: heard(str(text)))
         patch(acting, "RUN", "r-1")
         patch(screen, "verbosity", lambda: 0)
-        patch(move_instances, "new_key", lambda: "k" * 64)
+        patch(moving_instances, "new_key", lambda: "k" * 64)
         for module in NONCES:
             patch(module, "new_token", lambda: "%032x" % (0xF << 120 | next(nonces)))
         yield

@@ -123,7 +123,7 @@ def test_no_copy_is_stopped_or_set_aside_unless_every_host_has_taken_which_one_s
     done = fake_fleet.play(tmp_path, ["keep_one", "--limit", NAME, "-e", "berth_keep_on=h1"], replies=made)
     asked = [json.loads(line)["module"] for lines in done["asked"].values() for line in lines]
     assert "rescan" in asked and "instance_copy" not in asked, done["said"][-3000:]
-    assert done["rc"] and "h3 did not take" in " ".join(done["said"].split())
+    assert done["rc"] and "h3 did not accept" in " ".join(done["said"].split())
 
 
 @pytest.mark.parametrize("refuses", [False, True], ids=["all take it", "one does not"])
@@ -145,4 +145,4 @@ def test_no_record_becomes_the_latest_before_every_host_has_taken_that(tmp_path,
     asked = {host: [json.loads(line) for line in lines] for host, lines in done["asked"].items()}
     assert [each["arguments"]["told"]["after"] for each in asked["h2"] if each["module"] == "rescan"], done["said"]
     assert [each["module"] for each in asked["h1"]].count("instance") == (0 if refuses else 1), done["said"][-3000:]
-    assert not refuses or (done["rc"] and "h2 did not take" in " ".join(done["said"].split())), done["said"][-3000:]
+    assert not refuses or (done["rc"] and "h2 did not accept" in " ".join(done["said"].split())), done["said"][-3000:]

@@ -27,13 +27,13 @@ OF_ANSIBLE = (
 # What a liar would set them to, where it knows what they are for.
 CHOSEN = {
     "create_host": "h3", "delete_hosts": ["h3"], "berth_target_host": "h3", "berth_locked": True, "berth_flavor": "small",
-    "kvm_host_ca_directory": "/nowhere/at/all", "kvm_host_certificate_days": 3650, "ansible_host": "192.0.2.66",
-    "kvm_host_certificate_names": ["h2", "owned"], "ansible_python_interpreter": "/bin/false", "berth_lost_hosts": ["h2"],
+    "berth_ca_directory": "/nowhere/at/all", "berth_host_certificate_days": 3650, "ansible_host": "192.0.2.66",
+    "berth_host_certificate_names": ["h2", "owned"], "ansible_python_interpreter": "/bin/false", "berth_lost_hosts": ["h2"],
     "move_plan": {"sequence": "delete_there", "uuid": "x", "source": "h2", "destination": "h2", "views": {}},
-    "kvm_host_packages": True, "berth_host_pool": "owned", "move_destination": "h3", "kvm_host_certificates": False,
+    "berth_host_packages": True, "berth_host_pool": "owned", "move_destination": "h3", "berth_host_certificates": False,
 }  # fmt: skip
 RUNS = {
-    "prepare": ["prepare_hosts", "-e", "kvm_host_libvirt_service=libvirtd"],
+    "prepare": ["prepare_hosts", "-e", "berth_host_libvirt_service=libvirtd"],
     "create": ["create", "--limit", "new-1"],
     "resize": ["resize", "--limit", "at-rest-h1"],
     "stop": ["stop", "--limit", "at-rest-h2"],
@@ -152,7 +152,7 @@ def test_all_names_that_the_collection_reads_are_tried():
     assert {
         "__move_done",
         "delete_changed_disks",
-        "kvm_host_ca_directory",
+        "berth_ca_directory",
         "__berth_facts",
         "berth_flavor",
         "berth_locked",

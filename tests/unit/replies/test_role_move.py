@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import json
 
+import fake_fleet
+import good
+import pytest
 from fake_fleet import ROOT, play
 
 RESIZE = ["resize", "--limit", "at-rest-h1"]
@@ -128,6 +131,53 @@ def test_a_role_alone_says_in_check_mode_what_would_change(tmp_path):
     assert done["rc"] == 0, done["said"][-3000:]
     assert "would be resized" in done["said"] and '+ "flavor": "big"' in done["said"]
     assert "changed: [at-rest-h1" in done["said"]
+
+
+@pytest.mark.parametrize("forks", [1, 5], ids=["one after the other", "together"])
+def test_a_role_alone_ends_the_report_with_all_its_instances(tmp_path, forks):
+    file = tmp_path / "report.json"
+    options = ["-e", "berth_report=%s" % file, "--forks", str(forks)]
+    done, _asked = alone(tmp_path, "resize", refuse={"h1": ["begin"]}, options=options)
+    report = json.loads(file.read_text())
+    assert report["finished"], done["said"][-3000:]
+    told = {each["instance"]: each["state"] for each in report["outcomes"]}
+    assert told == {"at-rest-h1": "failed", "at-rest-h2": "resized"}
+    assert done["said"].count("\nINSTANCE") == (2 if forks == 1 else 1)
+
+
+def delete_resized(folder, playbook):
+    """``resized`` waits for its confirmation."""
+
+    def describe(tree):
+        tree["all"]["children"]["instances"]["hosts"]["resized"] = {"berth_flavor": "big"}
+
+    def answers(host):
+        facts = {**good.host_facts(host)[1], "notes": {}, "digests": fake_fleet.digests()}
+        return {**fake_fleet.replies(host), "host_facts": facts, "migration": good.migration_of(host)[1]}
+
+    return play(folder, playbook, change=describe, replies=answers)
+
+
+def test_role_delete_alone_deletes_one_in_a_move_on_both_hosts_and_one_at_rest(tmp_path):
+    site = ALONE.format(role="delete").replace("at-rest-h1,at-rest-h2", "at-rest-h1,resized")
+    (tmp_path / "site.yml").write_text("---" + site)
+    done = delete_resized(tmp_path, ["site.yml"])
+    asked = steps_of(done)
+    assert done["rc"] == 0 and done["said"].count("\nINSTANCE") == 1, done["said"][-3000:]
+    assert "changed: [at-rest-h1" in done["said"] and "changed: [resized" in done["said"]
+    assert all("erase" in str(asked[host]) or "purge" in str(asked[host]) for host in ("h1", "h2")), asked
+
+
+def test_a_delete_in_check_mode_tells_one_in_a_move_as_one_change(tmp_path):
+    done = delete_resized(tmp_path, ["delete", "--limit", "resized", "--check", "--diff"])
+    assert done["rc"] == 0 and "would be deleted" in done["said"], done["said"][-3000:]
+    assert "changed=1 " in done["said"].split("PLAY RECAP")[1] and done["said"].count("--- before: resized") == 1
+
+
+def test_a_playbook_in_check_mode_tells_each_move_as_one_change(tmp_path):
+    done = play(tmp_path, ["cold_migrate", "--limit", "at-rest-h1", "--check", "--diff"])
+    assert done["rc"] == 0 and "would be migrated" in done["said"], done["said"][-3000:]
+    assert "changed=1 " in done["said"].split("PLAY RECAP")[1] and done["said"].count("--- before: at-rest-h1") == 1
 
 
 def test_nobody_sees_the_key_of_a_transfer(tmp_path):

@@ -38,4 +38,4 @@ def test_nothing_is_taken_back_from_a_lost_host_before_every_host_has_taken_that
     steps = [each["arguments"]["steps"] for each in asked["h1"] if each["module"] == "migration"]
     assert steps == ([] if refuses else [["reclaim", "start", "finish"]]), done["said"][-3000:]
     if refuses:
-        assert done["rc"] and "%s is left as it is: h3 did not take" % NAME in " ".join(done["said"].split())
+        assert done["rc"] and "%s was left as it is: h3 did not accept" % NAME in " ".join(done["said"].split())

@@ -18,7 +18,7 @@ def test_neither_name_of_one_machine_gets_certificates_and_the_other_hosts_do(tm
             found["host_prepare"] = {**found["host_prepare"], "host_uuid": good.UUIDS["h1"]}
         return found
 
-    done = fake_fleet.play(tmp_path, ["prepare_hosts", "-e", "kvm_host_libvirt_service=libvirtd"], replies=made)
+    done = fake_fleet.play(tmp_path, ["prepare_hosts", "-e", "berth_host_libvirt_service=libvirtd"], replies=made)
     asked = {host: [json.loads(line) for line in lines] for host, lines in done["asked"].items()}
     given = {
         host: [each for each in of_host if each["module"] == "host_certificates" and each["arguments"].get("signed")]

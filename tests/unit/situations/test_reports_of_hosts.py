@@ -38,7 +38,7 @@ def state(entry):
 
 
 def test_prepare_hosts_tells_what_came_of_each_host(told):
-    found = told("prepare_hosts", h1=told.silent, h2={"kvm_host_certificate_days": 9999})
+    found = told("prepare_hosts", h1=told.silent, h2={"berth_host_certificate_days": 9999})
     assert (found["schema"], found["finished"], found["check"], set(found["hosts"])) == (
         1,
         True,
@@ -59,7 +59,7 @@ def test_what_an_earlier_run_left_in_the_file_is_not_taken_for_this_one(tmp_path
     def change(tree):
         hosts = tree["all"]["children"]["kvm_hosts"]
         hosts["vars"]["berth_report"] = str(file)
-        hosts["hosts"]["h2"]["kvm_host_certificate_days"] = 9999
+        hosts["hosts"]["h2"]["berth_host_certificate_days"] = 9999
 
     play(tmp_path, ["prepare_hosts"], change=change, more_environment={"XDG_STATE_HOME": str(tmp_path / "state")})
     found = json.loads(file.read_text())
@@ -74,7 +74,7 @@ def test_a_run_all_of_whose_hosts_are_silent_has_finished(told):
 
 
 def test_a_host_at_which_a_task_of_ansibles_own_failed_has_failed(told):
-    found = told("prepare_hosts", "--limit", "h1", h1={"kvm_host_certificate_names": {"a": 1}})
+    found = told("prepare_hosts", "--limit", "h1", h1={"berth_host_certificate_names": {"a": 1}})
     assert found["finished"] and state(found["hosts"]["h1"]) == ("failed", False, None)
 
 

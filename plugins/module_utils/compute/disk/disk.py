@@ -221,7 +221,7 @@ def is_there(pool_path, uuid):
 def remove_all(pool_path, uuid, name, host_uuid):
     """Remove the instance's directory with all in it. Return whether there was one.
 
-    Raise DisksOfAnotherHost if a host other than ``host_uuid`` owns them: the storage is shared, they are no orphan.
+    Raise DisksOfAnotherHost if a host other than ``host_uuid`` owns them: the storage is shared, they are not orphans.
     """
     if not is_there(pool_path, uuid):
         return False

@@ -19,7 +19,8 @@ from xml.etree import ElementTree
 from ...model import data_disks, disk_hints, hints, state_hints, volumes
 from ...model.errors import shortened
 from ...model.guest_settings import GuestSettings
-from ...model.lifecycle import ACTIVE, FROZEN, OWN, RESIZING, STARTING
+from ...model.lifecycle import ACTIVE, FROZEN, OWN, REBOOTING_HARD, RESIZING, STARTING
+from ...model.vm_states import SUSPENDED
 from .. import paths
 from ..errors import BuildFailed, DiskChainChanged, GuestSaved, HostNotPrepared
 from ..guest import disk_users, domain, nvram
@@ -66,14 +67,17 @@ def check_unsaved(host, record):
     """Raise GuestSaved if the guest's memory is in a file here: it would be lost, or resume beside changed disks."""
     if record.phase in FROM_HERE and domain.is_saved(host.connection, record.uuid):
         hint = (hints.let_go_on if record.phase == ACTIVE else disk_hints.give_up_move)(record.name)
+        if record.vm_state == SUSPENDED:
+            hint = hints.make_active(record.name, "resume")
         raise _saved(host, record, "saved on %s, as virsh managedsave does", hint)
     check_not_in_file(host, record)
 
 
 def check_not_in_file(host, record):
     """Raise GuestSaved if the guest's memory is in somebody's file (virsh save): it would boot without it, and that file
-    could be restored beside changed disks. Who has stopped it since with berth wants it off; a start that was begun goes on."""
-    if record.power_state != "running" or record.task_state in STARTING:
+    could be restored beside changed disks. Who has stopped it since with berth wants it off; a start that was begun goes on, and
+    so does a hard reboot, which was checked before."""
+    if record.power_state != "running" or record.task_state in (*STARTING, REBOOTING_HARD):
         return
     if record.phase in FROM_HERE and domain.is_saved_to_file(host.connection, record.uuid):
         hint = disk_hints.restore_or_boot(record.name)

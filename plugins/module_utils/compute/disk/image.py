@@ -307,7 +307,7 @@ def _verify(image, path):
             digest.update(part)
     if digest.hexdigest() != expected:
         raise ImageUnavailable(
-            "somebody has changed the cached file of image %s, %s: it has another checksum" % (image.get("name"), path),
+            "the cached file of image %s, %s, was changed: its checksum differs" % (image.get("name"), path),
             hint=disk_hints.put_changed_image_away(path),
         )
     _mark_verified(path)
@@ -404,7 +404,7 @@ def _prove(image, found, expected, unpacker):
     if found != expected:
         # The message does not say what the file is: its path may be a guess at somebody else's file.
         raise ImageInvalid(
-            "image %s: what %s gives has another checksum than the catalog says"
+            "image %s: what %s gives does not match the checksum in the catalog"
             % (image.get("name"), shown(image["url"])),
             field="checksum",
             value=image["checksum"],

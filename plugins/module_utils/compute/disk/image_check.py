@@ -45,7 +45,7 @@ MAGICS = {
     "cloop": (0, b"#!/bin/sh\n#V2.0 Format"),
     "dmg": (-512, b"koly"),
 }
-# The same of what is no disk at all, but has one inside or makes one.
+# The same for files that are not disks, but contain or describe one.
 PACKED = {
     "xz": (0, b"\xfd7zXZ\0"),
     "gzip": (0, b"\x1f\x8b\x08"),
@@ -75,7 +75,7 @@ def _check_disk(head):
     for kind in detect(head, b"", PACKED):
         if kind != "ISO 9660" or head[SECTOR - 2 : SECTOR] != BOOT_SIGNATURE:
             raise ImageInvalid(
-                "the image is no disk: its content is %s" % kind,
+                "the image is not a disk: its content is %s" % kind,
                 field="disk_format",
                 value=kind,
                 rule="a disk as raw or qcow2; xz, gzip and bzip2 are unpacked, and zstd where the host's Python can",
@@ -84,8 +84,8 @@ def _check_disk(head):
 
 
 def inspect(fd, declared, is_disk=True):
-    """Return {format, virtual_size (bytes)} of an open file, or raise ImageInvalid. ``declared`` is raw or qcow2. What is
-    no disk, such as an initrd, may be compressed."""
+    """Return {format, virtual_size (bytes)} of an open file, or raise ImageInvalid. ``declared`` is raw or qcow2.
+    Files that are not disks, such as an initrd, may be compressed."""
     size = os.fstat(fd).st_size
     head = os.pread(fd, HEAD, 0)
     tail = os.pread(fd, TAIL, max(0, size - TAIL))

@@ -62,7 +62,7 @@ def _check_left(host, volume, new):
     """Check that a volume from another run can be continued: no instance has it, and it is the same."""
     volume_claim.check_free(host, volume)
     if volume.phase not in UNUSED or instance_of(volume):
-        raise VolumeConflict("volume %s was made or is removed by another run" % volume.name, hint=hints.run_again())
+        raise VolumeConflict("another run has made or is removing volume %s" % volume.name, hint=hints.run_again())
     if (volume.resources, volume.spec) != (new.resources, new.spec):
         raise VolumeConflict(
             "volume %s was begun by a run that was interrupted, with another size, pool or image than berth_volumes_defined says"

@@ -69,8 +69,8 @@ def allocated_below(path):
 
 
 def not_mounted(pool_path, name, first, records):
-    """Return (directory, name of an instance) if the pool lacks the directory in which that has its disks by the records of
-    instances; else None. ``first``: the pool of the records that name none."""
+    """Return (the missing directory of disks, the name of an instance that has disks there), or None if it is there.
+    ``first``: the pool of the records that name none."""
     directory = os.path.join(pool_path, "instances")
     if os.path.isdir(directory):
         return None

@@ -93,7 +93,7 @@ def check_no_file(host, volume):
     """Raise VolumeConflict if a volume that is claimed and not begun yet already has a file."""
     if volume.phase == CLAIMED and os.path.lexists(paths.volume_file(host.pool_of(volume), volume.uuid)):
         raise VolumeConflict(
-            "volume %s has a file already, which its record does not know" % volume.name,
+            "A file for volume %s exists, but its record does not list it" % volume.name,
             hint=volume_hints.restore_volume_record(volume.uuid),
         )
 

@@ -14,7 +14,7 @@ import contextlib
 import os
 import time
 
-from ...model import hints, volumes
+from ...model import hints, vm_states, volumes
 from ...model.errors import BerthError
 from ...model.lifecycle import ACTIVE, BUILDING, CLAIM, OWN, SPAWNING
 from .. import durable, lock
@@ -45,7 +45,7 @@ def build(instance, record, given_seed, left_off):
         if not left_off:
             start.start(instance, record)
     except LibvirtTimeout as error:
-        raise StateUnknown("whether the guest of %s was started is not known: %s" % (record.name, error))
+        raise StateUnknown("it is unknown whether the guest of %s was started: %s" % (record.name, error))
     except Exception as error:
         failure = typed(error)
         if not domain.is_active(instance.host.connection, instance.uuid):
@@ -66,7 +66,7 @@ def _own(instance, record):
             spec={**record.spec, "instance_id": seed.new_instance_id(record)},
             generation=[record.generation[0] + 1, 0],
             phase=BUILDING,
-            vm_state="building",
+            vm_state=vm_states.BUILDING,
             task_state="networking",
         )
     )
@@ -93,8 +93,8 @@ def _make(instance, record, given_seed, left_off):
     if left_off:
         volume.mark_used(instance.store, record)
         record = record.replace(task_state=None, spec=volumes.used(spec))
-    vm_state, power_state = ("stopped", "shutdown") if left_off else ("active", "running")
-    return instance.swap(record.replace(phase=ACTIVE, vm_state=vm_state, power_state=power_state))
+    now = vm_states.said(vm_states.STOPPED if left_off else vm_states.ACTIVE)
+    return instance.swap(record.replace(phase=ACTIVE, **now))
 
 
 def _clean_up(instance, error):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from ...model import volumes
 from ...model.lifecycle import DELETING, OWN
+from ...model.vm_states import BUILDING
 from .. import paths
 from ..disk import disk, disk_chain, owner, volume
 from ..record import journal
@@ -48,12 +49,12 @@ def check_volumes(store, record):
 
 def check_pool(host, record):
     """Raise DiskChainChanged for a delete that was begun if the pool is not mounted: the disks would reappear."""
-    if record.role == OWN and record.vm_state != "building":
+    if record.role == OWN and record.vm_state != BUILDING:
         disk_chain.check_pool(host, record)
 
 
 def spec_to_go(record):
-    """Return the request that says which volumes a delete removes. Those of a guest that was never made stay."""
+    """Return the request that says which volumes a delete removes. The volumes of a guest that was never made stay."""
     return record.spec if record.phase == DELETING or is_made(record) else volumes.kept(record.spec)
 
 

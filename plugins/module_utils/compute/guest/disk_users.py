@@ -109,7 +109,7 @@ LIBGUESTFS = "guestfs-"  # with this begin the names of the domains that its too
 
 def check_start(host, record):
     """Raise DisksUsed if another domain runs from the disks. QEMU's own lock does not name it, and not every file system
-    has locks. A copy beside a volume is no disk of the instance."""
+    has locks. A copy beside a volume is not a disk of the instance."""
     pool_path = host.pool_of(record)
     files = [paths.volume_file(pool_path, entry["uuid"]) for entry in volumes.of(record.spec)]
     _check(host, record, _undefine(host), files, only_running=True)

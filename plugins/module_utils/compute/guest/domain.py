@@ -79,6 +79,7 @@ def _plain(value):
 
 
 CALL_TIMEOUT = 60  # s
+MEMORY_KIB_PER_SECOND = 20 << 10
 SHUTDOWN_AGAIN = 5  # s between two requests to power off: one sent before the guest is up is lost
 POLL = 0.05
 GOES_ON = 2  # s in which a guest whose disk still fails is paused again
@@ -169,6 +170,25 @@ def definition(connection, uuid):
 def is_saved(connection, uuid):
     """Whether libvirt has saved the guest's memory to a file, from which the next start continues."""
     return bool(_ask(connection, uuid, "asking for a saved state", "hasManagedSaveImage", 0))
+
+
+def has_memory(connection, uuid):
+    """Whether that file is there and complete: that of a save that was cut off has no definition to read."""
+    if not is_saved(connection, uuid):
+        return False
+    library = require_libvirt()
+    try:
+        return bool(
+            Deadline(CALL_TIMEOUT).call(find(connection, uuid).managedSaveGetXMLDesc, 0, what="reading the memory")
+        )
+    except library.libvirtError:
+        return False
+
+
+def is_paused_by_user(connection, uuid):
+    """Whether a person has paused the guest, and neither QEMU for a failed disk nor a job."""
+    paused = ("paused", require_libvirt().VIR_DOMAIN_PAUSED_USER)
+    return _state_and_reason(connection, uuid) == paused
 
 
 def is_saved_to_file(connection, uuid):
@@ -315,8 +335,31 @@ def start(connection, uuid):
         if failed_io:
             _check_goes_on(domain, connection.getHostname())
         return True
-    _call("starting the guest", domain.createWithFlags, 0, timeout=2 * CALL_TIMEOUT)
+    _call("starting the guest", domain.createWithFlags, 0, timeout=2 * CALL_TIMEOUT + _memory_seconds(domain))
     return True
+
+
+def _memory_seconds(domain):
+    """The time in which the memory of a guest is written to, or read from, a slow disk."""
+    return _call("reading the memory's size", domain.maxMemory) / MEMORY_KIB_PER_SECOND
+
+
+def pause(connection, uuid):
+    """Stop the guest's CPUs."""
+    _call("pausing the guest", find(connection, uuid).suspend)
+
+
+def save(connection, uuid):
+    """Write the guest's memory to a file that the next start reads, and end the guest."""
+    domain = find(connection, uuid)
+    keep_definition(connection, domain)
+    _call("saving the guest's memory", domain.managedSave, 0, timeout=CALL_TIMEOUT + _memory_seconds(domain))
+
+
+def discard_memory(connection, uuid):
+    """Remove the file with the guest's memory, if there is one."""
+    if is_saved(connection, uuid):
+        _call("removing the guest's memory", find(connection, uuid).managedSaveRemove, 0)
 
 
 def retry_failed_io(domain):

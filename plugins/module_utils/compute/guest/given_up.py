@@ -15,8 +15,7 @@ from . import delete
 
 
 def by_delete(instance):
-    """Return the disks in words, the files that are here without a record by their paths. Of a build that has made no disk
-    yet there is nothing."""
+    """Return the disks in words, files without a record by their paths. Empty for a build that has not made a disk yet."""
     record = instance.store.read(instance.uuid)
     if record is None:
         return instance.remains()

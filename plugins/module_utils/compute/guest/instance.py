@@ -10,7 +10,7 @@ before each effect, for progress and for tests that end the process there.
 
 from __future__ import annotations
 
-from ...model import copy_hints, hints
+from ...model import copy_hints, hints, vm_states
 from ...model.errors import InvalidInput
 from ...model.lifecycle import (
     ACTIVE,
@@ -31,8 +31,8 @@ from ..disk import differences, disk, disk_chain
 from ..errors import ClaimRevoked, DeletionFinished
 from ..host import mdev
 from ..record import failed_instances, journal, whereabouts
-from . import build, delete, domain, gate, packet_filter, packet_path, start, startable, summary
-from .summary import is_made, is_started, is_stopped
+from . import build, delete, domain, gate, mend, packet_filter, start, startable, summary
+from .summary import is_in, is_made, is_started
 
 LOCK_TIMEOUT = 600  # s: long enough for a build by another run, or one whose controller was killed
 
@@ -59,6 +59,7 @@ class Instance:
         self.uuid = uuid
         self.timeout = timeout
         self.observe = observe
+        self.repaired = []  # what a start repaired, or would, of a guest that runs: [[part, expected, had]]
 
     # what exists
 
@@ -114,7 +115,10 @@ class Instance:
         if record is None or record.role == CLAIM or record.phase != ACTIVE:
             return True
         start.check(self, record)
-        return not is_started(self.host, record) or packet_path.would_mend_packets(self.host.connection, record)
+        if is_started(self.host, record):
+            self.repaired = mend.packets(self, record, dry=True)
+            return bool(self.repaired)
+        return True
 
     def _started_record(self, token, dry=False):
         record = self.store.read(self.uuid)
@@ -165,7 +169,7 @@ class Instance:
         """Stop the guest; ``grace`` seconds for its own shutdown. Return whether anything was changed."""
         with self.store.instance_lock(self.uuid, timeout=self.timeout):
             record = self.at_rest("stop")
-            if is_stopped(self.host, record):
+            if is_in(self.host, record, vm_states.STOPPED):
                 return False
             disk_chain.check_stop(self.host, record)
             startable.own_disks(self.host, record)
@@ -175,18 +179,18 @@ class Instance:
             forced = domain.stop(self.host.connection, self.uuid, grace)
             mdev.remove(self.host.connection, self.uuid, record)
             self.observe("stopped")
-            self.swap(journal.noted(record, "stop", forced=forced).replace(vm_state="stopped", task_state=None))
+            self.swap(journal.noted(record, "stop", forced=forced).replace(vm_state=vm_states.STOPPED, task_state=None))
             return True
 
     def would_stop(self):
         record = self.at_rest("stop")
-        if is_stopped(self.host, record):
+        if is_in(self.host, record, vm_states.STOPPED):
             return False
         disk_chain.check_stop(self.host, record)
         return True
 
     def at_rest(self, method):
-        """Return the record of an instance that was made and is in no move, as ``method`` needs it."""
+        """Return the record of an instance that was made and is in no move, as ``method`` of vm_states.CHANGES needs it."""
         record = self.store.read(self.uuid)
         if record is None:
             self._refuse_failed()
@@ -194,6 +198,7 @@ class Instance:
         self._refuse_moving(record)
         if record.role != OWN or record.phase != ACTIVE:
             raise InstanceInvalidState(record.name, "phase", record.phase, method, phase=record.phase)
+        vm_states.check(record.name, record.vm_state, method)
         return record
 
     # absent

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """How a guest in libvirt differs from its record because somebody changed it by hand, by parts with names for people.
 
-Only parts that every version writes alike are compared, and what libvirt adds is no difference. A record without
-hardware comes from a version that did not compare, so it has no differences. Of disks, only the lack of one is told:
+Only parts that every version writes alike are compared, and what libvirt adds does not count as a difference. A record without
+hardware comes from a version that did not compare, so it has no differences. Only missing disks are reported:
 disk/disk_chain.py compares those that the guest has.
 """
 
@@ -30,7 +30,7 @@ MARK = "berth's metadata"
 VLAN = " VLAN "
 THERE = "there"
 DEFINITION = "libvirt's definition"  # without it, libvirt forgets a running guest once it is off
-# Devices that a person may have added. Of these, libvirt itself adds only BUILT_IN to what is rendered.
+# Devices that a person may have added. libvirt itself adds only BUILT_IN of these.
 COUNTED = ("filesystem", "graphics", "hostdev", "memory", "redirdev", "shmem", "tpm", "vsock", "watchdog")
 BUILT_IN = ("watchdog", "itco")  # part of each q35 machine, listed by libvirt since 9.1
 # What a damaged record may raise when it is rendered.
@@ -137,7 +137,7 @@ def parts(root) -> Parts:
 
 
 def _mib(element):
-    """libvirt reports KiB; a balloon that is not quite empty is no difference."""
+    """libvirt reports KiB; a balloon that is not quite empty does not count as a difference."""
     return "" if element is None else str(-(-int(element.text) // MIB))
 
 

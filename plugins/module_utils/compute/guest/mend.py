@@ -60,14 +60,14 @@ def mend(instance, given_seed=None, dry=False, wanted=None):
             noted = journal.noted(record, "mend", parts=", ".join(part for part, _expected, _has in differences))
             instance.store.compare_and_swap(instance.store.read(instance.uuid), noted.next())
         differences = (
-            differences + _filter_running(instance, record, wanted or {}, dry) + _packets(instance, record, dry)
+            differences + _filter_running(instance, record, wanted or {}, dry) + packets(instance, record, dry)
         )
         known = [part for part, _expected, _has in differences]
         return seedless + [difference for difference in filtered if difference[0] not in known] + differences
 
 
-def _packets(instance, record, dry):
-    """Let the running guest's packets go as the record says. Return [the differences that are repaired]."""
+def packets(instance, record, dry):
+    """Let the running guest's packets go as the record says. Return [the differences that are, or would be, repaired]."""
     connection = instance.host.connection
     wrong, left = (
         (packet_path.packets_of(connection, record), []) if dry else packet_path.mend_packets(connection, record)
@@ -122,8 +122,9 @@ def _bring_seed(instance, record, given_seed, dry):
 
 def before_start(instance, record):
     """Do the same for a guest that is off and about to be started. What prevents the repair prevents no start."""
-    if record.lock or domain.is_active(instance.host.connection, instance.uuid):
-        return
+    connection = instance.host.connection
+    if record.lock or domain.is_active(connection, instance.uuid) or domain.is_saved(connection, instance.uuid):
+        return  # one with saved memory goes on with the definition that it was saved with
     try:
         if differing(instance, record).get("next_start") and not disk_chain.found_on(instance.host, record):
             _define(instance, _with_hardware(instance, record))

@@ -114,7 +114,7 @@ class Nic:
 class Seen:
     """What a host has. ``ports``: tap -> {up, carrier, bridge, stopped (the state of a port that forwards nothing), isolated,
     vlans (VLAN -> whether packets without a tag are in it, both ways)}, without those that are gone; ``down``: the bridges
-    that are; ``uplinks``: bridge -> its ports that are no taps; ``called``: program -> the bridges whose packets iptables sees;
+    that are; ``uplinks``: bridge -> its ports that are not taps; ``called``: program -> the bridges whose packets iptables sees;
     ``tables``: program -> its tables, of each backend in the kernel, without programs that could not be read; ``nft``: table
     of libvirt's nftables driver -> its taps; ``unread``: what could not be read, with the reason."""
 
@@ -520,10 +520,6 @@ def packets_of(connection, record):
     guest = domain.find(connection, record.uuid) if record.role == OWN else None
     live = domain.definitions(guest)[0] if guest is not None else None
     return differing([(record, live)])[0].get(record.uuid, []) if live else []
-
-
-def would_mend_packets(connection, record):
-    return any(map(_is_mended, packets_of(connection, record)))
 
 
 def mend_packets(connection, record):

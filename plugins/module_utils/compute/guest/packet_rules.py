@@ -50,7 +50,7 @@ Tables = Dict[str, Dict[str, Chain]]
 
 
 def parse(text: str) -> Tables:
-    """Return {table: {chain: Chain}} of what one of the programs printed. A line that is no rule is left out."""
+    """Return {table: {chain: Chain}} of what one of the programs printed. Lines that are not rules are left out."""
     tables: Tables = {}
     chains: Dict[str, Chain] = {}
     for line in text.splitlines():

@@ -8,13 +8,14 @@ from __future__ import annotations
 import contextlib
 import json
 
-from ...model import hints
+from ...model import hints, vm_states
 from ...model.errors import BerthError
-from ...model.lifecycle import ACTIVE, OWN, PAUSED, SAVED
+from ...model.lifecycle import ACTIVE, ALIVE, OWN, PAUSED, POWERING_OFF, REBOOTING_HARD, SAVED
 from ...model.move_errors import InstanceInvalidState
 from ...model.safe_text import clean
 from ..record import journal
 from . import domain, gate, mend, startable
+from .packet_path import IN_KERNEL
 
 RUNNING, OFF = "running", "shutdown"
 
@@ -48,8 +49,9 @@ def reboot(instance, hard, grace):
     with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
         record = _rebootable(instance, hard)
         startable.own_disks(instance.host, record)
+        task = vm_states.CHANGES[_method(hard)].task
         record = instance.store.compare_and_swap(
-            record, record.next(task_state="rebooting_hard" if hard else "rebooting")
+            record, record.next(task_state=task, **vm_states.said(vm_states.ACTIVE))
         )
         instance.observe("reboot")
         gate.revoke(instance.uuid, instance.host.run_dir)
@@ -65,6 +67,7 @@ def _power_off(instance, hard, grace):
     """Return whether the guest had to be ended although it was asked. A hard reboot asks nothing of it, as in Nova."""
     if hard:
         domain.stop(instance.host.connection, instance.uuid, 0, freeze=False)
+        domain.discard_memory(instance.host.connection, instance.uuid)
         return False
     return domain.stop(instance.host.connection, instance.uuid, grace)
 
@@ -74,14 +77,20 @@ def would_reboot(instance, hard):
     return True
 
 
+def _method(hard):
+    return "hard reboot" if hard else "reboot"
+
+
 def _rebootable(instance, hard):
-    """Return the record, if the guest should be running and would start again."""
-    record, host = instance.at_rest("reboot"), instance.host
-    if record.power_state != RUNNING:
+    """Return the record, if the guest should be running and would start again. A hard reboot gives up the memory of a
+    suspended guest, not what somebody saved by hand."""
+    record, host = instance.at_rest(_method(hard)), instance.host
+    if record.task_state == POWERING_OFF:
         hint = hints.start_it(record.name)
-        raise InstanceInvalidState(record.name, "vm_state", record.vm_state, "reboot", hint=hint)
+        raise InstanceInvalidState(record.name, "task_state", record.task_state, "reboot", hint=hint)
     power = domain.state(host.connection, instance.uuid)
-    if domain.is_saved(host.connection, instance.uuid):
+    gives_up = record.vm_state == vm_states.SUSPENDED or record.task_state == REBOOTING_HARD
+    if domain.is_saved(host.connection, instance.uuid) and not (hard and gives_up):
         power = SAVED
     if power == SAVED or power in PAUSED and not hard:
         hint = hints.let_go_on(record.name)
@@ -112,7 +121,10 @@ def is_due(host, record):
     """Whether to start it. One that ended in this boot of the host was ended by somebody, unless it crashed."""
     if record is None or record.op or (record.role, record.phase) != (OWN, ACTIVE):
         return False
-    if record.power_state != "running" or domain.is_active(host.connection, record.uuid):
+    meant = vm_states.VM_STATES.get(record.vm_state or vm_states.ACTIVE)
+    if meant is None or not meant.recovered or record.power_state not in ALIVE:
+        return False
+    if domain.is_active(host.connection, record.uuid):
         return False
     this_boot = gate.is_permitted(record.uuid, host.run_dir)
     return not this_boot or domain.has_crashed(host.connection, record.uuid)
@@ -165,24 +177,23 @@ def unlocked(instance, dry=False):
 
 # Brings an instance to the requested state, and returns the reply of module instance: what changed, and the result.
 SHOWN = ("state", "power_state", "flavor", "vcpus", "memory_mb", "root_gb", "disks", "volumes", "image", "networks")
-AFTER = {"present": "running", "started": "running", "stopped": "shutdown", "absent": "absent", "recovered": "running"}
-# States whose work may change a guest or its definition: afterwards it is compared with its record again.
-COMPARED = ("disks_updated", "rebooted", "recovered", "started", "stopped")
 
 
-def outcome_of(instance, wanted, dry, bring, gone=()):
+def outcome_of(instance, wanted, dry, bring, gone=(), shown="running", compared=True):
     """Return {changed, instance, diff} after ``bring()``, which returns whether it changed anything.
 
-    ``wanted``: the arguments of module instance; ``dry``: change nothing; ``gone``: what that gives up, in words.
+    ``wanted``: the arguments of module instance; ``dry``: change nothing; ``gone``: what that gives up, in words; ``shown``
+    and ``compared``: see acts.py.
     """
     state = wanted["state"]
     before = instance.summary()
     mended = mend.mend(instance, wanted["seed"], dry, wanted["spec"]) if wanted["mend"] and state == "present" else []
     acted = bring()
-    after = _expected(before, state) if dry and acted else summary_after(instance)
+    mended += instance.repaired
+    after = _expected(before, shown) if dry and acted else summary_after(instance)
     if acted and gone:
         after["gives_up"] = list(gone)
-    if state == "present" or state in COMPARED and not dry:
+    if state == "present" or mended or compared and not dry:
         after.update(outcome_of_domain(instance, mended, dry))
     diff = {
         "before": _shown(before, gone, {part: has for part, _expected, has in mended}),
@@ -191,11 +202,28 @@ def outcome_of(instance, wanted, dry, bring, gone=()):
     return {"changed": acted or bool(mended), "instance": after, "diff": diff}
 
 
-def _expected(before, state):
+def _expected(before, shown):
     """Return the summary as a run would leave it."""
-    if state == "absent":
-        return {"uuid": before["uuid"], "state": state}
-    return dict(before, state=AFTER.get(state, before["state"]))
+    if shown == "absent":
+        return {"uuid": before["uuid"], "state": shown}
+    return dict(before, state=shown or before["state"])
+
+
+def start(instance, token, seed):
+    """Start the guest of an instance that is stopped, or build what was only claimed. Return whether anything changed."""
+    _check_startable(instance)
+    return instance.started(token, seed)
+
+
+def would_start(instance, token):
+    _check_startable(instance)
+    return instance.would_start(token)
+
+
+def _check_startable(instance):
+    record = instance.store.read(instance.uuid)
+    if record is not None and record.op is None:
+        vm_states.check(record.name, record.vm_state, "start")
 
 
 def present(instance, wanted, dry):
@@ -227,7 +255,21 @@ def outcome_of_domain(instance, mended, dry):
         return {"domain_differs": differs}
     parts = ", ".join("%s %s -> %s" % (part, has or "none", expected or "none") for part, expected, has in mended)
     text = "%s: %s" % ("would be repaired" if dry else "repaired", clean(parts, 900))
-    return {"mended": text, "domain_differs": {when: differs[when] for when in differs if when == "now"}}
+    return {
+        "mended": text,
+        "domain_differs": _left(differs, {part for part, _expected, _has in mended}) if dry else differs,
+    }
+
+
+def _left(differs, parts):
+    """The differences that stay when the ``parts`` are repaired. The running guest keeps its own until its next start."""
+    kernel = [each for each in differs.get(IN_KERNEL, ()) if each["nic"] not in parts]
+    found = {
+        **differs,
+        "next_start": [each for each in differs.get("next_start", ()) if each[0] not in parts],
+        IN_KERNEL: kernel,
+    }
+    return {when: each for when, each in found.items() if each}
 
 
 def _shown(summary, gone=(), definition=None):

@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import os
 
-from ...model import copy_hints, disk_hints, disk_words, nics, volumes
+from ...model import copy_hints, disk_hints, disk_words, nics, vm_states, volumes
 from ...model.lifecycle import ACTIVE, DELETING, OWN, SETTING_ASIDE
 from ...model.move_errors import InstanceInvalidState, InstanceNotFound
 from ...model.record import Record
@@ -122,7 +122,7 @@ def _noted_off(instance, record):
         return record
     instance.observe("stopping")
     noted = journal.noted(record, "stop for another copy")
-    return instance.store.compare_and_swap(record, noted.next(power_state=OFF, vm_state="stopped"))
+    return instance.store.compare_and_swap(record, noted.next(**vm_states.said(vm_states.STOPPED)))
 
 
 def end_guest(instance, grace):

@@ -38,11 +38,10 @@ def _of(host, record):
     if not summary.is_made(record) or record.op or packet_filter.missing(host.connection, record):
         return []
     connection, power = host.connection, domain.state(host.connection, record.uuid)
-    as_meant = summary.is_stopped if record.power_state == "shutdown" else summary.is_started
     return [
         {
             "uuid": record.uuid,
-            "converged": as_meant(host, record),
+            "converged": summary.is_as_its_record_says(host, record),
             "compared": live_differences.is_looked_at(record) and paths.has_seed(host.pool_of(record), record.uuid),
             "filters": request_digest.filters(record.spec.get("networks")),
             "instance": summary.describe(record, domain.shown_state(connection, record.uuid, power)),

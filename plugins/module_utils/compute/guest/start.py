@@ -5,27 +5,28 @@
 
 from __future__ import annotations
 
-from ...model import volumes
+from ...model import hints, vm_states, volumes
 from ...model.errors import BerthError
 from ...model.lifecycle import POWERING_ON, SPAWNING
 from ..connection import LibvirtTimeout, LibvirtUnavailable
 from ..disk import disk, volume
-from ..errors import BuildFailed
+from ..errors import BuildFailed, SavedMemoryGone
 from ..host import mdev
 from ..record import journal
-from . import domain, domain_xml, gate, hardware, mend, nvram, packet_filter, packet_path, startable
+from . import domain, domain_xml, gate, hardware, mend, nvram, packet_filter, startable
 from .summary import is_started
 
 
-def converge(instance, record):
-    """Start the guest of an instance that was made. Return whether anything changed. Its record notes a failure."""
+def converge(instance, record, event="start"):
+    """Start the guest of an instance that was made, or let it go on. Return whether anything changed. Its record notes the
+    ``event``, and a failure."""
     if is_started(instance.host, record):
-        wrong, left = packet_path.mend_packets(instance.host.connection, record)
-        return len(left) < len(wrong)
+        instance.repaired = mend.packets(instance, record, dry=False)
+        return bool(instance.repaired)
     instance.host.require_prepared()
     check(instance, record)
     try:
-        start(instance, record)
+        start(instance, record, event)
     except BerthError as error:
         record = journal.faulted(instance.store.read(instance.uuid), error)
         if record.task_state == POWERING_ON and _is_off(instance, error):
@@ -47,14 +48,28 @@ def _is_off(instance, error):
 
 def check(instance, record):
     if not domain.is_active(instance.host.connection, instance.uuid):
+        check_memory(instance, record)
         startable.check(instance.host, record)
 
 
-def start(instance, record):
+def check_memory(instance, record):
+    """Raise SavedMemoryGone if a suspended guest would boot instead of going on."""
+    if record.vm_state == vm_states.SUSPENDED and not domain.has_memory(instance.host.connection, instance.uuid):
+        name = instance.host.connection.getHostname()
+        raise SavedMemoryGone(
+            "the memory of %s (%s), which is suspended on %s, is gone or incomplete: the guest would boot without it"
+            % (record.name, record.uuid, name),
+            hint=hints.boot_without_memory(record.name),
+            instance=record.name,
+            host=name,
+        )
+
+
+def start(instance, record, event="start"):
     """Start the guest. Define it again if libvirt lost it."""
     instance.host.require_prepared()
     task_state = SPAWNING if record.task_state == SPAWNING else POWERING_ON
-    record = instance.swap(record.replace(power_state="running", vm_state="active", task_state=task_state))
+    record = instance.swap(record.replace(**vm_states.said(vm_states.ACTIVE), task_state=task_state))
     if domain.find(instance.host.connection, instance.uuid) is None:
         instance.observe("start define")
         host = instance.host.for_guests(record.spec.get("pool"))
@@ -73,7 +88,7 @@ def start(instance, record):
     instance.observe("start done")
     form = nvram.form(nvram.path(instance.host.pool_of(record), record.uuid))  # libvirt has made the file by now
     spec = hardware.keep_variables(volumes.used(record.spec), form)
-    instance.swap(journal.noted(record, "start").replace(task_state=None, spec=spec))
+    instance.swap(journal.noted(record, event).replace(task_state=None, spec=spec))
 
 
 def _start_guest(host, record):

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import time
 
-from ...model import data_disks, volumes
+from ...model import data_disks, vm_states, volumes
 from ...model.confirm_window import confirm_in
 from ...model.identity import is_uuid
-from ...model.lifecycle import ACTIVE, OUT, OWN, SPAWNING
+from ...model.lifecycle import ACTIVE, ALIVE, OUT, OWN, SPAWNING
 from ...model.safe_text import clean
 from ..host import boot_time
 from . import domain, gate
@@ -105,14 +105,20 @@ def is_made(record, left_off=False):
     return record.role == OWN and record.phase == ACTIVE and (left_off or record.task_state != SPAWNING)
 
 
+def is_in(host, record, vm_state):
+    """Whether the instance is in that state by its record and by libvirt, with nothing under way."""
+    meant = vm_states.VM_STATES[vm_state]
+    if (record.vm_state, record.power_state, record.task_state) != (vm_state, meant.power_state, None):
+        return False
+    shown = domain.state(host.connection, record.uuid)
+    if meant.on():
+        return shown == meant.power_state and gate.is_permitted(record.uuid, host.run_dir)
+    return shown not in ALIVE and (not meant.memory or domain.has_memory(host.connection, record.uuid))
+
+
 def is_started(host, record):
-    return (
-        (record.power_state, record.vm_state, record.task_state) == ("running", "active", None)
-        and domain.state(host.connection, record.uuid) == "running"
-        and gate.is_permitted(record.uuid, host.run_dir)
-    )
+    return is_in(host, record, vm_states.ACTIVE)
 
 
-def is_stopped(host, record):
-    states = (record.power_state, record.vm_state, record.task_state)
-    return states == ("shutdown", "stopped", None) and not domain.is_active(host.connection, record.uuid)
+def is_as_its_record_says(host, record):
+    return record.vm_state in vm_states.VM_STATES and is_in(host, record, record.vm_state)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 
-from ...model import copy_hints
+from ...model import copy_hints, vm_states
 from ...model.lifecycle import ACTIVE, CLAIM, OWN
 from .. import paths
 from ..disk import disk, disk_chain, layers, owner, virtual_size, volume
@@ -65,14 +65,12 @@ def _claimed(instance, token):
 
 
 def _owned(record, source, left_off=False):
-    vm_state, power_state = ("stopped", "shutdown") if left_off else ("active", "running")
     owned = record.replace(
         role=OWN,
         generation=[record.generation[0] + 1, 0],
         phase=ACTIVE,
-        vm_state=vm_state,
-        power_state=power_state,
         task_state=summary.SPAWNING,
+        **vm_states.said(vm_states.STOPPED if left_off else vm_states.ACTIVE),
     )
     return journal.noted(owned, startable.TAKE_OVER, source=source)
 

@@ -89,8 +89,7 @@ def _take_from_guest(instance, new, gone):
             )
         if not known and qemu_nodes.close(guest, path)[1]:
             raise DiskNotDetached(
-                "QEMU of %s still has volume %s open, but libvirt, which died while it attached the volume, does not "
-                "know that" % (new.name, entry["name"]),
+                "libvirt crashed while attaching volume %s to %s. QEMU still has it open" % (entry["name"], new.name),
                 hint=hints.stop_and_update_disks(new.name),
                 volume=entry["name"],
             )
@@ -141,7 +140,7 @@ def _check_sizes(instance, record, named):
             )
 
 
-METHOD = "update the disks of"  # in error messages
+METHOD = "update_disks"  # of vm_states.CHANGES
 HOT_PLUGGED = ("virtio", "scsi")
 
 

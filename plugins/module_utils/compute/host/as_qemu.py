@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What QEMU can reach on this host, tried as the user that libvirt lets it run as. The mode of a directory depends on the umask
-of whoever made it, and a file in a directory that QEMU may not enter is no use. SELinux and AppArmor are not tried."""
+of whoever made it, and QEMU cannot use a file in a directory that it may not enter. SELinux and AppArmor are not tried."""
 
 from __future__ import annotations
 

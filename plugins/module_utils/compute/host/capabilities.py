@@ -164,7 +164,7 @@ def named_model(domain, wanted) -> Optional[str]:
             return name
     if wanted:
         raise CpuModelNotUsable(
-            "guests can have no CPU of model %s here" % ", ".join(wanted),
+            "guests cannot have CPU model %s here" % ", ".join(wanted),
             field="cpu_models",
             value=list(wanted),
             hint=host_hints.usable_cpu_models(),

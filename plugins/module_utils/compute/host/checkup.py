@@ -14,9 +14,10 @@ import socket
 import time
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
+from ...model import vm_states
 from ...model.errors import BerthError, shortened, worded
 from ...model.identity import is_uuid
-from ...model.lifecycle import ACTIVE, OWN
+from ...model.lifecycle import ACTIVE, ALIVE, OWN
 from ...model.record import Record
 from ...model.safe_text import clean
 from .. import paths
@@ -290,10 +291,8 @@ def _domains(host: Host, records: Sequence[Record]) -> Iterator[Finding]:
         power_state = states[record.uuid][1] if record.uuid in states else None
         if _is_at_rest(record) and power_state is None:
             yield finding("DomainMissing", ERROR, "%s is not defined in libvirt" % record.name, record.uuid)
-        elif _is_at_rest(record) and power_state == "paused":
-            yield finding("GuestPaused", WARNING, "%s is paused, so it does not run" % record.name, record.uuid)
-        elif _is_at_rest(record) and record.power_state == "running" and power_state in ("shutdown", "crashed"):
-            yield _off(host, record)
+        elif _is_at_rest(record):
+            yield from _unlike_its_record(host, record, power_state)
         elif record.role != OWN and power_state == "running" and record.task_state is None:
             yield finding(
                 "RunsWithoutOwner", ERROR, "%s runs here, and this host does not own it" % record.name, record.uuid
@@ -324,12 +323,23 @@ def _mend_packets(host: Host, uuid: str) -> List[Dict[str, str]]:
         return packet_path.mend_packets(host.connection, record)[1] if record is not None and not record.op else []
 
 
-def _off(host: Host, record: Record) -> Finding:
-    if domain.is_saved_to_file(host.connection, record.uuid):
-        text = "%s is off: its memory was saved to a file with virsh save" % record.name
-        return finding("GuestSaved", WARNING, text, record.uuid)
-    text = "%s is off, though nobody stopped it with berth.kvm.stop" % record.name
-    return finding("GuestOff", WARNING, text, record.uuid)
+SAID = {
+    "GuestPaused": "%s is paused, so it does not run",
+    "GuestOff": "%s is off, though nobody stopped it with berth.kvm.stop",
+    "GuestSaved": "%s is off: its memory was saved to a file with virsh save",
+    "SavedMemoryGone": "%s is suspended, and its memory is gone or incomplete",
+}
+
+
+def _unlike_its_record(host: Host, record: Record, power_state: str) -> Iterator[Finding]:
+    memory = power_state not in ALIVE and domain.has_memory(host.connection, record.uuid)
+    code = vm_states.finding(record.vm_state, power_state, memory)
+    if code == "GuestOff" and record.power_state not in ALIVE:
+        return  # a stop that was cut off, which is told of anyway
+    if code == "GuestOff" and domain.is_saved_to_file(host.connection, record.uuid):
+        code = "GuestSaved"
+    if code:
+        yield finding(code, WARNING, SAID[code] % record.name, record.uuid)
 
 
 def _hung(host: Host, records: Sequence[Record]) -> Iterator[Finding]:

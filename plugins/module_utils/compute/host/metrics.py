@@ -103,7 +103,7 @@ def _add(found, lines, taken):
         match = LINE.match(line)
         name, value = (match.group(1), _number(match.group(2))) if match else ("", None)
         if value is None:
-            raise ValueError("line %d is no name and number" % number)
+            raise ValueError("line %d is not a name and a number" % number)
         if name in taken or name in found or name in own:
             raise ValueError("line %d: there is a metric %s already" % (number, name))
         own[name] = value

@@ -173,7 +173,6 @@ def _check_counts(use, parts):
         why, name = why_not(*files), os.uname().nodename
     if why:
         raise HostNotPrepared(
-            "by the clock of %s the new certificate for %s does not count: %s. Nothing was installed"
-            % (name, use, why),
+            "by the clock of %s the new certificate for %s is not valid: %s. Nothing was installed" % (name, use, why),
             hint=host_hints.set_clock(name),
         )

@@ -70,7 +70,7 @@ def parse(data: Any, from_file: bool = False) -> HostSettings:
 
     ``from_file``: a run wrote them, so an unknown one is of a newer version."""
     if not isinstance(data, dict):
-        raise SettingsUnreadable("the host settings are no JSON object")
+        raise SettingsUnreadable("the host settings are not a JSON object")
     values = {"prepared": True}
     for name, value in data.items():
         if name not in CHECKS:

@@ -57,7 +57,7 @@ def _follow(domain, target):
         if job.get("cur") != done:
             done, since = job.get("cur"), time.monotonic()
         elif time.monotonic() - since > STALLED_SECONDS:
-            raise TransferFailed("the job on %s has not come on for %d s" % (target, STALLED_SECONDS))
+            raise TransferFailed("the job on %s has made no progress for %d s" % (target, STALLED_SECONDS))
         time.sleep(POLL_SECONDS)
 
 

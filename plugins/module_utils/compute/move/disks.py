@@ -304,7 +304,7 @@ def check_seen(pool_path, record, manifest):
     for entry in manifest or ():
         disk, path = known.get(entry.get("name"), (None, None))
         if disk is None:
-            raise MigrationConflict("the source tells of a disk that %s does not have: %r" % (record.uuid, entry))
+            raise MigrationConflict("the source reports a disk that %s does not have: %r" % (record.uuid, entry))
         command = ["qemu-img", "info", "-U", "--backing-chain", "--output=json", "-f", disk.format, "--", path]
         try:
             size = json.loads(run(command, timeout=60, error=TransferFailed))[0]["virtual-size"]

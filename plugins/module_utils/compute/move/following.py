@@ -120,7 +120,7 @@ class Advance:
         if now != self.last:
             self.last, self.since = now, time.monotonic()
         elif time.monotonic() - self.since >= STALLED_SECONDS:
-            raise TransferFailed("the copy has not come on for %d s" % STALLED_SECONDS)
+            raise TransferFailed("the copy has made no progress for %d s" % STALLED_SECONDS)
 
 
 class Asked:

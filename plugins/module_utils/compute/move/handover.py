@@ -90,7 +90,7 @@ class MessageChannel:
             pass
 
     def _take(self):
-        """Remove and return the message in the guest's metadata; None if there is none, or none of this move."""
+        """Remove and return the message in the guest's metadata; None if there is none for this move."""
         library = require_libvirt()
         text = self._read(self.incoming)
         if text is None:

@@ -20,6 +20,7 @@ from xml.etree import ElementTree
 from ...model import hints, host_hints
 from ...model.errors import BerthError
 from ...model.move_errors import MigrationError
+from ...model.vm_states import is_meant_paused
 from .. import paths
 from ..connection import Bounded, LibvirtTimeout, connect, require_libvirt
 from ..guest import domain as guests
@@ -43,9 +44,9 @@ def has_arrived(connection, uuid):
     return guest.state() == [library.VIR_DOMAIN_PAUSED, library.VIR_DOMAIN_PAUSED_USER]
 
 
-def abort(connection, uuid):
-    """Cancel a migration job of this guest, if there is one, and resume the guest if it was stopped for it. Raise
-    MigrationError if the job continues anyway."""
+def abort(connection, uuid, goes_on=True):
+    """Cancel a migration job of this guest, if there is one, and resume the guest if it was stopped for it, unless it was
+    paused before (``goes_on`` is false). Raise MigrationError if the job continues anyway."""
     library = require_libvirt()
     guest = guests.find(connection, uuid)
     if guest is None or not guest.isActive():
@@ -60,12 +61,12 @@ def abort(connection, uuid):
         if not ended:
             live_watch.break_off(guest)
             ended = block_jobs.has_ended(guest)
-        if ended:
+        if ended and goes_on:
             go_on(guest)
     except (library.libvirtError, LibvirtTimeout):
         return  # the guest has just ended, or does not answer: then it cannot be handed over either
     if not ended:
-        raise MigrationError("the migration was told to end and goes on; the guest is left as it is")
+        raise MigrationError("the migration was cancelled but is still running; the guest was left as it is")
 
 
 def go_on(guest):
@@ -76,7 +77,9 @@ def go_on(guest):
         guest.resume()
 
 
-def _go_on_if_it_can(guest):
+def _go_on_if_it_can(guest, goes_on):
+    if not goes_on:
+        return
     with contextlib.suppress(require_libvirt().libvirtError, LibvirtTimeout):
         go_on(guest)
 
@@ -176,8 +179,9 @@ def open_remote(targets, options):
         raise MigrationError("the destination cannot be reached: %s" % error)
 
 
-def follow(connection, uuid, options):
-    """Wait for the end of a migration that another run began. Return whether there was one and the guest has left.
+def follow(connection, uuid, options, goes_on=True):
+    """Wait for the end of a migration that another run began. Return whether there was one and the guest has left. One that
+    is still here goes on, unless it was paused before (``goes_on`` is false).
 
     The time limit counts anew. Raise MigrationError if it ended the migration: then none begins instead.
     """
@@ -190,7 +194,7 @@ def follow(connection, uuid, options):
         time.sleep(POLL)
     left = has_left_at_last(connection, uuid)
     if limit.ended and not left:
-        _go_on_if_it_can(guest)
+        _go_on_if_it_can(guest, goes_on)
         raise MigrationError("the live migration was %s" % limit.ended)
     return left
 
@@ -257,7 +261,7 @@ def start(guest, record, pool_path, targets, options, there=None, remote=None):
     if failed is not None and _closed_leftovers(guest):
         failed = run()
     if failed is not None:
-        _go_on_if_it_can(guest)
+        _go_on_if_it_can(guest, not is_meant_paused(record))
         hint = host_hints.compare_mtu(copying.address) if copying.stuck else None
         raise MigrationError("; ".join(filter(None, (limit.ended, copying.why(), "libvirt: %s" % failed))), hint=hint)
     return limit.stopped

@@ -55,7 +55,7 @@ class Limit:
             self._lift_for_memory(guest, stats)
 
     def _stop(self, guest, left, copied):
-        """Stop the guest, unless what is left would take too long at the rate so far. A limit on it says nothing of that."""
+        """Stop the guest, unless what is left would take too long at the rate so far. A limited rate does not predict that."""
         then, _left, before = self.began
         needed = forecast(left, copied - before, time.monotonic() - then)
         if needed > self.longest and not self.is_limited:
@@ -104,7 +104,7 @@ def first_copy_has_ended(stats, size):
 
 
 def left_and_copied(guest, stats):
-    """Return (bytes left, bytes copied) of disks and memory. Of memory, all is left until its copy begins."""
+    """Return (bytes left, bytes copied) of disks and memory. All of the memory counts as left until its copy begins."""
     disks = stats.get("disk_total", 0) - stats.get("disk_processed", 0)
     memory = stats.get("memory_remaining", 0) if stats.get("memory_total") else guest.maxMemory() << 10
     return disks + memory, stats.get("disk_processed", 0) + stats.get("memory_processed", 0)

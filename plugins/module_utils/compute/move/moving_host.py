@@ -6,15 +6,16 @@ and which disks they leave, on shared storage or as another host's. For volumes 
 
 from __future__ import annotations
 
-import contextlib
 import secrets
 import time
 
+from ...model import packet_words
 from ...model.errors import BerthError
 from ...model.lifecycle import RESIZING, RESTORING
 from ...model.migration import LIVE, same_host
 from ...model.move_errors import TransferFailed
 from ...model.request_spec import RequestSpec
+from ...model.vm_states import is_meant_paused
 from .. import paths
 from ..disk import disk, disk_chain, owner, volume
 from ..guest import arrival, disk_users, domain, domain_xml, gate, hardware, health, network, packet_filter, packet_path
@@ -49,6 +50,7 @@ class Effects(Guests, VolumeEffects):
         self.remote = None  # the destination's libvirt, on the source of a live migration
         self.downtime = None  # of this guest, see live_watch.Downtime
         self.only_looks = False  # see rehearsal.py
+        self.warnings = []  # for people: what went wrong without stopping the move
 
     # the guest
 
@@ -304,7 +306,8 @@ class Effects(Guests, VolumeEffects):
         self.own_volumes(record)
 
     def stop_transfer(self, uuid):
-        live.abort(self.connection, uuid)
+        record = self.host.compute.store.read(uuid)
+        live.abort(self.connection, uuid, not (record and is_meant_paused(record)))
         block_jobs.backup_end_of(self.connection, uuid)
         transfer.close(uuid)
 
@@ -335,9 +338,15 @@ class Effects(Guests, VolumeEffects):
     def resume(self, record):
         self.check_owner(record)
         gate.permit(record.uuid)
+        if is_meant_paused(record):
+            return
         domain.start(self.connection, record.uuid)
-        with contextlib.suppress(BerthError):  # it runs here; whatever is left is told by all that lists it
-            packet_path.mend_packets(self.connection, record)
+        try:
+            left = packet_path.mend_packets(self.connection, record)[1]
+        except BerthError as error:  # it runs here, whatever the look says
+            self.warnings.append(packet_words.unknown(record.name, str(error)))
+        else:
+            self.warnings += ["%s: %s" % (record.name, packet_words.told(record.name, left))] if left else []
 
     def receive_seed(self, record, manifest, key):
         self._check_volumes_offered(record, manifest)
@@ -379,7 +388,7 @@ class Effects(Guests, VolumeEffects):
 
     def follow_live(self, record, options):
         """Wait for the end of another run's migration. Return whether there was one and the guest has left."""
-        return live.follow(self.connection, record.uuid, options)
+        return live.follow(self.connection, record.uuid, options, not is_meant_paused(record))
 
     def migrate_live(self, record, targets, options, there=None):
         self.remote, self.downtime = live.migrate(self, record, targets, options, there)

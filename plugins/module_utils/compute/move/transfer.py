@@ -200,7 +200,7 @@ def check_address(address, name):
 
 
 def bytes_per_second(options):
-    """Return the bandwidth in bytes per second from options in MiB; None is no limit."""
+    """Return the bandwidth in bytes per second from options in MiB; None means no limit."""
     return ((options.get("bandwidth") or 0) << 20) or None
 
 

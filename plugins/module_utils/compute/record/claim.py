@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import secrets
 
-from ...model import data_disks, volume_hints, volumes
+from ...model import data_disks, vm_states, volume_hints, volumes
 from ...model.errors import BerthError, InstanceExists, InvalidInput
 from ...model.identity import check_name, instance_uuid
 from ...model.lifecycle import CLAIM
@@ -66,7 +66,7 @@ def withdraw_all(host, withdrawals, dry=False):
 
 
 def _drop(host, record):
-    """Remove a claim. Return whether that was possible: once its build has begun, it is no claim any more."""
+    """Remove a claim. Return whether that was possible: once its build has begun, it is not a claim any more."""
     try:
         with host.store.instance_lock(record.uuid, timeout=0):
             volume.drop_claim(host, record)
@@ -211,7 +211,7 @@ def _write(store, spec, token, allocation, after=None):
         phase=CLAIMED,
         spec=spec,
         resources=allocation,
-        vm_state="building",
+        vm_state=vm_states.BUILDING,
         task_state="scheduling",
     )
     with store.instance_lock(record.uuid, timeout=0):

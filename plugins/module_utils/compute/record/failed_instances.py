@@ -4,7 +4,7 @@
 """The instances in vm_state error: their creation was given up, and this host was the last that failed.
 
 Nova keeps such an instance in its database. Here only a note on that host is left, until a run places the instance
-again or deletes it. The note is no record: it holds no resources, no claim and no name.
+again or deletes it. The note is not a record: it holds no resources, no claim and no name.
 """
 
 from __future__ import annotations

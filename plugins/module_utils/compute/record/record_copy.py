@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import secrets
 
-from ...model import state_hints
+from ...model import state_hints, vm_states
 from ...model.errors import BerthError
 from ...model.lifecycle import ACTIVE, OWN
 from ...model.move_errors import InstanceInvalidState
@@ -81,9 +81,8 @@ def _from_copy(instance, moved_by=None):
         generation=[copy["epoch"], 0],
         token=secrets.token_hex(16),
         phase=ACTIVE,
-        vm_state="active" if runs else "stopped",
-        power_state="running" if runs else "shutdown",
         lost_moves=[moved_by["op"]] if moved_by else [],
+        **vm_states.said(vm_states.ACTIVE if runs else vm_states.STOPPED),
         **parts,
     )
     if record.uuid != instance.uuid:

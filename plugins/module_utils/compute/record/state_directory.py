@@ -125,7 +125,7 @@ def _read(directory, name) -> Optional[Dict[str, Any]]:
 
 
 def _write(store, identity, serial) -> None:
-    """Write the directory first, then the copy: after a crash in between the directory is ahead, which is no fault."""
+    """Write the directory first, then the copy: after a crash in between the directory is ahead, which is not a fault."""
     durable.write_in(store.state_dir, FILE, _encode(identity, serial), create=True)
     _write_copy(store, identity, serial)
 

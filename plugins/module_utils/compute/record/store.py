@@ -53,7 +53,7 @@ def without_checksum(data):
     if not isinstance(kept, dict) or set(kept) != {"generation", "sha256"}:
         raise ValueError("its checksum is none")
     if kept["sha256"] != _digest(parts) and not _is_of_another_write(kept, parts):
-        raise ValueError("its checksum is that of another content: it changed on the disk, or was edited")
+        raise ValueError("its checksum does not match its content: it changed on the disk, or was edited")
     return parts
 
 

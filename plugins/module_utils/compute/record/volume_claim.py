@@ -38,7 +38,7 @@ def check_claim(host, spec):
                 _check_bootable(volume, spec)
             if entry.get("new") and volume.phase not in UNUSED or volume.phase == DELETING:
                 raise VolumeConflict(
-                    "volume %s was made or is removed by another run" % entry["name"], hint=hints.run_again()
+                    "another run has made or is removing volume %s" % entry["name"], hint=hints.run_again()
                 )
             if volume.spec.get("pool") != spec.get("pool"):
                 raise VolumeElsewhere(

@@ -43,7 +43,7 @@ def expect(store, record, reported):
         there, generation = store.read(entry["uuid"]), generations.get(entry["uuid"])
         if generation is None:
             raise MigrationNotReady(
-                "the source has not told of volume %s of %s" % (entry["name"], record.name), hint=hints.run_again()
+                "the source did not report volume %s of %s" % (entry["name"], record.name), hint=hints.run_again()
             )
         if there is None:
             store.compare_and_swap(None, _expected(record, entry, instance, generation, images[entry["uuid"]]))

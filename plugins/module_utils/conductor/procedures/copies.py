@@ -90,7 +90,8 @@ def tell_latest(name: str, told: Document, hosts: Collection[str], unprepared: C
         if (error or "reason" in answer) and host not in unprepared:
             why = answer.get("reason") or text_of({**error, "hint": None})
             raise HostUnknown(
-                "the record of %s is left as it is: %s did not take that it becomes the latest: %s" % (name, host, why),
+                "the record of %s was left as it is: %s did not accept that it becomes the latest: %s"
+                % (name, host, why),
                 hint=error.get("hint") or hints.run_again(),
             )
 

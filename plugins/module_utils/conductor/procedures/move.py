@@ -75,7 +75,7 @@ def move(walk: Walk, run: Run) -> Procedure[None]:
         if failed is None:
             return
         if _met_end(walk, failed):
-            # Of a move that was only to be ended, all is well: the run reads the hosts again after it anyway.
+            # A move that was only to be ended is fine: the run reads the hosts again anyway.
             walk.met_end, walk.failure = True, None if walk.move.settles else failed.text
             return
         _note(walk, failed)

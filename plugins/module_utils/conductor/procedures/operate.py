@@ -15,6 +15,7 @@ from ..report import error_of
 from ..silence import is_there, unanswered
 from .steps import Ask, Procedure, said
 
+CONSOLE_LINES = 50  # that are shown
 SHOWN = ("instance", "instance_copy")
 FAILED = {"error", "reason"}  # of which an answer has one or both if the host did not do what it was asked
 
@@ -68,6 +69,23 @@ def delete(tasks: Tasks, given: Mapping[str, Document], hosts: Iterable[str]) ->
     return done
 
 
+def console(tasks: Tasks, given: Mapping[str, Document]) -> Procedure[Dict[str, Done]]:
+    """Look at the consoles: ``instance`` of each has its ``console``."""
+    at = {name: task["hosts"][-1] for name, task in tasks.items()}
+    arguments = {
+        name: {"uuids": [task["uuid"]], "console_lines": CONSOLE_LINES, **given[name]} for name, task in tasks.items()
+    }
+    done = {name: Done() for name in tasks}
+    answers = yield Ask(OPERATIONS["console"].module, arguments, at)
+    for name, answer in answers.items():
+        if answer.keys() & FAILED:
+            done[name].errors.append(_error_of(at[name], answer))
+            continue
+        for shown in answer["instances"]:
+            done[name].instance = {part: shown[part] for part in ("console",) if part in shown}
+    return done
+
+
 def _arguments(row: Any, task: Mapping[str, Any], given: Document) -> Document:
     found = {part: task[part] for part in row.found if part in task}
     return {"uuid": task["uuid"], "state": row.state, **found, **given}
@@ -94,9 +112,13 @@ def _add(done: Done, host: str, state: str, answer: Mapping[str, Any]) -> None:
     done.warnings += answer.get("warnings", ())
     done.set_aside.update({host: done.instance["paths"]} if state == "set_aside" and done.instance.get("paths") else {})
     if answer.keys() & FAILED:
-        done.errors.append(answer.get("error") or _unknown(host, str(answer["reason"])))
+        done.errors.append(_error_of(host, answer))
 
 
-def _unknown(host: str, reason: str) -> Document:
-    """Of a host that answers, the reason is an error and begins with its code."""
+def _error_of(host: str, answer: Mapping[str, Any]) -> Document:
+    """Why the host did not do what it was asked. Of a host that answers, the reason is an error and begins with its code."""
+    if "error" in answer:
+        error: Document = answer["error"]
+        return error
+    reason = str(answer["reason"])
     return error_of(reason) if is_there(reason) else unanswered(host, reason).to_dict()

@@ -10,7 +10,7 @@ plugin_utils/driving.py over Ansible's workers, the tests on hosts in memory, wh
 
 from __future__ import annotations
 
-from typing import Any, Dict, Generator, Mapping, NamedTuple, Optional, TypeVar, Union
+from typing import Any, Dict, Generator, Mapping, NamedTuple, Optional, TypeVar, Union, cast
 
 from ...model.messages import Document
 
@@ -51,4 +51,50 @@ def said(name: str, uuid: str, host: Any, now: Mapping[str, Any], **more: int) -
 
 Answers = Mapping[str, Any]
 Result = TypeVar("Result")
-Procedure = Generator[Union[Ask, Say, Look], Answers, Result]
+Step = Union[Ask, Say, Look]
+Procedure = Generator[Step, Answers, Result]
+
+
+def side_by_side(procedures: Mapping[str, Procedure[Result]]) -> Procedure[Dict[str, Result]]:
+    """Carry out several procedures, none of which Looks: what they ask of one module next is asked at once. Return what
+    each returned."""
+    results: Dict[str, Result] = {}
+    answers: Dict[str, Optional[Answers]] = dict.fromkeys(procedures)
+    while answers:
+        asks: Dict[str, Ask] = {}
+        for name, answer in answers.items():
+            step = _next(procedures[name], answer)
+            while not isinstance(step, (Ask, _Returned)):
+                yield step
+                step = _next(procedures[name], None)
+            if isinstance(step, Ask):
+                asks[name] = step
+            else:
+                results[name] = step.result
+        answers = {}
+        for module in dict.fromkeys(ask.module for ask in asks.values()):
+            answers.update((yield from _together({name: ask for name, ask in asks.items() if ask.module == module})))
+    return results
+
+
+class _Returned(NamedTuple):
+    result: Any
+
+
+def _next(procedure: Procedure[Result], answer: Optional[Answers]) -> Union[Step, _Returned]:
+    """Its next step, or what it returned."""
+    try:
+        return procedure.send(cast(Answers, answer))
+    except StopIteration as ended:
+        return _Returned(ended.value)
+
+
+def _together(asks: Mapping[str, Ask]) -> Procedure[Dict[str, Answers]]:
+    """Name -> the answers to its Ask, which are of one module."""
+    named = {(name, asked): "%s %s" % (name, asked) for name, ask in asks.items() for asked in ask.arguments}
+    answers = yield Ask(
+        next(iter(asks.values())).module,
+        {one: asks[name].arguments[asked] for (name, asked), one in named.items()},
+        {one: asks[name].host_of(asked) for (name, asked), one in named.items()},
+    )
+    return {name: {asked: answers[named[name, asked]] for asked in ask.arguments} for name, ask in asks.items()}

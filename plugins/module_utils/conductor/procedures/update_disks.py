@@ -11,7 +11,7 @@ import dataclasses
 from typing import Any, Callable, Collection, Dict, Iterable, List, Mapping
 
 from ...model.messages import Document
-from .. import new_volumes, volume_quotas
+from .. import new_volumes
 from ..new_volumes import Making
 from ..report import error_of, text_of
 from .operate import Done, Tasks, operate
@@ -53,7 +53,7 @@ def _make(tasks: Tasks, makings: List[Making], run: Run) -> Procedure[Dict[str, 
         claimed, scans, {host: _why(scan) for host, scan in scans.items() if "host_uuid" not in scan}, run.lost
     )
     answered = [scan for scan in scans.values() if "host_uuid" in scan]
-    over = volume_quotas.after_the_claims(tasks, claimed, answered, run.quotas)
+    over = new_volumes.after_the_claims(tasks, claimed, answered, run.quotas)
     refused = {**new_volumes.failures(makings), **{name: new_volumes.message_of(error) for name, error in over.items()}}
     for making in claimed:
         making.error = making.error or refused.get(making.name)

@@ -16,8 +16,18 @@ from __future__ import annotations
 from ...model.request_spec import RequestSpec
 from ...model.resources import InstanceTopology
 from .. import capacity, numa_usage, pci
-from .limits import limit_changes
-from .trial import COST_OF_MOVE, COST_OF_REQUEST, COST_OF_SERVICE, HOSTS_TRIED, Change, Trial, free_up, refusals, share
+from .limits import (
+    COST_OF_MOVE,
+    COST_OF_REQUEST,
+    COST_OF_SERVICE,
+    HOSTS_TRIED,
+    Change,
+    Trial,
+    free_up,
+    limit_changes,
+    refusals,
+    share,
+)
 
 # The fields of the request that name hosts, and the text for leaving them out.
 _TARGETS = (

@@ -11,7 +11,6 @@ from ..base import PASS, Filter, fail
 class DifferentHostFilter(Filter):
     """A host passes when it has none of the instances in the hint ``different_host`` (a uuid or a list).
 
-    Options: none. Aggregate metadata: none. Runs once per request.
     Source: nova.scheduler.filters.affinity_filter.DifferentHostFilter.
     """
 
@@ -33,7 +32,6 @@ class DifferentHostFilter(Filter):
 class SameHostFilter(Filter):
     """A host passes when it has at least one of the instances in the hint ``same_host`` (a uuid or a list).
 
-    Options: none. Aggregate metadata: none. Runs once per request.
     Source: nova.scheduler.filters.affinity_filter.SameHostFilter.
     """
 
@@ -64,7 +62,6 @@ class SimpleCIDRAffinityFilter(Filter):
     """With the hint ``build_near_host_ip`` a host passes when its address is in that network.
 
     The network is the hint's address followed by the hint ``cidr`` ("/24"). Needs the Python library netaddr.
-    Options: none. Aggregate metadata: none. Runs once per request.
     Source: nova.scheduler.filters.affinity_filter.SimpleCIDRAffinityFilter.
     """
 
@@ -93,7 +90,6 @@ class SimpleCIDRAffinityFilter(Filter):
 class ServerGroupAffinityFilter(Filter):
     """With group policy affinity a host passes when members are on it, or while no member is anywhere.
 
-    Options: none. Aggregate metadata: none. Runs for every instance.
     Source: nova.scheduler.filters.affinity_filter.ServerGroupAffinityFilter.
     """
 
@@ -111,7 +107,7 @@ class ServerGroupAntiAffinityFilter(Filter):
     """With group policy anti-affinity a host passes while it has fewer members than max_server_per_host (1).
 
     A host that has this same instance passes too (a move may consider its own host).
-    Options: none. Aggregate metadata: none. Group rule: max_server_per_host. Runs for every instance.
+    Group rule: max_server_per_host.
     Source: nova.scheduler.filters.affinity_filter.ServerGroupAntiAffinityFilter.
     """
 
@@ -136,7 +132,6 @@ class ServerGroupAntiAffinityFilter(Filter):
 class TypeAffinityFilter(Filter):
     """A host passes when every instance on it is of the flavor that is asked for.
 
-    Options: none. Aggregate metadata: none. Runs for every instance.
     Source: nova.scheduler.filters.type_filter.TypeAffinityFilter, removed in Nova 17.
     """
 

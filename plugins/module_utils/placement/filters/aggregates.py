@@ -17,7 +17,7 @@ class AggregateImagePropertiesIsolation(Filter):
     Only properties that Nova knows count; one that the image does not set agrees with anything. A metadata value is a
     comma list.
     Options: aggregate_image_properties_isolation_namespace (none) and aggregate_image_properties_isolation_separator
-    ("."): only keys that begin with both. Aggregate metadata: any image property. Runs once per request, and on rebuild.
+    ("."): only keys that begin with both. Aggregate metadata: any image property.
     Source: nova.scheduler.filters.aggregate_image_properties_isolation.AggregateImagePropertiesIsolation.
     """
 
@@ -47,7 +47,7 @@ class AggregateInstanceExtraSpecsFilter(Filter):
 
     Extra specs without a scope count, and those that begin with ``aggregate_instance_extra_specs:``. The key must exist,
     and one of its values (a comma list) must match, with the operators of ComputeCapabilitiesFilter.
-    Options: none. Aggregate metadata: any key. Runs once per request.
+    Aggregate metadata: any key.
     Source: nova.scheduler.filters.aggregate_instance_extra_specs.AggregateInstanceExtraSpecsFilter.
     """
 
@@ -79,8 +79,7 @@ class AggregateInstanceExtraSpecsFilter(Filter):
 class AggregateMultiTenancyIsolation(Filter):
     """A host whose aggregates name tenants passes only for these projects; one whose aggregates name none, for all.
 
-    Options: none. Aggregate metadata: every key that begins with filter_tenant_id, a comma list of projects.
-    Runs once per request.
+    Aggregate metadata: every key that begins with filter_tenant_id, a comma list of projects.
     Source: nova.scheduler.filters.aggregate_multitenancy_isolation.AggregateMultiTenancyIsolation.
     """
 
@@ -101,7 +100,7 @@ class AggregateMultiTenancyIsolation(Filter):
 class AggregateTypeAffinityFilter(Filter):
     """A host whose aggregates name flavors passes only for these; one whose aggregates name none, for all.
 
-    Options: none. Aggregate metadata: instance_type, a comma list of flavor names. Runs once per request.
+    Aggregate metadata: instance_type, a comma list of flavor names.
     Source: nova.scheduler.filters.type_filter.AggregateTypeAffinityFilter.
     """
 
@@ -119,7 +118,7 @@ class AvailabilityZoneFilter(Filter):
     """A host passes when it is in the availability zone that was asked for.
 
     A host's zones are the metadata of its aggregates; one without is in zone "nova". A request without a zone passes.
-    Options: none. Aggregate metadata: availability_zone. Runs once per request.
+    Aggregate metadata: availability_zone.
     Source: nova.scheduler.filters.availability_zone_filter.AvailabilityZoneFilter, removed in Nova 28
     (map_az_to_placement_aggregate took its place).
     """
@@ -143,7 +142,6 @@ class IsolatedHostsFilter(Filter):
     without it, an isolated image needs an isolated host. Where no images are named, isolated hosts fail with the
     restriction, and all pass without it. An image is known by its id, else by its name.
     Options: isolated_hosts ([]), isolated_images ([]), restrict_isolated_hosts_to_isolated_images (true).
-    Aggregate metadata: none. Runs once per request, and on rebuild.
     Source: nova.scheduler.filters.isolated_hosts_filter.IsolatedHostsFilter.
     """
 

@@ -59,7 +59,7 @@ class CoreFilter(_AmountFilter):
 
     An instance may overcommit against others, never against itself: it must fit in the host's total. A host that
     reports no CPUs passes. A host that passes gets the limit ``vcpu``, which the claim tests again.
-    Options: none. Aggregate metadata: none. Host: cpu_allocation_ratio. Runs for every instance.
+    Host: cpu_allocation_ratio.
     Source: nova.scheduler.filters.core_filter.CoreFilter, removed in Nova 20 (Placement took its place).
     """
 
@@ -77,7 +77,7 @@ class AggregateCoreFilter(_OfAggregates, CoreFilter):
 
     It lowers what the host takes and never raises it: what the host can have allocated in all binds as well, as
     Placement's inventory does in Nova. If a value is not a number, the host's own ratio counts.
-    Options: none. Aggregate metadata: cpu_allocation_ratio. Runs for every instance.
+    Aggregate metadata: cpu_allocation_ratio.
     Source: nova.scheduler.filters.core_filter.AggregateCoreFilter, removed in Nova 22.
     """
 
@@ -86,7 +86,6 @@ class ExactCoreFilter(_Exact, CoreFilter):
     """A host passes when exactly the vCPUs that the flavor needs are free on it (for whole-host instances).
 
     A host that passes gets its total as the limit ``vcpu``, which the claim tests again: no second one fits.
-    Options: none. Aggregate metadata: none. Runs for every instance.
     Source: nova.scheduler.filters.exact_core_filter.ExactCoreFilter, removed in Nova 18.
     """
 
@@ -98,7 +97,7 @@ class RamFilter(_AmountFilter):
 
     An instance may overcommit against others, never against itself: it must fit in the host's total. A host
     that passes gets the limit ``memory_mb``, which the claim tests again.
-    Options: none. Aggregate metadata: none. Host: ram_allocation_ratio. Runs for every instance.
+    Host: ram_allocation_ratio.
     Source: nova.scheduler.filters.ram_filter.RamFilter, removed in Nova 20 (Placement took its place).
     """
 
@@ -113,7 +112,7 @@ class AggregateRamFilter(_OfAggregates, RamFilter):
 
     It lowers what the host takes and never raises it: what the host can have allocated in all binds as well, as
     Placement's inventory does in Nova. If a value is not a number, the host's own ratio counts.
-    Options: none. Aggregate metadata: ram_allocation_ratio. Runs for every instance.
+    Aggregate metadata: ram_allocation_ratio.
     Source: nova.scheduler.filters.ram_filter.AggregateRamFilter, removed in Nova 22.
     """
 
@@ -122,7 +121,6 @@ class ExactRamFilter(_Exact, RamFilter):
     """A host passes when exactly the MiB of memory that the flavor needs are free on it (for whole-host instances).
 
     A host that passes gets its total as the limit ``memory_mb``, which the claim tests again: no second one fits.
-    Options: none. Aggregate metadata: none. Runs for every instance.
     Source: nova.scheduler.filters.exact_ram_filter.ExactRamFilter, removed in Nova 18.
     """
 
@@ -133,7 +131,7 @@ class DiskFilter(_AmountFilter):
     An instance may overcommit against others, never against itself: it must fit in the host's total. A host
     that passes gets the limit ``disk_gb``, which the claim tests again. Disks in a pool on a file system of its own
     are not counted here, but by the capacity of that pool.
-    Options: none. Aggregate metadata: none. Host: disk_allocation_ratio. Runs for every instance.
+    Host: disk_allocation_ratio.
     Source: nova.scheduler.filters.disk_filter.DiskFilter, removed in Nova 20 (Placement took its place).
     """
 
@@ -151,7 +149,7 @@ class AggregateDiskFilter(_OfAggregates, DiskFilter):
 
     It lowers what the host takes and never raises it: what the host can have allocated in all binds as well, as
     Placement's inventory does in Nova. If a value is not a number, the host's own ratio counts.
-    Options: none. Aggregate metadata: disk_allocation_ratio. Runs for every instance.
+    Aggregate metadata: disk_allocation_ratio.
     Source: nova.scheduler.filters.disk_filter.AggregateDiskFilter, removed in Nova 22.
     """
 
@@ -161,7 +159,6 @@ class ExactDiskFilter(_Exact, DiskFilter):
 
     A host that passes gets its total as the limit ``disk_gb``, which the claim tests again: no second one fits.
     Disks in a pool on a file system of its own are not counted here, but by the capacity of that pool.
-    Options: none. Aggregate metadata: none. Runs for every instance.
     Source: nova.scheduler.filters.exact_disk_filter.ExactDiskFilter, removed in Nova 18.
     """
 
@@ -194,7 +191,7 @@ class _CountOfAggregates:
 class IoOpsFilter(_CountFilter):
     """A host passes while it has fewer running operations (builds, resizes, migrations, snapshots) than max_io_ops_per_host.
 
-    Options: max_io_ops_per_host (8). Aggregate metadata: none. Runs for every instance.
+    Options: max_io_ops_per_host (8).
     Source: nova.scheduler.filters.io_ops_filter.IoOpsFilter.
     """
 
@@ -205,7 +202,7 @@ class AggregateIoOpsFilter(_CountOfAggregates, IoOpsFilter):
     """IoOpsFilter with a limit per aggregate: the lowest of the host's aggregates, else the option.
 
     If a value is not a whole number, the option counts.
-    Options: max_io_ops_per_host (8). Aggregate metadata: max_io_ops_per_host. Runs for every instance.
+    Options: max_io_ops_per_host (8). Aggregate metadata: max_io_ops_per_host.
     Source: nova.scheduler.filters.io_ops_filter.AggregateIoOpsFilter.
     """
 
@@ -213,7 +210,7 @@ class AggregateIoOpsFilter(_CountOfAggregates, IoOpsFilter):
 class NumInstancesFilter(_CountFilter):
     """A host passes while it has fewer instances than max_instances_per_host.
 
-    Options: max_instances_per_host (50). Aggregate metadata: none. Runs for every instance.
+    Options: max_instances_per_host (50).
     Source: nova.scheduler.filters.num_instances_filter.NumInstancesFilter.
     """
 
@@ -224,6 +221,6 @@ class AggregateNumInstancesFilter(_CountOfAggregates, NumInstancesFilter):
     """NumInstancesFilter with a limit per aggregate: the lowest of the host's aggregates, else the option.
 
     If a value is not a whole number, the option counts.
-    Options: max_instances_per_host (50). Aggregate metadata: max_instances_per_host. Runs for every instance.
+    Options: max_instances_per_host (50). Aggregate metadata: max_instances_per_host.
     Source: nova.scheduler.filters.num_instances_filter.AggregateNumInstancesFilter.
     """

@@ -72,7 +72,6 @@ class ComputeCapabilitiesFilter(Filter):
     stats. What is missing fails. ``hw:maxphysaddr_bits: n`` stands for ``capabilities:cpu_info:maxphysaddr:bits: >= n``.
     Operators: = and >= (both: at least), ==, !=, <= on numbers; s==, s!=, s<, s<=, s>, s>= on text; <in> part of the
     text; <all-in> all words are part of it; <or> a <or> b one of; none: the same text.
-    Options: none. Aggregate metadata: none. Runs once per request.
     Source: nova.scheduler.filters.compute_capabilities_filter.ComputeCapabilitiesFilter.
     """
 
@@ -150,7 +149,6 @@ class ImagePropertiesFilter(Filter):
     ">=6.2,<9.0") must hold for its hypervisor version, and its CPU must have ``hw_maxphysaddr_bits`` where it says how
     many it has. An image that asks for none of the three passes everywhere.
     Options: image_properties_default_architecture (none): the architecture of images that name none.
-    Aggregate metadata: none. Runs once per request, and on rebuild.
     Source: nova.scheduler.filters.image_props_filter.ImagePropertiesFilter.
     """
 
@@ -225,7 +223,6 @@ class JsonFilter(Filter):
     ``$name.key`` is an attribute of HostState, then keys; one that is not there is left out of the arguments, and a
     comparison of fewer than two arguments fails. As in Nova, ``not`` gives a list, which counts as true inside ``and``
     and ``or`` whatever it holds.
-    Options: none. Aggregate metadata: none. Runs for every instance.
     Source: nova.scheduler.filters.json_filter.JsonFilter.
     """
 

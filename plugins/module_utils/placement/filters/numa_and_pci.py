@@ -17,7 +17,6 @@ class NUMATopologyFilter(Filter):
     reports cells; dedicated CPUs with thread policy require need a host with SMT. A host that passes gets the limit
     ``numa_topology``, under which the claim fits it again.
     Options: packing_host_numa_cells_allocation_strategy (false): fuller cells first.
-    Aggregate metadata: none. Runs for every instance.
     Source: nova.scheduler.filters.numa_topology_filter.NUMATopologyFilter.
     """
 
@@ -54,7 +53,7 @@ class PciPassthroughFilter(Filter):
 
     Vendor, product, device type and tags must match; physical functions, vDPA and remote managed devices are given only
     if they are asked for. NUMATopologyFilter judges NUMA locality.
-    Options: pci_alias ([]). Aggregate metadata: none. Runs for every instance.
+    Options: pci_alias ([]).
     Source: nova.scheduler.filters.pci_passthrough_filter.PciPassthroughFilter.
     """
 

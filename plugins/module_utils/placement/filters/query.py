@@ -54,7 +54,7 @@ class QueryFilter(Filter):
     HostState, by their names, and ``traits``: sizes in MiB (total_usable_disk_gb in GiB); stats, service, cpu_info and
     metrics are mappings, aggregates, instances and pci_stats lists of mappings. A key that no host has, an unknown
     function and a comparison of different types are refused before a host is chosen.
-    Options: none. Aggregate metadata: none. Runs for every instance.
+    Source: none in Nova.
     """
 
     def about(self, spec):

@@ -12,7 +12,6 @@ from ..text import plain
 class AllHostsFilter(Filter):
     """Every host passes.
 
-    Options: none. Aggregate metadata: none. Runs once per request.
     Source: nova.scheduler.filters.all_hosts_filter.AllHostsFilter.
     """
 
@@ -32,7 +31,6 @@ class ComputeFilter(Filter):
     answered when its facts were gathered. No host says ``forced_down`` or ``up: false`` of itself: they are for host
     documents that you make, such as those of Nova's services. A host that playbooks shall not use is ``disabled``, and
     one that does not answer has no facts and is no candidate.
-    Options: none. Aggregate metadata: none. Runs once per request.
     Source: nova.scheduler.filters.compute_filter.ComputeFilter.
     """
 
@@ -53,7 +51,6 @@ class RetryFilter(Filter):
 
     ``retry`` is {num_attempts, hosts: [[host, node] or host]}. No playbook sets it, since a create and a move take the
     alternates of their decision one by one: it is for requests that you make.
-    Options: none. Aggregate metadata: none. Runs for every instance.
     Source: nova.scheduler.filters.retry_filter.RetryFilter, removed in Nova 22 (alternates took its place).
     """
 
@@ -69,7 +66,7 @@ class RetryFilter(Filter):
 class MetricsFilter(Filter):
     """A host passes when it reports every metric that metrics.weight_setting names.
 
-    Options: metrics.weight_setting ([]; "name=ratio"). Aggregate metadata: none. Runs for every instance.
+    Options: metrics.weight_setting ([]; "name=ratio").
     Source: nova.scheduler.filters.metrics_filter.MetricsFilter.
     """
 
@@ -97,7 +94,6 @@ class DumpFilter(Filter):
     """Passes every host; the verdict has the state of the host and the request, which `why` and `place -v` show.
 
     It may also be called `dump`, and sees the limits that the filters before it have set.
-    Options: none. Aggregate metadata: none. Runs for every instance.
     """
 
     def check(self, host_state, spec):

@@ -13,10 +13,6 @@ from ..base import Weigher, parse_options
 class RAMWeigher(Weigher):
     """Prefers hosts with more free memory (MiB, without the allocation ratio); a negative multiplier stacks.
 
-    Normalised from 0 to the largest (negative raw weights count as 0).
-    Options: ram_weight_multiplier (1.0).
-    Aggregate metadata: ram_weight_multiplier.
-
     Source: nova.scheduler.weights.ram.RAMWeigher.
     """
 
@@ -29,10 +25,6 @@ class RAMWeigher(Weigher):
 
 class CPUWeigher(Weigher):
     """Prefers hosts with more free vCPUs (total x cpu_allocation_ratio - used); a negative multiplier stacks.
-
-    Normalised from 0 to the largest (negative raw weights count as 0).
-    Options: cpu_weight_multiplier (1.0).
-    Aggregate metadata: cpu_weight_multiplier.
 
     Source: nova.scheduler.weights.cpu.CPUWeigher.
     """
@@ -47,10 +39,6 @@ class CPUWeigher(Weigher):
 class DiskWeigher(Weigher):
     """Prefers hosts with more free disk (MiB); a negative multiplier stacks.
 
-    Normalised from 0 to the largest (negative raw weights count as 0).
-    Options: disk_weight_multiplier (1.0).
-    Aggregate metadata: disk_weight_multiplier.
-
     Source: nova.scheduler.weights.disk.DiskWeigher.
     """
 
@@ -63,10 +51,6 @@ class DiskWeigher(Weigher):
 
 class IoOpsWeigher(Weigher):
     """Avoids hosts that are busy with builds, resizes, migrations and snapshots.
-
-    Normalised from 0 to the largest (negative raw weights count as 0).
-    Options: io_ops_weight_multiplier (-1.0).
-    Aggregate metadata: io_ops_weight_multiplier.
 
     Source: nova.scheduler.weights.io_ops.IoOpsWeigher.
     """
@@ -81,10 +65,7 @@ class IoOpsWeigher(Weigher):
 class NumInstancesWeigher(Weigher):
     """Counts instances: a negative multiplier spreads them, a positive one stacks.
 
-    Normalised from the smallest to the largest.
     Options: num_instances_weight_multiplier (0.0: off).
-    Aggregate metadata: num_instances_weight_multiplier.
-
     Source: nova.scheduler.weights.num_instances.NumInstancesWeigher.
     """
 
@@ -97,10 +78,7 @@ class NumInstancesWeigher(Weigher):
 class PCIWeigher(Weigher):
     """Keeps hosts with many free PCI devices for requests that need them: 100 - min(free devices, 99) for each.
 
-    Normalised from the smallest to the largest.
     Options: pci_weight_multiplier (1.0, not negative).
-    Aggregate metadata: pci_weight_multiplier.
-
     Source: nova.scheduler.weights.pci.PCIWeigher.
     """
 
@@ -113,10 +91,7 @@ class PCIWeigher(Weigher):
 class ServerGroupSoftAffinityWeigher(Weigher):
     """With group policy soft-affinity: prefers a host the more members of the group it has.
 
-    Normalised from the smallest to the largest.
     Options: soft_affinity_weight_multiplier (1.0, not negative).
-    Aggregate metadata: soft_affinity_weight_multiplier.
-
     Source: nova.scheduler.weights.affinity.ServerGroupSoftAffinityWeigher.
     """
 
@@ -132,10 +107,7 @@ class ServerGroupSoftAffinityWeigher(Weigher):
 class ServerGroupSoftAntiAffinityWeigher(Weigher):
     """With group policy soft-anti-affinity: avoids a host the more members of the group it has.
 
-    Normalised from the smallest to the largest.
     Options: soft_anti_affinity_weight_multiplier (1.0, not negative).
-    Aggregate metadata: soft_anti_affinity_weight_multiplier.
-
     Source: nova.scheduler.weights.affinity.ServerGroupSoftAntiAffinityWeigher.
     """
 
@@ -152,11 +124,7 @@ class BuildFailureWeigher(Weigher):
     """Avoids hosts where builds failed lately; the multiplier is negated.
 
     The count halves with each hour of the host's uptime; a build that works there sets it to 0, and so does
-    ``berth.kvm.prepare_hosts --limit HOST -e kvm_host_forget_failed_builds=true`` on a host that was repaired.
-
-    Normalised from the smallest to the largest.
-    Options: build_failure_weight_multiplier (1000000.0).
-    Aggregate metadata: build_failure_weight_multiplier.
+    ``berth.kvm.prepare_hosts --limit HOST -e berth_host_forget_failed_builds=true`` on a host that was repaired.
 
     Source: nova.scheduler.weights.compute.BuildFailureWeigher.
     """
@@ -191,10 +159,6 @@ class CrossCellWeigher(Weigher):
 
 class HypervisorVersionWeigher(Weigher):
     """Prefers hosts with a newer hypervisor; a negative multiplier prefers older ones.
-
-    Normalised from the smallest to the largest.
-    Options: hypervisor_version_weight_multiplier (1.0).
-    Aggregate metadata: hypervisor_version_weight_multiplier.
 
     Source: nova.scheduler.weights.hypervisor_version.HypervisorVersionWeigher.
     """

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
+from ansible.playbook.block import Block
 from ansible.playbook.play import Play
 from ansible.playbook.play_context import PlayContext
 from ansible.playbook.task import Task
@@ -59,6 +60,7 @@ class Controller:
         """``uuid``: of the task; the runs of one task for several hosts have the same."""
         task_vars = task_vars or self.task_vars()
         task = Task()
+        task._parent = Block(play=self.play)
         task.check_mode = check_mode or task.check_mode
         task._uuid = uuid or task._uuid
         task.action, task.args = "berth.kvm." + action, args or {}

@@ -67,7 +67,7 @@ def test_each_end_of_a_module_is_the_answer_of_its_host_and_leaves_the_others(re
 
 
 def test_where_no_host_is_asked_the_code_of_the_modules_is_not_read(monkeypatch):
-    monkeypatch.setattr(asking.code_digest, "of_files", None)
+    monkeypatch.setattr(asking.sent_code, "of_files", None)
     assert ask(monkeypatch, {})[0]["answers"] == {}
 
 

@@ -90,7 +90,7 @@ def test_a_wrong_option_of_a_move_is_told_by_its_name_before_a_host_is_asked(nam
         ("live_migrate_bandwith", "berth_bandwidth"),
         ("resize_confirm_windw", "berth_confirm_window"),
         ("prep_resize_confirm_windw", "berth_confirm_window"),
-        ("kvm_host_pacakges", "kvm_host_packages"),
+        ("kvm_host_pacakges", "berth_host_packages"),
         ("kvm_host_script", None),
         ("kvm_host_data_directory", None),
         ("kvm_host_libvirt_group", None),
@@ -271,7 +271,9 @@ def told(monkeypatch, of, **more):
 
 
 @pytest.mark.follows("set_on_kvm_host")
-@pytest.mark.parametrize("name", ["berth_host_cpu_allocation_ratio", "berth_host_timeout", "kvm_host_certificate_days"])
+@pytest.mark.parametrize(
+    "name", ["berth_host_cpu_allocation_ratio", "berth_host_timeout", "berth_host_certificate_days"]
+)
 @pytest.mark.parametrize("hosts", [{}, {"kvm_hosts": 8}, {"kvm1": 8}])
 def test_a_setting_of_kvm_hosts_that_an_instance_has_is_told_until_it_is_where_it_counts(monkeypatch, name, hosts):
     there = {host: {name: value} for host, value in hosts.items()}

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 from ansible.playbook.task import Task
@@ -15,11 +16,12 @@ from placement_case import VM, controller, facts, place
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.inventory_names import NotListed, failed
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
-from ansible_collections.berth.kvm.plugins.plugin_utils import acting, delegates, failed_requests
+from ansible_collections.berth.kvm.plugins.plugin_utils import acting, delegates, end_of_operation, failed_requests
 
 WEB = instance_uuid("default", "web1")
 HUGE = {**VM, "berth_flavor": "huge"}
 HOSTS = ("h1", "h2")
+ACTION = SimpleNamespace(_task=SimpleNamespace(check_mode=False), own_variables=lambda _task_vars, _names: {})
 BUILT = {"changed": True, "instance": {}}
 
 
@@ -106,8 +108,8 @@ def located(names, errors=None):
         "instances": {},
         "left_out": {},
     }
-    it = Controller({"kvm_hosts": HOSTS, "vms": names}, {}, {"localhost": {"berth_located": shown}})
-    return it.run("show_results", {"operation": "delete"})
+    it = Controller({"kvm_hosts": HOSTS, "vms": names}, {name: VM for name in names})
+    return end_of_operation.end(ACTION, it.task_vars(), "delete", shown, {}, {}, {})
 
 
 def test_a_delete_clears_it_and_one_that_fails_does_not(own_state):
@@ -120,9 +122,10 @@ def test_a_delete_clears_it_and_one_that_fails_does_not(own_state):
 
 def test_a_refused_move_is_told_and_no_typing_error_is_kept(own_state):
     errors = {"web1": "NoValidHost: none", "wbe1": "InstanceNotFound: wbe1 is in no inventory and on no host"}
-    moves = {"moves": {}, "errors": errors, "settle": [], "act": [], "left_out": {}}
-    it = Controller({"kvm_hosts": HOSTS, "vms": ["web1", "wbe1"]}, {}, {"localhost": {"berth_moves": moves}})
-    outcomes = it.run("show_results", {"operation": "resize"})["outcomes"]
+    moves = {"moves": {}, "names": list(errors), "errors": errors, "settle": [], "act": [], "left_out": {}}
+    it = Controller({"kvm_hosts": HOSTS, "vms": ["web1", "wbe1"]})
+    ended = end_of_operation.end(ACTION, it.task_vars(), "resize", {}, {}, moves, dict.fromkeys(errors, {}))
+    outcomes = ended["outcomes"]
     assert {outcome["error_code"] for outcome in outcomes} == {"NoValidHost", "InstanceNotFound"}
     assert files(own_state) == [WEB + ".json"]
     said = failed_requests.known(HOSTS)[WEB]

@@ -14,7 +14,7 @@ from packaging.requirements import Requirement
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import CryptographyOutdated
 from ansible_collections.berth.kvm.plugins.module_utils.model import host_hints
-from ansible_collections.berth.kvm.plugins.plugin_utils import authority, known_cryptography, trust
+from ansible_collections.berth.kvm.plugins.plugin_utils import authority, trust
 
 ROOT = Path(__file__).resolve().parents[4]
 KNOWN = ["42.0.0", "42.0.8", "50.0.2", "142.0"]
@@ -23,19 +23,19 @@ OLD = ["3.4.8", "38.0.4", "41.0.7"]
 
 @pytest.fixture
 def old(monkeypatch):
-    monkeypatch.setattr(known_cryptography, "VERSION", "38.0.4")
+    monkeypatch.setattr(authority, "VERSION", "38.0.4")
 
 
 @pytest.mark.parametrize("version", KNOWN + OLD)
 def test_what_is_declared_and_what_is_checked_agree(monkeypatch, version):
-    monkeypatch.setattr(known_cryptography, "VERSION", version)
+    monkeypatch.setattr(authority, "VERSION", version)
     declared = {Requirement(line).name: line for line in declarations()}
-    assert declared["cryptography"] == known_cryptography.REQUIREMENT
-    if Requirement(known_cryptography.REQUIREMENT).specifier.contains(version):
-        known_cryptography.check()
+    assert declared["cryptography"] == authority.REQUIREMENT
+    if Requirement(authority.REQUIREMENT).specifier.contains(version):
+        authority.check()
     else:
         with pytest.raises(CryptographyOutdated):
-            known_cryptography.check()
+            authority.check()
 
 
 def declarations():
@@ -45,16 +45,16 @@ def declarations():
 @pytest.mark.follows("install_on_controller")
 @pytest.mark.parametrize("version, told", [("38.0.4", "cryptography 38.0.4"), (None, "none")])
 def test_the_error_names_the_version_seen_the_one_needed_and_what_to_run(monkeypatch, version, told):
-    monkeypatch.setattr(known_cryptography, "VERSION", version)
+    monkeypatch.setattr(authority, "VERSION", version)
     with pytest.raises(CryptographyOutdated) as refused:
-        known_cryptography.check()
+        authority.check()
     assert "cryptography>=42" in refused.value.message and refused.value.message.endswith("which has %s" % told)
     assert refused.value.hint == host_hints.install_on_controller("cryptography>=42")
     asked = Requirement(re.search("pip install '(.+)'", refused.value.hint)[1])
     for installed in KNOWN:
         assert asked.specifier.contains(installed)
-        monkeypatch.setattr(known_cryptography, "VERSION", installed)
-        known_cryptography.check()
+        monkeypatch.setattr(authority, "VERSION", installed)
+        authority.check()
 
 
 @pytest.mark.parametrize(
@@ -80,8 +80,8 @@ def checked(**of_hosts):
 
 def test_a_run_that_would_sign_certificates_ends_before_a_host_is_prepared(old):
     assert checked()["error_code"] == "CryptographyOutdated"
-    assert checked(kvm1={"kvm_host_certificates": False})["error_code"] == "CryptographyOutdated"
+    assert checked(kvm1={"berth_host_certificates": False})["error_code"] == "CryptographyOutdated"
 
 
 def test_hosts_without_certificates_of_ours_need_no_such_package(old):
-    assert not checked(kvm_hosts={"kvm_host_certificates": "false"}).get("failed")
+    assert not checked(kvm_hosts={"berth_host_certificates": "false"}).get("failed")

@@ -195,9 +195,9 @@ PLAYBOOKS = Path(__file__).parents[4] / "playbooks"
 SAYS_OPERATION = re.compile(r"__berth_(?:method|action): (\w+)")
 # create, and what is about hosts, volumes, receipts or files, or only reads
 OTHERS = {
-    "create", "delete_volume", "doctor", "drain", "empty_host", "evacuate", "events", "host_facts", "hosts", "keep_one", "list",
-    "operate", "place", "prepare_hosts", "read", "read_requested", "read_where", "recover", "recover_record", "remove_host",
-    "replay", "report", "report_failures", "return", "rotate_authority", "rotate_step", "show", "take_over", "why",
+    "create", "delete_volume", "doctor", "drain", "evacuate", "events", "host_facts", "hosts", "keep_one", "list",
+    "place", "prepare_hosts", "recover", "recover_record", "remove_host",
+    "replay", "report", "return", "rotate_authority", "show", "take_over", "why",
 }  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from held_case import WEB, held
 from test_delete_volume import DB, controller, volume
 
 from ansible_collections.berth.kvm.plugins.action import volume as volume_action
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import volume_quotas
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import new_volumes
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.new_volumes import Making
 from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.volumes import volume_uuid
@@ -335,7 +335,7 @@ def test_two_runs_that_claim_a_volume_and_then_look_never_exceed_the_quota_toget
                 claims.append(mine)
                 continue
             making = Making(name, "h1", mine, "token", is_claimed=True)
-            over = volume_quotas.after_the_claims(
+            over = new_volumes.after_the_claims(
                 {name: {"project": "p"}},
                 [making],
                 [{"instances": [], "volumes": list(claims)}],
@@ -357,7 +357,7 @@ def test_two_runs_that_claim_a_growth_and_then_look_never_exceed_the_quota_toget
                 continue
             making = Making(name, "h1", {"uuid": name, "size_gb": 5}, "token", is_claimed=True, from_gb=2)
             told = [{"uuid": uuid, "project_id": "p", "size_gb": size_gb} for uuid, size_gb in sizes.items()]
-            over = volume_quotas.after_the_claims(
+            over = new_volumes.after_the_claims(
                 {name: {"project": "p"}}, [making], [{"instances": [], "volumes": told}], {"p": {"gigabytes": 8}}
             )
             stands += [] if over else [name]

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import secrets
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -14,7 +16,15 @@ from controller import Controller
 from ansible_collections.berth.kvm.plugins.action import move_instances
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.sequences import DECISION, SEQUENCES
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
-from ansible_collections.berth.kvm.plugins.plugin_utils import acting, delegates, move_options
+from ansible_collections.berth.kvm.plugins.plugin_utils import (
+    acting,
+    delegates,
+    move_options,
+    moving_instances,
+    together,
+)
+from ansible_collections.berth.kvm.plugins.plugin_utils.controller import outcomes_reported
+from ansible_collections.berth.kvm.plugins.plugin_utils.moving_instances import Asked
 
 UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
 PLAN = {
@@ -25,7 +35,7 @@ PLAN = {
     "source_host": {"uuid": "u1", "name": "kvm1"},
 }  # fmt: skip
 MOVES = {
-    "id": "p1", "action": "resize", "run": acting.RUN, "moves": {"web-1": PLAN}, "act": ["web-1"], "settle": [],
+    "id": "p1", "action": "resize", "run": acting.RUN, "names": ["web-1"], "moves": {"web-1": PLAN}, "act": ["web-1"], "settle": [],
     "errors": {}, "left_out": {},
 }  # fmt: skip
 VIEW = {"uuid": UUID, "role": "OWN", "phase": "resizing", "confirm_in": None}
@@ -46,16 +56,17 @@ def host(monkeypatch):
             self.asked = [*self.asked, *((name, module, given[name]) for name in hosts)]
             return {name: self.says.get(given[name]["steps"][0], SAID) for name in hosts}
 
-        def run(self, moves=None, done=None, variables=None, **args):
+        def run(self, moves=None, variables=None, name="web-1", play=("web-1", "web-2"), **args):
             it = Controller(
-                {"kvm_hosts": ["kvm1", "kvm2"], "vms": ["web-1"]},
-                {"web-1": variables or {}, "kvm2": self.closed},
+                {"kvm_hosts": ["kvm1", "kvm2"], "vms": ["web-1", "web-2"]},
+                {name: variables or {}, "kvm2": self.closed},
                 facts={"localhost": {"berth_moves": moves or MOVES}},
             )
-            it.register("web-1", **({"__move_done": done} if done else {}))
-            given = {"operation": "resize", "hosts": ["kvm1", "kvm2"], **args}
+            given = {"operation": "resize", "hosts": ["kvm1", "kvm2"], "may_fail": True, **args}
             return it.run(
-                "move_instances", given, {**it.task_vars(), "inventory_hostname": "web-1", **(variables or {})}
+                "move_instances",
+                given,
+                {**it.task_vars(), "ansible_play_hosts": list(play), "inventory_hostname": name, **(variables or {})},
             )
 
         def steps(self):
@@ -68,7 +79,7 @@ def host(monkeypatch):
 
 def test_the_legs_run_on_their_hosts_with_what_they_need(host, capsys):
     done = host.run(variables={"berth_confirm_window": 9, "berth_bandwidth": 3})
-    assert done["changed"] and not done["failure"] and done["plan"] == "p1"
+    assert done["changed"] and not done["failure"] and done["outcomes"][0]["state"] == "resized"
     assert host.steps() == [
         ("kvm1", "begin"), ("kvm2", "claim"), ("kvm2", "receive"), ("kvm1", "presend"), ("kvm2", "acquire")
     ]  # fmt: skip
@@ -127,7 +138,7 @@ def test_the_key_is_another_one_for_each_transfer_goes_only_to_the_legs_that_nee
 def test_each_setting_that_a_leg_needs_has_a_variable_or_is_made_by_the_run():
     needed = {need for sequence in SEQUENCES.values() for leg in sequence.legs for need in leg.needs}
     decided = {*DECISION, "key", "when_due"} - {"confirm_window"}
-    assert set(move_options.OPTIONS) | set(move_instances.CONSENT) == needed - decided
+    assert set(move_options.OPTIONS) | set(moving_instances.CONSENT) == needed - decided
 
 
 @pytest.mark.parametrize(
@@ -201,13 +212,61 @@ def test_a_source_whose_reply_is_wrong_is_there_and_gives_up(host):
 
 
 def test_a_plan_that_was_carried_out_is_not_carried_out_again(host):
-    task_vars = Controller({"kvm_hosts": []}, facts={"localhost": {"berth_moves": MOVES}}).task_vars()
-    assert move_instances._of_playbook("resize", "localhost", task_vars) is None  # of another instance
-    it = Controller({"vms": ["web-1"]}, facts={"localhost": {"berth_moves": MOVES}})
-    assert move_instances._of_playbook("resize", "web-1", it.task_vars())["id"] == "p1"
-    assert move_instances._of_playbook("confirm", "web-1", it.task_vars()) is None
-    it.register("web-1", __move_done={"plan": "p1"})
-    assert move_instances._of_playbook("resize", "web-1", it.task_vars()) is None
+    def planned(operation, name, facts):
+        it = Controller({"vms": ["web-1"]}, facts={"localhost": facts})
+        return move_instances._of_playbook(Asked(operation, None, it.task_vars()), name)
+
+    assert planned("resize", "web-1", {"berth_moves": MOVES})["id"] == "p1"
+    assert planned("resize", "localhost", {"berth_moves": MOVES}) is None
+    assert planned("confirm", "web-1", {"berth_moves": MOVES}) is None
+    assert planned("resize", "web-1", {"berth_moves": MOVES, **host.run()["ansible_facts"]}) is None
+
+
+OTHER = {**PLAN, "uuid": "1b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a", "name": "web-2"}
+
+
+@pytest.fixture
+def both():
+    """A plan of two instances, which no other test has carried out."""
+    moves = {"web-1": PLAN, "web-2": OTHER}
+    return {**MOVES, "id": secrets.token_hex(16), "names": list(moves), "moves": moves, "act": list(moves)}
+
+
+def test_the_last_of_those_that_were_planned_together_ends_the_run_for_all(host, both, capsys):
+    host.says = {"presend": {"failed": True, "msg": "Cut: off", "error": {"code": "Cut", "message": "off"}}}
+    first = host.run(both)
+    assert "outcomes" not in first and first["error"]["code"] == "Cut" and "INSTANCE" not in capsys.readouterr().out
+    host.says = {}
+    last = host.run(both, name="web-2")
+    assert {line["instance"]: line["state"] for line in last["outcomes"]} == {"web-1": "failed", "web-2": "resized"}
+    assert list(last["ansible_facts"]["berth_results"]["failed"]) == ["web-1"]
+    assert "web-1: Cut: off" in capsys.readouterr().out
+
+
+def test_the_report_is_not_finished_while_others_of_the_task_are_at_work(host):
+    task = SimpleNamespace(_task=SimpleNamespace(_uuid=secrets.token_hex(8)))
+    together.noted(task, {"web-2": None})
+    ended = host.run()
+    assert outcomes_reported(task, ended) is None
+    together.noted(task, {"web-2": {"instance": "web-2"}})
+    told = outcomes_reported(task, ended)["outcomes"]
+    assert [each["instance"] for each in told] == ["web-2", "web-1"]
+
+
+def test_who_left_the_play_is_not_waited_for_and_its_result_is_not_known(host, both):
+    last = host.run(both, play=["web-2"], name="web-2")
+    assert "outcomes" in last
+    told = {line["instance"]: line.get("error_code") for line in last["outcomes"]}
+    assert told == {"web-1": "HostUnknown", "web-2": None}
+
+
+def test_a_wrong_setting_of_one_instance_is_told_in_the_table_of_all(host, both):
+    host.run(both, variables={"berth_bandwidth": -1})
+    last = host.run(both, name="web-2")
+    assert {line["instance"]: line.get("error_code") for line in last["outcomes"]} == {
+        "web-1": "InvalidInput",
+        "web-2": None,
+    }
 
 
 def test_a_warning_of_a_host_reaches_people(host, monkeypatch):

@@ -139,6 +139,24 @@ def test_what_the_variables_of_an_instance_say_goes_to_its_host_alone(operate, o
         assert not set(sent) & set(given[other])
 
 
+CONSOLE = {"lines": ["login: {{ secret }}", "\x1b[2J"], "attach": "virsh console u", "serial": None, "vnc": None,
+           "addresses": [{"mac": "m", "address": "192.0.2.7", "source": "agent"}]}  # fmt: skip
+
+
+def test_a_console_is_shown_as_text_before_the_table_and_is_in_the_result_for_programs(operate, capsys):
+    shown = {"changed": False, "instances": [{"uuid": "u", "console": CONSOLE}]}
+    hosts = Hosts(web1=shown, web2={"unreachable": True, "msg": "no route"})
+    done = operate("console", hosts, {"web1": {"berth_console_lines": 3}})
+    assert [(module, given) for _host, module, given, _check in hosts.asked] == [
+        ("instance_info", {"uuids": ["u"], "console_lines": lines}) for lines in (3, 50)
+    ]
+    said = capsys.readouterr().out
+    begin = "web1 on h1: attach there with virsh console u; addresses 192.0.2.7 (agent)\n    login: {{ secret }}\n"
+    assert said.index(begin) < said.index("INSTANCE") and "\x1b" not in said
+    assert not done["web1"]["changed"] and done["web1"]["instance"]["console"] == CONSOLE
+    assert done["web2"]["error"]["code"] == "HostUnknown"
+
+
 @pytest.mark.follows("remove_set_aside")
 def test_of_two_copies_the_one_that_is_stopped_has_the_time_that_its_variable_says(operate, capsys):
     copy = {"uuid": "u", "paths": ["/p/u-1.5"], "nics": []}

@@ -64,7 +64,7 @@ class Fleet:
         """``answers``: of hosts, all up and empty unless said; ``instances`` of the inventory."""
         answers = {**{host: up(host) for host in UUIDS}, **answers}
         answers = {host: answer for host, answer in answers.items() if answer}
-        run = {"berth_lost_hosts": lost, "kvm_host_ca_directory": self.directory}
+        run = {"berth_lost_hosts": lost, "berth_ca_directory": self.directory}
         listed = {name: {"berth_flavor": "small"} for name in instances}
         controller = Controller({"kvm_hosts": list(answers), "vms": list(instances)}, {"all": run, **listed})
         controller.register("localhost", __berth_facts={"answers": answers})

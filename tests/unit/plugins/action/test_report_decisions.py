@@ -9,7 +9,7 @@ import pytest
 from placement_case import VM, place
 from test_write_report import Case
 
-from ansible_collections.berth.kvm.plugins.plugin_utils import acting, receipts, recent_decisions
+from ansible_collections.berth.kvm.plugins.plugin_utils import acting, receipts
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_no_more_receipts_are_read_than_the_bound(case, monkeypatch):
         monkeypatch.setattr(acting, "RUN", "r-0000000%d" % number)
         decide(web1=VM["berth_flavor"])
     read = []
-    monkeypatch.setattr(recent_decisions, "MOST_RECEIPTS", 1)
+    monkeypatch.setattr(receipts, "MOST_RECEIPTS", 1)
     monkeypatch.setattr(receipts, "read", lambda path, real=receipts.read: read.append(path) or real(path))
     assert not case.write().get("failed")
     assert (len(read), len(case.written()[1]["decisions"])) == (1, 1)

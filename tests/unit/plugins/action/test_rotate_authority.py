@@ -168,7 +168,7 @@ def test_a_host_that_is_new_in_the_overlap_takes_and_is_taken_by_all(fleet):
 
 
 def test_a_host_without_certificates_of_ours_is_not_waited_for(fleet):
-    fleet.variables = {"kvm3": {"kvm_host_certificates": False}}
+    fleet.variables = {"kvm3": {"berth_host_certificates": False}}
     fleet.step("trust")
     fleet.prepare("kvm1", "kvm2")
     assert fleet.step("sign")["phase"] == "sign"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from unittest import mock
 
 import pytest
@@ -17,7 +18,7 @@ from ansible.template import Templar, trust_as_template
 from ansible.utils.context_objects import CLIArgs
 from placement_case import CATALOG, VM, controller, place
 
-from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, input_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints, input_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
 from ansible_collections.berth.kvm.plugins.plugin_utils import berth_name, patterns, selection
 
@@ -263,3 +264,49 @@ def test_a_fault_that_instances_share_is_told_once_with_their_names():
 def test_a_name_with_a_space_that_nobody_sees_is_shown_with_it():
     assert "there is no flavor 'tiny '. Did you mean tiny?" in place({"a": {**VM, "berth_flavor": "tiny "}})["msg"]
     assert "tiny" in CATALOG["berth_flavors"]
+
+
+@pytest.fixture
+def play(monkeypatch):
+    """play(pattern, of the play, what is in it, variables): why a role in it that deletes is refused, or None."""
+
+    def check(pattern, hosts, instances=("a", "web-1"), operation="delete", **variables):
+        it = controller({name: VM for name in instances})
+        values = {**it.task_vars(), "ansible_play_hosts_all": list(hosts), **variables}
+        templar = SimpleNamespace(template=lambda value: variables.get("target", value))
+        task = SimpleNamespace(get_play=lambda: SimpleNamespace(hosts=pattern))
+        own = {name: values[name] for name in ("berth_all", "berth_delete_all") if name in values}
+        action = SimpleNamespace(_templar=templar, _task=task, own_variables=lambda _vars, _names: own)
+        try:
+            selection.check_play(action, values, operation)
+        except selection.SelectionNotExplicit as error:
+            return error
+        return None
+
+    return check
+
+
+EVERY = ["a", "web-1", "h1", "h2"]
+
+
+@pytest.mark.follows("select_in_play")
+@pytest.mark.parametrize("pattern", ["all", ["all"], "*", "all:!kvm_hosts", "!h1"])
+def test_a_role_in_a_play_over_all_hosts_is_refused_until_somebody_names_what_is_meant(play, pattern):
+    refused = play(pattern, EVERY)
+    assert refused and refused.hint == hints.select_in_play() and "about all 2 instances" in str(refused)
+    assert play(pattern, EVERY, ansible_limit="all") and play(pattern, EVERY, ansible_limit="*")
+    for named in ({"ansible_limit": "web*"}, {"ansible_limit": "a:web-1"}, {"berth_all": True}, {"berth_name": "a"}):
+        assert play(pattern, EVERY, **named) is None, named
+    for hosts in ("instances", "a", ["a", "web-1"], "instances:!h1"):
+        assert play(hosts, EVERY) is None, "who names hosts or a group has selected"
+
+
+@pytest.mark.parametrize(
+    "hosts, instances", [(["a", "h1"], ["a", "b"]), (["a", "h1"], ["a"]), (["h1"], ["a"]), ([], [])]
+)
+def test_a_play_that_is_not_about_all_instances_or_about_one_alone_is_none_of_them(play, hosts, instances):
+    assert play("all:!b", hosts, instances) is None
+
+
+def test_a_pattern_out_of_a_variable_is_what_the_variable_says(play):
+    assert play("{{ target }}", EVERY, target="all") and play("{{ target }}", EVERY, target="web") is None

@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "replies"))
 import good  # noqa: E402
 
 from ansible_collections.berth.kvm.plugins.module_utils.model import host_document  # noqa: E402
-from ansible_collections.berth.kvm.plugins.plugin_utils import report_files  # noqa: E402
+from ansible_collections.berth.kvm.plugins.plugin_utils import report_page
 
 ASKED = [1800000000.0, 1800000005.0]
 VARIABLES = {**good.CATALOG, "berth_aggregates": {"rack": {"hosts": ["h1", "h2"], "availability_zone": "north"}}}
@@ -400,5 +400,5 @@ def test_where_the_disk_is_full_the_earlier_report_stays(case, monkeypatch):
     def full(*_args):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(report_files, "write_private", full)
+    monkeypatch.setattr(report_page, "write_private", full)
     assert "No space left on device" in case.write()["msg"] and case.page.read_text() == before

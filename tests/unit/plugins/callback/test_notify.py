@@ -110,7 +110,7 @@ def test_a_volume_that_is_deleted_is_told(notify):
 
 def test_what_became_of_an_instance_in_the_end_is_told_with_its_error(notify):
     failed = {"instance": "web1", "state": "failed", "error_code": "NoValidHost", "error": "NoValidHost: no"}
-    found = notify("berth.kvm.show_results", {"outcomes": [failed, {"instance": "db", "state": "unchanged"}]})
+    found = notify("berth.kvm.operate_instances", {"outcomes": [failed, {"instance": "db", "state": "unchanged"}]})
     assert [(event["event"], event["instance"], event["error_code"]) for event in found] == [
         ("instance.end", "web1", "NoValidHost")
     ]

@@ -7,7 +7,19 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from libvirt_names import CONSTANTS, CRASHED, DESTROYED, RUNNING, SAVED, SHUT_DOWN, SHUTOFF, UNKNOWN, libvirtError
+from libvirt_names import (
+    BY_USER,
+    CONSTANTS,
+    CRASHED,
+    DESTROYED,
+    PAUSED,
+    RUNNING,
+    SAVED,
+    SHUT_DOWN,
+    SHUTOFF,
+    UNKNOWN,
+    libvirtError,
+)
 
 
 class FakeDomain:
@@ -21,7 +33,7 @@ class FakeDomain:
         self.answers = True
         self.starts = 0
         self.undefined_with = None
-        self.saved, self.persistent = False, True
+        self.saved, self.saved_in_part, self.persistent = False, False, True
         self.disk_fails = False
         self.snapshots = []  # that libvirt has noted
         self.takes_no_more, self.holds_on, self.resized = False, False, {}
@@ -99,6 +111,19 @@ class FakeDomain:
         self.connection.ask_the_gate(self)
         self.saved = False
         self.now, self.reason, self.starts = RUNNING, UNKNOWN, self.starts + 1
+
+    def managedSaveGetXMLDesc(self, _flags=0):  # noqa: N802
+        if not self.saved or self.saved_in_part:
+            raise libvirtError(CONSTANTS["VIR_ERR_OPERATION_INVALID"], "save image is incomplete")
+        return self.xml
+
+    def maxMemory(self):  # noqa: N802
+        return 64 << 10
+
+    def suspend(self):
+        self._check_known()
+        if self.now != PAUSED:
+            self.now, self.reason = PAUSED, BY_USER
 
     def resume(self):
         if not self.disk_fails:

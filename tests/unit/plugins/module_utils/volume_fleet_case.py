@@ -24,9 +24,9 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
     gossip,
     locate,
     lost_data,
+    new_volumes,
     quotas,
     report,
-    volume_quotas,
     volumes,
     what_to_create,
 )
@@ -286,7 +286,7 @@ class Fleet(MakesVolumes):
             task = self._to_update(seen, name, uuid, names)
         except BerthError as error:
             return "%s: %s" % (error.code, error)
-        over = volume_quotas.before_the_claims({name: task}, seen, self.quotas)
+        over = new_volumes.before_the_claims({name: task}, seen, self.quotas)
         if over:
             return str(over[name])
 

@@ -86,9 +86,9 @@ def test_a_repaired_host_is_no_longer_avoided_after_the_run_that_the_doctor_name
     (found,) = look(state)
     assert (found.code, found.severity, found.where) == ("HostAvoided", "warning", "kvm1")
     assert found.said.startswith("1 failed build, 1 min ago") and found.todo == fleet_hints.forget_failed_builds("kvm1")
-    assert "berth.kvm.prepare_hosts --limit kvm1 -e kvm_host_forget_failed_builds=true" in found.todo
+    assert "berth.kvm.prepare_hosts --limit kvm1 -e berth_host_forget_failed_builds=true" in found.todo
     tasks = yaml.safe_load((ROLE / "tasks/main.yml").read_text("utf-8"))
     (options,) = [task["berth.kvm.host_prepare"] for task in tasks if "berth.kvm.host_prepare" in task]
-    (option,) = [name for name, value in options.items() if value == "{{ kvm_host_forget_failed_builds }}"]
+    (option,) = [name for name, value in options.items() if value == "{{ berth_host_forget_failed_builds }}"]
     run(**{option: True})
     assert look(state) == []

@@ -22,18 +22,24 @@ HELD = {
 
 @pytest.fixture
 def leg(monkeypatch):
-    """leg(record before, record after its one step, check_mode) -> what the module returns."""
+    """leg(record before, record after its one step, check_mode) -> what the module returns; ``leg.host``, ``leg.warned``."""
 
     def act(before, after, check_mode=False):
-        monkeypatch.setattr(migration, "MovingHost", lambda: None)
+        monkeypatch.setattr(migration, "MovingHost", lambda: act.host)
         monkeypatch.setattr(migration, "signal", SimpleNamespace(signal=lambda *_given: None, SIGHUP=1, SIG_IGN=1))
         monkeypatch.setattr(migration, "view", lambda _host, _uuid: before)
         monkeypatch.setattr(migration, "run", lambda *_given, **_options: (True, after))
         given = {name: option.get("default") for name, option in migration.SPEC.items()}
         given.update(uuid=UUID, steps=["freeze"], token={"op": "op", "attempt": 1})
-        return migration.act(SimpleNamespace(params=given, check_mode=check_mode))
+        return migration.act(SimpleNamespace(params=given, check_mode=check_mode, warn=act.warned.append))
 
+    act.host, act.warned = SimpleNamespace(effects=SimpleNamespace(warnings=[])), []
     return act
+
+
+def test_what_went_wrong_without_stopping_the_move_is_a_warning_of_the_leg(leg):
+    leg.host.effects.warnings = ["web1: its packets do not pass"]
+    assert leg(HELD, HELD)["changed"] and leg.warned == ["web1: its packets do not pass"]
 
 
 def test_each_leg_of_a_move_shows_its_record_before_and_after(leg):
@@ -60,4 +66,4 @@ def test_check_mode_shows_no_change_of_the_record(leg, monkeypatch):
     )
     looked = leg(HELD, NOTHING, check_mode=True)
     assert looked["diff"]["before"] == looked["diff"]["after"] and looked["move"] == HELD
-    assert asked == [(None, UUID, ["freeze"], {"op": "op", "attempt": 1}, {})]
+    assert asked == [(leg.host, UUID, ["freeze"], {"op": "op", "attempt": 1}, {})]

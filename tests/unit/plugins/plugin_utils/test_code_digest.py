@@ -9,7 +9,7 @@ import os
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.plugin_utils import code_digest
+from ansible_collections.berth.kvm.plugins.plugin_utils import sent_code
 
 
 @pytest.fixture(name="folder")
@@ -18,7 +18,7 @@ def folder_(tmp_path, monkeypatch):
     (folder / "compute").mkdir(parents=True)
     for name, text in (("a.py", "x = 1\n"), ("b.py", ""), ("compute/c.py", "y = 2\n")):
         (folder / name).write_text(text)
-    monkeypatch.setattr(code_digest, "_folders", lambda: [folder, tmp_path / "not there"])
+    monkeypatch.setattr(sent_code, "_folders", lambda: [folder, tmp_path / "not there"])
     return folder
 
 
@@ -34,21 +34,21 @@ def folder_(tmp_path, monkeypatch):
     ],
 )
 def test_it_is_another_where_any_byte_or_name_is(folder, change):
-    before = code_digest.read_files()
+    before = sent_code.read_files()
     os.utime(folder / "a.py", (0, 0))
-    assert code_digest.read_files() == before
+    assert sent_code.read_files() == before
     change(folder)
-    assert code_digest.read_files() != before
+    assert sent_code.read_files() != before
 
 
 def test_it_is_another_for_another_module_wrapper_or_ansible(folder, monkeypatch):
-    monkeypatch.setattr(code_digest, "of_files", code_digest.read_files)
-    found = {code_digest.of_module(name, wrapper) for name in ("claim", "rescan") for wrapper in (b"", b"x")}
-    monkeypatch.setattr(code_digest, "VERSION", "2.99.0")
-    assert len({*found, code_digest.of_module("claim", b"")}) == 5
+    monkeypatch.setattr(sent_code, "of_files", sent_code.read_files)
+    found = {sent_code.of_module(name, wrapper) for name in ("claim", "rescan") for wrapper in (b"", b"x")}
+    monkeypatch.setattr(sent_code, "VERSION", "2.99.0")
+    assert len({*found, sent_code.of_module("claim", b"")}) == 5
 
 
 def test_what_nobody_can_read_is_passed_over(folder):
     (folder / "gone.py").symlink_to("nowhere")
     (folder / "folder.py").mkdir()
-    assert code_digest.read_files()
+    assert sent_code.read_files()

@@ -11,7 +11,7 @@ import signal
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.plugin_utils import interruption
+from ansible_collections.berth.kvm.plugins.plugin_utils import acting
 
 
 @pytest.mark.parametrize("error", [OSError(errno.EIO, "no terminal any more"), RuntimeError("reentrant call")])
@@ -22,6 +22,6 @@ def test_ansible_ends_the_run_though_nothing_can_be_said_any_more(monkeypatch, e
         raise error
 
     ended = []
-    monkeypatch.setattr(interruption, "warn", cannot)
-    interruption._tell(lambda *what: ended.append(what), os.getpid(), signal.SIGTERM, None)
+    monkeypatch.setattr(acting, "warn", cannot)
+    acting._tell(lambda *what: ended.append(what), os.getpid(), signal.SIGTERM, None)
     assert ended == [(signal.SIGTERM, None)]

@@ -21,7 +21,7 @@ from types import SimpleNamespace
 import pytest
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.berth.kvm.plugins.plugin_utils import code_digest, host_reply, sent_code
+from ansible_collections.berth.kvm.plugins.plugin_utils import host_reply, sent_code
 
 REPOSITORY = Path(__file__).resolve().parents[4]
 # Plays the host's Python: what it gets, by standard input or as a file, is noted, and its cache is one of the test.
@@ -98,7 +98,7 @@ def test_all_that_ansible_packs_is_in_the_digest(host):
     """But for the two packages that it writes itself, of which its version tells."""
     host.run()
     (packed,) = re.findall(r"kept_zip\('.*', True, '(.*)'\),", (host.received / "1").read_text())
-    known = {code_digest._content(path) for folder in code_digest._folders() for path in code_digest._files(folder)}
+    known = {sent_code._content(path) for folder in sent_code._folders() for path in sent_code._files(folder)}
     with zipfile.ZipFile(io.BytesIO(base64.b64decode(packed))) as archive:
         unknown = {name for name in archive.namelist() if archive.read(name) not in known}
     assert unknown <= {"ansible/__init__.py", "ansible/module_utils/__init__.py"}
@@ -147,7 +147,7 @@ def test_a_wrapper_of_another_kind_is_sent_as_it_is(text):
 
 def test_only_the_digest_that_was_asked_for_is_believed_to_be_missing(monkeypatch):
     sending = sent_code.Sending("berth.kvm.rescan")
-    monkeypatch.setattr(code_digest, "of_module", lambda *_given: "a" * 64)
+    monkeypatch.setattr(sent_code, "of_module", lambda *_given: "a" * 64)
     sending.made(lambda: (Built(WRAPPER), "path"), False)
     for lie in (None, True, "b" * 64, ["a" * 64]):
         assert not sending.has_to_have_code({"missing_code": lie})
@@ -160,8 +160,8 @@ def test_only_the_digest_that_was_asked_for_is_believed_to_be_missing(monkeypatc
 def test_code_that_changed_while_it_was_packed_is_not_kept(monkeypatch, check_mode, changed):
     """The host would have other code under the digest, and a later run would believe it to be this."""
     sending = sent_code.Sending("berth.kvm.rescan")
-    monkeypatch.setattr(code_digest, "of_files", lambda: b"before")
-    monkeypatch.setattr(code_digest, "read_files", lambda: b"after" if changed else b"before")
+    monkeypatch.setattr(sent_code, "of_files", lambda: b"before")
+    monkeypatch.setattr(sent_code, "read_files", lambda: b"after" if changed else b"before")
     built, _path = sending.made(lambda: (Built(WRAPPER), "path"), check_mode)
     (asked,) = re.findall(rb"kept_zip\('([0-9a-f]{64})', (?:True|False)\),", built.b_module_data)
     assert sending.has_to_have_code({"missing_code": asked.decode()})

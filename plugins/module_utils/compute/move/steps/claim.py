@@ -16,7 +16,7 @@ from the source only what nobody else knows, and none of that decides what it bu
 
 from __future__ import annotations
 
-from ....model import hints, travelled_history, volumes
+from ....model import hints, travelled_history, vm_states, volumes
 from ....model import migration as guards
 from ....model import migration as names
 from ....model.errors import InvalidInput
@@ -134,9 +134,8 @@ def _record_on_source(host, token, peer, spec):
         spec=migration["old_spec"],
         resources=migration["old_resources"],
         op=token["op"],
-        vm_state="active" if migration["vm_state_before"] == "active" else "stopped",
-        power_state="running" if peer["power_state"] == "running" else "shutdown",
         lost_moves=[op for op in peer["lost_moves"] if op != token["op"]],
+        **vm_states.said(vm_states.before(migration["vm_state_before"])),
     )
 
 
@@ -150,7 +149,7 @@ def check_source(peer, spec, source):
         differing.append("host")
     if differing:
         raise SourceDiffers(
-            "%s says another %s of %s than was decided: nothing was moved"
+            "%s reports another %s of %s than was decided: nothing was moved"
             % (source["name"], " and ".join(differing), spec["name"]),
             field=differing[0],
             rule="what placement decided",

@@ -7,7 +7,7 @@ move, the old run can do no further step of it.
 
 from __future__ import annotations
 
-from ....model import confirm_window, hints, lifecycle, travelled_history
+from ....model import confirm_window, hints, lifecycle, travelled_history, vm_states
 from ....model import migration as names
 from ....model.lifecycle import CONFIRMING, KEEP, OUT, OWN, RESIZED
 from ....model.move_errors import (
@@ -33,7 +33,7 @@ NOTHING = {
 
 
 def checked_view(peer):
-    """Return the other host's view with every part that steps read. Raise MigrationConflict if it is no view."""
+    """Return the other host's view with every part that steps read. Raise MigrationConflict if it is not a view."""
     if not peer:
         return None
     whole = dict(NOTHING, **peer)
@@ -55,7 +55,7 @@ def peer_part(peer, part):
     """Return a part of the other host's last reply beside its record. Raise MigrationNotReady if it is missing."""
     value = (peer or {}).get(part)
     if value is None:
-        raise MigrationNotReady("the other host has not said its %s" % part, hint=hints.run_again())
+        raise MigrationNotReady("the other host did not report its %s" % part, hint=hints.run_again())
     return value
 
 
@@ -171,7 +171,7 @@ def share_storage(peer):
 
 
 def was_on(record):
-    return record.migration["vm_state_before"] == "active"
+    return vm_states.VM_STATES[vm_states.before(record.migration["vm_state_before"])].on()
 
 
 def next_epoch(record):

@@ -58,7 +58,9 @@ def confirm(host, uuid, token, peer=None, lost=False, when_due=False, crashed=Fa
     if has_ended(host, record, token["op"]):
         return False
     if when_due and record.phase == RESIZED and confirm_in(host, record) != 0:
-        raise MigrationNotReady("the time to confirm %s is not over on %s" % (record.name, host.identity["name"]))
+        raise MigrationNotReady(
+            "the time limit for confirming %s has not passed on %s" % (record.name, host.identity["name"])
+        )
     stopped = lost and is_past(record, token["op"], (OWN, REVERTING))
     host.effects.check_disks(record)
     behind = is_past(record, token["op"], (OWN, RESIZED)) and not record.migration["started"]
@@ -92,7 +94,7 @@ def check_came_up(host, record, said):
     health = said["health"] if isinstance(said, dict) else None
     if health and was_on(record) and health["state"] not in CAME_UP:
         raise GuestNotSeen(
-            "nobody knows whether the guest of %s (%s) on %s came up: %s (%s). Nothing was confirmed, and its former copy is kept"
+            "it is unknown whether the guest of %s (%s) on %s came up: %s (%s). Nothing was confirmed, and its former copy is kept"
             % (record.name, record.uuid, host.identity["name"], health["state"], health["seen"]),
             hint=hints.guest_not_seen(record.name),
             host=host.identity["name"],
@@ -169,7 +171,7 @@ def finish(host, uuid, token, peer=None, lost=False, **_ignored):
     record = fenced(host, uuid, token, (OWN,))
     if record.phase not in (CONFIRMING, RESTORING):
         raise InstanceInvalidState(uuid, "task_state", record.task_state, "finish")
-    # Never finish a move while the other side may still have a record of it: this must be the only copy left. A claim is none.
+    # Never finish a move while the other side may still have a copy. Claims do not count as copies.
     if not (lost or names.same_host(record.migration)) and (peer is None or peer["role"] not in (None, CLAIM)):
         raise MigrationNotReady("the other host still holds a part of the move of %s" % uuid)
     host.store.bury(token["op"])

@@ -7,7 +7,7 @@ claim.py.
 
 from __future__ import annotations
 
-from ....model import host_hints
+from ....model import host_hints, vm_states
 from ....model import migration as guards
 from ....model import migration as names
 from ....model.lifecycle import CONFIRMING, FROZEN, IN, KEEP, OUT, OWN, RESIZED, RESIZING, RESTORING, REVERTING
@@ -240,6 +240,7 @@ def start(host, uuid, token, peer=None, **_ignored):
         return False
     changed = bring_up(host, record)
     if record.phase == RESIZED and not record.migration["started"]:
+        record = existing(host, uuid)
         put(host, record, moved(record, started=True), "started")
     return changed
 
@@ -250,8 +251,12 @@ def bring_up(host, record):
     if host.effects.running(record.uuid):
         # It is on and paused: it arrived so, or an interrupted migration has left it so.
         host.effects.resume(record)
-    else:
-        host.effects.start(record)
+        return True
+    if vm_states.is_meant_paused(record):
+        # Its memory is lost, so it boots, and is not paused any more.
+        active = moved(record, vm_state_before=vm_states.ACTIVE).replace(**vm_states.said(vm_states.ACTIVE))
+        record = put(host, record, active, "the memory of the paused guest is lost")
+    host.effects.start(record)
     return True
 
 

@@ -46,7 +46,7 @@ def run(host, uuid, step, token, peer=None, **options):
             reply = function(host, uuid, token, peer_view, **options)
         except LibvirtTimeout as error:
             raise LibvirtTimeout(
-                "%s of %s on %s: %s. Whether it was done is not known" % (step, uuid, host.identity["name"], error),
+                "%s of %s on %s: %s. It is unknown whether it was done" % (step, uuid, host.identity["name"], error),
                 hint=hints.run_again(),
                 **error.details,
             )

@@ -382,6 +382,20 @@ def test_a_host_that_lacks_all_cpu_models_of_its_settings_gets_no_guests(monkeyp
     assert bool(reason) == any("EPYC-Genoa" in warning for warning in found["warnings"])
 
 
+def test_novas_counts_of_the_instances_on_a_host_are_its_stats():
+    """S13; a foreign guest is no instance, and what is only kept for a revert is no longer here."""
+    records = [
+        dataclasses.replace(record(0), vm_state="active"), dataclasses.replace(record(1), vm_state="building", task_state="spawning"),
+        dataclasses.replace(record(2, role="OUT"), vm_state="active"),
+    ]  # fmt: skip
+    document = host_document.check(collect([Domain(UUIDS[5], name="db")], records))
+    stats = {name: value for name, value in HostState(document).stats.items() if name.startswith("num_")}
+    assert stats == {
+        "num_instances": "4", "num_vm_active": "1", "num_vm_building": "1", "num_task_None": "1", "num_task_spawning": "1",
+        "num_proj_default": "2", "num_os_type_None": "2",
+    }  # fmt: skip
+
+
 def test_what_is_declared_of_a_host_is_seen_by_flavors_and_filters():
     """S13, S25"""
     own = {"custom_resources": {"CUSTOM_GOLD": 2}, "stats": {"tier": "gold"}}

@@ -28,7 +28,9 @@ def web(house):
 def deleted(web, dry):
     instance = web.instance()
     act = instance.would_remove if dry else instance.absent
-    return power.outcome_of(instance, {"state": "absent", "mend": False}, dry, act, given_up.by_delete(instance))
+    return power.outcome_of(
+        instance, {"state": "absent", "mend": False}, dry, act, given_up.by_delete(instance), "absent", False
+    )
 
 
 @pytest.mark.parametrize("dry", [True, False], ids=["--check", "a run"])

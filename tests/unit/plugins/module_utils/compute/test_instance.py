@@ -139,14 +139,14 @@ def line(web, **more):
     return report_creation.outcomes({"instances": {"web1": instance}, "hosts": {}})[0].why
 
 
-@pytest.mark.follows("start")
+@pytest.mark.follows("run_it")
 def test_the_line_of_an_instance_that_is_off_says_why_and_what_starts_it(web):
     web.make()
     assert line(web).endswith("is there")
     web.domain.end(fake_libvirt.CRASH)
-    assert line(web).endswith("off, though nobody stopped it with berth.kvm.stop; " + hints.start())
+    assert line(web).endswith("off, though nobody stopped it with berth.kvm.stop; " + hints.run_it("start"))
     web.domain.now = fake_libvirt.PAUSED
-    assert line(web).endswith("paused; " + hints.start())
+    assert line(web).endswith("paused; " + hints.run_it("start"))
     web.instance().stopped(1)
     assert line(web).endswith("stopped; run berth.kvm.start")
     assert line(web, locked="ann").endswith("stopped; locked")

@@ -11,7 +11,7 @@ from kernel_case import Switch
 from mend_case import told
 from packet_filter_case import nic, rule, secured
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import mend, network, packet_path, settled
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import mend, network, packet_path, power, settled
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import checkup
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import moving_host
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import doctor, drift
@@ -57,6 +57,39 @@ def test_a_start_of_the_running_guest_brings_its_filter_back(web, kernel):
     assert wrong(web) == [packet_path.OPEN] and web.instance().would_start()
     assert web.instance().started() is True
     assert wrong(web) == [] and web.instance().started() is False and not web.instance().would_start()
+
+
+def start_of(case, dry):
+    """The reply of module instance to state started."""
+    instance = case.instance()
+    bring = instance.would_start if dry else instance.started
+    return power.outcome_of(instance, {"state": "started", "mend": False, "seed": None, "spec": None}, dry, bring)
+
+
+def test_a_start_that_only_repairs_packets_says_what_it_repaired(web, kernel):
+    flush(kernel)
+    would, did = start_of(web, True), start_of(web, False)
+    assert would["changed"] and did["changed"]
+    mended = "network interface %s" % nic()["mac"]
+    assert would["instance"]["mended"].startswith("would be repaired: " + mended)
+    assert did["instance"]["mended"].startswith("repaired: " + mended) and did["instance"]["domain_differs"] == {}
+    assert would["instance"]["domain_differs"] == {}
+    well = start_of(web, False)
+    assert not well["changed"] and "mended" not in well["instance"]
+
+
+def test_what_a_start_could_not_repair_is_told_beside_what_it_repaired(web, kernel, monkeypatch):
+    flush(kernel)
+    kernel.link("vnet1", master=None)
+    monkeypatch.setattr(packet_path, "_plug", lambda *_: None)
+    told = start_of(web, False)["instance"]
+    assert "mended" in told and [each["code"] for each in told["domain_differs"]["kernel"]] == [packet_path.UNPLUGGED]
+
+
+def test_a_start_of_a_guest_that_was_off_says_nothing_of_a_repair(web, kernel):
+    web.instance().stopped(1)
+    told = start_of(web, False)
+    assert told["changed"] and "mended" not in told["instance"]
 
 
 def test_its_filter_is_afterwards_what_it_was(web, kernel):
@@ -163,15 +196,24 @@ def test_the_doctor_tells_what_it_could_not_read(web, kernel, monkeypatch):
 
 def test_a_guest_that_has_arrived_is_looked_at_as_soon_as_it_runs(web, kernel, monkeypatch):
     arrived = object.__new__(moving_host.Effects)
-    arrived.connection = web.host.connection
+    arrived.connection, arrived.warnings = web.host.connection, []
     monkeypatch.setattr(moving_host.Effects, "check_owner", lambda self, record: None)
     monkeypatch.setattr(moving_host.gate, "permit", lambda uuid: None)
     flush(kernel)
     arrived.resume(web.record)
-    assert wrong(web) == []
+    assert wrong(web) == [] and arrived.warnings == []
+    kernel.link("vnet1", master=None)
+    monkeypatch.setattr(packet_path, "_plug", lambda *_: None)
+    arrived.resume(web.record)
+    (said,) = arrived.warnings
+    assert (
+        said.startswith("web1: network interface %s: " % nic()["mac"]) and packet_hints.repair_packets("web1") in said
+    )
 
     def unread(*_asked):
         raise packet_path.PacketRulesNotRead("iptables failed")
 
+    arrived.warnings = []
     monkeypatch.setattr(packet_path, "mend_packets", unread)
     arrived.resume(web.record)  # it runs, whatever the look says
+    assert arrived.warnings == ["web1 runs, but whether its packets pass is not known: iptables failed"]

@@ -21,7 +21,14 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     DiskIOError,
     HostNotPrepared,
 )
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import agent, domain, gate, network, power
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import (
+    acts,
+    agent,
+    domain,
+    gate,
+    network,
+    power,
+)
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.power import recover
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import journal
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import report_creation
@@ -30,7 +37,6 @@ from ansible_collections.berth.kvm.plugins.module_utils.model.errors import Inst
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceInvalidState
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
 from ansible_collections.berth.kvm.plugins.module_utils.model.unknown_names import NetworkNotFound
-from ansible_collections.berth.kvm.plugins.modules import instance as module
 
 ON, OFF = ("active", None, "running", True), ("stopped", None, "shutdown", False)
 
@@ -42,7 +48,7 @@ def create(web, power_state, killed_at=None, token="t1"):
 def act(web, state, dry=False, **more):
     params = {"token": None, "seed": None, "power_state": None, "shutdown_timeout": 1, "after": None,
               "changed_disks": False, "reboot": "soft", "reason": "", "state": state, **more}  # fmt: skip
-    return module.act(web.instance(), params, dry)
+    return acts.act(web.instance(), params, dry)
 
 
 # ---- berth_state
@@ -214,7 +220,7 @@ def test_what_was_stopped_is_not_rebooted_but_started(web):
     for change in (lambda: power.reboot(web.instance(), True, 1), lambda: power.would_reboot(web.instance(), True)):
         with pytest.raises(InstanceInvalidState, match="vm_state stopped") as raised:
             change()
-        assert raised.value.hint == hints.start_it("web1") and web.state() == OFF
+        assert raised.value.hint == hints.make_active("web1", "start") and web.state() == OFF
     assert web.instance().started() is True
     assert power.would_reboot(web.instance(), False) is True
 

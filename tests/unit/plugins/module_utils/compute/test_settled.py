@@ -13,9 +13,8 @@ from instance_case import Case, Killed, made_with_nic
 from ansible_collections.berth.kvm.plugins.module_utils.compute.connection import LibvirtTimeout
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import differences
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import mend, settled
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import acts, mend, settled
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import unchanged
-from ansible_collections.berth.kvm.plugins.modules import instance as module
 
 NIC = {"network": "lan", "type": "bridge", "source": "br0", "mac": "02:00:00:00:00:01", "address": None}
 
@@ -52,7 +51,7 @@ def own_run(case, power_state=None, dry=True):
         "shutdown_timeout": 1,
         "state": "present",
     }
-    return module.act(case.instance(), params, dry)
+    return acts.act(case.instance(), params, dry)
 
 
 @pytest.mark.parametrize("file", ["root.qcow2", "seed.iso"])

@@ -71,7 +71,9 @@ def test_a_destination_that_comes_back_whole_from_a_backup_goes_on_with_what_its
     here, there = fleet.hosts["h1"].record(), fleet.hosts["h2"].store
     there.restore(here.replace(role="OWN", phase="resized", vm_state="resized", generation=[2, 1]))
     whereabouts.remember(fleet.hosts["h3"].store, {"hosts": {UUID % 2: "h2"}, "known": {UUID % 2: {WEB: [2, 2]}}})
-    with pytest.raises(errors.InstanceMoving, match="on h2 is in a move, of generation 2.1, but 2.2 was seen") as told:
+    with pytest.raises(
+        errors.InstanceMoving, match="on h2 is moving at generation 2.1, but another host reports 2.2"
+    ) as told:
         fleet.recover_record()
     assert told.value.hint == state_hints.restore_damaged_record(WEB)
     os.remove(os.path.join(there.state_dir, "instances", WEB, "record.json"))

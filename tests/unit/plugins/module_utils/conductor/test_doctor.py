@@ -349,7 +349,7 @@ def test_a_host_whose_state_directory_changed_is_left_out_with_what_to_do_about_
     case = read_fleet({"kvm1": {"document": {"uuid": "uuid-of-kvm1", "instances": [], "state": state}}}, dict)
     (found, *_others) = examine(case)
     assert shown([found]) == [("HostLeftOut", "error", "kvm1", "")]
-    assert "kvm_host_accept_state_directory=true" in found.said
+    assert "berth_host_accept_state_directory=true" in found.said
 
 
 def test_while_a_host_is_silent_no_instance_is_missing():
@@ -367,7 +367,7 @@ def test_a_clock_that_differs_is_told_with_the_time_that_the_answer_took_taken_o
 def test_each_code_that_a_host_may_send_has_something_to_do():
     sent = set(re.findall(r'finding\(\s*"(\w+)"', inspect.getsource(checkup)))
     of_packets = {packet_path.UNPLUGGED, packet_path.OPEN, packet_path.CLOSED}
-    assert sent and sent | {"StateUnsafe"} | of_packets == set(doctor.TODO)
+    assert sent and sent | {"StateUnsafe", *checkup.SAID} | of_packets == set(doctor.TODO)
 
 
 def test_the_table_has_80_columns_the_worst_first_and_each_says_what_to_do():
@@ -473,4 +473,4 @@ def test_the_newest_cpu_model_that_all_hosts_have_is_named_where_they_differ():
 def test_a_full_pool_says_what_its_cached_images_take():
     pool = {"path": "/srv", "capacity_gb": 9, "free_gb": 0, "promised_gb": 3, "images_mb": 2048}
     (found,) = examine(fleet(WELL, kvm2={"pool": "berth", "pools": {"berth": pool}}))
-    assert found.said.endswith("; cached images take 2048 MiB") and "kvm_host_remove_unused_images" in found.todo
+    assert found.said.endswith("; cached images take 2048 MiB") and "berth_host_remove_unused_images" in found.todo

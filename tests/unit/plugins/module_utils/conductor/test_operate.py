@@ -198,7 +198,7 @@ def test_no_record_becomes_the_latest_unless_all_hosts_but_those_that_are_not_pr
     ):
         done, asked, _said = played(procedure, {(host, host): SILENT})
         assert [error["code"] for error in done["web1"].errors] == ([] if goes_on else ["HostUnknown"])
-        assert goes_on or "%s did not take" % host in done["web1"].errors[0]["message"]
+        assert goes_on or "%s did not accept" % host in done["web1"].errors[0]["message"]
         assert any(step.module != "rescan" for step in asked) == goes_on
 
 

@@ -212,19 +212,19 @@ def test_a_delete_that_failed_on_one_of_two_hosts_says_what_that_host_said():
     ],
 )
 def test_a_confirm_and_a_revert_say_where_the_instance_is_now_and_where_it_was(operation, said):
-    outcome = report_moves.outcome(operation, "web1", moves(), {"move_walk": {"move": {}}}, False)
+    outcome = report_moves.outcome(operation, "web1", moves(), {"move": {}}, False)
     assert line(outcome) == said
 
 
 @pytest.mark.parametrize("operation", ["confirm", "confirm_due"])
 def test_a_confirm_that_failed_names_the_host_that_has_the_instance(operation):
-    done = {"__berth_failure": "GuestCrashed: the guest has crashed"}
+    done = {"failure": "GuestCrashed: the guest has crashed"}
     said = report_moves.outcome(operation, "web1", moves(), done, False)
     assert (said.state, said.host, said.flavor) == ("failed", "kvm3", "large")
 
 
 def test_a_resize_says_that_it_waits():
-    done = {"move_walk": {"move": {"phase": "resized", "confirm_in": None}}}
+    done = {"move": {"phase": "resized", "confirm_in": None}}
     said = report_moves.outcome("resize", "web1", moves(), done, False)
     assert (said.state, said.host, said.flavor) == ("resized", "kvm3", "large")
     assert said.why == "was kvm1 small; waits for confirm_resize or revert_resize"
@@ -233,13 +233,13 @@ def test_a_resize_says_that_it_waits():
 @pytest.mark.parametrize("executing, told", [(True, True), (False, False)])
 def test_a_resize_tells_how_long_the_guest_was_away_where_it_runs_again(executing, told):
     last = {"phase": "resized", "confirm_in": None, "executing": executing}
-    done = {"move_walk": {"move": last, "away": 74.2}}
+    done = {"move": last, "away": 74.2}
     why = report_moves.outcome("resize", "web1", moves(), done, False).why
     assert ("guest was away for 1m15s" in why) == told
 
 
 def test_a_move_that_failed_shows_where_the_instance_was():
-    said = report_moves.outcome("resize", "web1", moves(), {"__berth_failure": "MigrationError: cut"}, False)
+    said = report_moves.outcome("resize", "web1", moves(), {"failure": "MigrationError: cut"}, False)
     assert (said.state, said.host, said.error) == ("failed", "kvm1", "MigrationError: cut")
 
 
@@ -287,7 +287,7 @@ def test_before_anything_happens_the_plan_says_what_becomes_of_the_guest_and_of_
 def test_a_move_that_came_to_an_alternate_says_after_what():
     attempts = [{"attempt": 1, "host": "kvm2", "code": "ClaimFailed", "cause": "full"}]
     walked = {"move": {"phase": "resized", "confirm_in": None}, "attempts": attempts, "destination": "kvm3"}
-    outcome = report_moves.outcome("resize", "web1", moves(), {"move_walk": walked}, False)
+    outcome = report_moves.outcome("resize", "web1", moves(), walked, False)
     assert outcome.host == "kvm3" and outcome.why.endswith("attempt 2, after ClaimFailed on kvm2")
 
 
@@ -373,7 +373,7 @@ def test_a_move_that_acted_tells_last_what_it_left_otherwise_than_the_inventory_
     said = report_moves.outcome(operation, "web1", facts, {}, False)
     assert said.state != "unchanged" and said.why.startswith("was ") and said.why.endswith("; " + left)
     assert max(map(len, report.closing([said], {}))) <= 80
-    failed = report_moves.outcome(operation, "web1", facts, {"__berth_failure": "MigrationError: cut"}, False)
+    failed = report_moves.outcome(operation, "web1", facts, {"failure": "MigrationError: cut"}, False)
     assert failed.why == "MigrationError"
 
 
@@ -410,7 +410,7 @@ def test_an_instance_that_is_off_tells_that_and_what_differs():
     instance = {
         "name": "web1", "state": "active", "host": "kvm1", "attempts": [], "error": None, "existing": True, "why": "is there",
         "spec": {"flavor": {"name": "small"}}, "differs": ["inventory says other SSH keys"],
-        "result": {"flavor": "small", "state": "shutdown", "power_state": "shutdown"},
+        "result": {"flavor": "small", "state": "shutdown", "power_state": "shutdown", "vm_state": "stopped"},
     }  # fmt: skip
     (said,) = report_creation.outcomes({"instances": {"web1": instance}})
     assert said.why == "stopped; run berth.kvm.start; inventory says other SSH keys"

@@ -61,6 +61,16 @@ def test_who_stops_a_guest_whose_memory_is_in_a_file_is_told_what_that_means(cha
 
 
 BY_HAND = {"next_start": [["vcpus", "1", "2"]]}
+
+
+@pytest.mark.parametrize("check, state", [(False, "repaired"), (True, "would be repaired")])
+def test_a_start_that_only_repaired_the_packets_of_a_running_guest_is_not_told_as_a_start(check, state):
+    text = "repaired: network interface 02:00:00:00:00:01 no rules -> as its record says"
+    done = Done(True, {"state": "running", "mended": text, "domain_differs": {}})
+    said = report_power.outcome("start", "web1", located(), done, check)
+    assert (said.state, said.why) == (state, text)
+
+
 STILL = "live domain differs: vcpus 2 (record: 1); repaired at the next start or with " + hints.mend("web1")
 
 

@@ -153,7 +153,7 @@ def test_of_a_host_whose_records_do_not_count_it_is_told_why_and_what_to_run(fle
     with pytest.raises(errors.InstanceUnknown) as told:
         locate.locate(fleet.read(), "web1", WEB)
     assert "last seen on h1, whose records are not trusted: the state directory" in str(told.value)
-    assert "kvm_host_accept_state_directory" in told.value.hint and "lost_hosts" not in told.value.hint
+    assert "berth_host_accept_state_directory" in told.value.hint and "lost_hosts" not in told.value.hint
 
 
 @pytest.mark.follows("restore_record", "delete_without_record")
@@ -295,7 +295,7 @@ def test_a_record_from_a_backup_that_is_in_a_move_which_has_ended_since_is_no_de
     plant(home.store, home.record().replace(phase="resized", vm_state="resized", op="ab" * 16))
     whereabouts.remember(fleet.hosts["h2"].store, {"hosts": {"id-h1": "h1"}, "known": {"id-h1": {WEB: [1, 9]}}})
     with pytest.raises(
-        errors.InstanceMoving, match=r"on h1 is in a move, of generation 1.\d, but 1.9 was seen"
+        errors.InstanceMoving, match=r"on h1 is moving at generation 1.\d, but another host reports 1.9"
     ) as told:
         fleet.recover_record()
     assert told.value.hint == state_hints.restore_damaged_record(WEB)

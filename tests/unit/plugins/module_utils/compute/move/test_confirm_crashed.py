@@ -83,7 +83,7 @@ def test_the_timer_keeps_the_way_back_of_a_guest_that_nobody_saw_come_up(seen, w
         assert confirm(world, owner, when_due=True)[1]["phase"] == "confirming"
         return
     before = world.key()
-    with pytest.raises(GuestNotSeen, match="nobody knows whether the guest of vm .* came up: %s" % seen) as kept:
+    with pytest.raises(GuestNotSeen, match="it is unknown whether the guest of vm .* came up: %s" % seen) as kept:
         confirm(world, owner, when_due=True)
     assert world.key() == before and kept.value.hint == hints.guest_not_seen("vm")
     assert confirm(world, owner)[1]["phase"] == "confirming"

@@ -136,7 +136,7 @@ def test_what_a_copy_says_is_followed_and_why_it_failed_is_told(follow, port):
 
 def test_a_copy_that_does_not_come_on_is_ended_though_its_other_end_is_there(follow, port, pid_file, monkeypatch):
     monkeypatch.setattr(following, "STALLED_SECONDS", 0.3)
-    with pytest.raises(TransferFailed, match="the copy has not come on for"):
+    with pytest.raises(TransferFailed, match="the copy has made no progress for"):
         follow("exec sleep 60", target(port))
     assert has_ended(pid_file)
 
@@ -184,7 +184,7 @@ def test_a_real_copy_from_a_disk_that_hangs_is_ended(tmp_path, monkeypatch, pid_
         ]
         stop = threading.Timer(1.0, server.send_signal, [signal.SIGSTOP])
         stop.start()
-        with pytest.raises(TransferFailed, match="the copy has not come on for"):
+        with pytest.raises(TransferFailed, match="the copy has made no progress for"):
             following.follow(command, str(pid_file), target(port))
         assert has_ended(pid_file)
     finally:

@@ -96,7 +96,7 @@ def sent(monkeypatch, text, shared, there=None, problems=(), remote=None, option
     unbounded = SimpleNamespace(migrateToURI3=migrate)
     guest = SimpleNamespace(XMLDesc=lambda flags: text, name=lambda: "u", unbounded=unbounded)
     monkeypatch.setattr(live, "watch", lambda found, uuid, thread, limit, copying: thread.join())
-    record = SimpleNamespace(uuid="u", spec=SPEC, resources={})
+    record = SimpleNamespace(uuid="u", spec=SPEC, resources={}, power_state="running")
     monkeypatch.setattr(
         live, "disk_problems", lambda *given: problems if given == (text, record, "/pool", shared) else 1 / 0
     )
@@ -206,7 +206,7 @@ def test_whoever_asked_for_the_migration_learns_that_the_time_limit_stopped_the_
     monkeypatch.setattr(live, "note", lambda *_: None)
     monkeypatch.setattr(live, "disk_problems", lambda *_: ())
     record, options = (
-        SimpleNamespace(uuid="u", spec=SPEC, resources={}),
+        SimpleNamespace(uuid="u", spec=SPEC, resources={}, power_state="running"),
         {"timeout": 0.01, "timeout_action": "force_complete"},
     )
     assert live.start(guest, record, "/pool", {"address": "192.0.2.2", "shared": True}, options) is True

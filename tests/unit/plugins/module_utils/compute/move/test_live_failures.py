@@ -57,7 +57,10 @@ class Halfway:
             raise self.library.libvirtError(1, "Duplicate nodes with node-name='migration-vda-storage'")
 
     def migrate(self, remote=None):
-        record, there = SimpleNamespace(uuid="u", spec=SPECS["new"], resources={}), {"address": "192.0.2.2"}
+        record, there = (
+            SimpleNamespace(uuid="u", spec=SPECS["new"], resources={}, power_state="running"),
+            {"address": "192.0.2.2"},
+        )
         live.start(self, record, "/pool", there, {}, remote=remote)
 
 
@@ -108,7 +111,7 @@ def test_whoever_watches_a_migration_has_the_connection_to_its_destination_and_t
     monkeypatch.setattr(
         live, "watch", lambda found, uuid, thread, options, copying: thread.join() or seen.append(copying)
     )
-    record = SimpleNamespace(uuid="u", spec=SPECS["new"], resources={})
+    record = SimpleNamespace(uuid="u", spec=SPECS["new"], resources={}, power_state="running")
     monkeypatch.setattr(live, "connect", lambda **_: "destination")
     monkeypatch.setattr(live, "Downtime", lambda *_: SimpleNamespace())
     monkeypatch.setattr(live, "has_left", lambda *_: False)

@@ -108,7 +108,7 @@ def test_a_hang_of_the_guests_own_qemu_is_no_reason_to_stop_it(monkeypatch):
     from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import TransferFailed
 
     def fails(*_given):
-        raise TransferFailed("the copy has not come on for 600 s")
+        raise TransferFailed("the copy has made no progress for 600 s")
 
     def hung(_record):
         raise GuestHung("its QEMU process is stopped")
@@ -120,7 +120,7 @@ def test_a_hang_of_the_guests_own_qemu_is_no_reason_to_stop_it(monkeypatch):
     monkeypatch.setattr(effects, "pool_path", lambda _record: "/pool")
     given = None, [{"name": "root"}], "k", {"copy_while_running": True}
     monkeypatch.setattr(effects, "check_movable", lambda _record: None)
-    assert effects.presend(*given) == {"failed": "the copy has not come on for 600 s"}
+    assert effects.presend(*given) == {"failed": "the copy has made no progress for 600 s"}
     monkeypatch.setattr(effects, "check_movable", hung)
     with pytest.raises(GuestHung):
         effects.presend(*given)

@@ -119,5 +119,5 @@ def test_a_block_job_that_does_not_come_on_is_not_waited_for_for_ever(monkeypatc
     monkeypatch.setattr(block_jobs, "STALLED_SECONDS", 0.3)
     monkeypatch.setattr(block_jobs, "target_of", lambda _domain, _path: "vda")
     guest = SimpleNamespace(blockJobInfo=lambda _target, _flags: {"cur": 7}, blockRebase=lambda *_all: None)
-    with pytest.raises(TransferFailed, match="has not come on"):
+    with pytest.raises(TransferFailed, match="has made no progress"):
         block_jobs.pull(guest, "/x", None)

@@ -173,11 +173,21 @@ def test_a_host_that_lost_its_record_claims_no_room_once_the_source_let_go(sourc
     assert destination.store.read(UUID) is None
 
 
-@pytest.mark.parametrize("power_state", ["running", "shutdown"])
-def test_the_destination_knows_from_the_claim_on_whether_the_guest_was_on(source, destination, power_state):
+@pytest.mark.parametrize(
+    "before, power_state",
+    [
+        ("active", "running"),
+        ("paused", "paused"),
+        ("stopped", "shutdown"),
+        ("suspended", "shutdown"),  # in which no move begins
+    ],
+)
+def test_the_destination_knows_from_the_claim_on_whether_the_guest_was_on(source, destination, before, power_state):
     source.holds(("OWN", "resizing"))
-    destination.step("claim", source.said(power_state=power_state), **DECIDED)
-    assert destination.store.read(UUID).power_state == power_state
+    told = source.said()
+    destination.step("claim", dict(told, migration=dict(told["migration"], vm_state_before=before)), **DECIDED)
+    record = destination.store.read(UUID)
+    assert record.power_state == power_state
 
 
 # live

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import sys
 from pathlib import Path
 
@@ -32,6 +33,32 @@ def walk(world, action, op="op0"):
     while controller.state == "run":
         controller.advance(world)
     return controller
+
+
+@pytest.mark.parametrize("kind", ["resize", "here", "live-migration"])
+def test_room_for_a_move_is_counted_and_claimed_in_one_hold_of_the_hosts_lock(kind, monkeypatch):
+    """Else two runs at once would both be given the last room: its own claim and another instance's."""
+    seen, holds, held = [], itertools.count(1), []
+
+    @contextlib.contextmanager
+    def host_lock(_store):
+        held.append(next(holds))
+        yield
+        held.pop()
+
+    def noted(event, function):
+        def called(*arguments, **options):
+            seen.append((event, tuple(held)))
+            return function(*arguments, **options)
+
+        return called
+
+    monkeypatch.setattr(memory.Store, "host_lock", host_lock)
+    monkeypatch.setattr(memory.Store, "compare_and_swap", noted("written", memory.Store.compare_and_swap))
+    monkeypatch.setattr(memory.Effects, "allocate", noted("counted", memory.Effects.allocate))
+    assert walk(memory.World(kind=kind), "resize").state == "done"
+    (at,) = [number for number, (event, _held) in enumerate(seen) if event == "counted"]
+    assert seen[at][1] and seen[at + 1] == ("written", seen[at][1]), seen
 
 
 def names(world, host):

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The end of a run: what the table shows of facts and registered results, and what the recap counts."""
+"""The end of a run: what the table shows of what became of each instance, and what the recap counts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import pytest
 from controller import Controller
 
 from ansible_collections.berth.kvm.plugins.action import report_failure
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.operations import OPERATIONS
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.operate import Done
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.report import error_of
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
@@ -30,21 +29,14 @@ def located(**more):
 
 @pytest.fixture
 def show():
-    """show(operation, {instance: Done, or registered variables of a play}, facts) -> the end of the run."""
+    """show(operation, {instance: Done}, {instance: what became of its move}) -> the end of the run."""
 
-    def act(operation, done, play=("web1", "web2"), check_mode=False, **facts):
-        it = Controller({"kvm_hosts": ["kvm1"], "vms": ["web1", "web2"]}, facts={"localhost": facts})
-        for host, values in done.items():
-            if isinstance(values, dict):
-                it.register(host, **values)
-        task_vars = {**it.task_vars(), "ansible_play_hosts_all": ["web1", "web2"], "ansible_play_hosts": list(play)}
-        if operation not in OPERATIONS or operation == "console":
-            return it.run("show_results", {"operation": operation}, task_vars, check_mode)
+    def act(operation, done, walks=None, check_mode=False, located=None, moves=None):  # pylint: disable=redefined-outer-name
+        it = Controller({"kvm_hosts": ["kvm1"], "vms": ["web1", "web2"]})
         task = SimpleNamespace(check_mode=check_mode)
         action = SimpleNamespace(_task=task, own_variables=lambda _task_vars, _names: {})
-        moves = facts.get("berth_moves") or {}
-        ended = end_of_operation.end(action, task_vars, operation, facts["berth_located"], moves, done)
-        return {"changed": False, **ended}
+        walks = walks or {"web1": {"changed": False}}
+        return end_of_operation.end(action, it.task_vars(), operation, located or {}, done, moves or {}, walks)
 
     return act
 
@@ -54,46 +46,37 @@ def states(result):
 
 
 def test_every_instance_has_a_line_also_where_nothing_changed(show):
-    result = show("start", {"web1": Done()}, berth_located=located())
+    result = show("start", {"web1": Done()}, located=located())
     assert states(result) == {"web1": "unchanged", "web2": "unchanged"}
-    assert not any(result["ansible_facts"]["berth_results"][part] for part in ("failed", "left_out", "would_change"))
+    assert not any(result["ansible_facts"]["berth_results"][part] for part in ("failed", "left_out"))
 
 
 def test_a_guest_that_a_recovery_left_off_is_shown_as_one_that_is_off(show):
-    result = show("recover", {"web1": Done(instance={"state": "shutdown"})}, berth_located=located())
+    result = show("recover", {"web1": Done(instance={"state": "shutdown"})}, located=located())
     assert "though nobody stopped it" in result["outcomes"][0]["why"]
 
 
 def test_a_failure_is_kept_for_the_recap_with_the_name_of_the_instance(show):
     why = "InstanceMoving: Instance %s is in task_state resize_prep" % WEB
-    result = show("stop", {"web1": Done(errors=[error_of(why)])}, berth_located=located())
+    result = show("stop", {"web1": Done(errors=[error_of(why)])}, located=located())
     said = "InstanceMoving: Instance web1 is in task_state resize_prep"
     assert result["ansible_facts"]["berth_results"]["failed"] == {"web1": said}
 
 
-def test_an_instance_whose_host_fell_silent_is_not_known(show):
-    result = show("console", {}, play=["web2"], berth_located=located())
+def test_an_instance_that_ansible_has_dropped_is_not_known(show):
+    result = show("resize", {}, {"web2": {}}, moves=planned())
     assert "stopped answering" in result["ansible_facts"]["berth_results"]["failed"]["web1"]
 
 
 def test_the_recap_tells_a_silent_host_from_one_that_failed(show):
     left_out = {"kvm1": "UNREACHABLE: no answer within 60 s", "kvm2": "LibvirtNotFound: no binding"}
-    hosts = show("start", {}, berth_located=located(left_out=left_out))["ansible_facts"]["berth_results"]["left_out"]
+    hosts = show("start", {}, located=located(left_out=left_out))["ansible_facts"]["berth_results"]["left_out"]
     assert {host: found["silent"] for host, found in hosts.items()} == {"kvm1": True, "kvm2": False}
-
-
-def test_a_run_that_resized_before_does_not_change_what_is_said_of_a_stop(show):
-    """Playbooks may be imported one after the other: the facts of the first are still there."""
-    old = {"moves": {"web1": {}}, "act": ["web1"], "errors": {}, "left_out": {}, "settle": []}
-    assert (
-        states(show("stop", {"web1": Done(changed=True)}, berth_located=located(), berth_moves=old))["web1"]
-        == "stopped"
-    )
 
 
 def test_the_address_is_the_one_that_the_host_tells_such_as_one_of_a_pool(show):
     told = {"host": "kvm1", "flavor": "small", "networks": [{"address": "192.0.2.7"}, {"address": "2001:db8::7"}]}
-    result = show("start", {}, berth_located=located(shown={"web1": told}))
+    result = show("start", {}, located=located(shown={"web1": told}))
     assert {line["instance"]: line["address"] for line in result["outcomes"]} == {"web1": "192.0.2.7 +1", "web2": ""}
 
 
@@ -102,14 +85,12 @@ def test_the_address_is_the_one_that_the_host_tells_such_as_one_of_a_pool(show):
     [
         ("web1", {"failed": True, "msg": "web1: NoRoom. See the table above", "error_code": "NoRoom"}),
         ("kvm1", {"unreachable": True, "msg": "left out. See the table above"}),
-        ("web2", {"changed": True, "diff": [{"before": "a", "after": "b"}]}),
     ],
 )
-def test_what_failed_or_would_change_is_reported_in_its_own_name(name, counted):
+def test_what_failed_is_reported_in_its_own_name(name, counted):
     results = {
         "failed": {"web1": "NoRoom: no"},
         "left_out": {"kvm1": {"reason": "UNREACHABLE", "silent": True}},
-        "would_change": {"web2": {"before": "a", "after": "b"}},
     }
     it = Controller({"kvm_hosts": ["kvm1"], "vms": ["web1", "web2"]}, facts={"localhost": {"berth_results": results}})
     done = it.run("report_failure", task_vars={**it.task_vars(), "inventory_hostname": name})
@@ -135,15 +116,21 @@ def planned(kind="resize", **more):
         "uuid": WEB, "name": "web1", "source": "kvm1", "destination": "kvm2", "sequence": "resize", "kind": kind, "why": None,
         "views": {"source": source, "destination": {"role": None}}, "spec": {"flavor": {"name": "big"}}, **more,
     }  # fmt: skip
-    return {"moves": {"web1": move}, "act": ["web1"], "errors": {}, "left_out": {}, "settle": []}
+    return {"moves": {"web1": move}, "act": ["web1"], "names": ["web1"], "errors": {}, "left_out": {}, "settle": []}
 
 
-def diff_of(result):
+def part_of(operation, moves, check_mode=True):
+    it = Controller({"kvm_hosts": ["kvm1"], "vms": ["web1"]})
+    walk = {"changed": False}
+    outcome = end_of_operation.of_move(it.task_vars(), operation, "web1", moves, walk, check_mode)
+    return end_of_operation.part_of_move(operation, outcome, moves, walk, check_mode)
+
+
+def diff_of(part):
     """The parts that differ: {part: (before, after)}; None where no diff is told."""
-    diff = result["ansible_facts"]["berth_results"]["would_change"].get("web1")
-    if diff is None:
+    if "diff" not in part:
         return None
-    before, after = (json.loads(diff[when] or "{}") for when in ("before", "after"))
+    before, after = (json.loads(part["diff"][0][when] or "{}") for when in ("before", "after"))
     return {part: (before[part], after.get(part)) for part in before if before[part] != after.get(part)}
 
 
@@ -190,27 +177,20 @@ WAITING = {"source": {"role": "OUT"}, "destination": {
         ),
     ],
 )
-def test_check_mode_tells_a_move_as_the_change_that_it_would_be(show, operation, moves, expected):
+def test_check_mode_tells_a_move_as_the_change_that_it_would_be(operation, moves, expected):
     """C05"""
-    facts = {"berth_moves": moves, "berth_located": located(names=["web1"], moving=["web1"])}
-    result = show(operation, {}, check_mode=True, **facts)
-    assert (result["changed"], diff_of(result)) == (False, expected), "each instance reports its own change"
-    assert diff_of(show(operation, {}, **facts)) is None, "the legs of a real run tell their own"
+    part = part_of(operation, moves)
+    assert (part["changed"], diff_of(part)) == (True, expected)
+    assert diff_of(part_of(operation, moves, check_mode=False)) is None, "the legs of a real run tell their own"
 
 
-def test_a_move_of_an_earlier_playbook_is_no_diff_of_a_stop(show):
-    """C05"""
-    facts = {"berth_moves": planned(), "berth_located": located(names=["web1"])}
-    assert diff_of(show("stop", {"web1": Done(changed=True)}, check_mode=True, **facts)) is None
-
-
-def test_what_would_not_change_or_fails_has_no_diff(show):
+def test_what_would_not_change_or_fails_has_no_diff():
     """C05"""
     idle = {**planned(sequence=None, why="has flavor big already"), "act": []}
     failing = {**planned(), "moves": {}, "errors": {"web1": "NoValidHost: none"}}
     for moves in (idle, failing):
-        result = show("resize", {}, check_mode=True, berth_moves=moves)
-        assert not result["changed"] and result["ansible_facts"]["berth_results"]["would_change"] == {}
+        part = part_of("resize", moves)
+        assert not part["changed"] and diff_of(part) is None
 
 
 ATTEMPTS = [
@@ -225,11 +205,7 @@ TRIED = [
 @pytest.mark.parametrize("failure", [None, "MaxRetriesExceeded: Exceeded maximum number of retries"])
 def test_a_move_that_failed_shows_each_host_that_it_was_tried_on_and_why(show, capsys, failure):
     """C11"""
-    moves = {**planned(), "id": "p1"}
-    it = Controller({"kvm_hosts": ["kvm1"], "vms": ["web1"]}, facts={"localhost": {"berth_moves": moves}})
-    it.register("web1", __move_done={"plan": "p1", "failure": failure, "attempts": ATTEMPTS})
-    hosts = {"ansible_play_hosts_all": ["web1"], "ansible_play_hosts": ["web1"]}
-    result = it.run("show_results", {"operation": "resize"}, {**it.task_vars(), **hosts})
+    result = show("resize", {}, {"web1": {"failure": failure, "attempts": ATTEMPTS}}, moves=planned())
     said = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert all(line in said for line in TRIED) is bool(failure), said
     assert result["outcomes"][0].get("error_code") == (failure and "MaxRetriesExceeded"), result["outcomes"]

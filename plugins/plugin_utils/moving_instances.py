@@ -1,0 +1,142 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plans moves and carries them out: what the actions of moves and of a delete do with an instance in a move."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from typing import Any, Dict, List, NamedTuple, Optional
+
+from ..module_utils.conductor import downtime
+from ..module_utils.conductor.procedures.move import Run, operation
+from ..module_utils.conductor.procedures.steps import Procedure
+from ..module_utils.conductor.report import text_of
+from ..module_utils.conductor.walk import Move, Walk
+from ..module_utils.model import migration
+from ..module_utils.model.catalog import Catalog
+from ..module_utils.model.errors import BerthError
+from ..module_utils.model.messages import BESIDE_FACTS
+from . import move_options
+from .inventory_variables import CATALOG, is_true
+from .plain import plain
+from .plan_moves import PlanMoves
+from .reading import read
+from .screen import say
+from .second_look import of_one
+
+FACTS = "__berth_facts"
+READ = {**dict.fromkeys(BESIDE_FACTS, False), "digests": True, "moves": True, "must_answer": True, "most": None}
+# The role of an operation, where it has another name: whose options of old count.
+ROLES = {("resize", True): "prep_resize", ("revert", False): "revert_resize"}
+# Variables of the inventory that say yes to what is lost.
+CONSENT = {
+    "changed_disks": "berth_delete_changed_disks",
+    "crashed": "berth_confirm_crashed",
+    "revert_volumes": "berth_revert_volumes",
+}
+
+
+class Asked(NamedTuple):
+    """What the moves of a task have in common. ``hosts``: of the KVM hosts, None for all."""
+
+    operation: str
+    hosts: Optional[List[str]]
+    task_vars: Dict[str, Any]
+    only_prepare: bool = False
+
+
+class MovesInstances(PlanMoves):
+    def read_and_plan(self, asked, names, goals=None):
+        """``goals``: the run looks a second time, see PlanMoves.plan."""
+        about = {"instances": names, "hosts": asked.hosts}
+        seen = {**asked.task_vars, FACTS: read(self, {**READ, **about}, asked.task_vars)}
+        wanted = self.own_variables(asked.task_vars, ["berth_target_host", "berth_allow_resize_to_same_host"])
+        choice = {
+            "action": asked.operation,
+            "allow_same_host": is_true(wanted, "berth_allow_resize_to_same_host"),
+            "target": wanted.get("berth_target_host"),
+            "selected": True,
+        }
+        return self.plan({**about, **choice}, seen, goals)
+
+    def move_of(self, asked, name, plan, second) -> Procedure[Walk]:
+        """The procedure that carries a plan out. ``second`` gets the plan of a second look, if there is one. Raises
+        InvalidInput if a setting is wrong."""
+        run = self._run(asked, name, plan)
+
+        def plan_again():
+            moves = self.read_and_plan(asked, [name], {name: plan["destination"]})
+            second.update(plain(of_one(moves, name)))
+            move = moves["moves"].get(name) or {}
+            return Move.from_plan(move) if move.get("sequence") else None
+            yield  # a procedure, though it asks by itself
+
+        return operation(Move.from_plan(plan), run, plan_again)
+
+    def values_of(self, task_vars, _name, names):
+        """The variables of an instance: its own task moves it."""
+        return self.own_variables(task_vars, names)
+
+    def _run(self, asked, name, plan):
+        """What every leg gets to know. Nobody sees the key."""
+        options = (*move_options.CHECKED, *move_options.RENAMED)
+        values = self.values_of(asked.task_vars, name, [*options, *CONSENT.values(), *CATALOG])
+        does = asked.operation
+        if does == "migrate":
+            does = "live_migrate" if plan["kind"] == migration.LIVE else "cold_migrate"
+        # A host would refuse a wrong one only after others have changed something.
+        given = move_options.settings_of(ROLES.get((does, asked.only_prepare), does), values)
+        consent = {name: is_true(values, variable) for name, variable in CONSENT.items()}
+        settings = {**consent, **given, "key": new_key()}
+        return Run(settings, Catalog.from_variables(values).quotas, asked.only_prepare)
+
+
+def new_key():
+    """By which the two hosts of one transfer know each other."""
+    return secrets.token_hex(32)
+
+
+def told_of(walk: Walk) -> Dict[str, Any]:
+    """How far a move has come, for the table and the result of the task."""
+    return {
+        "changed": walk.changed,
+        "failure": walk.failure,
+        "move": None if walk.failure or walk.prepared else plain(walk.last),
+        "attempts": plain(walk.attempts),
+        "destination": walk.destination(),
+        "away": walk.away.get(downtime.SECONDS),
+    }
+
+
+def refused(error: Exception) -> Dict[str, Any]:
+    """The same of a move that was not begun."""
+    if not isinstance(error, BerthError):
+        return {"changed": False, "failure": str(error)}
+    told = error.to_dict()
+    return {"changed": False, "failure": text_of(told), "error": told}
+
+
+class Legs:
+    """Tells people which leg begins, and keeps which have ended: [{label, changed, took: {step: s}, seconds}]."""
+
+    def __init__(self):
+        self.ended, self.began = [], 0.0
+
+    def hear(self, said):
+        if "leg" in said:
+            self.began = time.monotonic()
+            say("%s: %s" % (said["instance"], said["leg"]))
+        elif "ended" in said:
+            seconds = round(time.monotonic() - self.began, 3)
+            parts = {part: said[part] for part in ("changed", "took")}
+            self.ended.append({"label": said["ended"], **parts, "seconds": seconds})
+
+
+def states_of(said: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
+    """Of what a procedure said the states that its instances had, without the legs of their moves."""
+    changes = [event for event in said if "leg" not in event and event.get("changed", True)]
+    return [
+        {part: value for part, value in event.items() if part not in ("ended", "changed", "took")} for event in changes
+    ]
