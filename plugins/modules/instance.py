@@ -26,10 +26,12 @@ options:
         stays.
       - V(recorded) restores a lost record from the copy in the guest's definition, with a generation above O(after). The
         caller must make sure that no other host has the instance.
+      - V(adopted) makes an instance of a guest that is here and that libvirt knows by O(uuid). Guest and disks stay as they are.
+        With V(left), an adopted instance is a guest of libvirt alone again, and goes on.
       - V(disks_updated) adds the data disks of O(disks) that the instance lacks, and enlarges those with a larger size,
         while its guest runs or is off.
     type: str
-    choices: [present, started, stopped, rebooted, absent, recovered, recorded, locked, unlocked, disks_updated]
+    choices: [present, started, stopped, rebooted, absent, recovered, recorded, locked, unlocked, disks_updated, adopted, left]
     default: started
   uuid:
     description: The UUID of the instance.
@@ -38,6 +40,18 @@ options:
   token:
     description: The token of the claim to build from.
     type: str
+  name:
+    description: The name that the instance gets with O(state=adopted).
+    type: str
+    version_added: 1.0.0
+  project_id:
+    description: The project that the instance belongs to with O(state=adopted).
+    type: str
+    version_added: 1.0.0
+  flavor:
+    description: The flavor of the instance with O(state=adopted), which must agree with the guest. By default one of its own.
+    type: dict
+    version_added: 1.0.0
   spec:
     description:
       - The request spec of the instance. It is compared with that of the instance, and differences are a warning.
@@ -126,7 +140,8 @@ options:
   after:
     description:
       - The highest generation, epoch and number, in which any host has heard of the instance. With O(state=absent) the
-        host notes that the instance is gone up to that generation; with O(state=recorded) the record gets a later one.
+        host notes that the instance is gone up to that generation, with O(state=left), too; with O(state=recorded) and
+        O(state=adopted) the record gets a later one.
     type: list
     elements: int
     version_added: 1.0.0
@@ -206,7 +221,7 @@ EXAMPLES = r"""
 RETURN = r"""
 instance:
   description: The instance as it is now. C(state) is that of the guest in libvirt, or C(absent). Then C(gives_up) names the
-    disks that were removed, or would be, with their sizes.
+    disks that were removed, or would be, with their sizes; with O(state=left), C(files_stay) the guest's files.
   returned: success
   type: dict
   sample: {"uuid": "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a", "name": "web-1", "state": "running", "vm_state": "active",
@@ -233,7 +248,7 @@ error:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute.errors import failing
-from ..module_utils.compute.guest import given_up, power, seed
+from ..module_utils.compute.guest import adopt, given_up, power, seed
 from ..module_utils.compute.guest.instance import Instance
 from ..module_utils.compute.guest.power import recover, would_recover
 from ..module_utils.compute.guest.update_disks import update_disks, would_update_disks
@@ -268,11 +283,16 @@ ARGUMENTS = {
             "locked",
             "unlocked",
             "disks_updated",
+            "adopted",
+            "left",
         ],
         "default": "started",
     },
     "uuid": {"type": "str", "required": True},
     "token": {"type": "str", "no_log": False},
+    "name": {"type": "str"},
+    "project_id": {"type": "str"},
+    "flavor": {"type": "dict"},
     "spec": {"type": "dict"},
     "after": {"type": "list", "elements": "int"},
     "moved_by": {"type": "dict", "options": MOVED_BY},
@@ -288,7 +308,8 @@ ARGUMENTS = {
     "reason": {"type": "str", "default": ""},
     "by": {"type": "dict"},
 }
-LOCKABLE = ("disks_updated", "started", "stopped", "rebooted", "absent")
+LOCKABLE = ("disks_updated", "started", "stopped", "rebooted", "absent", "left")
+NOT_OF_ADOPTED = {"absent": "delete", "disks_updated": "update_disks"}
 
 
 def act(instance, params, dry):
@@ -301,6 +322,13 @@ def act(instance, params, dry):
 def bring(instance, params, dry):
     """Bring the instance to the requested state. Return whether anything was, or would be, changed."""
     grace = params["shutdown_timeout"]
+    adopt.check_supported(instance, NOT_OF_ADOPTED.get(params["state"]))
+    if params["state"] == "adopted":
+        wanted = {"name": params["name"], "project_id": params["project_id"], "flavor": params["flavor"]}
+        wanted.update(after=params["after"], token=params["token"] or "")
+        return adopt.would_adopt(instance, wanted) if dry else adopt.adopt(instance, wanted)
+    if params["state"] == "left":
+        return adopt.would_leave(instance) if dry else adopt.leave(instance, params["after"])
     if params["state"] == "present":
         return power.present(instance, params, dry)
     if params["state"] == "rebooted":
@@ -338,9 +366,12 @@ def main():
     with failing(module):
         instance = Instance(Host.here(params["state"]), params["uuid"], timeout=params["timeout"])
         gone = given_up.by_delete(instance) if params["state"] == "absent" else []
+        stay = adopt.files(instance) if params["state"] == "left" else []
         result = power.outcome_of(
             instance, params, module.check_mode, lambda: act(instance, params, module.check_mode), gone
         )
+        if stay:
+            result["instance"]["files_stay"] = stay
         if params["state"] == "rebooted" and result["changed"] and not module.check_mode:
             warn_of_force(module, instance)
     module.exit_json(**result)

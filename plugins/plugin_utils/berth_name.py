@@ -11,6 +11,7 @@ from typing import Any, Dict, List, Mapping, Sequence, Set
 from ..module_utils.conductor.report import Outcome
 from ..module_utils.model import input_hints
 from ..module_utils.model.errors import InvalidInput
+from ..module_utils.model.identity import ADOPTED
 from .inventory_variables import raw_vars
 
 # Part of a request -> the options of -e that say it.
@@ -83,8 +84,9 @@ def selected_by_name(text: str, task_vars: Mapping[str, Any]) -> str:
 
 def unsaid(task_vars: Mapping[str, Any], name: str, values: Mapping[str, Any]) -> List[str]:
     """The parts of the request of an instance that nothing describes but ``values``, and which they do not mention: that it
-    has them is no difference. None of an instance of the inventory, which says all that it should have."""
-    if name not in _only_requested(task_vars):
+    has them is no difference. None of an instance of the inventory, which says all that it should have, unless it was
+    adopted: that one kept what it had."""
+    if name not in _only_requested(task_vars) and not values.get(ADOPTED):
         return []
     return [part for part, options in SAID_BY.items() if not any(option in values for option in options)]
 

@@ -12,7 +12,7 @@ from ansible.plugins.action import ActionBase
 from ..module_utils.conductor import report, report_moves, report_power
 from ..module_utils.conductor.procedures.operate import Done
 from ..module_utils.conductor.report import Outcome
-from ..module_utils.model.identity import instance_uuid, project_of
+from ..module_utils.model.identity import IDENTITY, project_of, uuid_of
 from . import failed_requests
 from .berth_name import addressed
 from .controller import results_fact
@@ -40,7 +40,7 @@ def end(
     moving = [name for name in names if not located or name in located["moving"]]
     check_mode, outcomes, tried = bool(action._task.check_mode), [], []
     for name in names:
-        outcome_variables = variables(task_vars, name, ["berth_networks", "berth_project"])
+        outcome_variables = variables(task_vars, name, ["berth_networks", *IDENTITY])
         walk: Dict[str, Any] = {}
         if name in moving:
             walk = _walk(task_vars, name, moves)
@@ -48,7 +48,7 @@ def end(
         else:
             outcome = report_power.outcome(operation, name, located, done.get(name) or Done(), check_mode)
             outcome.address = outcome.address or report.address_of(outcome_variables.get("berth_networks"))
-        uuid = instance_uuid(project_of(outcome_variables), name)
+        uuid = uuid_of(name, outcome_variables)
         outcome.error = report.named(outcome.error, uuid, name)
         if outcome.error:
             tried += report.tried(name, uuid, (walk.get("move_walk") or {}).get("attempts") or ())
@@ -74,10 +74,11 @@ def _keep(action: ActionBase, task_vars: Dict[str, Any], operation: str, outcome
     failures, done = [], []
     for outcome in outcomes:
         name = outcome.instance
-        project = project_of(variables(task_vars, name, ["berth_project"]))
+        values = variables(task_vars, name, IDENTITY)
+        project = project_of(values)
         code = report.error_code(outcome.error)
         if not outcome.error:
-            done.append(instance_uuid(project, name))
+            done.append(uuid_of(name, values))
         elif operation in PLACED and code != "InstanceNotFound":
             message = outcome.error.removeprefix(code + ": ")
             failures.append({"name": name, "project": project, "code": code, "message": message})

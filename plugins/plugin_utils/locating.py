@@ -14,7 +14,7 @@ from ..module_utils.conductor.locks import lock_of
 from ..module_utils.conductor.operations import OPERATIONS
 from ..module_utils.model import copy_hints, data_disks, fleet_hints, hints, nics
 from ..module_utils.model.errors import BerthError
-from ..module_utils.model.identity import uuid_of
+from ..module_utils.model.identity import IDENTITY, uuid_of
 from ..module_utils.model.lifecycle import OUT, OWN
 from ..module_utils.model.nics import guest_address
 from ..module_utils.model.schema import OneOf, Text
@@ -76,7 +76,7 @@ class LocateInstances(ControllerAction):
         run = _Run(task_vars, method, fleet, inventory, run_variables)
         for name in names:
             try:
-                values = variables(task_vars, name, ["berth_project", "berth_locked", "berth_state"])
+                values = variables(task_vars, name, [*IDENTITY, "berth_flavor", "berth_locked", "berth_state"])
                 found[name] = self._task_of(run, name, values)
                 _check_found(run, name, found[name])
                 notes[name] = joined(found[name].get("gives_up"), _notes(run, name, values, found[name]))

@@ -27,7 +27,7 @@ from ..module_utils.conductor.locks import check_unlocked_there
 from ..module_utils.conductor.plan import FAILED
 from ..module_utils.model import migration
 from ..module_utils.model.errors import BerthError, InstanceIsLocked
-from ..module_utils.model.identity import uuid_of
+from ..module_utils.model.identity import IDENTITY, uuid_of
 from ..module_utils.model.move_errors import MigrationEnded
 from ..module_utils.model.schema import OneOf
 from ..module_utils.placement.request import resize_request
@@ -154,7 +154,7 @@ class PlanMoves(ControllerAction):
         moves, errors, uuids = {}, {}, {}
         for name in names:
             try:
-                values = variables(run.task_vars, name, ("berth_flavor", "berth_locked", "berth_project"))
+                values = variables(run.task_vars, name, ("berth_flavor", "berth_locked", *IDENTITY))
                 uuids[name] = uuid_of(name, values)
                 moves[name] = self._plan(run, name, uuids[name], values)
             except InstanceNotFound as error:

@@ -11,7 +11,7 @@ from ansible.utils.vars import load_extra_vars
 
 from ..module_utils.conductor.errors import NoHostAnswered
 from ..module_utils.model.errors import BerthError
-from ..module_utils.model.identity import uuid_of
+from ..module_utils.model.identity import IDENTITY, uuid_of
 from ..module_utils.model.messages import BESIDE_FACTS
 from . import run_report
 from .answers_of_hosts import reason_of
@@ -61,7 +61,7 @@ def _uuids(args, task_vars):
     found = []
     for name in names:
         try:
-            found.append(uuid_of(name, variables(task_vars, name, ["berth_project"])))
+            found.append(uuid_of(name, variables(task_vars, name, IDENTITY)))
         except BerthError:
             continue  # the action that works on the instance reports what is wrong with its name
     return found

@@ -17,7 +17,7 @@ from ..module_utils.conductor.operations import needs_selection
 from ..module_utils.conductor.sides import InstanceNotFound
 from ..module_utils.model import fleet_hints, hints, input_hints
 from ..module_utils.model.errors import BerthError, InvalidInput, joined, together
-from ..module_utils.model.identity import RESERVED, uuid_of
+from ..module_utils.model.identity import IDENTITY, RESERVED, uuid_of
 from ..module_utils.model.messages import hosts_named
 from ..module_utils.model.unknown_names import did_you_mean, nearest
 from .inventory_variables import described, instances_among, is_true, kvm_hosts, raw_vars, variables, with_variable
@@ -194,7 +194,7 @@ def names_by_uuid(task_vars: Dict[str, Any]) -> Dict[str, str]:
         if name in hosts or name == "localhost":
             continue
         try:
-            found[uuid_of(name, variables(task_vars, name, ["berth_project"]))] = name
+            found[uuid_of(name, variables(task_vars, name, IDENTITY))] = name
         except BerthError:
             continue  # create reports what is wrong with its name
     return found

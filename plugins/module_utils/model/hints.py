@@ -26,6 +26,14 @@ def select_instances() -> str:
     return "Say which with --limit or -e berth_instances=PATTERN. Where all of them are meant: -e berth_all=true"
 
 
+# --- a guest that was adopted
+
+
+def leave_adopted(name: str) -> str:
+    """An adopted instance was to be moved, resized, deleted or given a disk."""
+    return "To do that with libvirt's own tools, give the guest back, which goes on: berth.kvm.leave --limit %s" % name
+
+
 # --- a host that did not answer
 
 

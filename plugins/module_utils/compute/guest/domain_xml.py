@@ -15,7 +15,7 @@ import collections
 import json
 from xml.etree import ElementTree
 
-from ...model import nics, volumes
+from ...model import adopted, nics, volumes
 from ...model.guest_settings import TARGET_PREFIX, GuestSettings
 from ...model.image import is_true
 from .. import paths
@@ -156,6 +156,8 @@ ElementTree.register_namespace("berth", NAMESPACE)
 
 def render(record, host: Host):
     """Return the XML text of the record's guest on ``host``."""
+    if adopted.of(record.spec):
+        return _found(record)
     spec, allocation = record.spec, record.resources
     flavor = spec["flavor"]
     settings = GuestSettings.of(spec)
@@ -183,6 +185,15 @@ def render(record, host: Host):
     if settings.encrypts_memory():
         encrypt(root)
     hardware.place(root, spec)
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def _found(record):
+    """Return the definition that an adopted guest was found with, and berth's mark."""
+    root = ElementTree.fromstring(record.spec[adopted.KEY]["definition"])
+    there = root.find("metadata")
+    for element in metadata(record):
+        (there if there is not None else ElementTree.SubElement(root, "metadata")).append(element)
     return ElementTree.tostring(root, encoding="unicode")
 
 
@@ -530,6 +541,8 @@ def define_guest(connection, record, host):
     chose. The filters come second, so that a domain that berth did not make is found before anything is changed."""
     text = domain.define(connection, record.uuid, render(record, host))
     packet_filter.define(connection, record)
+    if adopted.of(record.spec):
+        return record
     return record.replace(spec=hardware.keep(record.spec, text))
 
 
