@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import functools
 
+from ..module_utils.conductor import adopting
 from ..module_utils.conductor.operations import OPERATIONS
 from ..module_utils.conductor.procedures.copies import keep_one, recover_record
-from ..module_utils.conductor.procedures.operate import Done, delete, operate
+from ..module_utils.conductor.procedures.operate import Done, adopt, delete, operate
 from ..module_utils.conductor.procedures.update_disks import Run, update_disks
 from ..module_utils.conductor.report import error_of, text_of
 from ..module_utils.model import copy_hints
+from ..module_utils.model.identity import ADOPTED
 from ..plugin_utils import end_of_operation, fleet_filters
 from ..plugin_utils.controller import controller_facts, new_token, outcomes_reported
 from ..plugin_utils.driving import carry_out
@@ -21,6 +23,7 @@ from ..plugin_utils.locating import LocateInstances
 from ..plugin_utils.plain import plain
 from ..plugin_utils.reading import read
 from ..plugin_utils.screen import say
+from ..plugin_utils.selection import in_inventory
 from ..plugin_utils.together import own_part
 from ..plugin_utils.whose_variables import Catalogs
 
@@ -64,12 +67,23 @@ class ActionModule(LocateInstances):
         say(*_where_set_aside(located, done, self._task.check_mode))
         if operation == "delete" and any(each.changed for each in done.values()):
             fleet_filters.follow(self, task_vars, hosts)
+        if operation == "adopt":
+            say(*self._for_the_inventory(located, done, task_vars))
         ended = end_of_operation.end(self, task_vars, operation, located, facts.get("berth_moves") or {}, done)
         ended["ansible_facts"]["berth_located"] = CARRIED_OUT  # no later task carries it out again
         return {
             "parts": {name: _part(located["errors"].get(name), done.get(name) or Done()) for name in located["names"]},
             "run": {**ended, "said": said},
         }
+
+    def _for_the_inventory(self, located, done, task_vars):
+        """The lines that make each adopted guest an instance like others, where the inventory lacks them."""
+        for name, each in done.items():
+            told = variables(task_vars, name, [ADOPTED])
+            if each.errors or "flavor" not in each.instance or told.get(ADOPTED) and in_inventory(task_vars, name):
+                continue
+            task = located["instances"][name]
+            yield from adopting.inventory_lines(name, task["project_id"], each.instance, task["flavor"] is not None)
 
     def _found(self, operation, names, hosts, task_vars):
         """As the playbooks find them. One in a move is refused."""
@@ -83,8 +97,10 @@ class ActionModule(LocateInstances):
             return keep_one(tasks, given, self._task.check_mode)
         if operation == "recover_record":
             return recover_record(tasks, given, self._task.check_mode)
-        if operation == "delete":
-            return delete(tasks, given, hosts)
+        if operation == "adopt":
+            return adopt(tasks, given, hosts)
+        if operation in ("delete", "leave"):
+            return delete(tasks, given, hosts, operation)
         if operation == "update_disks":
             return update_disks(tasks, given, self._makes(tasks, hosts, task_vars))
         return operate(operation, tasks, given)

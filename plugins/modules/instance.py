@@ -325,7 +325,7 @@ def bring(instance, params, dry):
     adopt.check_supported(instance, NOT_OF_ADOPTED.get(params["state"]))
     if params["state"] == "adopted":
         wanted = {"name": params["name"], "project_id": params["project_id"], "flavor": params["flavor"]}
-        wanted.update(after=params["after"], token=params["token"] or "")
+        wanted["after"] = params["after"]
         return adopt.would_adopt(instance, wanted) if dry else adopt.adopt(instance, wanted)
     if params["state"] == "left":
         return adopt.would_leave(instance) if dry else adopt.leave(instance, params["after"])

@@ -21,7 +21,8 @@ options:
     description: What to do, by the name of its playbook.
     type: str
     required: true
-    choices: [delete, keep_one, lock, reboot, recover, recover_record, remove_set_aside, start, stop, unlock, update_disks]
+    choices:
+      [adopt, delete, keep_one, leave, lock, reboot, recover, recover_record, remove_set_aside, start, stop, unlock, update_disks]
   may_fail:
     description:
       - Whether the task ends well also if it failed for the instance. C(error) says why.

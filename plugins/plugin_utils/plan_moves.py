@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, NamedTuple, Optional
 
 from ..module_utils.conductor import (
+    adopting,
     commit_move,
     groups,
     moving,
@@ -166,6 +167,7 @@ class PlanMoves(ControllerAction):
 
     def _plan(self, run, name, uuid, values):
         check_unlocked_there(name, run.fleet.places.get(uuid, ()))
+        adopting.check_created(name, run.fleet.places.get(uuid, ()), run.action)
         both = _source, here, destination, there = self._sides(run, name, uuid)
         request = None
         if run.action == "resize":

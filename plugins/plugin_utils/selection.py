@@ -11,13 +11,14 @@ from __future__ import annotations
 import functools
 from typing import Any, Dict, Iterable, List
 
+from ..module_utils.conductor import adopting
 from ..module_utils.conductor.errors import KvmHostNotFound, NoHostAnswered, SelectionNotExplicit
 from ..module_utils.conductor.fleet import Fleet
 from ..module_utils.conductor.operations import needs_selection
 from ..module_utils.conductor.sides import InstanceNotFound
 from ..module_utils.model import fleet_hints, hints, input_hints
 from ..module_utils.model.errors import BerthError, InvalidInput, joined, together
-from ..module_utils.model.identity import IDENTITY, RESERVED, uuid_of
+from ..module_utils.model.identity import IDENTITY, RESERVED, project_of, uuid_of
 from ..module_utils.model.messages import hosts_named
 from ..module_utils.model.unknown_names import did_you_mean, nearest
 from .inventory_variables import described, instances_among, is_true, kvm_hosts, raw_vars, variables, with_variable
@@ -173,6 +174,9 @@ def in_inventory(task_vars: Dict[str, Any], name: str) -> bool:
 def not_found(task_vars: Dict[str, Any], fleet: Fleet, name: str) -> InstanceNotFound:
     if in_inventory(task_vars, name):
         return InstanceNotFound("%s is on no host" % name, hint=hints.create_it(name))
+    uuid = adopting.uuid_of_adopted(fleet, name, project_of(variables(task_vars, name, IDENTITY)))
+    if uuid:
+        return InstanceNotFound("%s was adopted" % name, hint=hints.name_adopted(uuid))
     described = with_variable(task_vars, task_vars["groups"]["all"], "berth_flavor")
     held = [str(place["name"]) for places in fleet.places.values() for place in places if place.get("name")]
     known = {*described, *held} - {name}

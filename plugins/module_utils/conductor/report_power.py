@@ -43,9 +43,15 @@ def outcome(operation: str, name: str, located: Dict[str, Any], done: Done, chec
     if operation == "stop" and done.instance.get("state") == SAVED:
         note = "; ".join(filter(None, (note, STOPPED_SAVED)))
     if not line.error:
-        parts = (line.why, disk_words.given_up(done.gives_up), note)
+        parts = (line.why, disk_words.given_up(done.gives_up), _staying(done), note)
         line.why = "; ".join(part for part in (*parts, *_by_hand(operation, name, located, done)) if part)
     return line
+
+
+def _staying(done: Done) -> str:
+    """The files of a guest that is no instance any more."""
+    files = done.instance.get("files_stay") or ()
+    return "its files stay: %s" % ", ".join(files) if files else ""
 
 
 def _by_hand(operation: str, name: str, located: Mapping[str, Any], done: Done) -> Iterable[str]:

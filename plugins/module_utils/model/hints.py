@@ -34,6 +34,19 @@ def leave_adopted(name: str) -> str:
     return "To do that with libvirt's own tools, give the guest back, which goes on: berth.kvm.leave --limit %s" % name
 
 
+def name_adopted(uuid: str) -> str:
+    """An instance was asked for by its name, and is a guest that was adopted: its uuid does not follow from the name."""
+    return (
+        "If that is the one: set berth_adopted: %(uuid)s for it in the inventory, or add -e berth_adopted=%(uuid)s"
+        % {"uuid": uuid}
+    )
+
+
+def list_guests() -> str:
+    """The guest to adopt was not found, or its name is that of several."""
+    return "The playbook berth.kvm.adopt without berth_name lists the guests that are no instances, each with its uuid"
+
+
 # --- a host that did not answer
 
 

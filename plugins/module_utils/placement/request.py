@@ -181,7 +181,7 @@ def build_request(hostvars, catalog):
         "uuid": own_uuid,
         "name": name,
         "project_id": project,
-        "flavor": _flavor_snapshot(flavor),
+        "flavor": flavor_snapshot(flavor),
         "image": _image_snapshot(image),
         "networks": nics,
         **_disks(values, catalog, settings.get("disk_bus", "virtio"), project),
@@ -295,7 +295,7 @@ def resize_request(spec, hostvars, catalog, allow_disabled=False):
     values = _checked(hostvars, ("berth_flavor",), ("berth_flavor",), spec["name"])
     flavor = catalog.flavor(values["berth_flavor"], spec["project_id"], allow_disabled=allow_disabled)
     check_image_fits(dict(flavor, root_gb=0) if volumes.boot(spec) else flavor, spec["image"])
-    resized = dict(spec, flavor=_flavor_snapshot(flavor))
+    resized = dict(spec, flavor=flavor_snapshot(flavor))
     if resized["flavor"] != spec["flavor"] and not allow_disabled:  # a move under way continues as it was begun
         check_guest(flavor, spec["image"], look_at_image=False)
         check_same_firmware(spec, resized)
@@ -351,7 +351,7 @@ def _derive(spec, catalog):
     spec["pci_requests"] = asked + (kept or pci.of_nics(spec.get("networks") or (), aliases)) or None
 
 
-def _flavor_snapshot(flavor):
+def flavor_snapshot(flavor):
     """Return the parts of a flavor that are kept with the instance; who may use it is not."""
     sizes = ("name", "vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap")
     return dict({part: flavor[part] for part in sizes}, extra_specs=dict(flavor["extra_specs"]))

@@ -12,6 +12,7 @@ So whoever is interrupted runs again and goes on: adopt finds the record, leave 
 from __future__ import annotations
 
 import os
+import secrets
 
 from ...model import adopted, volumes
 from ...model.errors import BerthError, InstanceExists, InvalidInput, together
@@ -128,7 +129,7 @@ def _record(instance, found, wanted):
         project_id=wanted["project_id"],
         role=OWN,
         generation=[first_epoch(instance.store, uuid, wanted["after"]) + 1, 0],
-        token=wanted["token"],
+        token=secrets.token_hex(16),
         phase=ACTIVE,
         spec=volumes.used(spec),
         resources=_taken(instance.host, found),

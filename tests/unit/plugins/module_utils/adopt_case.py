@@ -61,7 +61,7 @@ class Found:
         return Instance(self.host, self.uuid, timeout=1, observe=observe)
 
     def wanted(self, **changes):
-        return {"name": "web1", "project_id": "default", "flavor": None, "after": [0, 0], "token": "t1", **changes}
+        return {"name": "web1", "project_id": "default", "flavor": None, "after": [0, 0], **changes}
 
     def adopt(self, killed_at=None, **changes):
         return adopt.adopt(self.instance(killed_at), self.wanted(**changes))
