@@ -309,6 +309,7 @@ ARGUMENTS = {
     "by": {"type": "dict"},
 }
 LOCKABLE = ("disks_updated", "started", "stopped", "rebooted", "absent", "left")
+TO_ADOPT = ("name", "project_id", "flavor", "after")
 NOT_OF_ADOPTED = {"absent": "delete", "disks_updated": "update_disks"}
 
 
@@ -324,8 +325,7 @@ def bring(instance, params, dry):
     grace = params["shutdown_timeout"]
     adopt.check_supported(instance, NOT_OF_ADOPTED.get(params["state"]))
     if params["state"] == "adopted":
-        wanted = {"name": params["name"], "project_id": params["project_id"], "flavor": params["flavor"]}
-        wanted["after"] = params["after"]
+        wanted = {part: params[part] for part in TO_ADOPT}
         return adopt.would_adopt(instance, wanted) if dry else adopt.adopt(instance, wanted)
     if params["state"] == "left":
         return adopt.would_leave(instance) if dry else adopt.leave(instance, params["after"])
@@ -370,6 +370,8 @@ def main():
         result = power.outcome_of(
             instance, params, module.check_mode, lambda: act(instance, params, module.check_mode), gone
         )
+        if params["state"] == "adopted" and module.check_mode and result["changed"]:
+            result["diff"] = adopt.difference(instance, {part: params[part] for part in TO_ADOPT})
         if stay:
             result["instance"]["files_stay"] = stay
         if params["state"] == "rebooted" and result["changed"] and not module.check_mode:

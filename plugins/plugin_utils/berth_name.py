@@ -53,6 +53,12 @@ def check_given(task_vars: Mapping[str, Any], extra_vars: Mapping[str, Any], var
         raise InvalidInput(variable, task_vars[variable], "a variable of the command line", hint=hint)
 
 
+def check_adopted(extra_vars: Mapping[str, Any]) -> None:
+    """Check that the uuid of an adopted guest is that of one instance: -e gives it to all."""
+    if extra_vars.get(ADOPTED) and ("berth_name" not in extra_vars or str(_count(extra_vars)) != "1"):
+        raise InvalidInput(ADOPTED, extra_vars[ADOPTED], "with -e only beside berth_name, for one instance")
+
+
 def check_group(values: Mapping[str, Any], groups: Mapping[str, Sequence[str]]) -> None:
     """Check that the group of the requested instances has no others: a delete would delete those of the inventory too."""
     members = groups.get(GROUP, ())

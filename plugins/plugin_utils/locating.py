@@ -140,6 +140,8 @@ class LocateInstances(ControllerAction):
             locks.check(run.method, name, who_locked(values), ())
             task = adopting.where(fleet, name, project_of(values), _guest(run, name, values), run.said.lost)
             return {**task, "flavor": _flavor(run, name, values)}
+        if run.method != "leave":
+            adopting.check_adopted(fleet, name, project_of(values), uuid)
         if run.method in adopted.ONLY_OF_CREATED:
             adopting.check_created(name, fleet.places.get(uuid, ()), run.method)
         locks.check(run.method, name, who_locked(values), fleet.places.get(uuid, ()))

@@ -16,7 +16,7 @@ from ..module_utils.model.messages import BESIDE_FACTS
 from . import run_report
 from .answers_of_hosts import reason_of
 from .asking import answers, ask, warnings
-from .berth_name import COUNTS, check_counts, check_given, check_group, check_name
+from .berth_name import COUNTS, check_adopted, check_counts, check_given, check_group, check_name
 from .inventory_variables import described, instances_among, kvm_hosts, raw_vars, variables
 from .misplaced import check_vars_of_play
 from .selection import no_kvm_hosts
@@ -35,7 +35,9 @@ def read(action, args, task_vars):
     counts = action.own_variables(task_vars, COUNTS)
     check_counts(counts)
     check_group(counts, task_vars["groups"])
-    check_given(task_vars, load_extra_vars(action._loader), "berth_name")
+    extra_vars = load_extra_vars(action._loader)
+    check_given(task_vars, extra_vars, "berth_name")
+    check_adopted(extra_vars)
     check_vars_of_play(task_vars, raw_vars(task_vars, task_vars["inventory_hostname"]))
     run_report.begin(action, task_vars)
     more = {name: args[name] for name in BESIDE_FACTS}

@@ -61,6 +61,16 @@ def check_created(name: str, places: Iterable[Place], operation: str) -> None:
         raise adopted.refused(name, operation)
 
 
+def check_adopted(fleet: Fleet, name: str, project: str, uuid: str) -> None:
+    """Raise GuestToAdoptUnknown if ``uuid`` is that of a guest, which is no instance yet."""
+    strays = sorted(stray["host"] for stray in fleet.strays.get(uuid, ()) if not stray["managed"])
+    if strays and uuid != instance_uuid(project, name) and not fleet.places.get(uuid):
+        raise GuestToAdoptUnknown(
+            "%s is the guest %s on %s, which is no instance" % (name, uuid, " and ".join(strays)),
+            hint=hints.adopt_it(name),
+        )
+
+
 def find(fleet: Fleet, name: str, project: str, uuid: str, on: Optional[str] = None) -> Guest:
     """The guest with ``uuid`` if the inventory says one, else the one whose domain has the name. ``on``: its host, if several
     have one."""

@@ -29,7 +29,9 @@ def outcome(operation: str, name: str, located: Dict[str, Any], done: Done, chec
     """``located`` is the fact berth_located; ``done`` what became of the instance."""
     names, shown = OPERATIONS[operation].words, located["shown"].get(name) or {}
     address = address_of(shown.get("networks"))
-    line = Outcome(name, "unchanged", shown.get("host") or "", shown.get("flavor") or "", address)
+    line = Outcome(
+        name, "unchanged", shown.get("host") or "", shown.get("flavor") or done.instance.get("flavor") or "", address
+    )
     line.error = located["errors"].get(name) or "; ".join(map(text_of, done.errors))
     if line.error:
         line.state, line.why = FAILED, first_word(line.error)

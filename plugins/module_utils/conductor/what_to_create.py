@@ -60,6 +60,7 @@ def sort_out(
 
 def _find(instance: Instance, fleet: Fleet, lost_hosts: Collection[str], strict: bool) -> None:
     places = {place["host"]: place for place in fleet.places.get(instance["uuid"], ())}
+    adopting.check_adopted(fleet, instance["name"], instance["project"], instance["uuid"])
     adopting.check_not_of_adopted(fleet, instance["name"], instance["project"], instance["uuid"])
     resized = unconfirmed.place_among(places.values())
     if resized:

@@ -42,6 +42,11 @@ def name_adopted(uuid: str) -> str:
     )
 
 
+def adopt_it(name: str) -> str:
+    """The inventory gives an instance the uuid of a guest that is no instance, never was or is none any more."""
+    return "To make it one as it is: berth.kvm.adopt --limit %s" % name
+
+
 def list_guests() -> str:
     """The guest to adopt was not found, or its name is that of several."""
     return "The playbook berth.kvm.adopt without berth_name lists the guests that are no instances, each with its uuid"

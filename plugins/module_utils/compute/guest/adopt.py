@@ -168,6 +168,14 @@ def _taken(host, found):
     return allocation_of({"VCPU": found.vcpus, "MEMORY_MB": found.memory_mb, "DISK_GB": disk_gb})
 
 
+def difference(instance, wanted):
+    """Return {before, after} of what the definition gets: berth's mark, which no guest sees."""
+    mark = domain_xml.metadata(_checked(instance, wanted))[0]
+    parts = {part.tag.rpartition("}")[2]: part.text for part in mark}
+    lines = ["metadata/instance/%s: %s" % (name, clean(str(parts[name]), 200)) for name in parts if name != "record"]
+    return {"before": "", "after": "\n".join(lines) + "\n"}
+
+
 def check_supported(instance, operation):
     """Raise AdoptedNotSupported if the instance was adopted. ``operation``: one that is only for created ones, or None."""
     record = instance.store.read(instance.uuid) if operation else None
