@@ -102,7 +102,7 @@ def of(connection, uuid, users=None):
         -(-int(root.findtext("memory")) // MIB),
         _kept(root),
         [{part: disk[part] for part in ("target", "path", "format", "size")} for disk in disks],
-        root.findtext("os/nvram"),
+        root.findtext("os/nvram") or (ElementTree.fromstring(live).findtext("os/nvram") if live else None),
         [_nic(element) for element in root.iterfind("devices/interface")],
         [*reasons, *_of_devices(root), *_of_live(root, live)],
     )
@@ -137,7 +137,7 @@ def _disk(element):
         try:
             found["size"] = virtual_size.read(found["path"], found["format"])[0]
         except (OSError, ValueError) as error:
-            found["error"] = str(error)
+            found["error"] = getattr(error, "strerror", None) or str(error)
     return found
 
 

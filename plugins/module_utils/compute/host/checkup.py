@@ -206,7 +206,7 @@ def _differing_disks(host: Host, records: Sequence[Record]) -> Iterator[Finding]
         lost = [each for each in differing if each.kind in disk_chain.AT_ONCE and not volumes.issuperset(each.files)]
         if lost:
             yield finding("DisksMissing", ERROR, _of(record, lost), record.uuid)
-        if against:
+        if against and not adopted.of(record.spec):  # no adopted instance moves
             yield finding("DisksDiffer", WARNING, "a move would be refused: " + _of(record, against), record.uuid)
 
 

@@ -153,7 +153,9 @@ def test_create_makes_no_second_instance_beside_an_adopted_one_and_knows_it_by_i
 def test_create_never_makes_a_guest_that_was_to_be_adopted():
     there = fleet(h1=[foreign()], h2=[])
     refused = sort_out(request(GUEST), there)["web1"]
-    assert refused["error"]["code"] == "GuestToAdoptUnknown" and "berth.kvm.adopt --limit web1" in refused["error"]["hint"]
+    assert (
+        refused["error"]["code"] == "GuestToAdoptUnknown" and "berth.kvm.adopt --limit web1" in refused["error"]["hint"]
+    )
     assert where(there, GUEST)["hosts"] == ["h1"]
     assert sort_out(request(GUEST), fleet(h1=[], h2=[]))["web1"]["error"]["code"] == "GuestToAdoptUnknown"
 
