@@ -18,7 +18,7 @@ PLAIN, WIDE, UEFI, CLONE = ("%d0adf7e1-3c6e-4d59-9d0b-3a1c9d7f1e2a" % at for at 
 DOMAIN = """<domain type="qemu"><name>%(name)s</name><uuid>%(uuid)s</uuid><memory unit="MiB">128</memory><vcpu>%(vcpus)d</vcpu>
 <os%(efi)s><type arch="x86_64" machine="%(machine)s">hvm</type>%(firmware)s</os><features><acpi/><apic/></features><devices>
 %(disks)s<disk type="file" device="cdrom"><target dev="sdz" bus="sata"/><readonly/></disk>%(nics)s
-<serial type="file"><source path="/var/log/libvirt/qemu/%(name)s.log"/><target port="0"/></serial></devices></domain>"""
+<serial type="file"><source path="/var/log/libvirt/qemu/%(name)s-serial.log"/><target port="0"/></serial></devices></domain>"""
 DISK = '<disk type="file" device="disk"><driver name="qemu" type="%s"/><source file="%s"/><target dev="%s" bus="virtio"/></disk>'
 NIC = '<interface type="bridge"><mac address="52:54:00:0a:0d:%s"/><source bridge="br0"/><model type="virtio"/></interface>'
 NO_SECURE_BOOT = '<firmware><feature enabled="no" name="secure-boot"/></firmware>'

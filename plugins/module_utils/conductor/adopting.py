@@ -154,7 +154,7 @@ def lines(fleet: Fleet, guests: Mapping[str, Iterable[Mapping[str, Any]]]) -> It
             yield from ("    %(code)s: %(said)s" % reason for reason in reasons)
             if not reasons:
                 named = guest["name"] if NAME.match(guest["name"]) else "NAME"
-                yield "    -e berth_name=%s -e %s=%s" % (named, ADOPTED, guest["uuid"])
+                yield "    %s" % hints.adopt_guest(named, guest["uuid"])
 
 
 def inventory_lines(name: str, project: str, instance: Mapping[str, Any], has_flavor: bool) -> Iterator[str]:

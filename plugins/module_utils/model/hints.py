@@ -42,6 +42,11 @@ def name_adopted(uuid: str) -> str:
     )
 
 
+def adopt_guest(name: str, uuid: str) -> str:
+    """A guest of a host is no instance, and nothing is in the way of making it one. ``name``: NAME if its own does not do."""
+    return "To adopt it: berth.kvm.adopt -e berth_name=%s -e berth_adopted=%s" % (name, uuid)
+
+
 def adopt_it(name: str) -> str:
     """The inventory gives an instance the uuid of a guest that is no instance, never was or is none any more."""
     return "To make it one as it is: berth.kvm.adopt --limit %s" % name

@@ -287,7 +287,9 @@ def _compared(record, root, planned, below, live, runs):
         else:
             differing.append(_foreign(uuid, disk, planned, unnamed, runs))
     variables = root.findtext("os/nvram")
-    own = [path for path, disk in planned.items() if disk.kind == disks.NVRAM.kind]  # none of an adopted one without any yet
+    own = [
+        path for path, disk in planned.items() if disk.kind == disks.NVRAM.kind
+    ]  # none of an adopted one without any yet
     if variables and own and variables not in own:
         text = "its UEFI variables are %s, not those beside its disks" % variables
         differing.append(Difference(FIRMWARE, text, None, (variables,)))

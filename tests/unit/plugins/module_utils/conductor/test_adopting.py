@@ -215,11 +215,13 @@ def shown(**changes):
     }  # fmt: skip
 
 
+@pytest.mark.follows("adopt_guest")
 def test_the_list_says_of_each_guest_how_to_adopt_it_or_what_is_in_the_way():
     of = fleet(h1=[foreign()], h2=[])
     (first, how) = adopting.lines(of, {"h1": [shown()]})
     assert first == "h1: web1 (%s), running, 2 vCPUs, 2048 MiB, 3 GiB in 1 disks" % GUEST
-    assert how.strip() == "-e berth_name=web1 -e berth_adopted=%s" % GUEST
+    assert how.strip() == "To adopt it: berth.kvm.adopt -e berth_name=web1 -e berth_adopted=%s" % GUEST
+    assert where(of, GUEST)["hosts"] == ["h1"]
     reasons = [{"code": "HasSnapshots", "said": "s"}, {"code": "IsPinned", "said": "p"}]
     assert [each.strip() for each in adopting.lines(of, {"h1": [shown(in_the_way=reasons)]})][1:] == [
         "HasSnapshots: s",
