@@ -93,7 +93,7 @@ class LocateInstances(ControllerAction):
             try:
                 values = variables(task_vars, name, [*IDENTITY, "berth_flavor", "berth_locked", "berth_state"])
                 found[name] = self._task_of(run, name, values)
-                _check_found(run, name, found[name])
+                _check_found(run, name, project_of(values), found[name])
                 notes[name] = joined(found[name].get("gives_up"), _notes(run, name, values, found[name]))
             except BerthError as error:
                 if isinstance(error, InstanceMoving) and method == "delete" and not args["again"]:
@@ -188,10 +188,11 @@ def _flavor(run, name, values):
     return flavor_snapshot(run.inventory.catalogs.of(name).flavor(values["berth_flavor"], project_of(values)))
 
 
-def _check_found(run, name, task):
+def _check_found(run, name, project, task):
     """Raise if the instance is nowhere, although the operation needs one or the inventory does not know it either."""
     is_nowhere = not task["hosts"] and not run.fleet.places.get(task["uuid"])
-    if is_nowhere and (OPERATIONS[run.method].needs_one or not in_inventory(run.task_vars, name)):
+    told = in_inventory(run.task_vars, name) and not adopting.uuid_of_adopted(run.fleet, name, project)
+    if is_nowhere and (OPERATIONS[run.method].needs_one or not told):
         raise not_found(run.task_vars, run.fleet, name)
 
 

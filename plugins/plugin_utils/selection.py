@@ -172,11 +172,11 @@ def in_inventory(task_vars: Dict[str, Any], name: str) -> bool:
 
 
 def not_found(task_vars: Dict[str, Any], fleet: Fleet, name: str) -> InstanceNotFound:
-    if in_inventory(task_vars, name):
-        return InstanceNotFound("%s is on no host" % name, hint=hints.create_it(name))
     uuid = adopting.uuid_of_adopted(fleet, name, project_of(variables(task_vars, name, IDENTITY)))
     if uuid:
-        return InstanceNotFound("%s was adopted" % name, hint=hints.name_adopted(uuid))
+        return InstanceNotFound("%s was adopted, and its uuid is not known" % name, hint=hints.name_adopted(uuid))
+    if in_inventory(task_vars, name):
+        return InstanceNotFound("%s is on no host" % name, hint=hints.create_it(name))
     described = with_variable(task_vars, task_vars["groups"]["all"], "berth_flavor")
     held = [str(place["name"]) for places in fleet.places.values() for place in places if place.get("name")]
     known = {*described, *held} - {name}
