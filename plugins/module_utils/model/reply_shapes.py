@@ -408,7 +408,7 @@ _DOMAIN = object_of(
         "vcpus": _COUNT,
         "memory_mb": _COUNT,
         "disks": list_of(
-            object_of({"target": text(), "path": cleaned(1000), "format": word("[a-z0-9]+", 16), "size": _BYTES}), 100
+            object_of({"target": cleaned(64), "path": cleaned(1000), "format": cleaned(64), "size": _BYTES}), 1000
         ),
         "in_the_way": list_of(object_of({"code": word("[A-Za-z]+", 32), "said": cleaned(500)}), 1000),
     }

@@ -69,7 +69,10 @@ class Guest(NamedTuple):
             "state": self.state,
             "vcpus": self.vcpus,
             "memory_mb": self.memory_mb,
-            "disks": [{**disk, "path": clean(disk["path"], 1000)} for disk in self.disks],
+            "disks": [
+                {name: clean(part, 1000) if isinstance(part, str) else part for name, part in disk.items()}
+                for disk in self.disks
+            ],
             "in_the_way": [{"code": each.code, "said": clean(each.said, 500)} for each in self.in_the_way],
         }
 

@@ -541,8 +541,6 @@ def define_guest(connection, record, host):
     chose. The filters come second, so that a domain that berth did not make is found before anything is changed."""
     text = domain.define(connection, record.uuid, render(record, host))
     packet_filter.define(connection, record)
-    if adopted.of(record.spec):
-        return record
     return record.replace(spec=hardware.keep(record.spec, text))
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import pathlib
 from xml.etree import ElementTree
 
 import fake_libvirt
@@ -21,10 +22,12 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import (
     domain_xml,
     domains,
     gate,
+    mend,
     power,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.adopt import GuestNotAdoptable, GuestNotFound
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import whereabouts
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record.record_copy import take_back
 from ansible_collections.berth.kvm.plugins.module_utils.model.adopted import AdoptedNotSupported
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InstanceExists, InvalidInput
 
@@ -346,6 +349,34 @@ def test_after_a_leave_it_is_adopted_again_with_a_later_epoch(guest):
     guest.adopt()
     guest.leave()
     assert guest.adopt() is True and guest.record.generation == [2, 0]
+
+
+def test_a_mend_changes_nothing_of_it_whatever_the_inventory_asks_for(guest):
+    guest.adopt()
+    before = guest.record, guest.domain.xml
+    guest.domain.live = guest.domain.xml
+    nic = {**guest.record.spec["networks"][0], "security": {"groups": {}, "allowed": []}, "port_security": True}
+    assert mend.mend(guest.instance(), None, wanted={"networks": [nic]}) == []
+    assert (guest.record, guest.domain.xml) == before
+
+
+def test_a_record_that_was_lost_comes_back_from_the_definition(guest):
+    guest.adopt()
+    spec = guest.record.spec
+    for file in (pathlib.Path(guest.host.store.state_dir) / "instances" / OWN_UUID).iterdir():
+        if file.name.startswith("record"):
+            file.unlink()
+    assert guest.record is None and take_back(guest.instance(), [1, 0]) is True
+    assert guest.record.spec == spec and guest.record.generation == [2, 0]
+    assert guest.instance().stopped(1) and guest.instance().started()
+
+
+def test_create_brings_it_to_the_power_that_the_inventory_says(guest):
+    guest.adopt()
+    assert power.converge(guest.instance(), None, None, "shutdown", 1) is True
+    assert not guest.domain.isActive()
+    assert power.converge(guest.instance(), None, None, "running", 1) is True
+    assert guest.domain.isActive()
 
 
 def test_what_was_created_does_not_leave(web):
