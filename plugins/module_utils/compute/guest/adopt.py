@@ -193,7 +193,6 @@ def leave(instance, after):
             instance.observe("leave mark")
             if guest is not None:
                 domain.note(guest, None)
-                domain.forget_namespace(instance.host.connection, guest)
             instance.observe("leave permit")
             gate.revoke(instance.uuid, instance.host.run_dir)
             instance.observe("leave record")

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from xml.etree import ElementTree
 
@@ -288,19 +287,6 @@ def note(domain, instance):
     text = None if instance is None else ElementTree.tostring(plain, encoding="unicode")
     kind = library.VIR_DOMAIN_METADATA_ELEMENT
     _call("noting the record", domain.setMetadata, kind, text, "berth", NAMESPACE, flags)
-
-
-DECLARED = re.compile(r"""\sxmlns:\w+=(["'])%s\1""" % re.escape(NAMESPACE))
-
-
-def forget_namespace(connection, domain):
-    """Define a guest without a mark again if its definition still declares the mark's namespace, by which the boot gate knows a
-    guest: libvirt keeps that where it was given at an element around the mark. Else the guest would not start."""
-    library = require_libvirt()
-    flags = library.VIR_DOMAIN_XML_INACTIVE | library.VIR_DOMAIN_XML_SECURE
-    text = _call("reading the definition", domain.XMLDesc, flags)
-    if NAMESPACE in text:
-        _call("defining the domain", connection.defineXMLFlags, DECLARED.sub("", text), 0)
 
 
 def keep_definition(connection, domain):

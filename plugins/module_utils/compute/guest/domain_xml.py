@@ -189,12 +189,13 @@ def render(record, host: Host):
 
 
 def _found(record):
-    """Return the definition that an adopted guest was found with, and berth's mark."""
+    """Return the definition that an adopted guest was found with, and berth's mark. The mark itself declares its namespace, by
+    which the boot gate knows a guest: elsewhere libvirt would keep that after the mark."""
     root = ElementTree.fromstring(record.spec[adopted.KEY]["definition"])
-    there = root.find("metadata")
-    for element in metadata(record):
-        (there if there is not None else ElementTree.SubElement(root, "metadata")).append(element)
-    return ElementTree.tostring(root, encoding="unicode")
+    root.append(metadata(record))
+    declared = ' xmlns:berth="%s"' % NAMESPACE
+    text = ElementTree.tostring(root, encoding="unicode").replace(declared, "", 1)
+    return text.replace("<berth:instance", "<berth:instance" + declared, 1)
 
 
 def machine(record, host):

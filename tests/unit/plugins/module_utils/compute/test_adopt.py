@@ -330,19 +330,12 @@ def test_a_leave_that_was_killed_is_finished_by_the_next(guest, step):
     assert whereabouts.recall(guest.host.store, [OWN_UUID])[OWN_UUID]["gone"][0] == 1
 
 
-def test_nothing_by_which_the_boot_gate_knows_a_guest_is_left_in_its_definition(guest):
-    """libvirt keeps the namespace where it was declared around the mark, as in a definition that a start has made again."""
+def test_a_definition_that_is_made_again_has_the_namespace_of_the_mark_at_the_mark_alone(guest):
+    """libvirt keeps it where it was declared around the mark, and the boot gate knows a guest by it."""
     guest.adopt()
-    guest.domain.xml = guest.domain.xml.replace("<metadata", '<metadata xmlns:berth="%s"' % gate.NAMESPACE)
-    plain = guest.domain.setMetadata
-
-    def keeps(*given):
-        plain(*given)
-        guest.domain.xml = guest.domain.xml.replace("<metadata", '<metadata xmlns:berth="%s"' % gate.NAMESPACE)
-
-    guest.domain.setMetadata = keeps
-    guest.leave()
-    assert gate.NAMESPACE not in guest.domain.xml and "libosinfo" in guest.domain.xml
+    rendered = domain_xml.render(guest.record, guest.host.for_guests(None))
+    before, mark, _rest = rendered.partition("<berth:instance")
+    assert mark and gate.NAMESPACE not in before and domains.is_managed(ElementTree.fromstring(rendered))
 
 
 def test_after_a_leave_it_is_adopted_again_with_a_later_epoch(guest):
