@@ -10,15 +10,16 @@ import functools
 
 from ansible.errors import AnsibleError
 
-from ..module_utils.conductor import report_console
+from ..module_utils.conductor import adopting, report_console
 from ..module_utils.conductor.operations import OPERATIONS
 from ..module_utils.conductor.procedures.copies import keep_one, recover_record
-from ..module_utils.conductor.procedures.operate import Done, console, delete, operate
+from ..module_utils.conductor.procedures.operate import Done, adopt, console, delete, operate
 from ..module_utils.conductor.procedures.steps import side_by_side
 from ..module_utils.conductor.procedures.update_disks import Run, update_disks
 from ..module_utils.conductor.report import error_of, text_of
 from ..module_utils.model import copy_hints
 from ..module_utils.model.errors import BerthError
+from ..module_utils.model.identity import ADOPTED
 from ..plugin_utils import end_of_operation, fleet_filters
 from ..plugin_utils.berth_name import selected_by_name
 from ..plugin_utils.controller import controller_facts, new_token, outcomes_reported
@@ -30,7 +31,7 @@ from ..plugin_utils.plain import plain
 from ..plugin_utils.reading import read
 from ..plugin_utils.screen import say
 from ..plugin_utils.second_look import after_second_look
-from ..plugin_utils.selection import check_play
+from ..plugin_utils.selection import check_play, in_inventory
 from ..plugin_utils.together import own_part
 from ..plugin_utils.whose_variables import Catalogs
 
@@ -81,6 +82,8 @@ class ActionModule(LocateInstances, MovesInstances):
         say(*(selected_by_name(line, task_vars) for line in lines))
         if operation == "delete" and any(each.changed for each in done.values()):
             fleet_filters.follow(self, task_vars, hosts)
+        if operation == "adopt":
+            say(*self._for_the_inventory(located, done, task_vars))
         parts = {name: _part(located["errors"].get(name), done.get(name) or Done()) for name in located["names"]}
         for name in located["moving"]:
             outcome = end_of_operation.of_move(task_vars, operation, name, moves, walks[name], self._task.check_mode)
@@ -88,6 +91,15 @@ class ActionModule(LocateInstances, MovesInstances):
         ended = end_of_operation.end(self, task_vars, operation, located, done, moves, walks)
         ended["ansible_facts"]["berth_located"] = CARRIED_OUT  # no later task carries it out again
         return {"parts": parts, "run": {**ended, "said": said + more}}
+
+    def _for_the_inventory(self, located, done, task_vars):
+        """The lines that make each adopted guest an instance like others, where the inventory lacks them."""
+        for name, each in done.items():
+            told = variables(task_vars, name, [ADOPTED])
+            if each.errors or "flavor" not in each.instance or told.get(ADOPTED) and in_inventory(task_vars, name):
+                continue
+            task = located["instances"][name]
+            yield from adopting.inventory_lines(name, task["project_id"], each.instance, task["flavor"] is not None)
 
     def _delete_moves(self, located, hosts, task_vars):
         """Delete the instances in a move on both hosts: (the plan, what became of each, what was said). Those whose move
@@ -133,8 +145,10 @@ class ActionModule(LocateInstances, MovesInstances):
             return recover_record(tasks, given, self._task.check_mode)
         if operation == "console":
             return console(tasks, given)
-        if operation == "delete":
-            return delete(tasks, given, hosts)
+        if operation == "adopt":
+            return adopt(tasks, given, hosts)
+        if operation in ("delete", "leave"):
+            return delete(tasks, given, hosts, operation)
         if operation == "update_disks":
             return update_disks(tasks, given, self._makes(tasks, hosts, task_vars))
         return operate(operation, tasks, given)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 
 from ..module_utils.conductor import fleet_events, report
-from ..module_utils.model.identity import uuid_of
+from ..module_utils.model.identity import IDENTITY, uuid_of
 from ..plugin_utils.answers_of_hosts import read_reports, reason_of
 from ..plugin_utils.asking import answers, ask
 from ..plugin_utils.controller import ControllerAction, results_fact
@@ -45,4 +45,4 @@ class ActionModule(ControllerAction):
         if args["instances"] is None:
             return None
         names = instances_among(task_vars, args["instances"])
-        return {uuid_of(name, variables(task_vars, name, ["berth_project"])): name for name in names}
+        return {uuid_of(name, variables(task_vars, name, IDENTITY)): name for name in names}

@@ -12,7 +12,7 @@ from ..module_utils.conductor.errors import HostUnknown, InstanceMoving
 from ..module_utils.conductor.locate import left_of_ended_move, locate
 from ..module_utils.model import fleet_hints
 from ..module_utils.model.errors import BerthError
-from ..module_utils.model.identity import uuid_of
+from ..module_utils.model.identity import IDENTITY, uuid_of
 from ..plugin_utils import failed_requests
 from ..plugin_utils.answers_of_hosts import read_reports, reason_of
 from ..plugin_utils.asking import answers, ask
@@ -42,7 +42,7 @@ class ActionModule(ControllerAction):
         uuids, outcomes, shown = {}, [], {}
         for name in names:
             try:
-                uuids[name] = uuid_of(name, variables(task_vars, name, ["berth_project"]))
+                uuids[name] = uuid_of(name, variables(task_vars, name, IDENTITY))
             except BerthError as error:
                 outcomes.append(_failed(name, error))
         others = {} if _some_are_asked_for(task_vars) else _others(task_vars, fleet, uuids)

@@ -54,6 +54,12 @@ options:
     type: bool
     default: false
     version_added: 1.0.0
+  domains:
+    description:
+      - Whether RV(domains) is returned too, for the playbook C(berth.kvm.adopt).
+    type: bool
+    default: false
+    version_added: 1.0.0
   checkup:
     description:
       - Whether RV(checkup) is returned too, for the playbook C(berth.kvm.doctor).
@@ -109,6 +115,21 @@ addresses:
   returned: with O(addresses)
   type: dict
   sample: {0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a: {address: 192.0.2.11, source: static}}
+domains:
+  description:
+    - The guests of the host that are no instances, with their disks, and what is in the way of adopting them. Sizes are
+      in bytes, C(memory_mb) in MiB.
+  returned: with O(domains)
+  type: list
+  elements: dict
+  sample:
+    - uuid: 5f0c1f7d-9d0b-4a1c-8d7f-1e2a0b7f9a52
+      name: web1
+      state: running
+      vcpus: 2
+      memory_mb: 2048
+      disks: [{target: vda, path: /var/lib/libvirt/images/web1.qcow2, format: qcow2, size: 21474836480}]
+      in_the_way: [{code: HasSnapshots, said: "libvirt has noted snapshots of it. Delete them with virsh snapshot-delete"}]
 checkup:
   description:
     - The problems that this host finds on itself as C(findings), each with C(code), C(severity), the text C(said), the C(uuid) of its
@@ -556,13 +577,14 @@ from ansible.module_utils.basic import AnsibleModule
 from ..module_utils.compute import connection
 from ..module_utils.compute.disk.differences import reported_missing
 from ..module_utils.compute.errors import failing
-from ..module_utils.compute.guest import settled
+from ..module_utils.compute.guest import adoptable, settled
 from ..module_utils.compute.guest.addresses import of_instances
 from ..module_utils.compute.host import checkup, facts
 from ..module_utils.compute.host.host import Host
 from ..module_utils.compute.move.onlooker import Onlooker
 from ..module_utils.compute.move.steps.common import view_of
 from ..module_utils.compute.record import failed_instances, store, whereabouts
+from ..module_utils.model import adopted
 from ..module_utils.model.messages import BESIDE_FACTS
 
 SPEC = {
@@ -574,9 +596,9 @@ SPEC = {
 
 
 def views():
-    """Return what a move has to know of each record of this host."""
+    """Return what a move has to know of each record of this host. No adopted instance is in one."""
     host = Onlooker()
-    return [view_of(host, record) for record in host.store.sound()]
+    return [view_of(host, record) for record in host.store.sound() if not adopted.of(record.spec)]
 
 
 def looks(instances, uuids):
@@ -588,6 +610,13 @@ def addresses():
     """Return the addresses at which the guests are reached; see compute/guest/addresses.py."""
     host = Onlooker()
     return of_instances(host.connection, host.store.sound())
+
+
+def domains():
+    """Return the guests that are no instances, and what is in the way of adopting them; see compute/guest/adoptable.py."""
+    host = Onlooker()
+    own = {record.uuid for record in host.store.sound()}
+    return [guest.shown() for guest in adoptable.look(host.connection, own)]
 
 
 def examine(fix):
@@ -612,6 +641,8 @@ def main():
             result["moves"] = connection.Deadline(timeout).call(views, what="reading the records")
         if module.params["addresses"]:
             result["addresses"] = connection.Deadline(timeout).call(addresses, what="reading the addresses")
+        if module.params["domains"]:
+            result["domains"] = connection.Deadline(timeout).call(domains, what="looking at the guests")
         if module.params["checkup"]:
             fix = module.params["fix"] and not module.check_mode
             result["checkup"] = connection.Deadline(timeout).call(examine, fix, what="the checks")

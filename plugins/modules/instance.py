@@ -28,12 +28,14 @@ options:
         stays.
       - V(recorded) restores a lost record from the copy in the guest's definition, with a generation above O(after). The
         caller must make sure that no other host has the instance.
+      - V(adopted) makes an instance of a guest that is here and that libvirt knows by O(uuid). Guest and disks stay as they are.
+        With V(left), an adopted instance is a guest of libvirt alone again, and goes on.
       - V(disks_updated) adds the data disks of O(disks) that the instance lacks, and enlarges those with a larger size,
         while its guest runs or is off.
     type: str
     choices:
       [present, started, stopped, paused, unpaused, suspended, resumed, rebooted, absent, recovered, recorded, locked,
-       unlocked, disks_updated]
+       unlocked, disks_updated, adopted, left]
     default: started
   uuid:
     description: The UUID of the instance.
@@ -42,6 +44,18 @@ options:
   token:
     description: The token of the claim to build from.
     type: str
+  name:
+    description: The name that the instance gets with O(state=adopted).
+    type: str
+    version_added: 1.0.0
+  project_id:
+    description: The project that the instance belongs to with O(state=adopted).
+    type: str
+    version_added: 1.0.0
+  flavor:
+    description: The flavor of the instance with O(state=adopted), which must agree with the guest. By default one of its own.
+    type: dict
+    version_added: 1.0.0
   spec:
     description:
       - The request spec of the instance. It is compared with that of the instance, and differences are a warning.
@@ -130,7 +144,8 @@ options:
   after:
     description:
       - The highest generation, epoch and number, in which any host has heard of the instance. With O(state=absent) the
-        host notes that the instance is gone up to that generation; with O(state=recorded) the record gets a later one.
+        host notes that the instance is gone up to that generation, with O(state=left), too; with O(state=recorded) and
+        O(state=adopted) the record gets a later one.
     type: list
     elements: int
     version_added: 1.0.0
@@ -208,7 +223,7 @@ EXAMPLES = r"""
 RETURN = r"""
 instance:
   description: The instance as it is now. C(state) is that of the guest in libvirt, or C(absent). Then C(gives_up) names the
-    disks that were removed, or would be, with their sizes.
+    disks that were removed, or would be, with their sizes; with O(state=left), C(files_stay) the guest's files.
   returned: success
   type: dict
   sample: {"uuid": "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a", "name": "web-1", "state": "running", "vm_state": "active",
@@ -235,7 +250,7 @@ error:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute.errors import failing
-from ..module_utils.compute.guest import given_up, seed
+from ..module_utils.compute.guest import adopt, given_up, seed
 from ..module_utils.compute.guest.acts import ACTS, outcome_of
 from ..module_utils.compute.guest.instance import Instance
 from ..module_utils.compute.host.host import Host
@@ -262,6 +277,9 @@ ARGUMENTS = {
     },
     "uuid": {"type": "str", "required": True},
     "token": {"type": "str", "no_log": False},
+    "name": {"type": "str"},
+    "project_id": {"type": "str"},
+    "flavor": {"type": "dict"},
     "spec": {"type": "dict"},
     "after": {"type": "list", "elements": "int"},
     "moved_by": {"type": "dict", "options": MOVED_BY},
@@ -293,7 +311,12 @@ def main():
     with failing(module):
         instance = Instance(Host.here(params["state"]), params["uuid"], timeout=params["timeout"])
         gone = given_up.by_delete(instance) if params["state"] == "absent" else []
+        stay = adopt.files(instance) if params["state"] == "left" else []
         result = outcome_of(instance, params, module.check_mode, gone)
+        if params["state"] == "adopted" and module.check_mode and result["changed"]:
+            result["diff"] = adopt.difference(instance, adopt.wanted(params))
+        if stay:
+            result["instance"]["files_stay"] = stay
         if params["state"] == "rebooted" and result["changed"] and not module.check_mode:
             warn_of_force(module, instance)
     module.exit_json(**result)

@@ -26,11 +26,12 @@ options:
         C(berth_set_aside_on).
       - V(recover_record) leaves a copy that is older than what others remember of an owner that answers, and has no record of it,
         unless the variable C(berth_recover_on) names the host of that copy.
+      - V(adopt) finds the guest, on the host of the variable C(berth_adopt_on) if that is given, that is to become the instance.
     type: str
     required: true
     choices:
-      [console, delete, keep_one, lock, pause, reboot, recover, recover_record, remove_set_aside, resume, start, stop,
-       suspend, unlock, unpause, update_disks]
+      [adopt, console, delete, keep_one, leave, lock, pause, reboot, recover, recover_record, remove_set_aside, resume, start,
+       stop, suspend, unlock, unpause, update_disks]
     version_added: 1.0.0
 extends_documentation_fragment:
   - berth.kvm.controller

@@ -34,6 +34,10 @@ options:
     description: Also read at which addresses the guests are reached.
     type: bool
     default: false
+  domains:
+    description: Also read which guests are no instances, and what is in the way of adopting them.
+    type: bool
+    default: false
   checkup:
     description: Also have each host look for what is wrong with itself.
     type: bool

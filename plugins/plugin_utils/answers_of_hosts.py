@@ -6,11 +6,14 @@ Ansible has of it, as a play of somebody's own may bring them with module host_f
 
 from __future__ import annotations
 
+import functools
+
 from ..module_utils.conductor import majority, silence
 from ..module_utils.conductor.fleet import read_fleet
 from ..module_utils.model import catalog_schema, host_document, host_hints
+from ..module_utils.model.identity import ADOPTED
 from ..module_utils.model.safe_text import clean
-from .inventory_variables import is_true, kvm_hosts, raw_vars, variables
+from .inventory_variables import is_true, kvm_hosts, raw_vars, variables, with_variable
 from .plain import plain
 
 FACT = "berth_host"
@@ -53,7 +56,25 @@ def read_reports(task_vars, hosts=None):
             }
         else:
             reports[name] = {"reason": reason_if_closed(task_vars, name, reason_of(reply or {}))}
-    return read_fleet(reports, host_document.check)
+    return read_fleet(reports, functools.partial(_checked, _adopted(task_vars, hosts)))
+
+
+def _checked(named, document):
+    """The document, with the names that the inventory gives to adopted instances: no host can give one."""
+    document = host_document.check(document)
+    for each in document["instances"]:
+        if each.get("adopted"):
+            each["name"] = named.get(each["uuid"], each["uuid"])
+    return document
+
+
+def _adopted(task_vars, hosts):
+    """uuid -> name, of each uuid that one instance of the inventory has."""
+    found = {}
+    for name in with_variable(task_vars, task_vars["groups"]["all"], ADOPTED):
+        if name not in hosts and name != "localhost":
+            found.setdefault(variables(task_vars, name, [ADOPTED]).get(ADOPTED), []).append(name)
+    return {uuid: names[0] for uuid, names in found.items() if len(names) == 1}
 
 
 def reason_if_closed(task_vars, name, reason):

@@ -12,6 +12,7 @@ from ..module_utils.conductor.report import Outcome
 from ..module_utils.conductor.unlisted import selected
 from ..module_utils.model import input_hints
 from ..module_utils.model.errors import InvalidInput
+from ..module_utils.model.identity import ADOPTED
 from .inventory_variables import raw_vars
 
 # Part of a request -> the options of -e that say it.
@@ -53,6 +54,12 @@ def check_given(task_vars: Mapping[str, Any], extra_vars: Mapping[str, Any], var
         raise InvalidInput(variable, task_vars[variable], "a variable of the command line", hint=hint)
 
 
+def check_adopted(extra_vars: Mapping[str, Any]) -> None:
+    """Check that the uuid of an adopted guest is that of one instance: -e gives it to all."""
+    if extra_vars.get(ADOPTED) and ("berth_name" not in extra_vars or str(_count(extra_vars)) != "1"):
+        raise InvalidInput(ADOPTED, extra_vars[ADOPTED], "with -e only beside berth_name, for one instance")
+
+
 def check_group(values: Mapping[str, Any], groups: Mapping[str, Sequence[str]]) -> None:
     """Check that the group of the requested instances has no others: a delete would delete those of the inventory too."""
     members = groups.get(GROUP, ())
@@ -80,8 +87,9 @@ def selected_by_name(text: str, task_vars: Mapping[str, Any]) -> str:
 
 def unsaid(task_vars: Mapping[str, Any], name: str, values: Mapping[str, Any]) -> List[str]:
     """The parts of the request of an instance that nothing describes but ``values``, and which they do not mention: that it
-    has them is no difference. None of an instance of the inventory, which says all that it should have."""
-    if name not in _only_requested(task_vars):
+    has them is no difference. None of an instance of the inventory, which says all that it should have, unless it was
+    adopted: that one kept what it had."""
+    if name not in _only_requested(task_vars) and not values.get(ADOPTED):
         return []
     return [part for part, options in SAID_BY.items() if not any(option in values for option in options)]
 

@@ -12,7 +12,7 @@ from ansible.plugins.action import ActionBase
 from ..module_utils.conductor import report, report_moves, report_power
 from ..module_utils.conductor.procedures.operate import Done
 from ..module_utils.conductor.report import Outcome
-from ..module_utils.model.identity import instance_uuid, project_of
+from ..module_utils.model.identity import IDENTITY, project_of, uuid_of
 from . import failed_requests
 from .berth_name import addressed
 from .controller import results_fact
@@ -89,7 +89,7 @@ def part_of_move(
 
 
 def _uuid(task_vars: Dict[str, Any], name: str) -> str:
-    return instance_uuid(project_of(variables(task_vars, name, ["berth_project"])), name)
+    return uuid_of(name, variables(task_vars, name, IDENTITY))
 
 
 def _keep(action: ActionBase, task_vars: Dict[str, Any], operation: str, outcomes: List[Outcome]) -> None:
@@ -99,10 +99,11 @@ def _keep(action: ActionBase, task_vars: Dict[str, Any], operation: str, outcome
     failures, done = [], []
     for outcome in outcomes:
         name = outcome.instance
-        project = project_of(variables(task_vars, name, ["berth_project"]))
+        values = variables(task_vars, name, IDENTITY)
+        project = project_of(values)
         code = report.error_code(outcome.error)
         if not outcome.error:
-            done.append(instance_uuid(project, name))
+            done.append(uuid_of(name, values))
         elif operation in PLACED and code != "InstanceNotFound":
             message = outcome.error.removeprefix(code + ": ")
             failures.append({"name": name, "project": project, "code": code, "message": message})

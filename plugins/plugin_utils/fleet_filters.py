@@ -15,7 +15,7 @@ from ..module_utils.conductor import security_group_members
 from ..module_utils.conductor.security_group_members import Membership
 from ..module_utils.model import catalog_schema
 from ..module_utils.model.errors import BerthError
-from ..module_utils.model.identity import project_of, uuid_of
+from ..module_utils.model.identity import IDENTITY, project_of, uuid_of
 from .asking import answers, ask
 from .inventory_variables import kvm_hosts, lost_hosts, raw_vars, variables
 from .plain import plain
@@ -23,7 +23,7 @@ from .screen import warn
 from .whose_variables import Catalogs, is_rendered
 
 GROUPS = "berth_security_groups_defined"
-OF_NICS = ("berth_networks", "berth_security_groups", "berth_project")
+OF_NICS = ("berth_networks", "berth_security_groups", *IDENTITY)
 # A run that writes a filter reads again, as after the claim of an address: of two runs, at least one sees the other.
 PASSES = 3
 

@@ -5,32 +5,45 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any, Dict, NamedTuple
 
-from ..module_utils.conductor import arrived, given_away, keep_one, locks, new_volumes, older_copy, what_to_operate
-from ..module_utils.conductor.errors import InstanceMoving
+from ..module_utils.conductor import (
+    adopting,
+    arrived,
+    given_away,
+    keep_one,
+    locks,
+    new_volumes,
+    older_copy,
+    what_to_operate,
+)
+from ..module_utils.conductor.errors import HostUnknown, InstanceMoving
 from ..module_utils.conductor.fleet import Fleet
 from ..module_utils.conductor.locks import lock_of
 from ..module_utils.conductor.operations import OPERATIONS
-from ..module_utils.model import copy_hints, data_disks, fleet_hints, hints, nics
+from ..module_utils.model import adopted, copy_hints, data_disks, fleet_hints, hints, nics
 from ..module_utils.model.errors import BerthError
-from ..module_utils.model.identity import uuid_of
+from ..module_utils.model.identity import IDENTITY, instance_uuid, project_of, uuid_of
 from ..module_utils.model.lifecycle import OUT, OWN
 from ..module_utils.model.nics import guest_address
 from ..module_utils.model.schema import OneOf, Text
 from ..module_utils.model.vm_states import ACTIVE, CHANGES
+from ..module_utils.placement.request import flavor_snapshot
 from . import acting
-from .answers_of_hosts import read_reports
+from .answers_of_hosts import read_reports, reason_of
 from .asking import answers, ask
 from .controller import ControllerAction
 from .inventory_differences import InventoryDifferences, by_hand
 from .inventory_variables import is_true, kvm_hosts, lost_hosts, variables, who_locked
+from .plain import plain
 from .screen import say, warn
 from .selection import check_explicit, in_inventory, known_hosts, not_found, selected, warn_of_lost
 from .wanted_disks import wanted_disks
 
 RUN = (
     keep_one.FIELD,
+    adopting.ON,
     "berth_keep_on_confirmed",
     "berth_lost_hosts",
     "berth_rebuild_lost",
@@ -75,12 +88,15 @@ class LocateInstances(ControllerAction):
         found, moving, errors, notes, uuids = {}, [], {}, {}, {}
         inventory = InventoryDifferences(task_vars, names, hosts, self._loader)
         run = _Run(task_vars, method, fleet, inventory, run_variables)
+        if method == "adopt":
+            self._hear_of(run, names)
         for name in names:
             try:
-                values = variables(task_vars, name, ["berth_project", "berth_locked", "berth_state"])
+                values = variables(task_vars, name, [*IDENTITY, "berth_flavor", "berth_locked", "berth_state"])
                 uuids[name] = uuid_of(name, values)
                 found[name] = self._task_of(run, name, uuids[name], values)
-                _check_found(run, name, found[name])
+                uuids[name] = found[name]["uuid"]
+                _check_found(run, name, project_of(values), found[name])
                 notes[name] = joined(found[name].get("gives_up"), _notes(run, name, values, found[name]))
             except BerthError as error:
                 if isinstance(error, InstanceMoving) and method == "delete" and not again:
@@ -96,7 +112,10 @@ class LocateInstances(ControllerAction):
             "names": names,
             "left_out": fleet.verdicts,
             "skipped": {name: why for name, why in skipped.items() if why},
-            "shown": {name: shown(fleet, uuid, found.get(name, {}).get("stays")) for name, uuid in uuids.items()},
+            "shown": {
+                name: shown(fleet, uuid, found.get(name, {}).get("stays"), found.get(name, {}).get("hosts", ()))
+                for name, uuid in uuids.items()
+            },
             "notes": notes,
             "by_hand": _by_hand(fleet, found if OPERATIONS[method].differences else {}),
             "instances": found,
@@ -105,9 +124,30 @@ class LocateInstances(ControllerAction):
             "errors": errors,
         }
 
+    def _hear_of(self, run, names):
+        """Have the fleet know what hosts remember of the guests to adopt, and of the instances of their names."""
+        about = []
+        for name in names:
+            with contextlib.suppress(BerthError):
+                values = variables(run.task_vars, name, IDENTITY)
+                about += [_guest(run, name, values).uuid, instance_uuid(project_of(values), name)]
+        told = answers(ask(self, run.task_vars, list(run.fleet.documents), "rescan", {"about": about})) if about else {}
+        for host, answer in told.items():
+            if "notes" not in answer:
+                raise HostUnknown("%s does not say what it remembers: %s" % (host, reason_of(answer)))
+            run.fleet.notes[run.fleet.uuids()[host]].update(plain(answer["notes"]))
+
     def _task_of(self, run, name, uuid, values):
         """What the playbook should do about one instance: {uuid, hosts, ...}; nothing if there are no hosts."""
         fleet = run.fleet
+        if run.method == "adopt":
+            locks.check(run.method, name, who_locked(values), ())
+            task = adopting.where(fleet, name, project_of(values), _guest(run, name, values), run.said.lost)
+            return {**task, "flavor": _flavor(run, name, values)}
+        if run.method != "leave":
+            adopting.check_adopted(fleet, name, project_of(values), uuid)
+        if run.method in adopted.ONLY_OF_CREATED:
+            adopting.check_created(name, fleet.places.get(uuid, ()), run.method)
         locks.check(run.method, name, who_locked(values), fleet.places.get(uuid, ()))
         task = self._where(run, name, uuid)
         if run.method != "update_disks":
@@ -139,10 +179,24 @@ def addresses(action, task_vars, task):
     return (told.get("instance_copy") or {}).get("nics") or []
 
 
-def _check_found(run, name, task):
+def _guest(run, name, values):
+    return adopting.find(
+        run.fleet, name, project_of(values), uuid_of(name, values), run.variables.get(adopting.ON) or None
+    )
+
+
+def _flavor(run, name, values):
+    """The flavor that the variables name; None for one of its own."""
+    if values.get("berth_flavor") in (None, ""):
+        return None
+    return flavor_snapshot(run.inventory.catalogs.of(name).flavor(values["berth_flavor"], project_of(values)))
+
+
+def _check_found(run, name, project, task):
     """Raise if the instance is nowhere, although the operation needs one or the inventory does not know it either."""
     is_nowhere = not task["hosts"] and not run.fleet.places.get(task["uuid"])
-    if is_nowhere and (OPERATIONS[run.method].needs_one or not in_inventory(run.task_vars, name)):
+    told = in_inventory(run.task_vars, name) and not adopting.uuid_of_adopted(run.fleet, name, project)
+    if is_nowhere and (OPERATIONS[run.method].needs_one or not told):
         raise not_found(run.task_vars, run.fleet, name)
 
 
@@ -203,13 +257,13 @@ def joined(*parts):
     return "; ".join(part for part in parts if part) or None
 
 
-def shown(fleet, uuid, stays=None):
+def shown(fleet, uuid, stays=None, hosts=()):
     """The owner of the instance, its flavor and addresses, for the closing table. Of several the one that ``stays``; none
-    that has let go of it."""
+    that has let go of it. Of a guest that is no instance yet, its host."""
     held = [place for place in fleet.places.get(uuid, ()) if place["role"] != OUT]
     places = sorted(held, key=lambda place: (place["host"] == stays, place["role"] == OWN))
     if not places:
-        return {}
+        return {"host": hosts[-1]} if hosts and fleet.strays.get(uuid) else {}
     place = places[-1]
     networks = [{"address": address} for address in nics.fixed(place["nics"] or ()) if guest_address(address)]
     return {"host": place["host"], "flavor": place["flavor"], "networks": networks}

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, NamedTuple, Optional
 
 from ..module_utils.conductor import (
+    adopting,
     bridges,
     commit_move,
     gossip,
@@ -29,7 +30,7 @@ from ..module_utils.conductor.locks import check_unlocked_there
 from ..module_utils.conductor.plan import FAILED
 from ..module_utils.model import migration
 from ..module_utils.model.errors import BerthError, InstanceIsLocked
-from ..module_utils.model.identity import uuid_of
+from ..module_utils.model.identity import IDENTITY, uuid_of
 from ..module_utils.model.move_errors import MigrationEnded
 from ..module_utils.model.schema import OneOf
 from ..module_utils.placement.request import resize_request
@@ -162,7 +163,7 @@ class PlanMoves(ControllerAction):
         moves, errors, uuids = {}, {}, {}
         for name in names:
             try:
-                values = variables(run.task_vars, name, ("berth_flavor", "berth_locked", "berth_project"))
+                values = variables(run.task_vars, name, ("berth_flavor", "berth_locked", *IDENTITY))
                 uuids[name] = uuid_of(name, values)
                 moves[name] = self._plan(run, name, uuids[name], values)
             except InstanceNotFound as error:
@@ -174,6 +175,7 @@ class PlanMoves(ControllerAction):
 
     def _plan(self, run, name, uuid, values):
         check_unlocked_there(name, run.fleet.places.get(uuid, ()))
+        adopting.check_created(name, run.fleet.places.get(uuid, ()), run.action)
         both = _source, here, destination, there = self._sides(run, name, uuid)
         request = None
         if run.action == "resize":

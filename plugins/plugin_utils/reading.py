@@ -11,12 +11,12 @@ from ansible.utils.vars import load_extra_vars
 
 from ..module_utils.conductor.errors import NoHostAnswered
 from ..module_utils.model.errors import BerthError
-from ..module_utils.model.identity import uuid_of
+from ..module_utils.model.identity import IDENTITY, uuid_of
 from ..module_utils.model.messages import BESIDE_FACTS
 from . import berth_where, run_report
 from .answers_of_hosts import reason_of
 from .asking import answers, ask, warnings
-from .berth_name import COUNTS, check_counts, check_given, check_group, check_name
+from .berth_name import COUNTS, check_adopted, check_counts, check_given, check_group, check_name
 from .inventory_variables import described, instances_among, kvm_hosts, raw_vars, variables
 from .misplaced import check_vars_of_play
 from .screen import warn
@@ -53,8 +53,10 @@ def begin(action, task_vars, hosts):
     counts = action.own_variables(task_vars, COUNTS)
     check_counts(counts)
     check_group(counts, task_vars["groups"])
+    extra_vars = load_extra_vars(action._loader)
     for variable in ("berth_name", berth_where.VARIABLE):
-        check_given(task_vars, load_extra_vars(action._loader), variable)
+        check_given(task_vars, extra_vars, variable)
+    check_adopted(extra_vars)
     check_vars_of_play(task_vars, raw_vars(task_vars, task_vars["inventory_hostname"]))
     run_report.begin(action, task_vars)
     if not hosts:
@@ -72,7 +74,7 @@ def _uuids(args, task_vars):
     found = []
     for name in names:
         try:
-            found.append(uuid_of(name, variables(task_vars, name, ["berth_project"])))
+            found.append(uuid_of(name, variables(task_vars, name, IDENTITY)))
         except BerthError:
             continue  # the action that works on the instance reports what is wrong with its name
     return found

@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 from typing import Any, Dict, Iterable, List
 
+from ..module_utils.conductor import adopting
 from ..module_utils.conductor.errors import KvmHostNotFound, NoHostAnswered, SelectionNotExplicit
 from ..module_utils.conductor.fleet import Fleet
 from ..module_utils.conductor.operations import needs_selection
@@ -18,7 +19,7 @@ from ..module_utils.conductor.sides import InstanceNotFound
 from ..module_utils.conductor.similar_names import similar_instances
 from ..module_utils.model import fleet_hints, hints, input_hints
 from ..module_utils.model.errors import BerthError, InvalidInput, joined, together
-from ..module_utils.model.identity import RESERVED, uuid_of
+from ..module_utils.model.identity import IDENTITY, RESERVED, project_of, uuid_of
 from ..module_utils.model.messages import hosts_named
 from ..module_utils.model.unknown_names import did_you_mean, nearest
 from .inventory_variables import described, instances_among, is_true, kvm_hosts, raw_vars, variables, with_variable
@@ -203,6 +204,9 @@ def in_inventory(task_vars: Dict[str, Any], name: str) -> bool:
 
 
 def not_found(task_vars: Dict[str, Any], fleet: Fleet, name: str) -> InstanceNotFound:
+    uuid = adopting.uuid_of_adopted(fleet, name, project_of(variables(task_vars, name, IDENTITY)))
+    if uuid:
+        return InstanceNotFound("%s was adopted, and its uuid is not known" % name, hint=hints.name_adopted(uuid))
     if in_inventory(task_vars, name):
         return InstanceNotFound("%s is on no host" % name, hint=hints.create_it(name))
     described = with_variable(task_vars, task_vars["groups"]["all"], "berth_flavor")
@@ -226,7 +230,7 @@ def names_by_uuid(task_vars: Dict[str, Any]) -> Dict[str, str]:
         if name in hosts or name == "localhost":
             continue
         try:
-            found[uuid_of(name, variables(task_vars, name, ["berth_project"]))] = name
+            found[uuid_of(name, variables(task_vars, name, IDENTITY))] = name
         except BerthError:
             continue  # create reports what is wrong with its name
     return found

@@ -35,6 +35,7 @@ from .whose_variables import value_of
 OWN = "berth_own_variables"
 # These choose the instances and hosts of a run, and how it works.
 RUN = (
+    "berth_adopt_on",
     "berth_all",
     "berth_allow_resize_to_same_host",
     "berth_approved",
@@ -152,7 +153,10 @@ CHECKED = {
         ),
         Switch(),
     ),
-    **dict.fromkeys(("berth_keep_on", "berth_recover_on", "berth_remove_host", "berth_set_aside_on"), Name(empty=True)),
+    **dict.fromkeys(
+        ("berth_adopt_on", "berth_keep_on", "berth_recover_on", "berth_remove_host", "berth_set_aside_on"),
+        Name(empty=True),
+    ),
     "berth_console_lines": Number(0, 500),
     seeds.SEED: Number(0, MOST_SEED),
     "berth_shutdown_timeout": Number(0, limits.SHUTDOWN, "seconds"),

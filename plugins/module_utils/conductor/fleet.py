@@ -39,6 +39,7 @@ PLACE = (
     "domain_differs",
     "moved_to",
     "image_props",
+    "adopted",
 )
 
 
@@ -67,6 +68,7 @@ class Place(TypedDict):
     domain_differs: Optional[Document]  # what somebody changed in libvirt, see compute/guest/live_differences.py
     moved_to: Optional[Document]  # {op, host_uuid} of the move for which this host let go of it
     image_props: Optional[Document]  # the properties of its image
+    adopted: Optional[str]  # the name of an instance that was a guest before: its uuid does not follow from it
     flavor: Optional[str]
     content: Document  # the flavor as it was when the instance got it
 

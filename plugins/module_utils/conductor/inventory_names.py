@@ -10,7 +10,7 @@ from collections import Counter
 from typing import Any, Callable, Collection, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from ..model.errors import BerthError
-from ..model.identity import DEFAULT_PROJECT, RESERVED, check_name, instance_uuid, project_of
+from ..model.identity import ADOPTED, DEFAULT_PROJECT, RESERVED, check_name, instance_uuid, project_of, uuid_of
 from ..model.lifecycle import OWN
 from ..model.nics import guest_address
 from ..model.safe_text import clean
@@ -55,7 +55,7 @@ def listed(
     owners: Dict[str, List[Owner]] = {}
     left_out = []
     for host, instances in sorted(hosts.items()):
-        for instance in instances:
+        for instance in map(_named, instances):
             if instance.get("foreign") or instance.get("role") != OWN:
                 continue
             try:
@@ -96,6 +96,11 @@ def failed(requests: Iterable[Mapping[str, Any]], known: Known, found: Collectio
     return listed_too
 
 
+def _named(instance: Mapping[str, Any]) -> Mapping[str, Any]:
+    """An adopted instance has the name that its host says if the inventory gives that name its uuid."""
+    return {**instance, "name": instance["adopted"]} if instance.get("adopted") else instance
+
+
 def _check(host: str, instance: Mapping[str, Any], known: Known) -> Described:
     """Return what the inventory says about the instance. Raises NotListed."""
     reported = instance["name"]
@@ -108,9 +113,11 @@ def _check(host: str, instance: Mapping[str, Any], known: Known) -> Described:
     except BerthError as error:
         why = error.message if isinstance(error, NotListed) else error.rule
         raise NotListed("Host %s has an instance %r that is left out: %s" % (host, clean(reported, 80), why)) from None
-    if instance["uuid"] != instance_uuid(project, name):
+    if instance.get("adopted") and instance["uuid"] != (described or {}).get(ADOPTED):
+        raise _foreign(host, name, "it was adopted, and the inventory does not say that its berth_adopted is its uuid")
+    if not instance.get("adopted") and instance["uuid"] != instance_uuid(project, name):
         raise _foreign(host, name, "its uuid is not that of its project and name")
-    if described is not None and instance["uuid"] != instance_uuid(project_of(described), name):
+    if described is not None and (instance["uuid"], project) != (uuid_of(name, described), project_of(described)):
         raise _foreign(host, name, "the inventory has one of another project under that name")
     return described
 

@@ -43,6 +43,10 @@ class Operation(NamedTuple):
 SHUTDOWN = {"shutdown_timeout": ("berth_shutdown_timeout",)}
 
 OPERATIONS: Dict[str, Operation] = {
+    "adopt": Operation(
+        Words("adopted", "would be adopted", "is an instance already"),
+        "adopted", found=("after", "name", "project_id", "flavor"), needs_one=True, selected=False,
+    ),
     "console": Operation(
         Words("shown", "would be shown", "is shown above"), module="instance_info",
         given={"console_lines": ("berth_console_lines",)}, needs_one=True, selected=False, differences=True, lockable=False,
@@ -54,6 +58,9 @@ OPERATIONS: Dict[str, Operation] = {
     "keep_one": Operation(
         Words("one copy kept", "one copy would be kept", "has one copy"),
         given=SHUTDOWN, needs_one=True, differences=True,
+    ),
+    "leave": Operation(
+        Words("left to libvirt", "would be left to libvirt", "is on no host"), "left", found=("after",),
     ),
     "lock": Operation(
         Words("locked", "would be locked", "is locked already"),

@@ -35,7 +35,9 @@ def outcome(operation: str, name: str, located: Dict[str, Any], done: Done, chec
     mended = done.instance.get("mended") if operation == "start" else None
     names, shown = OPERATIONS[operation].words, located["shown"].get(name) or {}
     address = address_of(shown.get("networks"))
-    line = Outcome(name, "unchanged", shown.get("host") or "", shown.get("flavor") or "", address)
+    line = Outcome(
+        name, "unchanged", shown.get("host") or "", shown.get("flavor") or done.instance.get("flavor") or "", address
+    )
     line.error = located["errors"].get(name) or "; ".join(map(text_of, done.errors))
     if line.error:
         line.state, line.why = FAILED, first_word(line.error)
@@ -50,9 +52,15 @@ def outcome(operation: str, name: str, located: Dict[str, Any], done: Done, chec
     if operation == "stop" and done.instance.get("state") == SAVED:
         note = "; ".join(filter(None, (note, STOPPED_SAVED)))
     if not line.error:
-        parts = (line.why, mended, disk_words.given_up(done.gives_up), note)
+        parts = (line.why, mended, disk_words.given_up(done.gives_up), _staying(done), note)
         line.why = "; ".join(part for part in (*parts, *_by_hand(operation, name, located, done)) if part)
     return line
+
+
+def _staying(done: Done) -> str:
+    """The files of a guest that is no instance any more."""
+    files = done.instance.get("files_stay") or ()
+    return "its files stay: %s" % ", ".join(files) if files else ""
 
 
 def _by_hand(operation: str, name: str, located: Mapping[str, Any], done: Done) -> Iterable[str]:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from typing import Collection, Dict, List, Mapping, Optional
 
+from ..model import hints
 from ..model.errors import BerthError
+from ..model.identity import instance_uuid
 from ..model.messages import Document
-from . import drift, majority, silence, unconfirmed
+from . import adopting, drift, majority, silence, unconfirmed
 from .fleet import Fleet, Place
 from .locate import check_latest, check_no_stray, check_none_silent, generation_of, holders
 from .notes import given_up, latest_with_lost
@@ -58,6 +60,8 @@ def sort_out(
 
 def _find(instance: Instance, fleet: Fleet, lost_hosts: Collection[str], strict: bool) -> None:
     places = {place["host"]: place for place in fleet.places.get(instance["uuid"], ())}
+    adopting.check_adopted(fleet, instance["name"], instance["project"], instance["uuid"])
+    adopting.check_not_of_adopted(fleet, instance["name"], instance["project"], instance["uuid"])
     resized = unconfirmed.place_among(places.values())
     if resized:
         _set_found(instance, fleet, resized["host"], UNCONFIRMED)
@@ -81,6 +85,11 @@ def _find(instance: Instance, fleet: Fleet, lost_hosts: Collection[str], strict:
     ]
     hosts = claims + owners
     if not hosts:
+        if instance["uuid"] != instance_uuid(instance["project"], instance["name"]):
+            raise adopting.GuestToAdoptUnknown(
+                "%s is to be the guest %s, which no host has as an instance" % (instance["name"], instance["uuid"]),
+                hint=hints.list_guests(),
+            )
         return
     _set_found(instance, fleet, hosts[-1], EXISTING if owners else CLAIMING)
     if owners:

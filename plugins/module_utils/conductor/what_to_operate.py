@@ -93,7 +93,16 @@ def _to_tell(fleet: Fleet, told: Document) -> Document:
     return {"told": told, "hosts": list(fleet.documents), "unprepared": list(fleet.unprepared())}
 
 
+def _leave(operation: str, fleet: Fleet, name: str, uuid: str, said: Said) -> Dict[str, Any]:
+    """A guest of libvirt alone has left already."""
+    strays = fleet.strays.get(uuid, ())
+    if strays and not fleet.places.get(uuid) and not any(stray["managed"] for stray in strays):
+        return {"hosts": []}
+    return _at_rest(operation, fleet, name, uuid, said)
+
+
 OWN = {
+    "leave": _leave,
     "keep_one": _keep_one,
     "recover": _recover,
     "recover_record": _take_back,

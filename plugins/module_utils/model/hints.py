@@ -31,6 +31,37 @@ def select_in_play() -> str:
     return "Say which with --limit, or name them or a group in the hosts of the play. Where all of them are meant: -e berth_all=true"
 
 
+# --- a guest that was adopted
+
+
+def leave_adopted(name: str) -> str:
+    """An adopted instance was to be moved, resized, deleted or given a disk."""
+    return "To do that with libvirt's own tools, give the guest back, which goes on: berth.kvm.leave --limit %s" % name
+
+
+def name_adopted(uuid: str) -> str:
+    """An instance was asked for by its name, and is a guest that was adopted: its uuid does not follow from the name."""
+    return (
+        "If that is the one: set berth_adopted: %(uuid)s for it in the inventory, or add -e berth_adopted=%(uuid)s"
+        % {"uuid": uuid}
+    )
+
+
+def adopt_guest(name: str, uuid: str) -> str:
+    """A guest of a host is no instance, and nothing is in the way of making it one. ``name``: NAME if its own does not do."""
+    return "To adopt it: berth.kvm.adopt -e berth_name=%s -e berth_adopted=%s" % (name, uuid)
+
+
+def adopt_it(name: str) -> str:
+    """The inventory gives an instance the uuid of a guest that is no instance, never was or is none any more."""
+    return "To make it one as it is: berth.kvm.adopt --limit %s" % name
+
+
+def list_guests() -> str:
+    """The guest to adopt was not found, or its name is that of several."""
+    return "The playbook berth.kvm.adopt without berth_name lists the guests that are no instances, each with its uuid"
+
+
 # --- a host that did not answer
 
 

@@ -19,6 +19,8 @@ UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _LABEL = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 NAME = re.compile(r"(?!.*\.[0-9]+\Z)%s(\.%s)*\Z" % (_LABEL, _LABEL), re.ASCII)
 RESERVED = ("all", "localhost", "ungrouped")  # names with a meaning of their own in Ansible
+ADOPTED = "berth_adopted"
+IDENTITY = ("berth_project", ADOPTED)  # variables that say, with the name, which instance it is
 MOST_OF_A_NAME = 200  # libvirt makes file names from it
 
 
@@ -54,8 +56,15 @@ def project_of(variables: Mapping[str, Any]) -> str:
 
 
 def uuid_of(name: str, variables: Mapping[str, Any]) -> str:
-    """Return the uuid of an instance in the inventory, from its name and variables; InvalidInput for a bad name."""
-    return instance_uuid(project_of(variables), check_name(name))
+    """Return the uuid of an instance in the inventory, from its name and variables (IDENTITY); InvalidInput for a bad one. An
+    adopted guest keeps its own, which the inventory says: no host may say it."""
+    own = variables.get(ADOPTED)
+    if own in (None, ""):
+        return instance_uuid(project_of(variables), check_name(name))
+    if not is_uuid(own):
+        raise InvalidInput(ADOPTED, own, "the uuid of the guest that was adopted, as berth.kvm.adopt tells it")
+    project_of(variables), check_name(name)
+    return str(own)
 
 
 def instance_uuid(project: str, name: str) -> str:

@@ -41,6 +41,10 @@ SPEC: Dict[Path, str] = {
     ("volumes",): OBJECTS,
     ("instance",): MAYBE_OBJECT,
     ("grows_from_gb",): COUNT,
+    ("adopted",): MAYBE_OBJECT,
+    ("adopted", "definition"): TEXT,
+    ("adopted", "disks"): OBJECTS,
+    ("adopted", "variables"): MAYBE_TEXT,
     ("hardware",): MAYBE_OBJECT,
     ("hardware", "machine"): TEXT,
     ("hardware", "variables"): TEXT,
@@ -87,7 +91,7 @@ OPTIONAL = frozenset(("migration", name) for name in ("arriving", "new_resources
 REQUIRED = frozenset(
     path
     for path in TYPES
-    if path[-1] in ("flavor", "machine", "devices")
+    if path[-1] in ("flavor", "machine", "devices", "definition")
     or path[:-1] in (("migration",), ("migration", "source"), ("migration", "destination"))
     and path not in OPTIONAL
 )

@@ -230,6 +230,7 @@ _OF_INSTANCE: Dict[str, Check] = {
     "disks_missing": list_of(cleaned(), 1000),
     "disks_differ": list_of(cleaned(), 1000),
     "gives_up": list_of(cleaned(), 1000),
+    "files_stay": list_of(cleaned(), 1000),
     "mended": or_null(cleaned(1000)),
     "domain_differs": host_document.domain_differs,
     "faults": _PEOPLE,
@@ -402,6 +403,19 @@ _FINDING = object_of(
         "fixed": flag,
     }
 )
+_DOMAIN = object_of(
+    {
+        "uuid": uuid,
+        "name": cleaned(255),
+        "state": _POWER,
+        "vcpus": _COUNT,
+        "memory_mb": _COUNT,
+        "disks": list_of(
+            object_of({"target": cleaned(64), "path": cleaned(1000), "format": cleaned(64), "size": _BYTES}), 1000
+        ),
+        "in_the_way": list_of(object_of({"code": word("[A-Za-z]+", 32), "said": cleaned(500)}), 1000),
+    }
+)
 _FACTS = object_of(
     {
         "ansible_facts": object_of({"berth_host": host_document.shape}),
@@ -412,11 +426,12 @@ _FACTS = object_of(
         "members": _MEMBERS,
         "digests": map_of(word("[0-9a-f]{2}|plans", 5), word("[0-9a-f]{32}|some", 32), 257),
         "checkup": object_of({"clock": _SECONDS, "findings": list_of(_FINDING, 10000), "notes": _NOTES}),
+        "domains": list_of(_DOMAIN, 1000),
         "addresses": map_of(
             uuid, object_of({"address": address, "source": choice("static", "lease", "arp", "agent")}), MOST_RECORDS
         ),
     },
-    optional=("looks", "moves", "notes", "addresses", "checkup", "digests", "heard_of", "members"),
+    optional=("looks", "moves", "notes", "addresses", "checkup", "digests", "heard_of", "members", "domains"),
 )
 _NO_KEYS = object_of({})
 _COPY = object_of(

@@ -20,7 +20,7 @@ from ..model.cloud_init import IGNITION, cloud_config, decode_user_data, kind, n
 from ..model.errors import InvalidInput, together
 from ..model.guest_features import check_guest
 from ..model.guest_settings import PROPERTIES, GuestSettings, with_boot_files
-from ..model.identity import DEFAULT_PROJECT, NAMESPACE, check_name, instance_uuid, short_name
+from ..model.identity import ADOPTED, DEFAULT_PROJECT, NAMESPACE, check_name, instance_uuid, short_name, uuid_of
 from ..model.migration import check_same_firmware
 from ..model.networks import UNFILTERED, is_filtered, ranges, security, unusable
 from ..model.nics import ip_version, is_of_nic
@@ -148,6 +148,11 @@ def _address(text, name, cidr, gateway, field):
 
 
 DEFAULT_POOL = "berth"
+# Of an instance that was adopted: no host makes it anew, so nothing is built from that.
+NO_IMAGE = {
+    **dict.fromkeys(("url", "checksum", "upload", "kernel", "initrd", "disk_format")),
+    **{"name": "", "min_disk": 0, "min_ram": 0, "properties": {}},
+}
 ACCESS_IPS = ("access_ip_v4", "access_ip_v6")
 
 
@@ -159,15 +164,16 @@ def build_request(hostvars, catalog):
     user_data, metadata, cloud_config, network_config} holds everything that may be secret and goes to the build only.
     """
     name = check_name(hostvars.get("inventory_hostname"), "inventory_hostname")
-    values = _checked(hostvars, schema.INSTANCE, ("berth_flavor", "berth_image"), name, catalog)
+    required = ("berth_flavor",) if hostvars.get(ADOPTED) else ("berth_flavor", "berth_image")
+    values = _checked(hostvars, schema.INSTANCE, required, name, catalog)
     project = values.get("berth_project", DEFAULT_PROJECT)
     flavor = catalog.flavor(values["berth_flavor"], project)
-    image = image_of(values["berth_image"], project, catalog)
+    image = image_of(values["berth_image"], project, catalog) if "berth_image" in values else NO_IMAGE
     settings = GuestSettings(flavor["extra_specs"], image["properties"])
     boots = _boot_volume(values, catalog, image, settings)
     check_image_fits(dict(flavor, root_gb=0) if boots else flavor, image)
     check_guest(flavor, image)
-    own_uuid = instance_uuid(project, name)
+    own_uuid = uuid_of(name, values)
     seed = _seed(name, values, decode_user_data(hostvars.get("berth_user_data")), image, catalog)
     nics = _nics(own_uuid, values, catalog, settings.get("vif_model", "virtio"))
     spec = {
@@ -175,7 +181,7 @@ def build_request(hostvars, catalog):
         "uuid": own_uuid,
         "name": name,
         "project_id": project,
-        "flavor": _flavor_snapshot(flavor),
+        "flavor": flavor_snapshot(flavor),
         "image": _image_snapshot(image),
         "networks": nics,
         **_disks(values, catalog, settings.get("disk_bus", "virtio"), project),
@@ -289,7 +295,7 @@ def resize_request(spec, hostvars, catalog, allow_disabled=False):
     values = _checked(hostvars, ("berth_flavor",), ("berth_flavor",), spec["name"])
     flavor = catalog.flavor(values["berth_flavor"], spec["project_id"], allow_disabled=allow_disabled)
     check_image_fits(dict(flavor, root_gb=0) if volumes.boot(spec) else flavor, spec["image"])
-    resized = dict(spec, flavor=_flavor_snapshot(flavor))
+    resized = dict(spec, flavor=flavor_snapshot(flavor))
     if resized["flavor"] != spec["flavor"] and not allow_disabled:  # a move under way continues as it was begun
         check_guest(flavor, spec["image"], look_at_image=False)
         check_same_firmware(spec, resized)
@@ -345,7 +351,7 @@ def _derive(spec, catalog):
     spec["pci_requests"] = asked + (kept or pci.of_nics(spec.get("networks") or (), aliases)) or None
 
 
-def _flavor_snapshot(flavor):
+def flavor_snapshot(flavor):
     """Return the parts of a flavor that are kept with the instance; who may use it is not."""
     sizes = ("name", "vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap")
     return dict({part: flavor[part] for part in sizes}, extra_specs=dict(flavor["extra_specs"]))

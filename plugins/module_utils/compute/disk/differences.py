@@ -188,7 +188,9 @@ def missing_of(record, pool_path):
     """Return {path: disk} of the instance's disks and volumes whose files are missing."""
     if record.role != OWN or record.op:
         return {}
-    own = [disk for disk in disks.planned(record.spec) if disk != disks.NVRAM]  # which the firmware makes again
+    own = [
+        disk for disk in disks.planned(record.spec) if disk.kind != disks.NVRAM.kind
+    ]  # which the firmware makes again
     files = {paths.instance(pool_path, record.uuid, disk.file): disk for disk in own}
     files.update(volume_files.planned(pool_path, record.spec))
     return {path: disk for path, disk in files.items() if not os.path.lexists(path)}

@@ -18,7 +18,7 @@ import contextlib
 import errno
 import os
 
-from ...model import data_disks, hints, volumes
+from ...model import adopted, data_disks, hints, volumes
 from ...model.errors import InvalidInput
 from ...model.safe_text import clean
 from .. import paths
@@ -57,7 +57,7 @@ def build_boot_files(pool_path, uuid, spec, settings):
 GIB = 1 << 30
 MIB = 1 << 20
 ROOT_KINDS = ("overlay", "full", "raw")
-DATA, VOLUME = "data", "volume"
+DATA, VOLUME, FOUND = "data", "volume", "found"
 Disk = collections.namedtuple("Disk", "name file format size kind bus serial", defaults=(None, None))
 SEED = Disk("seed", paths.SEED, "raw", None, "seed")
 NVRAM = Disk("nvram", nvram.FILE, "raw", None, "nvram")
@@ -66,6 +66,7 @@ IGNITION = Disk("ignition", paths.IGNITION, "raw", None, "ignition")
 OF_SEED = (SEED, IGNITION)  # what is made from the inventory
 READ_ONLY = (*OF_SEED, *BOOT_FILES)  # a guest never writes to them
 NO_DISKS = (*READ_ONLY, NVRAM)  # files that may be in an instance's directory but not among its devices
+KINDS_OF_NO_DISKS = frozenset(each.kind for each in NO_DISKS)
 
 
 def root_kind(spec):
@@ -76,7 +77,13 @@ def root_kind(spec):
 
 
 def plan(spec):
-    """Return the disks in the order of the guest's devices. A root size of None is the image's own (root_gb 0)."""
+    """Return the disks in the order of the guest's devices. A root size of None is the image's own (root_gb 0). Of an adopted
+    instance the file is the whole path."""
+    if adopted.of(spec):
+        return [
+            Disk(each["target"], each["path"], each["format"], each["size"], FOUND)
+            for each in spec[adopted.KEY]["disks"]
+        ]
     flavor = spec["flavor"]
     kind = root_kind(spec)
     form = "raw" if kind == "raw" else "qcow2"
@@ -116,10 +123,20 @@ def check_none(pool_path, uuid, name, host_uuid):
 def planned(spec):
     """Return all files of an instance: its disks, the seed, kernel and initrd if it has them, the UEFI variables."""
     boots = [disk for disk in BOOT_FILES if disk.name in named_boot_files(spec)]
-    return plan(spec) + of_seed(spec) + boots + [NVRAM]
+    return plan(spec) + of_seed(spec) + boots + _variables(spec)
+
+
+def _variables(spec):
+    """Return the file of the UEFI variables. The definition of an adopted guest says where it is."""
+    found = adopted.of(spec)
+    if not found:
+        return [NVRAM]
+    return [NVRAM._replace(file=found["variables"])] if found.get("variables") else []
 
 
 def of_seed(spec):
+    if adopted.of(spec):
+        return []
     return list(OF_SEED) if spec.get("ignition") else [SEED]
 
 

@@ -16,14 +16,14 @@ import os
 from typing import List
 from xml.etree import ElementTree
 
-from ...model import data_disks, disk_hints, hints, state_hints, volumes
+from ...model import adopted, data_disks, disk_hints, hints, state_hints, volumes
 from ...model.errors import shortened
 from ...model.guest_settings import GuestSettings
 from ...model.lifecycle import ACTIVE, FROZEN, OWN, REBOOTING_HARD, RESIZING, STARTING
 from ...model.vm_states import SUSPENDED
 from .. import paths
 from ..errors import BuildFailed, DiskChainChanged, GuestSaved, HostNotPrepared
-from ..guest import disk_users, domain, nvram
+from ..guest import disk_users, domain
 from . import disk as disks
 from . import volume_files
 from .differences import (
@@ -237,7 +237,7 @@ def differences(connection, record, pool_path) -> List[Difference]:
         differing += found_under_guest(record.uuid, guest.name(), _all_used(live, True), planned)
     for root, is_live in ((live, True), (at_rest, False)):
         if root is not None:
-            differing += _compared(record.uuid, root, planned, below, is_live, live is not None)
+            differing += _compared(record, root, planned, below, is_live, live is not None)
     if record.op:  # its own steps make, remove and check the files
         differing = [difference for difference in differing if difference.kind not in UNDER_GUEST]
     if GuestSettings.of(record.spec).tpm_version():
@@ -279,17 +279,22 @@ def _specs(record):
     return [record.spec] + [record.migration[part] for part in ("old_spec", "new_spec") if record.migration]
 
 
-def _compared(uuid, root, planned, below, live, runs):
-    used = _all_used(root, live)
+def _compared(record, root, planned, below, live, runs):
+    used, uuid = _all_used(root, live), record.uuid
     unnamed = set(planned) - {disk.path for disk in used}
     differing = []
     for disk in used:
+        if disk.drive and adopted.of(record.spec):
+            continue  # it may have any medium
         if disk.path in planned:
             differing += _own(uuid, disk, planned[disk.path], below, runs)
         else:
             differing.append(_foreign(uuid, disk, planned, unnamed, runs))
     variables = root.findtext("os/nvram")
-    if variables and os.path.basename(variables) != nvram.FILE or variables and variables not in planned:
+    own = [
+        path for path, disk in planned.items() if disk.kind == disks.NVRAM.kind
+    ]  # none of an adopted one without any yet
+    if variables and own and variables not in own:
         text = "its UEFI variables are %s, not those beside its disks" % variables
         differing.append(Difference(FIRMWARE, text, None, (variables,)))
     return differing
@@ -357,7 +362,7 @@ def _foreign(uuid, disk, planned, unnamed, runs):
         )
         command = commit_running(uuid, disk.target, under) if runs else commit_stopped(uuid, above, under)
         return Difference(OVERLAY, text, command, tuple(above))
-    unused = sorted(path for path in unnamed if planned[path] not in disks.NO_DISKS)
+    unused = sorted(path for path in unnamed if planned[path].kind not in disks.KINDS_OF_NO_DISKS)
     if unused:
         return _replaced(uuid, disk, planned, unused, runs)
     if _is_data_disk(disk, planned):

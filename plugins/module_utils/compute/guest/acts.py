@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, NamedTuple, Optional
 
 from ..record import journal
 from ..record.record_copy import take_back
-from . import pause, power
+from . import adopt, pause, power
 from .update_disks import update_disks, would_update_disks
 
 Params = Dict[str, Any]
@@ -65,6 +65,16 @@ ACTS: Dict[str, Act] = {
         lambda instance, p: instance.would_remove(p["changed_disks"]),
         "absent", compared=False,
     ),
+    "adopted": Act(
+        lambda instance, p: adopt.adopt(instance, adopt.wanted(p)),
+        lambda instance, p: adopt.would_adopt(instance, adopt.wanted(p)),
+        compared=False, lockable=False,
+    ),
+    "left": Act(
+        lambda instance, p: adopt.leave(instance, p["after"]),
+        lambda instance, _p: adopt.would_leave(instance),
+        "absent", compared=False,
+    ),
     "recovered": Act(
         lambda instance, _p: power.recover(instance), lambda instance, _p: power.would_recover(instance), "running",
         lockable=False,
@@ -90,8 +100,13 @@ ACTS: Dict[str, Act] = {
 }  # fmt: skip
 
 
+# State -> the operation that only a created instance takes.
+NOT_OF_ADOPTED = {"absent": "delete", "disks_updated": "update_disks"}
+
+
 def act(instance: Any, params: Params, dry: bool) -> bool:
     """Bring the instance to the requested state. Return whether anything was, or would be, changed."""
+    adopt.check_supported(instance, NOT_OF_ADOPTED.get(params["state"]))
     row = ACTS[params["state"]]
     bring = row.would if dry else row.do
     if not row.lockable:

@@ -12,7 +12,7 @@ import os
 from typing import NamedTuple
 from xml.etree import ElementTree
 
-from ...model import state_hints, volumes
+from ...model import adopted, state_hints, volumes
 from ...model.safe_text import clean
 from .. import paths
 from ..connection import Deadline, LibvirtUnavailable, require_libvirt
@@ -55,6 +55,11 @@ def told_users(own, users, only_running=False):
         for uuid, user in sorted(users.items())
         if uuid != own and (user.runs or not only_running)
     )
+
+
+def files_of_each(connection):
+    """Return {uuid of a domain, running or off: the files that it has as a disk or below one}."""
+    return {uuid: set(used) for uuid, (_name, _runs, used) in _users(connection).items()}
 
 
 def files(connection):
@@ -138,7 +143,7 @@ def _with_volumes(host, record, entries):
 
 def _check(host, record, hint, of_volumes, only_running=False):
     own = paths.instance(host.pool_of(record), record.uuid)
-    files = [*(os.path.join(own, name) for name in paths.entries(own)), *of_volumes]
+    files = [*(os.path.join(own, name) for name in paths.entries(own)), *adopted.files(record.spec), *of_volumes]
     users = of(host.connection, files)
     told = told_users(record.uuid, users, only_running)
     if told:

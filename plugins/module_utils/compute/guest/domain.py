@@ -296,15 +296,16 @@ def mark(text):
 
 
 def note(domain, instance):
-    """Put berth's mark (an element) into the definition, and into that of the running guest."""
+    """Put berth's mark (an element) into the definition, and into that of the running guest. None removes it."""
     library = require_libvirt()
     plain = ElementTree.Element("instance")  # libvirt itself adds the namespace
-    for part in instance:
+    for part in instance if instance is not None else ():
         ElementTree.SubElement(plain, part.tag.rpartition("}")[2]).text = part.text
     flags = library.VIR_DOMAIN_AFFECT_CONFIG
     if _call("reading the state", domain.isActive):
         flags |= library.VIR_DOMAIN_AFFECT_LIVE
-    text, kind = ElementTree.tostring(plain, encoding="unicode"), library.VIR_DOMAIN_METADATA_ELEMENT
+    text = None if instance is None else ElementTree.tostring(plain, encoding="unicode")
+    kind = library.VIR_DOMAIN_METADATA_ELEMENT
     _call("noting the record", domain.setMetadata, kind, text, "berth", NAMESPACE, flags)
 
 

@@ -15,7 +15,7 @@ import collections
 import json
 from xml.etree import ElementTree
 
-from ...model import nics, volumes
+from ...model import adopted, nics, volumes
 from ...model.guest_settings import TARGET_PREFIX, GuestSettings, is_true
 from .. import paths
 from ..disk import disk as disks
@@ -155,6 +155,8 @@ ElementTree.register_namespace("berth", NAMESPACE)
 
 def render(record, host: Host):
     """Return the XML text of the record's guest on ``host``."""
+    if adopted.of(record.spec):
+        return _found(record)
     spec, allocation = record.spec, record.resources
     flavor = spec["flavor"]
     settings = GuestSettings.of(spec)
@@ -183,6 +185,16 @@ def render(record, host: Host):
         encrypt(root)
     hardware.place(root, spec)
     return ElementTree.tostring(root, encoding="unicode")
+
+
+def _found(record):
+    """Return the definition that an adopted guest was found with, and berth's mark. The mark itself declares its namespace, by
+    which the boot gate knows a guest: elsewhere libvirt would keep that after the mark."""
+    root = ElementTree.fromstring(record.spec[adopted.KEY]["definition"])
+    root.append(metadata(record))
+    declared = ' xmlns:berth="%s"' % NAMESPACE
+    text = ElementTree.tostring(root, encoding="unicode").replace(declared, "", 1)
+    return text.replace("<berth:instance", "<berth:instance" + declared, 1)
 
 
 def machine(record, host):

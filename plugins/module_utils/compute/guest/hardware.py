@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
+from ...model import adopted
 from ...model.guest_settings import KEY, GuestSettings
 from ...model.guest_settings import hardware as of
 
@@ -29,7 +30,10 @@ def machine(spec):
 
 def keep(spec, text):
     """Return the request with the hardware of the definition ``text``. Entries kept before stay, and a device whose
-    place is taken gets another. A definition of another machine type says nothing about the devices of this one."""
+    place is taken gets another. A definition of another machine type says nothing about the devices of this one. An adopted
+    guest has all of that in its own definition."""
+    if adopted.of(spec):
+        return spec
     root = ElementTree.fromstring(text)
     chosen, known = root.find("os/type").get("machine"), of(spec) or {}
     if not chosen or known.get("machine", chosen) != chosen:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import os
 
+from ...model import adopted
 from ...model.errors import InstanceExists
 from ...model.lifecycle import ACTIVE, OWN
 from .. import paths
@@ -48,6 +49,8 @@ def mend(instance, given_seed=None, dry=False, wanted=None):
         record = instance.store.read(instance.uuid)
         if record is None or record.lock or (record.role, record.phase, record.op) != (OWN, ACTIVE, None):
             return []
+        if adopted.of(record.spec):
+            return []  # its definition is its own
         seedless = _bring_seed(instance, record, given_seed, dry)
         record, filtered = _with_filters(instance, record, wanted, dry)
         record = _with_hardware(instance, record)

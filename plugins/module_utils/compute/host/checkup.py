@@ -14,7 +14,7 @@ import socket
 import time
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
-from ...model import vm_states
+from ...model import adopted, vm_states
 from ...model.errors import BerthError, shortened, worded
 from ...model.identity import is_uuid
 from ...model.lifecycle import ACTIVE, ALIVE, OWN
@@ -179,6 +179,8 @@ def _disks(host: Host, records: Sequence[Record]) -> Iterator[Finding]:
             if uuid not in known and not host.store.has(uuid) and not owner.is_another(path, uuid, host.settings.uuid):
                 yield finding("DisksWithoutRecord", ERROR, "disks in %s" % paths.instance(path, uuid), uuid)
     for record in records:
+        if adopted.of(record.spec):
+            continue  # its disks are in no directory of berth's
         if _is_at_rest(record) and record.uuid not in here:
             yield finding("DisksMissing", ERROR, "%s has no disks in a pool of this host" % record.name, record.uuid)
         elif _is_at_rest(record) and owner.is_another(here[record.uuid], record.uuid, host.settings.uuid):
@@ -194,7 +196,7 @@ def _differing_disks(host: Host, records: Sequence[Record]) -> Iterator[Finding]
     for record in filter(_is_at_rest, records):
         try:
             pool_path = host.pool_of(record)
-            if not os.path.isdir(paths.instance(pool_path, record.uuid)):
+            if not (adopted.of(record.spec) or os.path.isdir(paths.instance(pool_path, record.uuid))):
                 continue  # told by _disks
             differing = disk_chain.found_on(host, record)
             against = disk_chain.against_a_move(host, record, differing)
@@ -204,7 +206,7 @@ def _differing_disks(host: Host, records: Sequence[Record]) -> Iterator[Finding]
         lost = [each for each in differing if each.kind in disk_chain.AT_ONCE and not volumes.issuperset(each.files)]
         if lost:
             yield finding("DisksMissing", ERROR, _of(record, lost), record.uuid)
-        if against:
+        if against and not adopted.of(record.spec):  # no adopted instance moves
             yield finding("DisksDiffer", WARNING, "a move would be refused: " + _of(record, against), record.uuid)
 
 
@@ -220,6 +222,8 @@ def _used_disks(host: Host, records: Sequence[Record]) -> Iterator[Finding]:
         uuid: [os.path.join(place, file) for place in each for file in paths.entries(place)]
         for uuid, each in places.items()
     }
+    for record in records:
+        files[record.uuid] += adopted.files(record.spec)
     for uuid, users in disk_users.of_each(host.connection, files).items():
         told = disk_users.told_users(uuid, users)
         if told:

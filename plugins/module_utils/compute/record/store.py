@@ -286,12 +286,24 @@ class Store:
             return self._write(new)
 
     def restore(self, record: Record) -> Record:
-        """Write the lost record of an instance at rest: the only way to own an instance that was not claimed."""
+        """Write the lost record of an instance at rest, or that of an adopted guest: the only way to own an instance that was
+        not claimed."""
         with self.instance_lock(record.uuid):
             if self.read(record.uuid) is not None:
                 raise StaleRecord("there is a record of %s" % record.uuid, uuid=record.uuid)
             state_directory.advance(self)
             return self._write(record)
+
+    def give_back(self, record: Record) -> None:
+        """Remove the record of an instance at rest whose guest goes on without one: the only way to end an instance that is
+        not deleted."""
+        with self.instance_lock(record.uuid):
+            current = self.read(record.uuid)
+            if current is None or current.version() != record.version():
+                raise StaleRecord("the record of %s changed meanwhile" % record.uuid, uuid=record.uuid)
+            state_directory.advance(self)
+            self._note_departure(record)
+            durable.remove(self._held[record.uuid], RECORD)
 
     def _write(self, record):
         """Write the record and read it back. The caller holds the instance's lock."""

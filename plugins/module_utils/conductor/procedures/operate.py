@@ -50,9 +50,27 @@ def operate(operation: str, tasks: Tasks, given: Mapping[str, Document]) -> Proc
     return done
 
 
-def delete(tasks: Tasks, given: Mapping[str, Document], hosts: Iterable[str]) -> Procedure[Dict[str, Done]]:
-    """The owner of an instance removes its part last. ``hosts``: all that the run has asked, which then forget it."""
-    done = yield from operate("delete", tasks, given)
+def adopt(tasks: Tasks, given: Mapping[str, Document], hosts: Iterable[str]) -> Procedure[Dict[str, Done]]:
+    """``hosts``: all that the run has asked, which then know who owns it."""
+    done = yield from operate("adopt", tasks, given)
+    known: Dict[str, Dict[str, List[int]]] = {}
+    names: Dict[str, str] = {}
+    for name, task in tasks.items():
+        if done[name].instance.get("generation") and not done[name].errors:
+            names[task["owner"]] = task["hosts"][-1]
+            known.setdefault(task["owner"], {})[task["uuid"]] = done[name].instance["generation"]
+    if known:
+        # nothing is lost if one does not take it: a later run tells it again
+        yield Ask("rescan", {host: {"told": {"hosts": names, "known": known}} for host in hosts})
+    return done
+
+
+def delete(
+    tasks: Tasks, given: Mapping[str, Document], hosts: Iterable[str], operation: str = "delete"
+) -> Procedure[Dict[str, Done]]:
+    """The owner of an instance removes its part last. ``hosts``: all that the run has asked, which then forget it. The same
+    for a leave, which removes nothing else."""
+    done = yield from operate(operation, tasks, given)
     gone: Dict[str, Dict[str, List[int]]] = {}
     after: Dict[str, int] = {}
     for name, task in tasks.items():

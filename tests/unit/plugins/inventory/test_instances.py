@@ -117,6 +117,23 @@ def test_a_uuid_that_does_not_follow_from_project_and_name_is_refused(change, in
     assert "db" not in it.hosts and "its uuid is not that of its project and name" in shown[0]
 
 
+ADOPTED = "5f0c1f7d-9d0b-4a1c-8d7f-1e2a0b7f9a52"
+
+
+@pytest.mark.parametrize("is_said", [True, False])
+def test_an_adopted_one_is_listed_only_by_the_name_to_which_the_inventory_gives_its_uuid(is_said, inventory, tmp_path):
+    if is_said:
+        (tmp_path / "host_vars").mkdir()
+        (tmp_path / "host_vars" / "web-1.yml").write_text("berth_adopted: %s\n" % ADOPTED)
+    it, warnings = inventory({"kvm1": [one(ADOPTED, uuid=ADOPTED, adopted="web-1")]})
+    assert it.hosts["web-1"].vars.get("berth_uuid") == (ADOPTED if is_said else None)
+    assert [each for each in warnings if "its berth_adopted is its uuid" in each] == warnings and bool(
+        warnings
+    ) != is_said
+    created = {"kvm1": [one("web-1")]}
+    assert ("berth_uuid" in inventory(created)[0].hosts["web-1"].vars) != is_said
+
+
 def test_what_the_inventory_says_of_an_instance_stays(inventory):
     """Its flavor is in a file beside the inventory."""
     it, shown = inventory({"kvm1": [one("web-1", flavor={"name": "huge"})]})

@@ -174,7 +174,13 @@ class FakeDomain:
             raise libvirtError(55, "transient domains do not have any persistent config")
         root = ElementTree.fromstring(self.xml)
         mark = root.find("metadata")
-        mark.remove(mark.find("{%s}instance" % uri))
+        if mark is None:
+            mark = ElementTree.SubElement(root, "metadata")
+        for there in mark.findall("{%s}instance" % uri):
+            mark.remove(there)
+        if text is None:
+            self.xml = ElementTree.tostring(root, encoding="unicode")
+            return
         given = ElementTree.fromstring(text)
         if "}" in given.tag:
             raise libvirtError(1, "internal error: failed to create a new XML namespace")

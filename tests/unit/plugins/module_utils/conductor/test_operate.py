@@ -91,7 +91,8 @@ def test_what_was_found_of_an_instance_goes_to_its_host_and_nothing_else_does():
     sent = {name: played(operate(name, {"web1": found}, {}))[1][0] for name, row in OPERATIONS.items() if row.state}
     parts = {name: set(step.arguments["web1"]) - {"uuid", "state"} for name, step in sent.items()}
     assert {name: each for name, each in parts.items() if each} == {
-        "delete": {"after"}, "recover_record": {"after", "moved_by"}, "update_disks": {"disks"},
+        "adopt": {"after"}, "delete": {"after"}, "leave": {"after"}, "recover_record": {"after", "moved_by"},
+        "update_disks": {"disks"},
     }  # fmt: skip
     assert {step.module for step in sent.values()} == {"instance", "instance_copy"}
 

@@ -28,6 +28,14 @@ def instance(**changes):
     return dict({"inventory_hostname": "web-1", "berth_flavor": "m1.tiny", "berth_image": "debian-12"}, **changes)
 
 
+def test_an_adopted_instance_needs_no_image_and_has_the_uuid_of_its_guest(catalog):
+    adopted = "5f0c1f7d-9d0b-4a1c-8d7f-1e2a0b7f9a52"
+    spec, _seed = build_request(instance(berth_image=None, berth_adopted=adopted), catalog)
+    assert (spec["uuid"], spec["instance_uuids"], spec["image"]["name"]) == (adopted, [adopted], "")
+    with pytest.raises(InvalidInput, match="berth_adopted"):
+        build_request(instance(berth_adopted="web-1"), catalog)
+
+
 BAD_INSTANCES = [
     ({"berth_flavor": "m1.tny"}, "FlavorNotFound", "berth_flavor", "Did you mean m1.tiny?"),
     ({"berth_flavor": "old"}, "FlavorNotFound", "berth_flavor", None),

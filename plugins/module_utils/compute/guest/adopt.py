@@ -1,0 +1,228 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Makes an instance of a guest that is there, and makes a guest of an instance again. Neither touches the guest or its files.
+
+    adopt: record -> berth's mark in the definition -> permit of a guest that is on
+    leave: mark -> permit -> record -> note that the instance is gone
+
+So whoever is interrupted runs again and goes on: adopt finds the record, leave finds it until its last step.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+
+from ...model import adopted, volumes
+from ...model.errors import BerthError, InstanceExists, InvalidInput, together
+from ...model.identity import check_name
+from ...model.lifecycle import ACTIVE, OWN
+from ...model.record import Record
+from ...model.request_spec import SCHEMA
+from ...model.safe_text import clean
+from ...placement.capacity import allocation_of
+from ..disk import disk
+from ..record import journal, whereabouts
+from ..record.claim import first_epoch
+from . import adoptable, domain, domain_xml, gate
+
+SIZES = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap")
+
+
+class GuestNotAdoptable(BerthError):
+    """Something of the guest is in the way of making an instance of it; the message names all of it. Nothing was changed."""
+
+
+class GuestNotFound(BerthError):
+    """libvirt does not know the guest that is to be adopted."""
+
+
+def wanted(params):
+    """The part of module instance's arguments that says what is adopted."""
+    return {part: params[part] for part in ("name", "project_id", "flavor", "after")}
+
+
+def adopt(instance, wanted):
+    """Make the guest an instance. ``wanted``: {name, project_id, flavor (None for one of its own), after}. Return whether
+    anything was changed."""
+    with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
+        record, new = _checked(instance, wanted), instance.store.read(instance.uuid) is None
+        if new:
+            instance.observe("adopt record")
+            with instance.store.host_lock():
+                _check_name_is_free(instance, wanted)
+                record = instance.store.restore(record)
+        guest = domain.find(instance.host.connection, instance.uuid)
+        unmarked = not domain.is_managed(guest)
+        if unmarked:
+            instance.observe("adopt mark")
+            domain.note(guest, domain_xml.metadata(record)[0])
+        return _permitted(instance, guest) or unmarked or new
+
+
+def would_adopt(instance, wanted):
+    """Make the same checks without any change."""
+    _checked(instance, wanted)
+    guest = domain.find(instance.host.connection, instance.uuid)
+    return instance.store.read(instance.uuid) is None or not domain.is_managed(guest)
+
+
+def _permitted(instance, guest):
+    """Give the permit of a guest that is on: with it, it is as an instance that was started here."""
+    if not guest.isActive() or gate.is_permitted(instance.uuid, instance.host.run_dir):
+        return False
+    instance.observe("adopt permit")
+    gate.permit(instance.uuid, instance.host.run_dir)
+    return True
+
+
+def _checked(instance, wanted):
+    """Return its record, or that which it is to get."""
+    instance.host.require_prepared()
+    record = instance.store.read(instance.uuid)
+    guest = domain.find(instance.host.connection, instance.uuid)
+    if guest is None:
+        raise GuestNotFound("libvirt knows no guest %s on %s" % (instance.uuid, instance.host.connection.getHostname()))
+    if record is not None:
+        _check_same(record, wanted)
+        return record
+    check_name(wanted["name"])
+    found = adoptable.of(instance.host.connection, instance.uuid)
+    if found.in_the_way:
+        raise GuestNotAdoptable(
+            "%s (%s) cannot become an instance: %s"
+            % (clean(found.name, 200), found.uuid, "; ".join(clean(each.said, 500) for each in found.in_the_way)),
+            reasons=[each.code for each in found.in_the_way],
+        )
+    _check_name_is_free(instance, wanted)
+    return _record(instance, found, wanted)
+
+
+def _check_same(record, wanted):
+    if (record.name, record.project_id) != (wanted["name"], wanted["project_id"]) or not adopted.of(record.spec):
+        raise InstanceExists(
+            "the guest %s is the instance %s of project %s already" % (record.uuid, record.name, record.project_id)
+        )
+
+
+def _check_name_is_free(instance, wanted):
+    for record in instance.store.records():
+        same = (record.name, record.project_id) == (wanted["name"], wanted["project_id"])
+        if same and record.uuid != instance.uuid:
+            raise InstanceExists("this host has an instance %s already (%s)" % (record.name, record.uuid))
+
+
+def _record(instance, found, wanted):
+    flavor = _flavor(found, wanted)
+    uuid, running = found.uuid, found.state not in ("shutdown", "crashed")
+    spec = {
+        "schema": SCHEMA,
+        "uuid": uuid,
+        "name": wanted["name"],
+        "project_id": wanted["project_id"],
+        "flavor": flavor,
+        "networks": found.networks,
+        "disks": [],
+        "num_instances": 1,
+        "instance_uuids": [uuid],
+        adopted.KEY: {"definition": found.definition, "disks": found.disks, "variables": found.variables},
+    }
+    record = Record(
+        uuid=uuid,
+        name=wanted["name"],
+        project_id=wanted["project_id"],
+        role=OWN,
+        generation=[first_epoch(instance.store, uuid, wanted["after"]) + 1, 0],
+        token=secrets.token_hex(16),
+        phase=ACTIVE,
+        spec=volumes.used(spec),
+        resources=_taken(instance.host, found),
+        vm_state="active" if running else "stopped",
+        power_state="running" if running else "shutdown",
+    )
+    return journal.noted(record, "adopt", domain=clean(found.name, 200))
+
+
+def _gb(size):
+    return -(-size // disk.GIB)
+
+
+def _flavor(found, wanted):
+    """Return the flavor that is wanted, which must agree with the guest, or one of its own."""
+    first = _gb(found.disks[0]["size"]) if found.disks else 0
+    has = {"vcpus": found.vcpus, "memory_mb": found.memory_mb, "root_gb": first, "ephemeral_gb": 0, "swap": 0}
+    asked = wanted["flavor"]
+    if asked is None:
+        return {"name": "%s-own" % wanted["name"], **has, "extra_specs": {}}
+
+    def check(size):
+        if (asked.get(size) or 0) != has[size]:
+            rule = "%s, which the guest has. Name another flavor, or none: then it gets one of its own" % has[size]
+            raise InvalidInput("flavor %s: %s" % (asked.get("name"), size), asked.get(size), rule)
+
+    together(lambda size=size: check(size) for size in SIZES)
+    return asked
+
+
+def _taken(host, found):
+    """Return what it counts for: as before, when the host counted it as a guest of others. A disk counts where it is on the
+    file system of the host's pool."""
+    here = os.stat(host.pool_path()).st_dev
+    disk_gb = sum(_gb(each["size"]) for each in found.disks if os.stat(each["path"]).st_dev == here)
+    return allocation_of({"VCPU": found.vcpus, "MEMORY_MB": found.memory_mb, "DISK_GB": disk_gb})
+
+
+def difference(instance, wanted):
+    """Return {before, after} of what the definition gets: berth's mark, which no guest sees."""
+    mark = domain_xml.metadata(_checked(instance, wanted))[0]
+    parts = {part.tag.rpartition("}")[2]: part.text for part in mark}
+    lines = ["metadata/instance/%s: %s" % (name, clean(str(parts[name]), 200)) for name in parts if name != "record"]
+    return {"before": "", "after": "\n".join(lines) + "\n"}
+
+
+def check_supported(instance, operation):
+    """Raise AdoptedNotSupported if the instance was adopted. ``operation``: one that is only for created ones, or None."""
+    record = instance.store.read(instance.uuid) if operation else None
+    if record is not None and adopted.of(record.spec):
+        raise adopted.refused(record.name, operation)
+
+
+def leave(instance, after):
+    """Make the instance a guest of libvirt alone. ``after``: the highest generation that any host knows of. Return whether
+    anything was changed."""
+    with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
+        record = _leavable(instance)
+        if record is not None:
+            guest = domain.find(instance.host.connection, instance.uuid)
+            instance.observe("leave mark")
+            if guest is not None:
+                domain.note(guest, None)
+            instance.observe("leave permit")
+            gate.revoke(instance.uuid, instance.host.run_dir)
+            instance.observe("leave record")
+            instance.store.give_back(journal.noted(record, "leave"))
+        instance.observe("leave note")
+        return bool(after and whereabouts.removed(instance.store, instance.uuid, after)) | (record is not None)
+
+
+def files(instance):
+    """Return the paths of the files of an adopted instance, for people."""
+    record = instance.store.read(instance.uuid)
+    return [] if record is None else [clean(path, 1000) for path in adopted.files(record.spec)]
+
+
+def would_leave(instance):
+    return _leavable(instance) is not None
+
+
+def _leavable(instance):
+    if instance.store.read(instance.uuid) is None:
+        return None
+    record = instance.at_rest("leave")
+    if not adopted.of(record.spec):
+        raise InstanceExists(
+            "%s was created, not adopted: its disks are in berth's directory, from which nothing but an instance starts"
+            % record.name
+        )
+    return record

@@ -1,0 +1,250 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which guests of this host are no instances, what they have, and what is in the way of making instances of them. Reads only.
+
+What is in the way has a code and a text with what to do: everything that a record could not keep, or whose data may be
+elsewhere than in the files of the disks.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence
+from xml.etree import ElementTree
+
+from ...model.safe_text import clean
+from ..connection import require_libvirt
+from ..disk import layers, virtual_size
+from . import disk_users, domain, domains
+from .terms import mark_of
+
+MOST = 1000  # guests
+MIB = 1024  # KiB
+FORMATS = ("raw", "qcow2")
+# The namespaces with which other tools mark their guests: they would go on to change them.
+MANAGERS = {
+    "http://openstack.org/xmlns/libvirt/nova": "OpenStack Nova",
+    "http://ovirt.org/vm": "oVirt",
+    "http://kubevirt.io": "KubeVirt",
+    "http://cloudstack.apache.org": "Apache CloudStack",
+    "https://opennebula.org": "OpenNebula",
+}
+PINNING = ("cputune/vcpupin", "memoryBacking/hugepages", "numatune")
+DISK_MARKS = {
+    "shareable": "is shared",
+    "transient": "is transient",
+    "encryption": "is encrypted",
+    "mirror": "is being copied",
+}
+
+
+class Reason(NamedTuple):
+    """What is in the way: a code, and a text for people with what to do."""
+
+    code: str
+    said: str
+
+
+class Guest(NamedTuple):
+    """A guest that is no instance. ``disks``: [{target, path, format, size (bytes)}], ``networks``: NICs as a request has
+    them."""
+
+    uuid: str
+    name: str
+    state: str
+    vcpus: int
+    memory_mb: int
+    definition: str
+    disks: List[Dict[str, Any]]
+    variables: Optional[str]
+    networks: List[Dict[str, Any]]
+    in_the_way: List[Reason]
+
+    def shown(self):
+        """For people and the controller."""
+        return {
+            "uuid": self.uuid,
+            "name": clean(self.name, 200),
+            "state": self.state,
+            "vcpus": self.vcpus,
+            "memory_mb": self.memory_mb,
+            "disks": [
+                {name: clean(part, 1000) if isinstance(part, str) else part for name, part in disk.items()}
+                for disk in self.disks
+            ],
+            "in_the_way": [{"code": each.code, "said": clean(each.said, 500)} for each in self.in_the_way],
+        }
+
+
+def look(connection, own):
+    """Return the guests whose uuids are not ``own``, by name."""
+    found = domains.states(connection)
+    users = disk_users.files_of_each(connection)
+    others = sorted((guest.name(), uuid) for uuid, (guest, _state) in found.items() if uuid not in own)[:MOST]
+    return [guest for guest in (of(connection, uuid, users) for _name, uuid in others) if guest]
+
+
+def of(connection, uuid, users=None):
+    """Return the Guest, or None if libvirt does not know it."""
+    guest = domain.find(connection, uuid)
+    live, lasting = domain.definitions(guest) if guest is not None else (None, None)
+    if not (live or lasting):
+        return None
+    root = ElementTree.fromstring(lasting or live)
+    users = disk_users.files_of_each(connection) if users is None else users
+    disks = [_disk(element) for element in _disks(root)]
+    reasons = list(_of_domain(guest, root, lasting))
+    for disk in disks:
+        reasons += _of_disk(disk, uuid, users)
+    return Guest(
+        uuid,
+        guest.name(),
+        domain.state(connection, uuid) or "nostate",
+        int(root.findtext("vcpu")),
+        -(-int(root.findtext("memory")) // MIB),
+        _kept(root),
+        [{part: disk[part] for part in ("target", "path", "format", "size")} for disk in disks],
+        root.findtext("os/nvram") or (ElementTree.fromstring(live).findtext("os/nvram") if live else None),
+        [_nic(element) for element in root.iterfind("devices/interface")],
+        [*reasons, *_of_devices(root), *_of_live(root, live)],
+    )
+
+
+def _kept(root):
+    """Return the definition without what others note in it, and without what a running guest has of its host."""
+    kept = ElementTree.fromstring(ElementTree.tostring(root))
+    kept.attrib.pop("id", None)
+    for metadata in kept.findall("metadata"):
+        kept.remove(metadata)
+    return ElementTree.tostring(kept, encoding="unicode")
+
+
+def _disks(root):
+    """Yield the disks, without drives, which may have any medium."""
+    return [each for each in root.iterfind("devices/disk") if each.get("device", "disk") not in ("cdrom", "floppy")]
+
+
+def _disk(element):
+    source, driver, target = element.find("source"), element.find("driver"), element.find("target")
+    source = {} if source is None else source.attrib
+    found = {
+        "element": element,
+        "target": target.get("dev"),
+        "path": source.get("file") or source.get("dev") or source.get("name") or source.get("volume") or "",
+        "format": "raw" if driver is None else driver.get("type", "raw"),
+        "size": 0,
+        "error": None,
+    }
+    if element.get("type") == "file":
+        try:
+            found["size"] = virtual_size.read(found["path"], found["format"])[0]
+        except (OSError, ValueError) as error:
+            found["error"] = getattr(error, "strerror", None) or str(error)
+    return found
+
+
+def _of_domain(guest, root, lasting) -> Iterator[Reason]:
+    library = require_libvirt()
+    if not lasting:
+        yield Reason("Transient", "it is transient, gone once it is off. Define it with virsh define")
+    elif guest.XMLDesc(library.VIR_DOMAIN_XML_INACTIVE | library.VIR_DOMAIN_XML_SECURE) != lasting:
+        yield Reason("HasSecret", "its definition has a password, which no record may have. Remove it with virsh edit")
+    if root.get("type") not in ("kvm", "qemu") or root.findtext("os/type") != "hvm":
+        yield Reason("NotQemu", "it is of type %s, no guest of QEMU or KVM" % root.get("type"))
+    managers = {_namespace(each) for each in root.iterfind("metadata/*")} & set(MANAGERS)
+    for manager in sorted(MANAGERS[each] for each in managers):
+        yield Reason("OtherManager", "%s manages it. Take it out of there first" % manager)
+    if domains.is_managed(root):
+        yield Reason("IsInstance", "it is of an instance whose record is not here. See berth.kvm.doctor")
+    elif mark_of(root) is not None:
+        yield Reason("IsCopy", "it is a copy of an instance. Remove berth:instance from its metadata with virsh edit")
+    if guest.hasManagedSaveImage(0):
+        yield Reason("IsSaved", "its memory is saved. Start it, or drop that memory with virsh managedsave-remove")
+    if guest.snapshotListNames(0):
+        yield Reason("HasSnapshots", "libvirt has noted snapshots of it. Delete them with virsh snapshot-delete")
+    if any(root.find(part) is not None for part in PINNING):
+        yield Reason("IsPinned", "its CPUs or its memory are pinned, or it has huge pages: no record would count them")
+
+
+def _namespace(element):
+    """Nova counts versions behind it, as in .../nova/1.1."""
+    space = element.tag.partition("}")[0].lstrip("{")
+    return next((known for known in MANAGERS if space.startswith(known)), None)
+
+
+def _of_devices(root) -> Iterator[Reason]:
+    if root.find("devices/hostdev") is not None:
+        yield Reason("HasHostDevice", "it has a device of its host, with which it could not move. Detach it")
+    if root.find("devices/filesystem") is not None or root.find("devices/shmem") is not None:
+        yield Reason("SharesWithHost", "it shares a directory or memory with its host. Take that from it")
+    for nic in root.iterfind("devices/interface"):
+        if nic.get("type") not in ("bridge", "network"):
+            text = "its network interface %s is of type %s: only bridge and network are known"
+            yield Reason("NetworkKind", text % (nic.find("mac").get("address"), nic.get("type")))
+
+
+def _of_disk(disk, uuid, users) -> Iterator[Reason]:
+    element, path, what = disk["element"], disk["path"], "%(target)s (%(path)s)" % disk
+    if element.get("type") != "file" or element.get("device", "disk") != "disk":
+        yield Reason("DiskKind", "%s is a disk of type %s, no file of this host" % (what, element.get("type")))
+        return
+    if disk["format"] not in FORMATS:
+        yield Reason("DiskFormat", "%s has the format %s: convert it to qcow2" % (what, disk["format"]))
+    if disk["error"]:
+        yield Reason("DiskUnreadable", "%s cannot be read: %s" % (what, disk["error"]))
+    for mark, said in DISK_MARKS.items():
+        if element.find(mark) is not None or element.find("source/" + mark) is not None:
+            yield Reason("DiskKind", "%s %s" % (what, said))
+    yield from _of_header(disk, what)
+    others = sorted(user for user, files in users.items() if user != uuid and os.path.realpath(path) in files)
+    if others:
+        yield Reason("DiskShared", "%s is a disk of another guest, too, or below one: %s" % (what, ", ".join(others)))
+
+
+def _of_header(disk, what) -> Iterator[Reason]:
+    if disk["format"] != "qcow2":
+        return
+    header = layers.read_header(disk["path"])
+    if header.backing:
+        text = "%s stands on %s, as after a snapshot or a clone. Merge them: virsh blockpull if it runs, else qemu-img rebase -b ''"
+        yield Reason("HasBackingFile", text % (what, header.backing))
+    if header.snapshots:
+        yield Reason("HasSnapshots", "%s has snapshots inside. Delete them with virsh snapshot-delete" % what)
+
+
+def _of_live(root, live) -> Iterator[Reason]:
+    """The running guest must have the disks of its next start: it would continue from other data."""
+    if live and _sources(ElementTree.fromstring(live)) != _sources(root):
+        yield Reason("DisksDiffer", "it runs with other disks than its next start would have. Make both alike")
+
+
+def _sources(root) -> List[Sequence[Optional[str]]]:
+    found = []
+    for element in _disks(root):
+        source = element.find("source")
+        found.append((element.find("target").get("dev"), None if source is None else source.get("file")))
+    return sorted(found, key=str)
+
+
+def _nic(element):
+    """Return a NIC as placement/request.py makes it."""
+    kind, source, model = element.get("type"), element.find("source"), element.find("model")
+    vlan, mtu = element.find("vlan/tag"), element.find("mtu")
+    port, behind = element.find("virtualport"), element.find("filterref")
+    name = "" if source is None else source.get(kind) or ""
+    return {
+        "network": name,
+        "type": kind,
+        "source": name,
+        "mac": element.find("mac").get("address").lower(),
+        "model": None if model is None else model.get("type"),
+        "virtualport": None if port is None else port.get("type"),
+        "mtu": None if mtu is None else int(mtu.get("size")),
+        "vlan": None if vlan is None else int(vlan.get("id")),
+        "nwfilter": None if behind is None else behind.get("filter"),
+        "address": None,
+        "gateway": None,
+        "nameservers": [],
+        "security": None,
+    }
