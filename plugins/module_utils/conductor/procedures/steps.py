@@ -73,7 +73,9 @@ def side_by_side(procedures: Mapping[str, Procedure[Result]]) -> Procedure[Dict[
                 results[name] = step.result
         answers = {}
         for module in dict.fromkeys(ask.module for ask in asks.values()):
-            answers.update((yield from _together({name: ask for name, ask in asks.items() if ask.module == module})))
+            answers.update(
+                (yield from _together(module, {name: ask for name, ask in asks.items() if ask.module == module}))
+            )
     return results
 
 
@@ -89,11 +91,11 @@ def _next(procedure: Procedure[Result], answer: Optional[Answers]) -> Union[Step
         return _Returned(ended.value)
 
 
-def _together(asks: Mapping[str, Ask]) -> Procedure[Dict[str, Answers]]:
-    """Name -> the answers to its Ask, which are of one module."""
+def _together(module: str, asks: Mapping[str, Ask]) -> Procedure[Dict[str, Answers]]:
+    """Name -> the answers to its Ask of this module."""
     named = {(name, asked): "%s %s" % (name, asked) for name, ask in asks.items() for asked in ask.arguments}
     answers = yield Ask(
-        next(iter(asks.values())).module,
+        module,
         {one: asks[name].arguments[asked] for (name, asked), one in named.items()},
         {one: asks[name].host_of(asked) for (name, asked), one in named.items()},
     )
