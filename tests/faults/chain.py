@@ -144,7 +144,7 @@ class Chain:
             # A power cut ended the guest, and only a running one can be migrated live, paused or suspended.
             if ends.held(self.hosts) != before:
                 raise Violation("I11 a refusal changed something:\n%s" % again.output[-3000:])
-            self.case.play("recover" if operation.end == "paused" else "start", env=ENVIRONMENT)
+            self.case.play("start_after_outage" if operation.end == "paused" else "start", env=ENVIRONMENT)
             again = self._play(operation, variables)
         if again.rc:
             raise Violation("I4 the re-run failed:\n%s\nfirst run:\n%s" % (again.output[-3000:], first[-3000:]))

@@ -50,7 +50,7 @@ def test_a_suspended_guest_goes_on_with_its_memory_also_after_libvirt_was_restar
     said = case.play("cold_migrate", {"berth_target_host": other_host(case, source)}, check=False).output
     assert "berth.kvm.resume --limit mover" in " ".join(said.split())
     case.lab.restart_libvirtd(source)
-    assert case.play("recover").changed.get("mover", 0) == 0
+    assert case.play("start_after_outage").changed.get("mover", 0) == 0
     assert case.play("resume").changed["mover"] == 1 and case.play("resume").changed.get("mover", 0) == 0
     goes_on(case, source, before)
 

@@ -74,6 +74,8 @@ CHANGES: Dict[str, Change] = {
     "resize": Change((ACTIVE, STOPPED)),
     "migration": Change((ACTIVE, STOPPED)),
     "live-migration": Change((ACTIVE, PAUSED)),
+    "adopt": Change(ALL),
+    "leave": Change(ALL),
     "recover": Change(ALL),
     "recover_record": Change(ALL),
     "keep_one": Change(ALL),
