@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 from ansible.utils.display import Display
@@ -157,7 +158,7 @@ def test_the_report_of_a_creation_shows_a_hosts_words_as_harmless_text(shown):
 def test_the_error_of_a_task_is_harmless_text(monkeypatch):
     class Failing(ControllerAction):
         def __init__(self):
-            self._task = None
+            self._task = SimpleNamespace(tags=[])
 
         def validate_argument_spec(self, argument_spec):
             return None, {}
