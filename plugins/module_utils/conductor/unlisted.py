@@ -10,8 +10,8 @@ import re
 from typing import Container, Iterable, List, Mapping, Tuple
 
 from ..model import fleet_hints
-from ..model.errors import shortened
-from ..model.identity import DEFAULT_PROJECT, instance_uuid
+from ..model.errors import BerthError, shortened
+from ..model.identity import DEFAULT_PROJECT, uuid_of
 from ..model.lifecycle import OWN
 from .fleet import Fleet, Place
 
@@ -35,7 +35,10 @@ def selection(uuid: str, place: Place, taken: Container[str]) -> str:
     """The options that select it; none if its host says a name or project that are not those of its uuid. ``taken``: the names
     of the inventory's instances, of which one of another project would be selected."""
     name, project = place["name"], place["project_id"] or DEFAULT_PROJECT
-    if instance_uuid(project, name) != uuid:
+    try:
+        if uuid_of(name, {"berth_project": project}) != uuid:
+            return ""
+    except BerthError:
         return ""
     return fleet_hints.options_of(name, project if project != DEFAULT_PROJECT or name in taken else None)
 

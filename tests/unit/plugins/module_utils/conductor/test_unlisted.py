@@ -18,7 +18,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.model.identity import in
         ("default", ["b"], "-e berth_name=a"),
         ("lab", [], "-e berth_name=a -e berth_project=lab"),
         ("default", ["a"], "-e berth_name=a -e berth_project=default"),  # the inventory's is of another project
-        ("x; reboot", [], "-e berth_name=a -e berth_project='x; reboot'"),
+        ("x; reboot", [], ""),  # what no project can be called selects nothing
     ],
 )
 def test_an_instance_of_no_inventory_is_selected_by_name_and_project(project, taken, options):
