@@ -67,7 +67,6 @@ INSTANCE_NOTES = {
     "[networks](networks.md#what-the-guest-is-told)",
     "berth_security_groups": "the security groups of all its NICs, except those with their own list",
     "berth_server_group": "the name of a server group",
-    "berth_adopted": "the uuid of the guest that it is, if [it was adopted](adopt.md), as the playbook `adopt` tells it",
     "berth_project": "the project that it belongs to (`default`)",
     "berth_availability_zone": "a zone, zone:host or zone:host:node",
     "berth_pool": "the storage pool (`berth`); hosts without it are left out, and the disks count against its space",

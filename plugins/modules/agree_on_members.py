@@ -18,5 +18,10 @@ extends_documentation_fragment:
   - berth.kvm.controller.hosts
 """
 
-EXAMPLES = "#"
+EXAMPLES = r"""
+- name: Tell the hosts which of them belong to the fleet
+  berth.kvm.agree_on_members:
+  run_once: true
+  delegate_to: localhost
+"""
 RETURN = "#"

@@ -45,5 +45,17 @@ extends_documentation_fragment:
   - berth.kvm.controller
 """
 
-EXAMPLES = "#"
+EXAMPLES = r"""
+- name: Ask all KVM hosts for their facts
+  berth.kvm.ask_hosts:
+    hosts: "{{ groups.kvm_hosts }}"
+    module: host_facts
+  delegate_to: localhost
+  become: true
+  register: asked
+
+- name: Show the hosts that did not answer
+  ansible.builtin.debug:
+    msg: "{{ asked.answers | dict2items | selectattr('value.reason', 'defined') | map(attribute='key') }}"
+"""
 RETURN = "#"

@@ -20,5 +20,10 @@ extends_documentation_fragment:
   - berth.kvm.controller.hosts
 """
 
-EXAMPLES = "#"
+EXAMPLES = r"""
+- name: Check the variables
+  berth.kvm.check_variables:
+  run_once: true
+  delegate_to: localhost
+"""
 RETURN = "#"

@@ -34,5 +34,10 @@ extends_documentation_fragment:
   - berth.kvm.controller
 """
 
-EXAMPLES = "#"
+EXAMPLES = r"""
+- name: Create the instances of the plan
+  berth.kvm.create_instances:
+  delegate_to: localhost
+  become: true
+"""
 RETURN = "#"

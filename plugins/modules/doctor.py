@@ -23,5 +23,9 @@ extends_documentation_fragment:
   - berth.kvm.controller.hosts
 """
 
-EXAMPLES = "#"
+EXAMPLES = r"""
+- name: Find what is wrong
+  berth.kvm.doctor:
+    asked: "{{ __berth_facts.asked }}"
+"""
 RETURN = "#"

@@ -28,5 +28,12 @@ extends_documentation_fragment:
   - berth.kvm.controller
 """
 
-EXAMPLES = "#"
+EXAMPLES = r"""
+- name: Restart libvirt
+  berth.kvm.host_task:
+    module: service
+    arguments:
+      name: libvirtd
+      state: restarted
+"""
 RETURN = "#"

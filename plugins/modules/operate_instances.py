@@ -35,5 +35,11 @@ extends_documentation_fragment:
   - berth.kvm.controller.hosts
 """
 
-EXAMPLES = "#"
+EXAMPLES = r"""
+- name: Stop the instances
+  berth.kvm.operate_instances:
+    operation: stop
+  delegate_to: localhost
+  become: true
+"""
 RETURN = "#"

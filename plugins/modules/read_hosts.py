@@ -56,5 +56,12 @@ extends_documentation_fragment:
   - berth.kvm.controller.hosts
 """
 
-EXAMPLES = "#"
+EXAMPLES = r"""
+- name: Read the KVM hosts
+  berth.kvm.read_hosts:
+    instances: [web-1]
+  delegate_to: localhost
+  become: true
+  register: __berth_facts
+"""
 RETURN = "#"

@@ -20,5 +20,8 @@ extends_documentation_fragment:
   - berth.kvm.controller
 """
 
-EXAMPLES = "#"
+EXAMPLES = r"""
+- name: Note that the host is prepared
+  berth.kvm.report_host:
+"""
 RETURN = "#"

@@ -30,5 +30,10 @@ extends_documentation_fragment:
   - berth.kvm.controller.hosts
 """
 
-EXAMPLES = "#"
+EXAMPLES = r"""
+- name: Write the report
+  berth.kvm.write_report:
+    asked: "{{ __berth_facts.asked }}"
+    page: /var/www/html/fleet.html
+"""
 RETURN = "#"

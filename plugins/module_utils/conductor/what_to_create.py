@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from typing import Collection, Dict, List, Mapping, Optional
 
-from ..model import hints
+from ..model import adopted, hints
 from ..model.errors import BerthError
-from ..model.identity import instance_uuid
 from ..model.messages import Document
 from . import adopting, drift, majority, silence, unconfirmed
 from .fleet import Fleet, Place
@@ -85,7 +84,7 @@ def _find(instance: Instance, fleet: Fleet, lost_hosts: Collection[str], strict:
     ]
     hosts = claims + owners
     if not hosts:
-        if instance["uuid"] != instance_uuid(instance["project"], instance["name"]):
+        if adopted.KEY in instance["spec"]:
             raise adopting.GuestToAdoptUnknown(
                 "%s is to be the guest %s, which no host has as an instance" % (instance["name"], instance["uuid"]),
                 hint=hints.list_guests(),

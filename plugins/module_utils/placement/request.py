@@ -13,8 +13,8 @@ import ipaddress
 import json
 import uuid
 
+from ..model import adopted, data_disks, input_hints, nics, request_digest, volumes
 from ..model import catalog_schema as schema
-from ..model import data_disks, input_hints, nics, request_digest, volumes
 from ..model.catalog import check_image_fits, check_image_fits_volume, defined_volume, uploaded
 from ..model.cloud_init import IGNITION, cloud_config, decode_user_data, kind, network_config
 from ..model.errors import InvalidInput, together
@@ -194,6 +194,7 @@ def build_request(hostvars, catalog):
         **{part: values.get("berth_" + part) for part in ACCESS_IPS},
         "ssh_keys_digest": request_digest.of(sorted(seed["ssh_keys"])),
         "batch_id": None,
+        **({adopted.KEY: {}} if own_uuid == values.get(ADOPTED) else {}),  # what there is of it, only its host knows
         **({"is_bfv": True} if boots else {}),
         **({"ignition": True} if kind(seed["user_data"]) == IGNITION else {}),
     }

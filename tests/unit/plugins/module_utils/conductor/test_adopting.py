@@ -138,7 +138,8 @@ def test_what_a_person_says_is_a_uuid():
 
 
 def request(uuid):
-    return {"web1": {"uuid": uuid, "name": "web1", "project_id": "default", "flavor": {"name": "small"}}}
+    said = {"adopted": {}} if uuid == GUEST else {}
+    return {"web1": {"uuid": uuid, "name": "web1", "project_id": "default", "flavor": {"name": "small"}, **said}}
 
 
 @pytest.mark.follows("name_adopted")

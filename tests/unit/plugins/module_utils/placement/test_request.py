@@ -32,6 +32,7 @@ def test_an_adopted_instance_needs_no_image_and_has_the_uuid_of_its_guest(catalo
     adopted = "5f0c1f7d-9d0b-4a1c-8d7f-1e2a0b7f9a52"
     spec, _seed = build_request(instance(berth_image=None, berth_adopted=adopted), catalog)
     assert (spec["uuid"], spec["instance_uuids"], spec["image"]["name"]) == (adopted, [adopted], "")
+    assert spec["adopted"] == {} and "adopted" not in build_request(instance(), catalog)[0]
     with pytest.raises(InvalidInput, match="berth_adopted"):
         build_request(instance(berth_adopted="web-1"), catalog)
 
