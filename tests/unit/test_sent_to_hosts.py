@@ -28,7 +28,7 @@ MOST = {
     "host_maintenance": 83,
     "host_prepare": 219,
     "host_system": 3,
-    "instance": 470,
+    "instance": 471,
     "instance_copy": 343,
     "instance_info": 272,
     "migration": 535,
