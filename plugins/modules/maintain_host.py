@@ -62,6 +62,12 @@ add:
   type: list
   elements: dict
   sample: [{name: web1, project: default}]
+off:
+  description: Those of them whose guests are off.
+  returned: success
+  type: list
+  elements: str
+  sample: []
 stay:
   description: Why others stay where they are.
   returned: success

@@ -14,7 +14,7 @@ from typing import Callable, Collection, Dict, Iterator, List, Mapping, NamedTup
 from ..model import input_hints
 from ..model.errors import BerthError, InvalidInput
 from ..model.identity import check_name, instance_uuid
-from ..model.lifecycle import OWN
+from ..model.lifecycle import ALIVE, OWN
 from ..model.messages import Document
 from .fleet import Fleet
 from .locate import holders
@@ -22,10 +22,11 @@ from .locate import holders
 
 class Moving(NamedTuple):
     """``names``: inventory name of each instance to move -> its project; ``added``: those of them that no inventory has;
-    ``errors``: instance -> why it stays."""
+    ``off``: those whose guest is off, so that their move is a cold one, which nobody has to look at; ``errors``: instance -> why it stays."""
 
     names: Dict[str, str]
     added: List[str]
+    off: List[str]
     errors: Dict[str, BerthError]
 
     def reasons(self) -> Dict[str, str]:
@@ -50,7 +51,7 @@ def home(spec: Document, source: str, drains: bool) -> Optional[str]:
 def _chosen(
     fleet: Fleet, inventory: Mapping[str, str], known: Collection[str], is_meant: Callable[[str, Document], bool]
 ) -> Moving:
-    found = Moving({}, [], {})
+    found = Moving({}, [], [], {})
     for owner, instance in _owned(fleet):
         if is_meant(owner, instance):
             name = inventory.get(instance["uuid"], instance["name"])
@@ -62,6 +63,8 @@ def _chosen(
             found.names[name] = instance["project_id"]
             if instance["uuid"] not in inventory:
                 found.added.append(name)
+            if instance["power_state"] not in ALIVE:
+                found.off.append(name)
     return found
 
 
