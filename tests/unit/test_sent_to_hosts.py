@@ -33,7 +33,7 @@ MOST = {
     "instance_info": 272,
     "migration": 535,
     "rescan": 125,
-    "volume": 389,
+    "volume": 390,
     "volume_info": 99,
 }
 CLAIMING = {"claim", "instance", "migration", "volume"}

@@ -90,6 +90,7 @@ class Stat:
 
 def _row(default: Any, check: Check, later: bool = False) -> Any:
     """``later``: earlier versions of the collection do not know the setting, so the file has it only where it is set."""
+    # pylint: disable=invalid-field-call  # the class below calls this for each of its fields
     metadata = {"check": check, "later": later}
     if isinstance(default, dict):
         return dataclasses.field(default_factory=dict, metadata=metadata)
