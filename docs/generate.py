@@ -103,7 +103,9 @@ def states_of_instances():
         "| --- | --- | --- | --- | --- | --- |",
     ]
     for name, state in vm_states.VM_STATES.items():
-        legal = [each for each, change in vm_states.CHANGES.items() if name in change.legal != vm_states.ALL]
+        legal = [
+            each for each, change in vm_states.CHANGES.items() if name in change.legal and change.legal != vm_states.ALL
+        ]
         power = (state.power_state or "as before") + (", with saved memory" if state.memory else "")
         found = ", ".join("%s: `%s`" % entry for entry in state.findings.items())
         recovered = "starts the guest" if state.recovered else "leaves it"

@@ -54,7 +54,7 @@ class ActionModule(ControllerAction):
             "state": args["state"],
             "names": sorted(found.names),
             "add": [{"name": name, "project": found.names[name]} for name in sorted(found.added)],
-            "off": sorted(found.off),
+            "are_off": sorted(found.off),
             "stay": found.reasons(),
         }
 

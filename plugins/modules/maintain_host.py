@@ -62,7 +62,7 @@ add:
   type: list
   elements: dict
   sample: [{name: web1, project: default}]
-off:
+are_off:
   description: Those of them whose guests are off.
   returned: success
   type: list

@@ -260,9 +260,8 @@ def _same_addresses(case: Case) -> Iterator[Finding]:
     for uuids, addresses in shared.items():
         names = sorted(own[uuid] for uuid in uuids if uuid in own)
         text = "%s each have %s" % (" and ".join(sorted(held[addresses[0]].values())), ", ".join(sorted(addresses)))
-        todo = case.selecting(
-            next(uuid for uuid in uuids if own.get(uuid) == names[0]), fleet_hints.same_address(names)
-        )
+        [first] = [uuid for uuid in uuids if own.get(uuid) == names[0]][:1]
+        todo = case.selecting(first, fleet_hints.same_address(names))
         yield Finding("AddressTaken", ERROR, "", text, todo, names[0])
 
 

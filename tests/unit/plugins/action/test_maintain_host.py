@@ -49,7 +49,7 @@ def test_what_a_host_has_leaves_it_also_what_no_inventory_has(hosts, capsys):
     there = answers(named("web1", WEB), named("db", DB, power_state="shutdown"))
     done = maintain(there, reason="new memory")
     assert done["changed"] and done["names"] == ["db", "web1"] and done["add"] == [{"name": "db", "project": "default"}]
-    assert done["off"] == ["db"]
+    assert done["are_off"] == ["db"]
     assert hosts.asked[0] == (
         "kvm3",
         "host_maintenance",

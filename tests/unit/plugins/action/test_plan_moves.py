@@ -137,7 +137,10 @@ def test_what_the_bridges_of_the_destination_would_lose_is_a_warning(monkeypatch
     """The facts of both hosts are compared; the move goes on."""
     warned = []
     monkeypatch.setattr(plan_moves, "warn", warned.append)
-    compared = lambda spec, here, there: ["%s %s %s" % (spec["name"], here["uuid"], there["uuid"])]  # noqa: E731
+
+    def compared(spec, here, there):
+        return ["%s %s %s" % (spec["name"], here["uuid"], there["uuid"])]
+
     monkeypatch.setattr(plan_moves.bridges, "lost_by_a_move", compared)
     move = plan()["moves"]["a"]
     there = move["destination"]
