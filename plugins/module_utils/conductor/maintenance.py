@@ -22,7 +22,8 @@ from .locate import holders
 
 class Moving(NamedTuple):
     """``names``: inventory name of each instance to move -> its project; ``added``: those of them that no inventory has;
-    ``off``: those whose guest is off, so that their move is a cold one, which nobody has to look at; ``errors``: instance -> why it stays."""
+    ``off``: those whose guest is off, so that their move is a cold one, which nobody has to look at; ``errors``: instance ->
+    why it stays."""
 
     names: Dict[str, str]
     added: List[str]

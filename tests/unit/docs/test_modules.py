@@ -37,6 +37,7 @@ INTERNAL = {
     "report_host",
     "rescan",
     "select_instances",
+    "show_guests",
     "write_report",
 }
 # Labels of requirements and steps, which only their authors can look up.

@@ -230,7 +230,7 @@ def test_a_guest_without_a_record_is_found_and_a_foreign_one_is_left_alone():
     (found,) = examine(case)
     assert shown([found]) == [("DomainWithoutRecord", "error", "kvm2", DB)]
     assert "--limit" not in found.todo, "no inventory has a host that is called by a uuid"
-    assert "recover_record -e berth_name=NAME" in found.todo and "virsh dumpxml %s` on kvm2" % DB in found.todo
+    assert "restore_record -e berth_name=NAME" in found.todo and "virsh dumpxml %s` on kvm2" % DB in found.todo
 
 
 def test_the_disks_of_a_guest_without_a_record_are_not_told_as_disks_that_somebody_may_move_away():
