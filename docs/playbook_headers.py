@@ -76,8 +76,9 @@ def code_of(path: Path) -> str:
 
 
 def public() -> list[Header]:
-    """What people run, by name."""
-    return [read_header(path) for path in sorted(PLAYBOOKS.glob("*.yml"))]
+    """What people run, by name; no name from before 1.0."""
+    found = [read_header(path) for path in sorted(PLAYBOOKS.glob("*.yml"))]
+    return [header for header in found if not header.text.startswith("Internal:")]
 
 
 def imported(path: Path) -> list[Path]:

@@ -73,7 +73,8 @@ def _adopted(task_vars, hosts):
     found = {}
     for name in with_variable(task_vars, task_vars["groups"]["all"], ADOPTED):
         if name not in hosts and name != "localhost":
-            found.setdefault(variables(task_vars, name, [ADOPTED]).get(ADOPTED), []).append(name)
+            # of what is no uuid, uuid_of says so where the instance is meant
+            found.setdefault(str(variables(task_vars, name, [ADOPTED]).get(ADOPTED)), []).append(name)
     return {uuid: names[0] for uuid, names in found.items() if len(names) == 1}
 
 

@@ -106,6 +106,7 @@ class LocateInstances(ControllerAction):
         errors.update(_over_quota(found, fleet, inventory))
         for name in [name for name, task in found.items() if task.get("gives_up")]:
             warn("%s %s" % (name, found[name]["gives_up"]))
+        guests = found if method == "adopt" else ()
         skipped = {name: task.pop("skipped") for name, task in found.items() if "skipped" in task}
         return {
             "operation": method,
@@ -113,7 +114,9 @@ class LocateInstances(ControllerAction):
             "left_out": fleet.verdicts,
             "skipped": {name: why for name, why in skipped.items() if why},
             "shown": {
-                name: shown(fleet, uuid, found.get(name, {}).get("stays"), found.get(name, {}).get("hosts", ()))
+                name: shown(
+                    fleet, uuid, found.get(name, {}).get("stays"), found[name]["hosts"] if name in guests else ()
+                )
                 for name, uuid in uuids.items()
             },
             "notes": notes,

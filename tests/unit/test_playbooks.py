@@ -176,7 +176,10 @@ def first_tasks(path):
     for play in yaml.safe_load(path.read_text("utf-8")):
         if "ansible.builtin.import_playbook" in play:
             for name in re.findall(r"\w+\.yml", play["ansible.builtin.import_playbook"]):
-                yield from first_tasks(path.with_name(name))
+                there = [
+                    folder / name for folder in (path.parent, path.parent / "internal") if (folder / name).exists()
+                ]
+                yield from first_tasks(there[0])
             return
         if "ansible.builtin.add_host" not in play["tasks"][0]:
             yield play["tasks"][0]

@@ -34,7 +34,10 @@ def test_no_record_comes_back_whose_address_another_has_by_now(locate, entry, ot
     """It was given to the other while the host was silent."""
     here, there = held(**WITHOUT_RECORD, nics=[entry]), held(**{**OTHER, **other}, nics=[entry])
     located = locate("recover_record", {}, h1=[here], h2=[there])
-    assert located["found"] == [] and "h1: by now web2 on h2 has its %s" % entry in located["errors"]["web1"]
+    assert (
+        located["found"] == []
+        and "web1 cannot be restored on h1: web2 on h2 now has its %s" % entry in located["errors"]["web1"]
+    )
     assert copy_hints.one_keeps_the_address("web1") in located["errors"]["web1"]
     assert locate("recover_record", {}, h1=[here], h2=[])["found"] == ["web1"], "as the hint says"
     assert locate("recover_record", {}, h1=[here], h2=[held(**OTHER, nics=["address 192.0.2.8"])])["found"] == ["web1"]

@@ -89,6 +89,6 @@ def test_a_repaired_host_is_no_longer_avoided_after_the_run_that_the_doctor_name
     assert "berth.kvm.prepare_hosts --limit kvm1 -e berth_host_forget_failed_builds=true" in found.todo
     tasks = yaml.safe_load((ROLE / "tasks/main.yml").read_text("utf-8"))
     (options,) = [task["berth.kvm.host_prepare"] for task in tasks if "berth.kvm.host_prepare" in task]
-    (option,) = [name for name, value in options.items() if value == "{{ berth_host_forget_failed_builds }}"]
+    (option,) = [name for name, value in options.items() if value == "{{ __kvm_host_forget_failed_builds }}"]
     run(**{option: True})
     assert look(state) == []

@@ -284,7 +284,7 @@ def test_an_instance_whose_seed_is_gone_is_found(well):
     assert codes(look()) == [("SeedMissing", "error", uuid, False)]
 
 
-WAYS = {"recover": recover, "start": lambda guest: guest.started(), "stop": lambda guest: guest.stopped(1)}
+WAYS = {"start_after_outage": recover, "start": lambda guest: guest.started(), "stop": lambda guest: guest.stopped(1)}
 
 
 @pytest.mark.follows("recover_or_start")
@@ -292,7 +292,7 @@ WAYS = {"recover": recover, "start": lambda guest: guest.started(), "stop": lamb
 def test_a_guest_that_is_off_though_nobody_stopped_it_is_found_until_it_runs_or_is_stopped(well, wanted, way):
     host, uuid, look = well
     host.connection.domains[uuid].now = fake_libvirt.SHUTOFF
-    if way == "recover":
+    if way == "start_after_outage":
         gate.revoke(uuid, host.run_dir)  # as after a power cut
     (found,) = look()
     assert codes([found]) == [("GuestOff", "warning", uuid, False)]

@@ -60,6 +60,10 @@ def test_pins_and_huge_pages_are_read():
     assert (domain.huge_page_kb, domain.memory_nodes) == (2048, {1})
 
 
+def foreign(domain):
+    return facts._foreign(domain, {domain.uuid: (None, "running")}, {}, None, frozenset())
+
+
 def test_a_guest_whose_record_was_lost_tells_of_its_addresses(prepared, wanted, monkeypatch):
     """Else another instance would get them before the record is taken back."""
     monkeypatch.setattr(network, "check", lambda *_: None)
@@ -68,11 +72,11 @@ def test_a_guest_whose_record_was_lost_tells_of_its_addresses(prepared, wanted, 
     case.make()
     text = case.domain.xml
     found = domains.parse(text)
-    told = facts._foreign(found, "running", {}, None, frozenset())["nics"]
+    told = foreign(found)["nics"]
     assert sorted(told) == sorted(nics.taken(case.spec["networks"])) and len(told) == 3
     for edited in ('{"spec": 7}', "x", "null", '{"spec": {"networks": [7]}}'):
         copy = re.sub("(<[a-z0-9]*:?record>)[^<]*<", lambda found, edited=edited: found[1] + edited + "<", text)
-        told = facts._foreign(domains.parse(copy), "running", {}, None, frozenset())["nics"]
+        told = foreign(domains.parse(copy))["nics"]
         assert copy != text and sorted(told) == [
             word for word in sorted(nics.taken(case.spec["networks"])) if "MAC" in word
         ]
@@ -91,7 +95,7 @@ def test_a_copy_of_a_guest_under_another_uuid_is_somebody_elses_with_the_address
         copy = copy.replace(part % case.uuid, part % OTHER[::-1])
     copy = copy.replace(case.spec["networks"][0]["mac"], "52:54:00:00:00:01")
     assert domains.parse(case.domain.xml).managed and not domains.parse(copy).managed
-    told = facts._foreign(domains.parse(copy), "running", {}, None, frozenset())
+    told = foreign(domains.parse(copy))
     assert (told["managed"], told["nics"]) == (False, ["MAC address 52:54:00:00:00:01"])
 
 

@@ -365,7 +365,7 @@ def test_what_a_disk_has_taken_already_is_read_where_it_lies(monkeypatch):
     [
         ([], None, ""),
         (["Nehalem"], "Nehalem", ""),
-        (["EPYC-Genoa"], None, "guests can have no CPU of model EPYC-Genoa here"),
+        (["EPYC-Genoa"], None, "guests cannot have CPU model EPYC-Genoa here"),
     ],
 )
 def test_a_host_that_lacks_all_cpu_models_of_its_settings_gets_no_guests(monkeypatch, wanted, model, reason):

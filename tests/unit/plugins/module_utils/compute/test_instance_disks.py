@@ -54,6 +54,7 @@ class Box:
         fakes = {
             "disk_chain.differences": lambda *_all: self.found,
             "domain.is_active": lambda *_all: self.active,
+            "domain.is_saved": lambda *_all: False,
             "domain.state": lambda *_all: "paused" if self.active else "shutdown",
             "domain.find": lambda *_all: object(),
             "domain.start": lambda *_all: self.done.append("start"),

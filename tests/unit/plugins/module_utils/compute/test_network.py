@@ -109,6 +109,7 @@ def test_a_host_tells_what_nics_can_be_on(libvirt, sys_net):
         "packet_filters": ["addresses", "ports"],
         "ovs_bridges": [],
         "vlan_bridges": [],
+        "bridge_links": {},
     }
     assert warnings == []
 
@@ -128,7 +129,7 @@ def test_a_libvirt_without_filters_has_none(libvirt, sys_net, fails):
 def test_what_cannot_be_asked_is_left_out_with_a_warning_and_is_not_called_absent(libvirt, sys_net):
     libvirt.fails, warnings = (SYSTEM, errno.ECONNREFUSED), []
     found = network.available(libvirt, warnings, sys_net)
-    assert sorted(found) == ["bridges", "networks", "ovs_bridges", "vlan_bridges"]
+    assert sorted(found) == ["bridge_links", "bridges", "networks", "ovs_bridges", "vlan_bridges"]
     assert warnings == ["network filters cannot be listed: not now", "packet filters cannot be listed: not now"]
 
 

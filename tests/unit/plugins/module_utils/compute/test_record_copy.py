@@ -112,7 +112,7 @@ def test_a_guest_that_runs_is_not_made_anew_by_a_record_from_before_it_was_made(
     starts = web.domain.starts
     with pytest.raises(GuestRunsAlready, match="old copy") as refused:
         web.instance().started("t1", web.seed)
-    assert "recover_record" in refused.value.hint
+    assert "restore_record" in refused.value.hint
     if role == "OWN":  # a claim is dropped
         os.rename(path, tmp_path / "away")
     assert take_back(web.instance(), [1, 0]) and web.domain.starts == starts

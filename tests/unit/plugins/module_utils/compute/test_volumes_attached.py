@@ -102,7 +102,7 @@ def test_a_volume_that_qemu_has_unknown_to_libvirt_is_free_only_when_its_file_is
     file = str(house.file())
     web.domain.nodes = {"libvirt-5-storage": (file, "libvirt-5-format"), "libvirt-5-format": (file, user)}
     if user:
-        with pytest.raises(errors.DiskNotDetached, match="does not know"):
+        with pytest.raises(errors.DiskNotDetached, match="QEMU still has it open"):
             web.update()
         assert house.has() == (ACTIVE, "web1", True)
         web.instance().stopped(1)

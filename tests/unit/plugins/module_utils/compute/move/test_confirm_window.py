@@ -120,7 +120,7 @@ def test_the_host_looks_again_before_it_confirms_what_is_due(resized):
     clocks, world, owner = resized()
     record = world.records[owner]
     token, peer = {"op": record["op"], "attempt": record["migration"]["attempt"]}, {"role": None}
-    with pytest.raises(MigrationNotReady, match="not over on"):
+    with pytest.raises(MigrationNotReady, match="has not passed on"):
         table.run(world.host(owner), memory_names.UUID, "confirm", token, peer, when_due=True)
     assert world.records[owner] == record
     clocks.go_on(HOUR)

@@ -39,7 +39,7 @@ def test_a_phase_of_a_move_without_a_move_is_refused_with_what_to_do(fleet):
         told = "%s.* %s .* %s, .* %s is null" % (memory.UUID, memory.NAME, phase, missing)
         with pytest.raises(RecordInvalid, match=told) as refused:
             fleet.held(S)
-        assert "recover_record" in refused.value.hint
+        assert "restore_record" in refused.value.hint
 
 
 def places(record):
