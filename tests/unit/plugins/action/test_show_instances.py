@@ -49,7 +49,7 @@ def reply(told):
 def show(monkeypatch, capsys):
     """show(h1=[...], ...): (the action's result, what it said); a host of None is silent."""
 
-    def act(answers=None, described=True, notes=None, volumes=(), limit=None, file=None, **hosts):
+    def act(answers=None, described=True, notes=None, volumes=(), limit=None, file=None, addresses=None, **hosts):
         identity = {name: str(uuid.uuid5(uuid.NAMESPACE_DNS, name)) for name in hosts}
         facts = {}
         for name, instances in hosts.items():
@@ -57,6 +57,9 @@ def show(monkeypatch, capsys):
                 document = {**HOST, "uuid": identity[name], "instances": instances, "num_instances": len(instances)}
                 document["volumes"] = list(volumes)
                 facts[name] = {"ansible_facts": {"berth_host": document}, "notes": (notes or {}).get(name) or {}}
+                facts[name]["addresses"] = {
+                    uuid: {"address": told, "source": "lease"} for uuid, told in (addresses or {}).items()
+                }
             else:
                 facts[name] = {"reason": "UNREACHABLE: no route"}
         given = {"web1": {"berth_flavor": "small"}} if described else {"all": {"berth_name": "web1"}}
@@ -77,6 +80,13 @@ def show(monkeypatch, capsys):
 
 def rows(said):
     return [" ".join(line.split()) for line in said.splitlines()]
+
+
+@pytest.mark.parametrize("address, shown", [("192.0.2.11/24", "192.0.2.11"), (None, "192.0.2.77")])
+def test_the_address_that_a_guest_has_by_dhcp_is_shown_where_its_record_has_none(show, address, shown):
+    known = {**KNOWN, "networks": [{"network": "lan", "address": address, "mac": "52:54:00:00:00:01"}]}
+    _result, said = show({"h1": known}, h1=[held()], addresses={WEB: "192.0.2.77"})
+    assert any(row.startswith("web1 active h1 small %s" % shown) for row in rows(said))
 
 
 OFF = "off, though nobody stopped it with berth.kvm.stop; run berth.kvm.start"
