@@ -5,18 +5,28 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+
+from ansible.utils.vars import load_extra_vars
+
 from ..module_utils.conductor import maintenance, majority
 from ..module_utils.conductor.errors import HostUnknown, KvmHostNotFound
 from ..module_utils.model import hints, input_hints
-from ..module_utils.model.errors import InvalidInput
+from ..module_utils.model.errors import BerthError, InvalidInput, together
+from ..module_utils.model.identity import IDENTITY, uuid_of
+from ..module_utils.model.safe_text import is_safe
 from ..plugin_utils.answers_of_hosts import read_reports
 from ..plugin_utils.asking import answers, ask, refusals
 from ..plugin_utils.controller import ControllerAction
-from ..plugin_utils.inventory_variables import kvm_hosts
+from ..plugin_utils.inventory_variables import described, kvm_hosts, variables
 from ..plugin_utils.screen import say
 from ..plugin_utils.selection import names_by_uuid
 
 VARIABLE = "berth_kvm_host"
+LONGEST_REASON = 200
+# -e would give them to the plays that move what the host has.
+CHOOSE_OTHERS = ("--limit", "berth_instances", "berth_name", "berth_where", "berth_target_host")
 
 
 class ActionModule(ControllerAction):
@@ -36,8 +46,7 @@ class ActionModule(ControllerAction):
             raise InvalidInput(VARIABLE, None, "the name of a KVM host", hint=input_hints.give_host())
         if host not in hosts:
             raise KvmHostNotFound.of(VARIABLE, host, hosts)
-        if task_vars.get("ansible_limit"):
-            raise InvalidInput("--limit", task_vars["ansible_limit"], "nothing: %s says which host" % VARIABLE)
+        self._check_given(task_vars, args)
         fleet = read_reports(task_vars, hosts)
         if host in fleet.verdicts:
             why = fleet.verdicts[host]
@@ -45,7 +54,7 @@ class ActionModule(ControllerAction):
         drains = args["state"] == "drained"
         known = set(map(str, task_vars["groups"]["all"]))
         choose = maintenance.leaving if drains else maintenance.coming_home
-        found = choose(fleet, host, names_by_uuid(task_vars), known)
+        found = choose(fleet, host, _instances(task_vars, hosts), known)
         changed = self._tell(task_vars, fleet, host, args)
         say("", *_summary(host, drains, found, self._task.check_mode))
         return {
@@ -57,6 +66,19 @@ class ActionModule(ControllerAction):
             "are_off": sorted(found.off),
             "stay": found.reasons(),
         }
+
+    def _check_given(self, task_vars, args):
+        """What would choose other instances than those of the host, or others than it says, is refused."""
+        if not is_safe(args["reason"], LONGEST_REASON):
+            rule = "one line of at most %d printable characters without template marks" % LONGEST_REASON
+            raise InvalidInput("berth_drain_reason", args["reason"], rule)
+        given = {"--limit": task_vars.get("ansible_limit"), **load_extra_vars(self._loader)}
+        together(
+            [
+                functools.partial(_refuse, name, given[name])
+                for name in CHOOSE_OTHERS if given.get(name) not in (None, "")
+            ]
+        )  # fmt: skip
 
     def _tell(self, task_vars, fleet, host, args):
         """Close or open the host, and have all hosts remember it. Return whether that is news."""
@@ -70,6 +92,21 @@ class ActionModule(ControllerAction):
             told = {"members": {**majority.agreed(fleet.member_lists), **news}}
             ask(self, task_vars, sorted(set(fleet.documents) - set(fleet.unprepared())), "rescan", {"told": told})
         return bool(reply.get("changed"))
+
+
+def _refuse(name, value):
+    raise InvalidInput(name, value, "nothing here: %s says which host, and all of its instances are meant" % VARIABLE)
+
+
+def _instances(task_vars, hosts):
+    """uuid -> name, of those that the inventory describes or that its plugin found. No host gains by a name of the plugin's:
+    the uuid follows from it."""
+    found = names_by_uuid(task_vars)
+    for name in described(task_vars, task_vars["groups"]["all"]):
+        if name not in hosts and name != "localhost":
+            with contextlib.suppress(BerthError):
+                found.setdefault(uuid_of(name, variables(task_vars, name, IDENTITY)), name)
+    return found
 
 
 def _summary(host, drains, found, check_mode):

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from typing import Callable, Collection, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
-from ..model import input_hints
+from ..model import hints, input_hints
 from ..model.errors import BerthError, InvalidInput
 from ..model.identity import check_name, instance_uuid
-from ..model.lifecycle import ALIVE, OWN
+from ..model.lifecycle import ALIVE, CLAIM, OWN, RESIZED
 from ..model.messages import Document
+from .errors import InstanceMoving
 from .fleet import Fleet
 from .locate import holders
 
@@ -36,7 +37,16 @@ class Moving(NamedTuple):
 
 def leaving(fleet: Fleet, host: str, inventory: Mapping[str, str], known: Collection[str]) -> Moving:
     """``inventory``: uuid -> name of the instances of the inventory; ``known``: all names of it."""
-    return _chosen(fleet, inventory, known, lambda owner, _instance: owner == host)
+    found = _chosen(fleet, inventory, known, lambda owner, _instance: owner == host)
+    owners = {instance["uuid"]: instance for _host, instance in _owned(fleet)}
+    for part in fleet.documents[host]["instances"]:
+        if not part["foreign"] and part["role"] != OWN:
+            name, owner = inventory.get(part["uuid"], part["name"]), owners.get(part["uuid"], {})
+            if _left_off(owner, fleet.documents[host]["uuid"]) and part["uuid"] in inventory:
+                found.off.append(name)  # a drain that was interrupted before it confirmed the move
+            else:
+                found.errors[name] = _part_of(name, host, part["role"])
+    return found
 
 
 def coming_home(fleet: Fleet, host: str, inventory: Mapping[str, str], known: Collection[str]) -> Moving:
@@ -47,6 +57,19 @@ def coming_home(fleet: Fleet, host: str, inventory: Mapping[str, str], known: Co
 def home(spec: Document, source: str, drains: bool) -> Optional[str]:
     """The uuid of the host that an instance is to return to, once it has left ``source``: of two drains the first counts."""
     return spec.get("home") or source if drains else None
+
+
+def _left_off(owner: Document, host_uuid: str) -> bool:
+    """Whether the owner has the instance by the drain of that host, unconfirmed, with its guest off."""
+    left = owner.get("home") == host_uuid and owner.get("phase") == RESIZED
+    return left and owner["power_state"] not in ALIVE
+
+
+def _part_of(name: str, host: str, role: Optional[str]) -> BerthError:
+    if role == CLAIM:
+        return InstanceMoving("a create of %s has claimed room on %s" % (name, host), hint=hints.run_again())
+    text = "a move of %s has not ended, and %s keeps its part of it" % (name, host)
+    return InstanceMoving(text, hint=hints.confirm_or_revert(name))
 
 
 def _chosen(

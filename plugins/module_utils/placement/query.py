@@ -27,6 +27,7 @@ except ImportError:
 
 REQUIREMENT = "jmespath>=1.0,<2"  # requirements.txt says the same
 SCALARS = (str, bool, (int, float))
+LOGIC = ("or_expression", "and_expression", "not_expression")
 PROJECTIONS = ("projection", "filter_projection", "value_projection")
 # The other parts of these are about what the first gives.
 FROM_THE_FIRST = (*PROJECTIONS, "subexpression", "pipe", "index_expression", "flatten")
@@ -52,6 +53,7 @@ class Query:
         self._of(self._parsed.parsed, form)
         if not self.names:
             raise self._fault("a query that asks for at least one of %s" % ", ".join(form))
+        self._check_condition(self._parsed.parsed)
 
     def holds(self, document: Document) -> bool:
         """Whether the document satisfies it: its result is not false, null or empty. Raises InvalidInput."""
@@ -59,7 +61,19 @@ class Query:
             found = self._parsed.search(document)
         except (JMESPathError, TypeError) as error:
             raise self._fault("a query that can be evaluated: %s" % error) from None
-        return bool(found) or (found == 0 and found is not False)
+        if isinstance(found, (int, float)) and not isinstance(found, bool):
+            raise self._fault("a comparison of the number, such as length(volumes) > `0`")
+        if isinstance(found, dict):
+            raise self._fault("a query for a part of it, such as flavor.vcpus > `2`")
+        return bool(found)
+
+    def _check_condition(self, node: Dict[str, Any]) -> None:
+        """Refuse a part that holds whatever a document has, such as the second of state=='stopped' || 'error'."""
+        if node["type"] in LOGIC:
+            for part in node["children"]:
+                self._check_condition(part)
+        elif node["type"] in ("literal", "multi_select_list", "multi_select_dict"):
+            raise self._fault("a query whose parts may be false, such as state=='active' || state=='error'")
 
     def values(self, document: Document) -> Dict[str, Any]:
         """The texts and numbers of the document that the query asks for, by their paths."""

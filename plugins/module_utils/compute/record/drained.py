@@ -15,6 +15,7 @@ from .. import durable
 from . import journal, state_file
 
 FILE = "drained.json"
+LONGEST = {"reason": 200, "by": 255, "at": 40}  # characters
 
 
 class HostDrained(BerthError):
@@ -29,7 +30,7 @@ def read(state_dir):
 
 
 def _parse(data):
-    return {name: state_file.text(data[name]) for name in ("reason", "by", "at")}
+    return {name: clean(state_file.text(data[name]), longest) for name, longest in LONGEST.items()}
 
 
 def drain(store, reason, dry=False):
@@ -37,7 +38,7 @@ def drain(store, reason, dry=False):
     with store.host_lock():
         before = read(store.state_dir)
         began = before or {"reason": "", "by": journal.who(), "at": journal.now()}
-        after = {**began, "reason": reason or began["reason"]}
+        after = {**began, "reason": clean(reason, LONGEST["reason"]) or began["reason"]}
         if after != before and not dry:
             durable.write_in(store.state_dir, FILE, json.dumps(after).encode(), create=True)
         return after != before

@@ -27,6 +27,7 @@ from typing import Any, Dict, Iterable, List
 
 from ...model import hints, host_hints, state_hints, whereabouts_digest
 from ...model.errors import BerthError
+from ...model.safe_text import clean
 from .. import durable
 from . import state_file
 from .state_file import NONSENSE, text, whole
@@ -347,6 +348,6 @@ def _changes(known, uuid) -> int:
 
 def _entry(value):
     name = value["name"]
-    closed = {"closed": state_file.text(value["closed"])} if value.get("closed") else {}
+    closed = {"closed": clean(state_file.text(value["closed"]))} if value.get("closed") else {}
     changes = state_file.whole(value["changes"])
     return {"name": None if name is None else state_file.text(name), "changes": changes, **closed}

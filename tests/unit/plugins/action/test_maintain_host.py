@@ -10,6 +10,7 @@ from controller import Controller
 from held_case import held
 from leaving_case import SILENT, UUIDS, Hosts, up
 
+from ansible_collections.berth.kvm.plugins.action import maintain_host
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.plugin_utils import delegates
 
@@ -34,8 +35,9 @@ def named(name, uuid, role="OWN", **more):
     return held(role=role, uuid=uuid, name=name, **more)
 
 
-def maintain(answers, state="drained", check_mode=False, limit=None, **args):
-    it = Controller({"kvm_hosts": ["kvm1", "kvm2", "kvm3"], "vms": ["web1"]}, {"web1": {"berth_flavor": "small"}})
+def maintain(answers, state="drained", check_mode=False, limit=None, of=None, **args):
+    of = of or {"web1": {"berth_flavor": "small"}}
+    it = Controller({"kvm_hosts": ["kvm1", "kvm2", "kvm3"], "vms": list(of)}, of)
     it.register("localhost", __berth_facts={"answers": answers})
     values = {**it.task_vars(), **({"ansible_limit": limit} if limit else {})}
     return it.run("maintain_host", {"name": "kvm3", "state": state, **args}, values, check_mode=check_mode)
@@ -103,6 +105,40 @@ def test_a_host_that_says_that_it_is_home_of_what_others_have_gets_nothing(hosts
 def test_a_host_has_to_be_named_and_no_limit_counts(hosts, given, code):
     done = maintain(answers(), **given)
     assert done["failed"] and done["error_code"] == code and hosts.asked == []
+
+
+@pytest.mark.parametrize("name", ["berth_instances", "berth_name", "berth_where", "berth_target_host"])
+def test_what_would_move_other_instances_than_those_of_the_host_is_refused_before_it_is_closed(
+    monkeypatch, hosts, name
+):
+    """-e would win against the variables of the plays that move what the host has."""
+    monkeypatch.setattr(maintain_host, "load_extra_vars", lambda _loader: {name: "web"})
+    done = maintain(answers(named("db", DB)))
+    assert (done["error_code"], done["error"]["field"]) == ("InvalidInput", name) and hosts.asked == []
+
+
+@pytest.mark.parametrize("reason", ["x" * 201, "two\nlines", "{{ x }}"])
+def test_a_reason_that_no_host_could_tell_again_is_refused_before_the_host_is_closed(hosts, reason):
+    done = maintain(answers(), reason=reason)
+    assert (done["error_code"], done["error"]["field"]) == ("InvalidInput", "berth_drain_reason") and hosts.asked == []
+
+
+def test_an_instance_that_only_the_inventory_plugin_knows_leaves_too(hosts):
+    done = maintain(answers(named("db", DB)), of={"db": {"berth_present_flavor": "small", "berth_project": "default"}})
+    assert (done["names"], done["add"], done["stay"]) == (["db"], [], {})
+
+
+@pytest.mark.parametrize("role, phase", [("OUT", "keep"), ("IN", "incoming")])
+def test_a_host_that_keeps_a_part_of_a_move_is_not_called_empty(hosts, role, phase):
+    owner = named("web1", WEB, phase="resized", vm_state="resized")
+    done = maintain(answers(named("web1", WEB, role, phase=phase), elsewhere=[owner]))
+    assert list(done["stay"]) == ["web1"] and "confirm_resize" in done["stay"]["web1"]
+
+
+def test_a_drain_that_was_interrupted_before_it_confirmed_a_move_confirms_it_when_it_runs_again(hosts):
+    owner = named("web1", WEB, phase="resized", vm_state="resized", power_state="shutdown", home=UUIDS["kvm3"])
+    done = maintain(answers(named("web1", WEB, "OUT", phase="keep"), elsewhere=[owner]))
+    assert (done["names"], done["are_off"], done["stay"]) == ([], ["web1"], {})
 
 
 def test_a_host_that_does_not_answer_is_neither_closed_nor_opened(hosts):

@@ -56,3 +56,9 @@ def test_a_damaged_file_is_not_taken_for_an_open_host(store):
         file.write("{")
     with pytest.raises(StateDamaged):
         drained.check_open(store.state_dir, "web-1")
+
+
+def test_a_reason_is_kept_as_one_that_every_controller_can_read(store):
+    drained.drain(store, "a\nb" + "x" * 300)
+    kept = drained.read(store.state_dir)["reason"]
+    assert kept.startswith("a?b") and len(kept) == 200

@@ -23,7 +23,6 @@ DOCUMENT = {**FORM, "flavor": {"vcpus": 0}, "metadata": {"tier": "gold"}}
     [
         ("name == 'web1'", True),
         ("name != 'web1'", False),
-        ("flavor.vcpus", True),  # in JMESPath 0 is true
         ("!on", False),
         ("metadata.tier == 'gold' && metadata.other == `null`", True),
         ("metadata.other", False),
@@ -57,6 +56,9 @@ def test_a_document_is_chosen_by_what_jmespath_takes_for_true(text, holds):
         ("contain(name, 'w')", "there is no contain()). Did you mean contains?"),
         ("`true`", "asks for at least one of name, on"),
         ("@", "asks for at least one of name, on"),
+        ("name == 'web1' || 'web2'", "a query whose parts may be false"),
+        ("[name == 'web1']", "a query whose parts may be false"),
+        ("on && {a: name == 'web1'}", "a query whose parts may be false"),
     ],
 )
 def test_a_query_that_cannot_be_meant_is_refused_before_a_document_is_read(text, told):
@@ -71,6 +73,15 @@ def test_a_query_that_cannot_be_evaluated_selects_nothing_and_says_why(text):
     with pytest.raises(InvalidInput) as refused:
         Query(text, "berth_where", FORM).holds(DOCUMENT)
     assert "a query that can be evaluated: " in refused.value.rule
+
+
+@pytest.mark.parametrize(
+    "text, rule", [("flavor.vcpus", "a comparison"), ("length(volumes)", "a comparison"), ("flavor", "a part")]
+)
+def test_a_number_or_a_mapping_is_no_condition_since_it_would_hold_for_all(text, rule):
+    with pytest.raises(InvalidInput) as refused:
+        Query(text, "berth_where", FORM).holds(DOCUMENT)
+    assert rule in refused.value.rule
 
 
 def test_deep_queries_are_refused_as_such():
