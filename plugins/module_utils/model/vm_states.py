@@ -41,7 +41,7 @@ PAUSED_OR_OFF = {"paused": "GuestPaused", OFF: "GuestOff"}
 VM_STATES: Dict[str, VmState] = {
     BUILDING: VmState("running", findings=PAUSED_OR_OFF),
     ACTIVE: VmState("running", recovered=True, findings=PAUSED_OR_OFF),
-    PAUSED: VmState("paused", recovered=True, back="unpause", findings={OFF: "GuestOff"}),
+    PAUSED: VmState("paused", recovered=True, back="unpause", findings={OFF: "PausedGuestOff"}),
     SUSPENDED: VmState(
         "shutdown", memory=True, back="resume", findings={"paused": "GuestPaused", OFF: "SavedMemoryGone"}
     ),

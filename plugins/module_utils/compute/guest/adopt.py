@@ -14,10 +14,11 @@ from __future__ import annotations
 import os
 import secrets
 
-from ...model import adopted, volumes
+from ...model import adopted, hints, vm_states, volumes
 from ...model.errors import BerthError, InstanceExists, InvalidInput, together
 from ...model.identity import check_name
 from ...model.lifecycle import ACTIVE, OWN
+from ...model.move_errors import InstanceInvalidState
 from ...model.record import Record
 from ...model.request_spec import SCHEMA
 from ...model.safe_text import clean
@@ -195,9 +196,13 @@ def leave(instance, after):
         record = _leavable(instance)
         if record is not None:
             guest = domain.find(instance.host.connection, instance.uuid)
+            if guest is None:  # else its definition, of which the record has the only copy, would go
+                host = instance.host.for_guests(record.spec.get("pool"))
+                domain_xml.define_guest(instance.host.connection, record, host)
+                guest = domain.find(instance.host.connection, instance.uuid)
+            domain.keep_definition(instance.host.connection, guest)
             instance.observe("leave mark")
-            if guest is not None:
-                domain.note(guest, None)
+            domain.note(guest, None)
             instance.observe("leave permit")
             gate.revoke(instance.uuid, instance.host.run_dir)
             instance.observe("leave record")
@@ -225,4 +230,9 @@ def _leavable(instance):
             "%s was created, not adopted: its disks are in berth's directory, from which nothing but an instance starts"
             % record.name
         )
+    if domain.is_saved(instance.host.connection, instance.uuid):
+        # What libvirt saved has berth's mark, so without the record nothing could start it.
+        back = vm_states.VM_STATES[record.vm_state or vm_states.ACTIVE].back or "start"
+        hint = hints.make_active(record.name, back)
+        raise InstanceInvalidState(record.name, "power_state", "saved", "leave", hint=hint)
     return record

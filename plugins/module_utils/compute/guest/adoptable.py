@@ -14,7 +14,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence
 from xml.etree import ElementTree
 
 from ...model.safe_text import clean
-from ..connection import require_libvirt
+from ..connection import LibvirtUnavailable, require_libvirt
 from ..disk import layers, virtual_size
 from . import disk_users, domain, domains
 from .terms import mark_of
@@ -86,7 +86,17 @@ def look(connection, own):
 
 
 def of(connection, uuid, users=None):
-    """Return the Guest, or None if libvirt does not know it."""
+    """Return the Guest, or None if libvirt does not know it, or not any more."""
+    library = require_libvirt()
+    try:
+        return _read(connection, uuid, users)
+    except library.libvirtError as error:
+        if error.get_error_code() == library.VIR_ERR_NO_DOMAIN:
+            return None
+        raise LibvirtUnavailable("libvirt gave no usable answer about guest %s: %s" % (uuid, error))
+
+
+def _read(connection, uuid, users):
     guest = domain.find(connection, uuid)
     live, lasting = domain.definitions(guest) if guest is not None else (None, None)
     if not (live or lasting):
@@ -214,7 +224,14 @@ def _of_header(disk, what) -> Iterator[Reason]:
 
 
 def _of_live(root, live) -> Iterator[Reason]:
-    """The running guest must have the disks of its next start: it would continue from other data."""
+    """The running guest must have the disks of its next start: it would continue from other data. Only its live definition
+    tells of a copy under way and of what was attached to it alone."""
+    if live:
+        running = ElementTree.fromstring(live)
+        for each in _disks(running):
+            if each.find("mirror") is not None:
+                yield Reason("DiskKind", "%s is being copied" % each.find("target").get("dev"))
+        yield from (reason for reason in _of_devices(running) if reason not in list(_of_devices(root)))
     if live and _sources(ElementTree.fromstring(live)) != _sources(root):
         yield Reason("DisksDiffer", "it runs with other disks than its next start would have. Make both alike")
 

@@ -25,12 +25,16 @@ def converge(instance, record, event="start"):
         return bool(instance.repaired)
     instance.host.require_prepared()
     check(instance, record)
+    suspended = record.vm_state == vm_states.SUSPENDED or event == "resume"
     try:
         start(instance, record, event)
     except BerthError as error:
         record = journal.faulted(instance.store.read(instance.uuid), error)
         if record.task_state == POWERING_ON and _is_off(instance, error):
             record = record.replace(task_state=None)  # nothing is under way, so the instance can be moved elsewhere
+            if suspended and domain.has_memory(instance.host.connection, instance.uuid):
+                gate.revoke(instance.uuid, instance.host.run_dir)
+                record = record.replace(**vm_states.said(vm_states.SUSPENDED))
         instance.swap(record)
         raise
     return True

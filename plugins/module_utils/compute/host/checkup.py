@@ -330,6 +330,7 @@ def _mend_packets(host: Host, uuid: str) -> List[Dict[str, str]]:
 SAID = {
     "GuestPaused": "%s is paused, so it does not run",
     "GuestOff": "%s is off, though nobody stopped it with berth.kvm.stop",
+    "PausedGuestOff": "%s is paused, and its guest is off",
     "GuestSaved": "%s is off: its memory was saved to a file with virsh save",
     "SavedMemoryGone": "%s is suspended, and its memory is gone or incomplete",
 }
@@ -340,7 +341,7 @@ def _unlike_its_record(host: Host, record: Record, power_state: str) -> Iterator
     code = vm_states.finding(record.vm_state, power_state, memory)
     if code == "GuestOff" and record.power_state not in ALIVE:
         return  # a stop that was cut off, which is told of anyway
-    if code == "GuestOff" and domain.is_saved_to_file(host.connection, record.uuid):
+    if code in ("GuestOff", "PausedGuestOff") and domain.is_saved_to_file(host.connection, record.uuid):
         code = "GuestSaved"
     if code:
         yield finding(code, WARNING, SAID[code] % record.name, record.uuid)

@@ -23,13 +23,16 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import (
     domains,
     gate,
     mend,
+    pause,
     power,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.adopt import GuestNotAdoptable, GuestNotFound
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import whereabouts
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.record_copy import take_back
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.adopted import AdoptedNotSupported
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InstanceExists, InvalidInput
+from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceInvalidState
 
 STEPS = ["adopt record", "adopt mark", "adopt permit"]
 LEAVE_STEPS = ["leave mark", "leave permit", "leave record", "leave note"]
@@ -383,3 +386,43 @@ def test_the_kept_definition_is_rendered_whatever_the_host(guest):
     guest.adopt()
     rendered = domain_xml.render(guest.record, guest.host.for_guests(None))
     assert bare(rendered) == bare(guest.domain.xml)
+
+
+def test_a_guest_whose_memory_is_saved_is_not_left_since_nothing_could_start_it_then(guest):
+    guest.adopt()
+    pause.suspend(guest.instance())
+    for way in (guest.leave, lambda: adopt.would_leave(guest.instance())):
+        with pytest.raises(InstanceInvalidState) as refused:
+            way()
+        assert refused.value.hint == hints.make_active("web1", "resume")
+    assert guest.record and guest.domain.saved
+
+
+def test_a_guest_whose_definition_is_gone_gets_it_back_before_its_record_goes(guest):
+    guest.adopt()
+    before = bare(guest.domain.xml)
+    guest.instance().stopped(1)
+    guest.host.connection.domains.clear()
+    assert guest.leave() is True
+    assert guest.record is None and bare(guest.host.connection.domains[OWN_UUID].xml) == before
+
+
+def test_a_running_guest_that_somebody_undefined_is_left_with_a_definition(guest):
+    guest.adopt()
+    guest.domain.persistent = False
+    assert guest.leave() is True and guest.record is None
+
+
+def test_a_disk_that_is_being_copied_is_in_the_way_though_only_the_running_guest_tells_it(guest):
+    mirrored = '<mirror type="file" file="/x"/></disk>'
+    guest.domain.live = guest.domain.xml.replace("</disk>", mirrored, 1)
+    found = adoptable.of(guest.host.connection, OWN_UUID).in_the_way
+    assert [each.code for each in found] == ["DiskKind"] and "is being copied" in found[0].said
+
+
+def test_a_guest_that_goes_while_the_guests_are_listed_is_left_out(guest, monkeypatch):
+    def gone(_self, _flags=0):
+        raise fake_libvirt.libvirtError(42, "no domain")
+
+    monkeypatch.setattr(type(guest.domain), "hasManagedSaveImage", gone)
+    assert adoptable.look(guest.host.connection, set()) == []

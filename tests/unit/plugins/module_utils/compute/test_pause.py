@@ -262,7 +262,9 @@ def test_after_a_power_cut_recover_boots_what_was_paused_and_leaves_what_is_off_
         assert web.state() == ON and not web.domain.saved
 
 
-@pytest.mark.parametrize("now, code", [("paused", "GuestOff"), ("suspended", "SavedMemoryGone"), ("stopped", None)])
+@pytest.mark.parametrize(
+    "now, code", [("paused", "PausedGuestOff"), ("suspended", "SavedMemoryGone"), ("stopped", None)]
+)
 def test_the_doctor_finds_what_is_not_as_the_state_says_and_nothing_else(web, now, code):
     made(web, now)
 
@@ -289,3 +291,19 @@ def test_create_makes_it_active_if_the_inventory_says_so_and_does_not_stop_it(we
         with pytest.raises(InstanceInvalidState, match="'stop' .* vm_state %s" % now):
             converge()
     assert power.converge(web.instance(), None, web.seed, "running", 1) is True and web.state() == ON
+
+
+def test_a_resume_that_fails_leaves_the_instance_suspended_so_that_it_can_be_repeated_or_booted_anew(web, monkeypatch):
+    """As after a change of the host's QEMU: libvirt cannot load the memory."""
+    made(web, "suspended")
+    with monkeypatch.context() as patched:
+
+        def refuse(*_all):
+            raise BuildFailed("load of migration failed")
+
+        patched.setattr(domain, "start", refuse)
+        with pytest.raises(BuildFailed):
+            act(web, "resumed")
+    assert web.state() == SUSPENDED and web.domain.saved
+    act(web, "rebooted", reboot="hard")
+    assert web.state() == ON
