@@ -16,6 +16,7 @@ def check(operation, view, uuid, volume_gb):
     """The record of an instance, those of its volumes and libvirt say the same. Raises Violation."""
     record = view.records[uuid]
     meant = VM_STATES.get(operation.end, VM_STATES[ACTIVE])
+    meant = VM_STATES[ACTIVE] if meant.power_state is None else meant  # a move keeps that from before, which was on
     off = not meant.on()
     if record["power_state"] != meant.power_state or bool(record.get("lock")) != (operation.end == "locked"):
         raise Violation("I4 the power is %s, the lock %s" % (record["power_state"], record.get("lock")))

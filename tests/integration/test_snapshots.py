@@ -140,8 +140,8 @@ def test_a_disk_that_was_removed_under_its_running_guest_is_written_back_as_the_
     assert inside["verify"]["result"] == "ok" and inside["ack"] >= acknowledged
 
 
-KEEP = re.compile(r"To keep that, as root on \S+: (.*?); then run the same again")
-LOSE = re.compile(r"as from a backup: (virsh destroy \S+) there")
+KEEP = re.compile(r"To save them, as root on \S+: (.*?); then run the same again")
+LOSE = re.compile(r"for example from a backup: (virsh destroy \S+) there")
 
 
 @pytest.mark.follows("keep_or_restore")
