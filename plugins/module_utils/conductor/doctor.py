@@ -22,7 +22,6 @@ from ..model import (
     packet_hints,
     pools,
     state_hints,
-    vm_states,
     volume_hints,
 )
 from ..model import line as line_kinds
@@ -122,7 +121,7 @@ TODO: Dict[str, Callable[[str, str, str], str]] = {
     "GuestPaused": lambda host, name, said: hints.let_go_on(name),
     "GuestHung": lambda host, name, said: hints.hung_guest(name),
     "GuestOff": lambda host, name, said: fleet_hints.recover_or_start(name),
-    "PausedGuestOff": lambda host, name, said: hints.make_active(name, vm_states.VM_STATES[vm_states.PAUSED].back),
+    "PausedGuestOff": lambda host, name, said: hints.make_active(name, "unpause"),
     "GuestSaved": lambda host, name, said: disk_hints.restore_or_boot(name),
     "SavedMemoryGone": lambda host, name, said: hints.boot_without_memory(name),
     "RunsWithoutOwner": lambda host, name, said: copy_hints.find_the_right_copy(name, [host, "its owner"]),
