@@ -22,6 +22,7 @@ from ..plugin_utils.controller import ControllerAction
 from ..plugin_utils.inventory_variables import described, kvm_hosts, variables
 from ..plugin_utils.screen import say
 from ..plugin_utils.selection import names_by_uuid
+from ..plugin_utils.telling_owners import tell_members
 
 VARIABLE = "berth_kvm_host"
 LONGEST_REASON = 200
@@ -88,9 +89,7 @@ class ActionModule(ControllerAction):
             raise HostUnknown("%s: %s" % (host, why), hint=hint, host=host)
         why = str((reply.get("drained") or {}).get("reason") or "maintenance") if args["state"] == "drained" else ""
         news = majority.closing(fleet.member_lists, fleet.documents[host]["uuid"], host, why)
-        if news and not self._task.check_mode:  # while it is off, nobody takes it for lost
-            told = {"members": {**majority.agreed(fleet.member_lists), **news}}
-            ask(self, task_vars, sorted(set(fleet.documents) - set(fleet.unprepared())), "rescan", {"told": told})
+        tell_members(self, task_vars, fleet, news)  # while it is off, nobody takes it for lost
         return bool(reply.get("changed"))
 
 

@@ -12,13 +12,13 @@ from ..module_utils.model import fleet_hints, input_hints
 from ..module_utils.model.errors import InvalidInput
 from ..plugin_utils import cleaning, trust
 from ..plugin_utils.answers_of_hosts import read_reports
-from ..plugin_utils.asking import ask
 from ..plugin_utils.authority import KINDS, Authority
 from ..plugin_utils.controller import ControllerAction
 from ..plugin_utils.inventory_variables import kvm_hosts, lost_hosts
 from ..plugin_utils.revoked import Signed
 from ..plugin_utils.screen import say
 from ..plugin_utils.selection import names_by_uuid
+from ..plugin_utils.telling_owners import tell_members
 
 NOT_CLEANED = {"changed": False, "removed": [], "left": []}
 
@@ -46,7 +46,8 @@ class ActionModule(ControllerAction):
         check_removable(fleet, host, lost, names_by_uuid(task_vars))
         asked = host in fleet.documents
         cleaned = cleaning.clean(self, task_vars, fleet, host, _texts(directory)) if asked else NOT_CLEANED
-        self._forget(task_vars, fleet, host)
+        gone = majority.removed(fleet.member_lists, host, fleet.uuids().get(host))
+        tell_members(self, task_vars, fleet, gone, apart=host)
         known = {book.authority.kind for book in books if host in book.hosts}
         unknown = sorted({book.authority.kind for book in books} - known)
         revoked = sum(book.revoke(host) for book in books)
@@ -62,19 +63,6 @@ class ActionModule(ControllerAction):
             "left": cleaned["left"],
             "diff": {"before": "".join(path + "\n" for path in cleaned["removed"]), "after": ""},
         }
-
-    def _forget(self, task_vars, fleet, host):
-        """Tell the other hosts that this one belongs to the fleet no more. One that does not answer learns it from them."""
-        gone = majority.removed(fleet.member_lists, host, fleet.uuids().get(host))
-        others = sorted(set(fleet.documents) - set(fleet.unprepared()) - {host})
-        if gone and not self._task.check_mode:
-            ask(
-                self,
-                task_vars,
-                others,
-                "rescan",
-                {"told": {"members": {**majority.agreed(fleet.member_lists), **gone}}},
-            )
 
     def _books(self, directory):
         """What the existing authorities have signed; no authority is created here."""

@@ -28,8 +28,6 @@ extends_documentation_fragment:
 attributes:
   platform:
     details: Linux with libvirt.
-author:
-  - The berth.kvm authors (!UNKNOWN)
 """
 
 EXAMPLES = r"""

@@ -22,8 +22,6 @@ extends_documentation_fragment:
   - berth.kvm.controller
   - berth.kvm.controller.instances
   - berth.kvm.controller.hosts
-author:
-  - The berth.kvm authors (!UNKNOWN)
 """
 
 EXAMPLES = r"""

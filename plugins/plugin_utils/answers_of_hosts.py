@@ -42,7 +42,7 @@ def read_reports(task_vars, hosts=None):
     hosts = kvm_hosts(task_vars, hosts)
     known = {name: raw_vars(task_vars, name) for name in hosts}
     found = replies(task_vars, "__berth_facts")
-    reports = {}
+    reports, drained = {}, functools.lru_cache(maxsize=None)(functools.partial(_drained, task_vars))
     for name in hosts:
         reply = found.get(name)
         facts = (reply or known[name]).get("ansible_facts") or {}
@@ -55,16 +55,18 @@ def read_reports(task_vars, hosts=None):
                 "cell": None if cell is None else catalog_schema.CELL.check(cell, "%s of %s" % (CELL, name)),
             }
         else:
-            reports[name] = {"reason": reason_if_closed(task_vars, name, reason_of(reply or {}))}
-    return read_fleet(reports, functools.partial(_checked, _adopted(task_vars, hosts)))
+            reports[name] = {"reason": _if_closed(task_vars, name, reason_of(reply or {}), drained)}
+    named = functools.lru_cache(maxsize=None)(functools.partial(_adopted, task_vars, hosts))
+    return read_fleet(reports, functools.partial(_checked, named))
 
 
 def _checked(named, document):
-    """The document, with the names that the inventory gives to adopted instances: no host can give one."""
+    """The document, with the names that the inventory gives to adopted instances: no host can give one. ``named()`` looks
+    at the whole inventory, so it is asked only where a host has such an instance."""
     document = host_document.check(document)
     for each in document["instances"]:
         if each.get("adopted"):
-            each["name"] = named.get(each["uuid"], each["uuid"])
+            each["name"] = named().get(each["uuid"], each["uuid"])
     return document
 
 
@@ -81,12 +83,21 @@ def _adopted(task_vars, hosts):
 def reason_if_closed(task_vars, name, reason):
     """Why the host did not answer; of one that was drained or that the inventory has closed, also that: so that nobody takes it
     for lost."""
+    return _if_closed(task_vars, name, reason, functools.partial(_drained, task_vars))
+
+
+def _drained(task_vars):
+    """Host -> why, of those that the hosts which answered remember as drained."""
+    told = {host: plain(reply.get("members") or {}) for host, reply in replies(task_vars, "__berth_facts").items()}
+    return majority.closed(told)
+
+
+def _if_closed(task_vars, name, reason, drained):
+    """``drained()`` is asked only about a silent host."""
     if silence.is_there(reason):
         return reason
-    told = {host: plain(reply.get("members") or {}) for host, reply in replies(task_vars, "__berth_facts").items()}
-    drained = majority.closed(told)
-    if name in drained:
-        return silence.closed(reason, "by berth.kvm.drain", clean(drained[name], 255))
+    if name in drained():
+        return silence.closed(reason, "by berth.kvm.drain", clean(drained()[name], 255))
     values = variables(task_vars, name, [DISABLED, DISABLED_REASON])
     if not is_true(values, DISABLED):
         return reason

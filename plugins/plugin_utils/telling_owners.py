@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterable
 
+from ..module_utils.conductor import majority
 from ..module_utils.conductor.fleet import Fleet
 from ..module_utils.conductor.gossip import lacking
 from ..module_utils.conductor.procedures import copies
@@ -23,6 +24,20 @@ def tell_owners(action: Any, task_vars: Dict[str, Any], told: Document, hosts: I
     missed = lacking(told, {host: known.get(host, {}).get("digests") for host in hosts})
     if not action._task.check_mode:
         ask(action, task_vars, list(missed), "rescan", {}, {"told": missed})
+
+
+def tell_members(action: Any, task_vars: Dict[str, Any], fleet: Fleet, news: Document, apart: str = "") -> None:
+    """``news``: the entries of the list of the fleet that change, see conductor/majority.py. All prepared hosts that answer
+    take them, ``apart`` from one. A host that does not answer learns it from them."""
+    if news and not action._task.check_mode:
+        told = {"members": {**majority.agreed(fleet.member_lists), **news}}
+        ask(
+            action,
+            task_vars,
+            sorted(set(fleet.documents) - set(fleet.unprepared()) - {apart}),
+            "rescan",
+            {"told": told},
+        )
 
 
 def tell_latest(action: Any, task_vars: Dict[str, Any], fleet: Fleet, name: str, told: Document) -> None:

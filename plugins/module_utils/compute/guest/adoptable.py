@@ -231,7 +231,8 @@ def _of_live(root, live) -> Iterator[Reason]:
         for each in _disks(running):
             if each.find("mirror") is not None:
                 yield Reason("DiskKind", "%s is being copied" % each.find("target").get("dev"))
-        yield from (reason for reason in _of_devices(running) if reason not in list(_of_devices(root)))
+        known = list(_of_devices(root))
+        yield from (reason for reason in _of_devices(running) if reason not in known)
     if live and _sources(ElementTree.fromstring(live)) != _sources(root):
         yield Reason("DisksDiffer", "it runs with other disks than its next start would have. Make both alike")
 

@@ -6,10 +6,9 @@
 from __future__ import annotations
 
 import fake_libvirt
-from instance_case import Killed
+from instance_case import OnHost
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import adopt
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.instance import Instance
 
 OWN_UUID = "5f0c1f7d-9d0b-4a1c-8d7f-1e2a0b7f9a52"
 DEFINITION = """<domain type="kvm">
@@ -28,11 +27,11 @@ DEFINITION = """<domain type="kvm">
 DISK_BYTES = 3 * (1 << 30)
 
 
-class Found:
+class Found(OnHost):
     """The guest Web_1 with a raw disk outside of berth's pool, running unless ``on`` is false."""
 
     def __init__(self, host, directory, on=True):
-        self.host, self.uuid, self.steps = host, OWN_UUID, []
+        super().__init__(host, OWN_UUID)
         self.disk = directory / "images" / "web1.img"
         self.disk.parent.mkdir(exist_ok=True)
         with self.disk.open("wb") as file:
@@ -43,22 +42,6 @@ class Found:
 
     def define(self, xml):
         self.host.connection.domains[self.uuid] = fake_libvirt.FakeDomain(self.host.connection, xml)
-
-    @property
-    def domain(self):
-        return self.host.connection.domains.get(self.uuid)
-
-    @property
-    def record(self):
-        return self.host.store.read(self.uuid)
-
-    def instance(self, killed_at=None):
-        def observe(step):
-            self.steps.append(step)
-            if step == killed_at:
-                raise Killed(step)
-
-        return Instance(self.host, self.uuid, timeout=1, observe=observe)
 
     def wanted(self, **changes):
         return {"name": "web1", "project_id": "default", "flavor": None, "after": [0, 0], **changes}

@@ -14,16 +14,11 @@ class Killed(BaseException):
     """The process ends here: nothing cleans up."""
 
 
-class Case:
-    """The instance web1 on a host: what is done to it, and what is there."""
+class OnHost:
+    """What is there of ``uuid`` on ``host``, and the steps that its module has done."""
 
-    def __init__(self, host, request):
-        self.host, (self.spec, self.seed) = host, request
-        self.uuid = self.spec["uuid"]
-        self.steps = []
-
-    def claim(self):
-        claim._write(self.host.store, self.spec, "t1", {"vcpus": 1, "memory_mb": 64, "disk_gb": 1})
+    def __init__(self, host, uuid):
+        self.host, self.uuid, self.steps = host, uuid, []
 
     def instance(self, killed_at=None):
         def observe(step):
@@ -33,10 +28,6 @@ class Case:
 
         return Instance(self.host, self.uuid, timeout=1, observe=observe)
 
-    def make(self, killed_at=None):
-        self.claim()
-        return self.instance(killed_at).started("t1", self.seed)
-
     @property
     def record(self):
         return self.host.store.read(self.uuid)
@@ -44,6 +35,21 @@ class Case:
     @property
     def domain(self):
         return self.host.connection.domains.get(self.uuid)
+
+
+class Case(OnHost):
+    """The instance web1 on a host: what is done to it, and what is there."""
+
+    def __init__(self, host, request):
+        self.spec, self.seed = request
+        super().__init__(host, self.spec["uuid"])
+
+    def claim(self):
+        claim._write(self.host.store, self.spec, "t1", {"vcpus": 1, "memory_mb": 64, "disk_gb": 1})
+
+    def make(self, killed_at=None):
+        self.claim()
+        return self.instance(killed_at).started("t1", self.seed)
 
     @property
     def root(self):
