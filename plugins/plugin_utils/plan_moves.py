@@ -10,15 +10,15 @@ from typing import Any, Dict, List, NamedTuple, Optional
 from ..module_utils.conductor import (
     adopting,
     bridges,
+    closing_table,
     commit_move,
     gossip,
     groups,
     maintenance,
     moving,
+    outcome_of_move,
     placing,
     quotas,
-    report,
-    report_moves,
     sides,
     unconfirmed,
     what_to_create,
@@ -294,7 +294,7 @@ class PlanMoves(ControllerAction):
             move.pop("request", None)
             move["id"] = new_token()
             if move["sequence"]:
-                say(report_moves.plan_line(name, action, move))
+                say(outcome_of_move.plan_line(name, action, move))
         return {
             "id": new_token(),
             "action": action,
@@ -304,7 +304,7 @@ class PlanMoves(ControllerAction):
             "settle": [name for name, move in moves.items() if move["settles"]],
             "act": [name for name, move in moves.items() if move["sequence"] and not move["settles"]],
             "errors": {name: _text(error) for name, error in errors.items()},
-            "error_details": {name: report.details_of(error) for name, error in errors.items()},
+            "error_details": {name: closing_table.details_of(error) for name, error in errors.items()},
             "ended": [name for name, error in errors.items() if action == "delete" and error["code"] in ENDED],
         }
 
@@ -319,7 +319,7 @@ def _as_left(action, move, places):
     """The places of an instance as the move leaves them, to compare with the inventory; none after a delete."""
     if not move["sequence"] or not places:
         return places
-    return [] if action == "delete" else [report_moves.afterwards(action, move, owner(places) or places[0])]
+    return [] if action == "delete" else [outcome_of_move.afterwards(action, move, owner(places) or places[0])]
 
 
 def _set_destination(move, instance, fleet):

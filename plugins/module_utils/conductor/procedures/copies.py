@@ -11,8 +11,8 @@ from typing import Any, Callable, Collection, Dict, List, Mapping, Optional, Seq
 from ...model import hints
 from ...model.errors import BerthError
 from ...model.messages import Document
+from ..closing_table import text_of
 from ..errors import HostUnknown
-from ..report import text_of
 from .operate import Done, Tasks, asked, operate
 from .steps import Ask, Look, Procedure
 
