@@ -10,8 +10,8 @@ import time
 from ..module_utils.conductor import closing_table, fleet_events
 from ..module_utils.model.identity import IDENTITY, uuid_of
 from ..plugin_utils.answers_of_hosts import read_reports, reason_of
-from ..plugin_utils.asking import answers, ask
 from ..plugin_utils.controller import ControllerAction, results_fact
+from ..plugin_utils.fan_out import answers, ask
 from ..plugin_utils.inventory_variables import instances_among, kvm_hosts, variables
 from ..plugin_utils.screen import columns, say
 

@@ -16,9 +16,9 @@ from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import IDENTITY, uuid_of
 from ..plugin_utils import failed_requests
 from ..plugin_utils.answers_of_hosts import read_reports, reason_of, replies
-from ..plugin_utils.asking import answers, ask
 from ..plugin_utils.berth_name import addressed, check_given, selected_by_name
 from ..plugin_utils.controller import ControllerAction, outcomes_reported, results_fact
+from ..plugin_utils.fan_out import answers, ask
 from ..plugin_utils.inventory_differences import InventoryDifferences, by_hand
 from ..plugin_utils.inventory_variables import instances_among, kvm_hosts, lost_hosts, variables
 from ..plugin_utils.locating import shown as shown_of
