@@ -9,7 +9,7 @@ from typing import Any, Dict
 
 from ansible.plugins.action import ActionBase
 
-from ..module_utils.conductor import report_creation
+from ..module_utils.conductor import outcome_of_create
 from ..module_utils.conductor.plan import FAILED, Plan
 from . import failed_requests, fleet_filters
 from .berth_name import addressed
@@ -21,9 +21,9 @@ def end(action: ActionBase, task_vars: Dict[str, Any], plan: Plan) -> Dict[str, 
     """Show the results, and return them as those of the run's last task."""
     fleet_filters.follow(action, task_vars, plan["reachable"])
     _keep(action, task_vars, plan)
-    outcomes = addressed(report_creation.outcomes(plan, bool(action._task.check_mode)), task_vars)
-    say("", *report_creation.creation(plan, outcomes, columns()), "")
-    return results_fact(outcomes, report_creation.left_out(plan))
+    outcomes = addressed(outcome_of_create.outcomes(plan, bool(action._task.check_mode)), task_vars)
+    say("", *outcome_of_create.creation(plan, outcomes, columns()), "")
+    return results_fact(outcomes, outcome_of_create.left_out(plan))
 
 
 def _keep(action: ActionBase, task_vars: Dict[str, Any], plan: Plan) -> None:

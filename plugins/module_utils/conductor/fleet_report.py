@@ -20,7 +20,7 @@ from ..placement.capacity import limit_of
 from . import unconfirmed
 from .fleet import Fleet, Place
 from .groups import broken_by
-from .report_instance import utc
+from .show_instance import utc
 from .silence import is_there
 
 UP, DISABLED, NOT_PREPARED, LEFT_OUT, SILENT = "up", "disabled", "not prepared", "left out", "no answer"
