@@ -25,6 +25,7 @@ from ..plugin_utils.inventory_variables import kvm_hosts
 from ..plugin_utils.plain import plain
 from ..plugin_utils.report_page import ABOUT, data_path, page_path, render, write_report
 from ..plugin_utils.screen import columns, say
+from ..plugin_utils.whose_fleet import Fleet, machines
 from ..plugin_utils.whose_variables import Catalogs
 
 SCHEMA = 1
@@ -77,7 +78,7 @@ class ActionModule(ControllerAction):
     def _decisions(self, task_vars, hosts):
         """Return (the last decisions, why they are unknown)."""
         try:
-            return receipts.recent(receipts.settings(self, task_vars), hosts), []
+            return receipts.recent(receipts.settings(self, task_vars), Fleet(machines(task_vars, hosts))), []
         except BerthError as error:
             return [], ["The last decisions are not known. %s" % error.to_result()["msg"]]
 

@@ -148,9 +148,9 @@ def _refused(faults, task_vars):
             yield {"name": name, "project": project, "code": error.code, "message": str(error)}
 
 
-def _kept(keeping, operation, decision):
+def _kept(keeping, task_vars, operation, decision):
     """The parts of the task's result about the receipt."""
-    path = receipts.keep(keeping, operation, decision)
+    path = receipts.keep(keeping, task_vars, operation, decision)
     receipt = {"receipt": decision.receipt()} if keeping.directory and decision.result else {}
     return {**receipt, "receipt_file": path} if path else receipt
 
@@ -234,7 +234,7 @@ class PlaceInstances(ControllerAction):
         if result["failures"] or verbosity() or not is_plan:
             result["explanation"] = decision.explanation()
         self._say(result, shown=not is_plan)
-        result.update(_kept(keeping, "create" if is_plan else "place", decision))
+        result.update(_kept(keeping, run.task_vars, "create" if is_plan else "place", decision))
         if run.least() and is_plan and result["selections"]:
             say("Requested together: %d, reservation %s" % (len(result["selections"]), acting.RUN))
         if is_plan:

@@ -279,7 +279,7 @@ class PlanMoves(ControllerAction):
         if verbosity() or any(instance.get("state") == FAILED for instance in instances.values()):
             may_stay = () if args["target"] else resized
             say(*decision.explanation(moves=True, may_stay=may_stay).splitlines())
-        receipts.keep(keeping, args["action"], decision, args["again"])
+        receipts.keep(keeping, task_vars, args["action"], decision, args["again"])
         for name, instance in instances.items():
             if instance.get("state") == FAILED:
                 errors[name] = instance["error"]
