@@ -24,6 +24,7 @@ from ..plugin_utils.inventory_variables import instances_among, kvm_hosts, lost_
 from ..plugin_utils.locating import shown as shown_of
 from ..plugin_utils.screen import columns, events_shown, say
 from ..plugin_utils.selection import in_inventory, names_by_uuid, not_found
+from ..plugin_utils.whose_fleet import Fleet, machines
 
 
 class ActionModule(ControllerAction):
@@ -49,7 +50,7 @@ class ActionModule(ControllerAction):
         others = {} if _some_are_asked_for(task_vars) else _others(task_vars, fleet, uuids)
         options = {name: unlisted.selection(uuid, place, uuids) for name, (uuid, place) in others.items()}
         uuids.update({name: uuid for name, (uuid, _place) in others.items()})
-        failed = failed_requests.known(hosts)
+        failed = failed_requests.known(Fleet(machines(task_vars, hosts)))
         reported, silent = self._ask(task_vars, fleet, uuids)
         inventory = InventoryDifferences(task_vars, names, hosts, self._loader)
         for name, uuid in uuids.items():
