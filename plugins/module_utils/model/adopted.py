@@ -16,7 +16,8 @@ from .errors import BerthError
 from .messages import Document
 
 KEY = "adopted"
-ONLY_OF_CREATED = ("delete", "update_disks")  # operations beside moves
+# operations beside moves
+ONLY_OF_CREATED = ("delete", "update_disks", "snapshot", "revert_snapshot", "delete_snapshot")
 
 
 class AdoptedNotSupported(BerthError):
