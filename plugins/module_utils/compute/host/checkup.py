@@ -294,7 +294,9 @@ def _domains(host: Host, records: Sequence[Record]) -> Iterator[Finding]:
     for record in records:
         power_state = states[record.uuid][1] if record.uuid in states else None
         if _is_at_rest(record) and power_state is None:
-            yield finding("DomainMissing", ERROR, "%s is not defined in libvirt" % record.name, record.uuid)
+            code = vm_states.finding_undefined(record.vm_state)
+            said = "%s, and not defined in libvirt" % SAID[code] if code else "%s is not defined in libvirt"
+            yield finding(code or "DomainMissing", ERROR, said % record.name, record.uuid)
         elif _is_at_rest(record):
             yield from _unlike_its_record(host, record, power_state)
         elif record.role != OWN and power_state == "running" and record.task_state is None:
