@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ..module_utils.conductor.closing_table import Outcome, closing, power
 from ..module_utils.conductor.doctor import examine
 from ..module_utils.conductor.errors import NoHostAnswered
 from ..module_utils.conductor.fleet_report import Answers, add_what_became, errors, fleet_report
-from ..module_utils.conductor.report import Outcome, closing, power
 from ..module_utils.model import host_state
 from ..module_utils.model.collection_version import COLLECTION_VERSION
 from ..module_utils.model.errors import BerthError

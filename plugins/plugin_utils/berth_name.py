@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Set
 
-from ..module_utils.conductor.report import Outcome
+from ..module_utils.conductor.closing_table import Outcome
 from ..module_utils.conductor.unlisted import selected
 from ..module_utils.model import input_hints
 from ..module_utils.model.errors import InvalidInput

@@ -21,7 +21,7 @@ from . import doctor, unconfirmed
 from .doctor import Finding
 from .fleet import Fleet, Place
 from .groups import broken_by
-from .report_instance import utc
+from .show_instance import utc
 from .silence import is_there
 
 UP, DISABLED, NOT_PREPARED, LEFT_OUT, SILENT = "up", "disabled", "not prepared", "left out", "no answer"

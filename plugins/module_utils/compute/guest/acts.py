@@ -101,7 +101,7 @@ ACTS: Dict[str, Act] = {
 
 
 # State -> the operation that only a created instance takes.
-NOT_OF_ADOPTED = {"absent": "delete", "disks_updated": "update_disks"}
+NOT_OF_ADOPTED = {"disks_updated": "update_disks"}
 
 
 def act(instance: Any, params: Params, dry: bool) -> bool:

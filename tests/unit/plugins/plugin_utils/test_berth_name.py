@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.report import Outcome
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.closing_table import Outcome
 from ansible_collections.berth.kvm.plugins.plugin_utils import berth_name
 
 GROUPS = {"all": ["app", "web1", "kvm1"], "ungrouped": [], "berth_requested": ["app"], "web": ["web1"]}
