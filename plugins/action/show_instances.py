@@ -14,7 +14,7 @@ from ..module_utils.conductor.locate import left_of_ended_move, locate
 from ..module_utils.model import fleet_hints
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import IDENTITY, uuid_of
-from ..plugin_utils import failed_requests
+from ..plugin_utils import failed_requests, guest_addresses
 from ..plugin_utils.answers_of_hosts import read_reports, reason_of, replies
 from ..plugin_utils.berth_name import addressed, check_given, selected_by_name
 from ..plugin_utils.controller import ControllerAction, outcomes_reported, results_fact
@@ -24,6 +24,7 @@ from ..plugin_utils.inventory_variables import instances_among, kvm_hosts, lost_
 from ..plugin_utils.locating import shown as shown_of
 from ..plugin_utils.screen import columns, events_shown, say
 from ..plugin_utils.selection import in_inventory, names_by_uuid, not_found
+from ..plugin_utils.whose_fleet import Fleet, machines
 
 
 class ActionModule(ControllerAction):
@@ -49,7 +50,7 @@ class ActionModule(ControllerAction):
         others = {} if _some_are_asked_for(task_vars) else _others(task_vars, fleet, uuids)
         options = {name: unlisted.selection(uuid, place, uuids) for name, (uuid, place) in others.items()}
         uuids.update({name: uuid for name, (uuid, _place) in others.items()})
-        failed = failed_requests.known(hosts)
+        failed = failed_requests.known(Fleet(machines(task_vars, hosts)))
         reported, silent = self._ask(task_vars, fleet, uuids)
         inventory = InventoryDifferences(task_vars, names, hosts, self._loader)
         for name, uuid in uuids.items():
@@ -77,7 +78,7 @@ class ActionModule(ControllerAction):
                 outcomes.append(_of_none(task_vars, fleet, name, uuid, failed.get(uuid)))
             if uuid in failed:
                 say("", "%s: %s" % (name, failed_requests.line(failed[uuid])))
-        _add_addresses(task_vars, outcomes, uuids)
+        guest_addresses.add(outcomes, uuids, replies(task_vars, "__berth_facts"))
         free = [] if _some_are_asked_for(task_vars) else free_volumes.of(fleet)
         addressed(outcomes, task_vars, options)
         say("", *closing(outcomes, fleet.verdicts, acts=False, width=columns()), *free_volumes.lines(free), "")
@@ -107,14 +108,6 @@ def _others(task_vars, fleet, uuids):
         "%s (%s)" % (place["name"], place["project_id"]) if place["name"] in uuids else place["name"]: (uuid, place)
         for uuid, place in found
     }
-
-
-def _add_addresses(task_vars, outcomes, uuids):
-    """Of a guest that got its address by DHCP, the one that its host knows, which people look for. One of the record stays."""
-    told = {host: reply.get("addresses") or {} for host, reply in replies(task_vars, "__berth_facts").items()}
-    for line in outcomes:
-        known = told.get(line.host, {}).get(uuids.get(line.instance), {})
-        line.address = line.address or str(known.get("address") or "")
 
 
 def _of_other(name, place, options):

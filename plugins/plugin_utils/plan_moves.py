@@ -141,7 +141,7 @@ class PlanMoves(ControllerAction):
         if verbosity() or any(instance.get("state") == FAILED for instance in instances.values()):
             may_stay = () if args["target"] else resized
             say(*decision.explanation(moves=True, may_stay=may_stay).splitlines())
-        receipts.keep(keeping, args["action"], decision, again)
+        receipts.keep(keeping, task_vars, args["action"], decision, again)
 
     def _facts(self, planned, fleet, action):
         """The plan that the playbook follows; also shows a line for each instance."""

@@ -48,7 +48,7 @@ def test_commands_select_by_name_what_no_inventory_has(text, shown):
 
 def test_what_the_command_line_leaves_out_is_not_said():
     said = berth_name.unsaid(REQUESTED, "app", {"berth_key_names": ["me"], "berth_disks": []})
-    assert said == ["networks", "metadata", "group"]
+    assert said == ["image", "networks", "metadata", "group"]
 
 
 def test_an_inventory_says_all_that_its_instances_have():
