@@ -22,7 +22,7 @@ from ..plugin_utils.fan_out import answers, ask, refusals
 from ..plugin_utils.inventory_variables import described, kvm_hosts, variables
 from ..plugin_utils.screen import say
 from ..plugin_utils.selection import names_by_uuid
-from ..plugin_utils.telling_owners import tell_members
+from ..plugin_utils.telling_members import tell_members
 
 VARIABLE = "berth_kvm_host"
 LONGEST_REASON = 200
