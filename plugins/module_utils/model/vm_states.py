@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Mapping, NamedTuple, Optional, Tuple
 
-from . import hints
+from . import hints, snapshot_hints
 from .lifecycle import ALIVE, POWERING_OFF, POWERING_ON, REBOOTING_HARD, RESUMING, UNPAUSING
 from .move_errors import InstanceInvalidState
 
@@ -71,6 +71,10 @@ CHANGES: Dict[str, Change] = {
     "suspend": Change((ACTIVE,), SUSPENDED, "suspending"),
     "resume": Change((SUSPENDED,), ACTIVE, RESUMING),
     "update_disks": Change((ACTIVE, PAUSED, STOPPED)),
+    "snapshot": Change((ACTIVE, PAUSED, STOPPED), task="image_snapshot"),
+    "revert_snapshot": Change((STOPPED,), task="reverting_snapshot"),
+    "delete_snapshot": Change((ACTIVE, PAUSED, STOPPED), task="deleting_snapshot"),
+    "snapshots": Change(ALL),
     "resize": Change((ACTIVE, STOPPED)),
     "migration": Change((ACTIVE, STOPPED)),
     "live-migration": Change((ACTIVE, PAUSED)),
@@ -113,6 +117,8 @@ def check(name: str, vm_state: Optional[str], operation: str) -> None:
     if now not in (*change.legal, change.after) and change.legal != ALL:
         back = VM_STATES[now].back if now in VM_STATES else None
         hint = hints.make_active(name, back) if back else None
+        if now == ACTIVE and change.legal == (STOPPED,):
+            hint = snapshot_hints.stop_first(name)
         raise InstanceInvalidState(name, "vm_state", now, operation, hint=hint)
 
 
