@@ -44,7 +44,7 @@ class ActionModule(ControllerAction):
     def act(self, args, task_vars):
         hosts, host = kvm_hosts(task_vars, args["hosts"]), args["name"]
         if not host:
-            raise InvalidInput(VARIABLE, None, "the name of a KVM host", hint=input_hints.give_host())
+            raise InvalidInput(VARIABLE, None, "the name of a KVM host", hint=input_hints.give_host(VARIABLE))
         if host not in hosts:
             raise KvmHostNotFound.of(VARIABLE, host, hosts)
         self._check_given(task_vars, args)

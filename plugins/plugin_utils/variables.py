@@ -161,6 +161,9 @@ OURS = re.compile("berth[_-]", re.IGNORECASE)
 OPTIONS = frozenset((*move_options.RENAMED, *misplaced.RENAMED))
 OF_ROLE = re.compile("(%s)_(.+)" % "|".join((*move_options.OF_ROLES, "kvm_host")))
 MISSPELLED = 0.87  # by a letter or two; kvm_host_data_directory is somebody's own
+# What other tools call the host to choose, which is like none of our names. Without berth_ it may well be somebody's own.
+A_HOST = "berth_target_host, or berth_kvm_host of drain and return"
+OTHER_NAMES = dict.fromkeys(("dest_host", "destination", "host", "node", "target"), A_HOST)
 LEFT_OVER = "_raw_params"  # where Ansible silently puts words of -e that are not name=value
 
 
@@ -199,16 +202,23 @@ def renamed(old: str) -> str:
 
 
 def _without_prefix(extra_vars: Mapping[str, Any], own: Set[str]) -> List[BerthError]:
-    """Errors for what -e calls by the name of a variable without berth_. In an inventory such a name is somebody else's."""
-    meant_by = {name: "--limit" if name == "limit" else PREFIX + name for name in extra_vars if name not in own}
-    given = {name: right for name, right in meant_by.items() if right == "--limit" or right in SETTABLE}
+    """Errors for what -e calls by the name of a variable without berth_, or nearly; a warning for what others call so. In an
+    inventory such a name is somebody else's."""
+    ours = {name[len(PREFIX) :]: name for name in SETTABLE if name.startswith(PREFIX)}
+    ours.update({"limit": "--limit", "kvm_host": A_HOST})
+    others = [str(name) for name in extra_vars if name not in own and name not in OPTIONS and not OURS.match(str(name))]
+    given = {name: nearest(name, ours, MISSPELLED) for name in others}
+    for name in sorted(OTHER_NAMES.keys() & given.keys()):
+        hint = "%s %s" % (meant(OTHER_NAMES[name]), input_hints.list_own_variables(OWN))
+        warn("-e: nothing of berth.kvm reads the variable %s. %s" % (name, hint))
     return [
         UnknownVariable(
             "-e: there is no variable %s" % name,
             field=name,
-            hint="%s %s" % (meant(right), input_hints.list_own_variables(OWN)),
+            hint="%s %s" % (meant(ours[right]), input_hints.list_own_variables(OWN)),
         )
         for name, right in sorted(given.items())
+        if right
     ]
 
 
@@ -298,5 +308,6 @@ def _where(names: List[str], hosts: List[str]) -> str:
 def _error(variable: str, where: str) -> UnknownVariable:
     """Names are compared without their prefix: it would make all of them similar."""
     known = {name.partition("_")[2]: name for name in SETTABLE}
-    near = _option_meant(variable) or known.get(nearest(OURS.sub("", variable), known) or "")
+    name = OURS.sub("", variable)
+    near = _option_meant(variable) or OTHER_NAMES.get(name) or known.get(nearest(name, known) or "")
     return UnknownVariable("%s: there is no variable %s" % (where, variable), field=variable, hint=near and meant(near))
