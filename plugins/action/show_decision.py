@@ -17,6 +17,7 @@ from ..plugin_utils.controller import ControllerAction
 from ..plugin_utils.inventory_variables import kvm_hosts
 from ..plugin_utils.plain import plain
 from ..plugin_utils.screen import say
+from ..plugin_utils.selection import no_kvm_hosts
 
 
 class ReceiptNotFound(BerthError):
@@ -56,7 +57,10 @@ class ActionModule(ControllerAction):
         if args["name"] is None:
             raise InvalidInput("berth_name", None, "the name of an instance", hint=input_hints.name_instance())
         keeping = receipts.settings(self, task_vars)
-        refused, placed = self._last(keeping, args["name"], args["project"], kvm_hosts(task_vars, args["hosts"]))
+        hosts = kvm_hosts(task_vars, args["hosts"])
+        if not hosts:
+            raise no_kvm_hosts(task_vars)  # each receipt is one of a fleet
+        refused, placed = self._last(keeping, args["name"], args["project"], hosts)
         lines = [line for decided in (refused, placed) if decided for line in ("", *decided.lines())]
         say(*lines, "")
         shown = placed or refused
