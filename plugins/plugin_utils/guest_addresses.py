@@ -10,8 +10,8 @@ from typing import Any, Dict, List, Mapping
 
 from ansible.plugins.action import ActionBase
 
-from ..module_utils.conductor.report import Outcome
-from .asking import answers, ask
+from ..module_utils.conductor.closing_table import Outcome
+from .fan_out import answers, ask
 from .plain import plain
 from .screen import say
 
