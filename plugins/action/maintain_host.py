@@ -71,7 +71,7 @@ class ActionModule(ControllerAction):
     def _host(self, task_vars, args, fleet):
         by_query = args["state"] == "drained" and berth_where_hosts.VARIABLE in task_vars
         if bool(args["name"]) == by_query:
-            rule = "the name of a KVM host, or berth_where_hosts for a drain, not both"
+            rule = "not beside berth_where_hosts, which selects the host" if by_query else "the name of a KVM host"
             raise InvalidInput(VARIABLE, args["name"], rule, hint=input_hints.give_host(VARIABLE))
         return berth_where_hosts.one(self, task_vars, fleet.documents) if by_query else args["name"]
 

@@ -85,7 +85,7 @@ class Query:
 
     def _parse(self) -> Any:
         if not isinstance(self.text, str) or not self.text.strip():
-            raise self._fault("a query in JMESPath, such as state=='active'")
+            raise self._fault("a query in JMESPath, such as %s=='...'" % next(iter(self._form)))
         try:
             return jmespath.compile(self.text)
         except RecursionError:

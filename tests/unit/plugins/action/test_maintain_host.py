@@ -165,7 +165,7 @@ def test_a_query_names_the_host_of_a_drain(hosts):
     [
         ("num_instances == `0`", None, "drained", "it selects kvm1, kvm2"),
         ("num_instances > `7`", None, "drained", "it selects none"),
-        ("num_instances > `0`", "kvm3", "drained", "not both"),
+        ("num_instances > `0`", "kvm3", "drained", "not beside berth_where_hosts"),
         ("num_instances > `0`", None, "open", "the name of a KVM host"),
         (None, None, "drained", "the name of a KVM host"),
     ],
