@@ -28,7 +28,7 @@ class ActionModule(ControllerAction):
 
     def act(self, args, task_vars):
         fleet = read_reports(task_vars, args["hosts"])
-        shown = berth_where_hosts.selected(self, task_vars, fleet.documents)
+        shown = berth_where_hosts.shown(self, task_vars, fleet.documents)
         documents = [fleet.documents[host] for host in shown]
         _blank, *lines, _end = say("", *fleet_lines(documents, fleet.verdicts, columns()), "")
         if args["dest"]:

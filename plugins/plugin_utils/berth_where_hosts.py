@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""berth_where_hosts, a query in JMESPath over what placement knows of each KVM host: which hosts a table shows, and which one a
-drain is about."""
+"""Which KVM hosts a playbook about hosts is about: those of --limit, and those for which berth_where_hosts holds, a query in
+JMESPath over what placement knows of each."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from ..module_utils.placement.filters.query import document_of, host_form
 from ..module_utils.placement.query import Query
 from ..module_utils.placement.scheduler import host_states
 from .plain import plain
+from .selection import check_hosts_selected
 
 VARIABLE = "berth_where_hosts"
 DECISIONS = ("show_fleet", "maintain_host")  # of the playbooks that evaluate it
@@ -41,6 +42,15 @@ def selected(action: Any, task_vars: Dict[str, Any], documents: Mapping[str, Doc
     aggregates = [Aggregate(each) for each in catalog.aggregate_documents(plain(task_vars["groups"]))]
     states = zip(documents, host_states(documents.values(), aggregates))
     return [name for name, state in states if query.holds(document_of(query.names, state))]
+
+
+def shown(action: Any, task_vars: Dict[str, Any], documents: Mapping[str, Document]) -> List[str]:
+    """The names of the hosts that a table shows. Raises KvmHostNotFound for a limit without a KVM host."""
+    found = selected(action, task_vars, documents)
+    if "ansible_limit" not in task_vars:
+        return found
+    check_hosts_selected(task_vars, list(documents))
+    return [name for name in found if name in task_vars["ansible_play_hosts_all"]]
 
 
 def one(action: Any, task_vars: Dict[str, Any], documents: Mapping[str, Document]) -> str:

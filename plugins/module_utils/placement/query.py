@@ -94,7 +94,8 @@ class Query:
             told = getattr(error, "message", None) or str(error).partition("\n")[0]
             at = getattr(error, "lex_position", None)
             where = "" if at is None else " at character %d, %r" % (at + 1, self.text[at : at + 20])
-            raise self._fault("a query in JMESPath: %s%s" % (told.rstrip(":"), where)) from None
+            hint = "Equal is written ==" if "Unknown token '='" in told else None
+            raise self._fault("a query in JMESPath: %s%s" % (told.rstrip(":"), where), hint) from None
 
     def _of(self, node: Dict[str, Any], here: Any) -> Any:
         """An example of what the node gives where the document has ``here``; None if it may be anything."""
