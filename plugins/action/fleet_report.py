@@ -10,6 +10,7 @@ from ..module_utils.model import host_state
 from ..module_utils.model.catalog import Catalog
 from ..module_utils.model.errors import BerthError
 from ..module_utils.placement.explain import fleet_lines
+from ..plugin_utils import berth_where_hosts
 from ..plugin_utils.answers_of_hosts import read_reports, replies
 from ..plugin_utils.controller import ControllerAction
 from ..plugin_utils.documents import write_document
@@ -27,7 +28,9 @@ class ActionModule(ControllerAction):
 
     def act(self, args, task_vars):
         fleet = read_reports(task_vars, args["hosts"])
-        _blank, *lines, _end = say("", *fleet_lines(list(fleet.documents.values()), fleet.verdicts, columns()), "")
+        shown = berth_where_hosts.shown(self, task_vars, fleet.documents)
+        documents = [fleet.documents[host] for host in shown]
+        _blank, *lines, _end = say("", *fleet_lines(documents, fleet.verdicts, columns()), "")
         if args["dest"]:
             known = _instances(fleet, replies(task_vars, "__berth_facts"), self._zones(task_vars))
             addresses = {host: document["host_ip"] for host, document in fleet.documents.items() if document["host_ip"]}

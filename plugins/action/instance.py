@@ -5,6 +5,11 @@
 
 from __future__ import annotations
 
-from ..plugin_utils.host_reply import HostAction as ActionModule
+from ..plugin_utils.host_reply import HostAction
+from ..plugin_utils.named_instances import with_uuid
 
-__all__ = ["ActionModule"]
+
+class ActionModule(HostAction):
+    def on_host(self, task_vars):
+        self._task.args = with_uuid(self._task.args)
+        return super().on_host(task_vars)

@@ -16,6 +16,7 @@ from ..module_utils.model import hints, input_hints
 from ..module_utils.model.errors import BerthError, InvalidInput, together
 from ..module_utils.model.identity import IDENTITY, uuid_of
 from ..module_utils.model.safe_text import is_safe
+from ..plugin_utils import berth_where_hosts
 from ..plugin_utils.answers_of_hosts import read_reports
 from ..plugin_utils.controller import ControllerAction
 from ..plugin_utils.fan_out import answers, ask, refusals
@@ -42,13 +43,12 @@ class ActionModule(ControllerAction):
         return None if result["names"] else {part: result[part] for part in ("host", "state", "stay")}
 
     def act(self, args, task_vars):
-        hosts, host = kvm_hosts(task_vars, args["hosts"]), args["name"]
-        if not host:
-            raise InvalidInput(VARIABLE, None, "the name of a KVM host", hint=input_hints.give_host(VARIABLE))
+        hosts = kvm_hosts(task_vars, args["hosts"])
+        fleet = read_reports(task_vars, hosts)
+        host = self._host(task_vars, args, fleet)
         if host not in hosts:
             raise KvmHostNotFound.of(VARIABLE, host, hosts)
         self._check_given(task_vars, args)
-        fleet = read_reports(task_vars, hosts)
         if host in fleet.verdicts:
             why = fleet.verdicts[host]
             raise HostUnknown("%s does not answer: %s" % (host, why), hint=hints.bring_back([host]), host=host)
@@ -67,6 +67,13 @@ class ActionModule(ControllerAction):
             "are_off": sorted(found.off),
             "stay": found.reasons(),
         }
+
+    def _host(self, task_vars, args, fleet):
+        by_query = args["state"] == "drained" and berth_where_hosts.VARIABLE in task_vars
+        if bool(args["name"]) == by_query:
+            rule = "not beside berth_where_hosts, which selects the host" if by_query else "the name of a KVM host"
+            raise InvalidInput(VARIABLE, args["name"], rule, hint=input_hints.give_host(VARIABLE))
+        return berth_where_hosts.one(self, task_vars, fleet.documents) if by_query else args["name"]
 
     def _check_given(self, task_vars, args):
         """What would choose other instances than those of the host, or others than it says, is refused."""

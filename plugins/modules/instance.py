@@ -41,18 +41,17 @@ options:
        unlocked, disks_updated, snapshotted, snapshot_reverted, snapshot_deleted, adopted, left]
     default: started
   uuid:
-    description: The UUID of the instance.
+    description: The UUID of the instance. It follows from O(project_id) and O(name), so one of O(uuid) and O(name) is enough.
     type: str
-    required: true
   token:
     description: The token of the claim to build from.
     type: str
   name:
-    description: The name that the instance gets with O(state=adopted).
+    description: The name of the instance; that which it gets with O(state=adopted). An adopted instance is only known by its O(uuid).
     type: str
     version_added: 1.0.0
   project_id:
-    description: The project that the instance belongs to with O(state=adopted).
+    description: The project that the instance belongs to. By default C(default).
     type: str
     version_added: 1.0.0
   flavor:
@@ -217,7 +216,7 @@ attributes:
 EXAMPLES = r"""
 - name: Stop an instance
   berth.kvm.instance:
-    uuid: 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a
+    name: web-1
     state: stopped
     shutdown_timeout: 120
 
@@ -282,7 +281,7 @@ ARGUMENTS = {
         "choices": list(ACTS),
         "default": "started",
     },
-    "uuid": {"type": "str", "required": True},
+    "uuid": {"type": "str"},
     "token": {"type": "str", "no_log": False},
     "name": {"type": "str"},
     "project_id": {"type": "str"},
@@ -313,7 +312,8 @@ def warn_of_force(module, instance):
 
 
 def main():
-    module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
+    # the action finds the uuid of a name
+    module = AnsibleModule(argument_spec=ARGUMENTS, required_one_of=[("uuid", "name")], supports_check_mode=True)
     params = module.params
     journal.act_for(params["by"])
     with failing(module):

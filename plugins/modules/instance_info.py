@@ -18,6 +18,16 @@ options:
     type: list
     elements: str
     default: []
+  names:
+    description: The names of the instances to return, of the project O(project_id), beside those of O(uuids).
+    type: list
+    elements: str
+    default: []
+    version_added: 1.0.0
+  project_id:
+    description: The project of O(names). By default C(default).
+    type: str
+    version_added: 1.0.0
   console_lines:
     description:
       - How many of the last console lines to return for each instance, at most 500. With 0 the guest is not asked.
@@ -37,6 +47,11 @@ EXAMPLES = r"""
 - name: What is on the host
   berth.kvm.instance_info:
   register: here
+
+- name: What the host knows of one instance
+  berth.kvm.instance_info:
+    names: [web-1]
+  register: web
 """
 
 RETURN = r"""
@@ -158,6 +173,8 @@ def main():
     module = AnsibleModule(
         argument_spec={
             "uuids": {"type": "list", "elements": "str", "default": []},
+            "names": {"type": "list", "elements": "str", "default": []},
+            "project_id": {"type": "str"},
             "console_lines": {"type": "int", "default": 0},
             "events_seconds": {"type": "int"},
         },

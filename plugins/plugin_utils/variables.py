@@ -22,7 +22,7 @@ from ..module_utils.model.errors import BerthError, InvalidInput, joined
 from ..module_utils.model.schema import Flag, ListOf, Text, Whole
 from ..module_utils.model.unknown_names import meant, nearest
 from ..module_utils.placement.weighing import MOST_SEED
-from . import limits, misplaced, move_options, receipts, seeds
+from . import berth_where_hosts, limits, misplaced, move_options, receipts, seeds
 from .inventory_variables import CATALOG, INSTANCE, raw_vars, variables
 from .misplaced import ROLE, listed, warn_of_misplaced
 from .move_options import Switch
@@ -124,6 +124,7 @@ RUN: Dict[str, Any] = {
     "berth_strict_uniqueness": Switch(),
     "berth_volume": None,
     "berth_where": None,
+    "berth_where_hosts": None,
     "berth_without_majority": Switch(),
 }
 # Names before 1.0, which 2.0 will not know: old -> new.
@@ -171,6 +172,7 @@ def check_variables(action: Any, task_vars: Dict[str, Any], kvm_hosts: Iterable[
     """Raise UnknownVariable for all unknown ones: of every host of the inventory, selected or not, of -e and of the
     play, and InvalidInput for a value that CHECKED refuses. Warn of settings of KVM hosts that are set on an
     instance."""
+    berth_where_hosts.check(action, task_vars)
     patterns = action.own_variables(task_vars, PATTERNS)
     check_patterns(task_vars.get("ansible_limit"), patterns)
     check_names({**patterns, **_given_names(action, task_vars)})

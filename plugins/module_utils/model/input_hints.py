@@ -119,7 +119,7 @@ def remove_quotes() -> str:
 
 
 def where_in_playbooks() -> str:
-    """A query selects instances where nothing evaluates it: in a play of somebody's own, or one that is about hosts."""
+    """A query is given where nothing evaluates it, such as in a play of somebody's own."""
     return "Nothing was changed. Leave it out here; a play of your own selects with its hosts and --limit"
 
 
@@ -268,7 +268,7 @@ def give_volume() -> str:
 
 
 def give_host(variable: str) -> str:
-    """No KVM host was named."""
+    """No KVM host was named. ``variable``: the one that the playbook takes it from."""
     return "Name it with -e %s=HOST" % variable
 
 

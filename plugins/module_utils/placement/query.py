@@ -85,7 +85,7 @@ class Query:
 
     def _parse(self) -> Any:
         if not isinstance(self.text, str) or not self.text.strip():
-            raise self._fault("a query in JMESPath, such as state=='active'")
+            raise self._fault("a query in JMESPath, such as %s=='...'" % next(iter(self._form)))
         try:
             return jmespath.compile(self.text)
         except RecursionError:
@@ -94,7 +94,8 @@ class Query:
             told = getattr(error, "message", None) or str(error).partition("\n")[0]
             at = getattr(error, "lex_position", None)
             where = "" if at is None else " at character %d, %r" % (at + 1, self.text[at : at + 20])
-            raise self._fault("a query in JMESPath: %s%s" % (told.rstrip(":"), where)) from None
+            hint = "Equal is written ==" if "Unknown token '='" in told else None
+            raise self._fault("a query in JMESPath: %s%s" % (told.rstrip(":"), where), hint) from None
 
     def _of(self, node: Dict[str, Any], here: Any) -> Any:
         """An example of what the node gives where the document has ``here``; None if it may be anything."""

@@ -22,7 +22,7 @@ def tests():
     return found
 
 
-@pytest.mark.parametrize("page", ["guarantees.md", "security.md"])
+@pytest.mark.parametrize("page", ["guarantees.md", "review.md", "security.md"])
 def test_every_test_that_a_page_names_exists(page, tests):
     named = set(re.findall(r"`(test_\w+)`", (ROOT / "docs" / page).read_text("utf-8")))
     assert named and not named - tests

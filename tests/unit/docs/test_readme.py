@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
+import importlib
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import yaml
@@ -15,6 +18,8 @@ from ansible_collections.berth.kvm.plugins.module_utils.placement.request import
 
 ROOT = Path(__file__).resolve().parents[3]
 README = (ROOT / "README.md").read_text("utf-8")
+sys.path.insert(0, str(ROOT / "tests" / "walk"))
+page = importlib.import_module("page")
 
 
 def test_the_inventory_of_the_quick_start_makes_valid_requests():
@@ -57,3 +62,21 @@ def test_the_page_of_tasks_has_every_playbook():
     public = set(re.findall(r"^## ([a-z_]+)$", (ROOT / "docs" / "playbooks.md").read_text("utf-8"), re.MULTILINE))
     assert len(public) > 30
     assert public - set(re.findall(r"berth\.kvm\.([a-z_]+)", page)) == set()
+
+
+def test_the_walk_finds_the_files_and_commands_of_the_page_in_their_order():
+    """tests/walk runs them: `make walk`."""
+    found = [name or text.split()[0] for name, text in page.steps(README)]
+    names = ["pip", "ansible-galaxy", "fleet.yml", "found.berth.yml", "ansible-playbook", "ansible", "ssh"]
+    assert [name for name in dict.fromkeys(found) if name in names] == names
+
+
+def test_the_walk_types_what_the_page_says_and_tells_the_time_of_each(tmp_path):
+    script = page.script([("file", "one\n"), (None, "cat file # why"), (None, 'read typed; echo "$typed"')])
+    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    took = page.times(done.stdout.decode())
+    assert [(command, said.strip()) for command, _seconds, said in took] == [
+        ("cat file # why", "one"),
+        ('read typed; echo "$typed"', page.TYPED),
+    ]

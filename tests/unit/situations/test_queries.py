@@ -36,3 +36,35 @@ def test_an_instance_that_is_in_no_inventory_is_found_by_a_query(tmp_path, playb
     assert done["rc"] == 0, done["said"][-3000:]
     assert "selects 2 of 4 instances: at-rest-h3, at-rest-h1" in told and said in told, done["said"][-3000:]
     assert "at-rest-h2" not in told
+
+
+@pytest.mark.parametrize(
+    "query, there",
+    [
+        ("host!='h2'", ["h1", "h3"]),
+        ("aggregates[?name=='rack']", ["h2"]),
+        ("free_ram_mb<`1`", []),
+    ],
+)
+def test_the_table_of_the_hosts_has_those_that_a_query_selects(tmp_path, query, there):
+    def with_an_aggregate(tree):
+        tree["all"].setdefault("vars", {})["berth_aggregates"] = {"rack": {"hosts": ["h2"]}}
+
+    done = fake_fleet.play(tmp_path, ["hosts", "-e", "berth_where_hosts=" + query], change=with_an_aggregate)
+    assert done["rc"] == 0, done["said"][-3000:]
+    table = [line.split()[0] for line in done["said"].splitlines() if line.split()[:1] in (["h1"], ["h2"], ["h3"])]
+    assert sorted(table) == there, done["said"][-3000:]
+
+
+@pytest.mark.parametrize(
+    "playbook, query, said",
+    [
+        ("hosts", "free_ram>`1`", "no key free_ram, and text is written 'free_ram'). Did you mean free_ram_mb?"),
+        ("prepare_hosts", "free_ram_mb>`1`", "(a selection for the playbooks hosts, host_facts and drain)"),
+        ("delete", "host=='h1'", "(a selection for the playbooks hosts, host_facts and drain)"),
+    ],
+)
+def test_a_query_over_hosts_that_cannot_be_meant_is_refused_before_a_host_is_asked(tmp_path, playbook, query, said):
+    done = fake_fleet.play(tmp_path, [playbook, "-e", "berth_where_hosts=" + query])
+    assert done["rc"] == 2 and said in " ".join(done["said"].split()), done["said"][-3000:]
+    assert not any(done["asked"].values())

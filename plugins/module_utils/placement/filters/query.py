@@ -65,7 +65,7 @@ class QueryFilter(Filter):
         if not text:
             return PASS
         query = cached(text, HINT, host_form)
-        document = {name: _value(host_state, name) for name in query.names}
+        document = document_of(query.names, host_state)
         if query.holds(document):
             return PASS
         values = query.values(document)
@@ -73,5 +73,6 @@ class QueryFilter(Filter):
         return fail("does not satisfy %s%s" % (text, said and ": " + said), query=text, values=values)
 
 
-def _value(host_state: HostState, name: str):
-    return _PLAIN[name](host_state) if name in _PLAIN else getattr(host_state, name)
+def document_of(names, host_state: HostState):
+    """What a query that asks for these keys reads of the host."""
+    return {name: _PLAIN[name](host_state) if name in _PLAIN else getattr(host_state, name) for name in names}

@@ -36,11 +36,12 @@ def named(name, uuid, role="OWN", **more):
     return held(role=role, uuid=uuid, name=name, **more)
 
 
-def maintain(answers, state="drained", check_mode=False, limit=None, of=None, **args):
+def maintain(answers, state="drained", check_mode=False, limit=None, of=None, where=None, **args):
     of = of or {"web1": {"berth_flavor": "small"}}
     it = Controller({"kvm_hosts": ["kvm1", "kvm2", "kvm3"], "vms": list(of)}, of)
     it.register("localhost", __berth_facts={"answers": answers})
     values = {**it.task_vars(), **({"ansible_limit": limit} if limit else {})}
+    values.update({"berth_where_hosts": where} if where else {})
     return it.run("maintain_host", {"name": "kvm3", "state": state, **args}, values, check_mode=check_mode)
 
 
@@ -158,3 +159,24 @@ def test_check_mode_tells_no_other_host(hosts, capsys):
     maintain(answers(named("web1", WEB)), check_mode=True)
     assert [module for _host, module, _given in hosts.asked] == ["host_maintenance"]
     assert "kvm3 would be closed" in capsys.readouterr().out
+
+
+def test_a_query_names_the_host_of_a_drain(hosts):
+    done = maintain(answers(named("web1", WEB)), name=None, where="num_instances > `0`")
+    assert (done["host"], done["names"]) == ("kvm3", ["web1"])
+
+
+@pytest.mark.parametrize(
+    "where, name, state, said",
+    [
+        ("num_instances == `0`", None, "drained", "it selects kvm1, kvm2"),
+        ("num_instances > `7`", None, "drained", "it selects none"),
+        ("num_instances > `0`", "kvm3", "drained", "not beside berth_where_hosts"),
+        ("num_instances > `0`", None, "open", "the name of a KVM host"),
+        (None, None, "drained", "the name of a KVM host"),
+    ],
+)
+def test_a_query_that_does_not_name_one_host_closes_none(hosts, where, name, state, said):
+    refused = maintain(answers(named("web1", WEB)), name=name, where=where, state=state)
+    assert refused["failed"] and said in refused["msg"] and not hosts.asked
+    assert refused["error"]["hint"] == input_hints.give_host("berth_kvm_host")

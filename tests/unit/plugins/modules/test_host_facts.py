@@ -85,5 +85,7 @@ def test_nothing_is_written_on_a_host_that_is_not_prepared(tmp_path):
 def test_addresses_are_told_where_they_are_asked_for(run, monkeypatch):
     monkeypatch.setattr(host_facts, "Onlooker", lambda: SimpleNamespace(connection=1, store=Records()))
     monkeypatch.setattr(host_facts, "of_instances", lambda libvirt, records: {"a": records})
+    monkeypatch.setattr(host_facts, "awaited", lambda libvirt, records, known: [*records, *known])
     assert "addresses" not in run(lambda timeout, save_generation, missing: {})
-    assert run(lambda timeout, save_generation, missing: {}, addresses=True)["addresses"] == {"a": ["record"]}
+    told = run(lambda timeout, save_generation, missing: {}, addresses=True)
+    assert (told["addresses"], told["awaited"]) == ({"a": ["record"]}, ["record", "a"])
