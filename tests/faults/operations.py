@@ -55,7 +55,8 @@ def at_rest(playbook, begin, end, stops=False, **more):
 
 
 SNAPSHOT = {"berth_snapshot": "sweep"}
-# active: at rest; snapped: at rest with a snapshot, snapped_off: the same, stopped; resized: on the destination, to be confirmed; resized_here: the same on one host; attached: at rest with
+# snapped: at rest with a snapshot; snapped_off: the same, stopped
+# active: at rest; resized: on the destination, to be confirmed; resized_here: the same on one host; attached: at rest with
 # a volume; detached: at rest beside it
 OPERATIONS = {
     "resize": Operation("resize", "active", "resized", "destination"),

@@ -40,7 +40,10 @@ def reverted(case, host, name, before):
 def test_a_guest_goes_back_to_what_it_had_written_when_its_snapshot_was_made_also_on_another_host(mover):  # noqa: F811
     case, source = mover
     before = writes_more(case, source)
-    assert case.play("snapshot", ONE).changed[cases.NAME] == 1 and case.play("snapshot", ONE).changed.get(cases.NAME, 0) == 0
+    assert (
+        case.play("snapshot", ONE).changed[cases.NAME] == 1
+        and case.play("snapshot", ONE).changed.get(cases.NAME, 0) == 0
+    )
     at_one = writes_more(case, source)
     case.play("snapshot", TWO)
     at_two = writes_more(case, source)

@@ -122,7 +122,7 @@ ACTS: Dict[str, Act] = {
 
 # State -> the operation that only a created instance takes.
 NOT_OF_ADOPTED = {
-    "absent": "delete", "disks_updated": "update_disks", "snapshotted": "snapshot", "snapshot_reverted": "revert_snapshot",
+    "disks_updated": "update_disks", "snapshotted": "snapshot", "snapshot_reverted": "revert_snapshot",
     "snapshot_deleted": "delete_snapshot",
 }  # fmt: skip
 

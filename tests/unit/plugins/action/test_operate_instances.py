@@ -159,7 +159,13 @@ def test_a_console_is_shown_as_text_before_the_table_and_is_in_the_result_for_pr
 
 
 def test_snapshots_are_listed_before_the_table_and_are_in_the_result_for_programs(operate, capsys):
-    one = {"name": "one", "made_at": "2026-11-28T10:00:00Z", "taken": "frozen", "size_gb": 3, "disks": ["root", "data-db"]}
+    one = {
+        "name": "one",
+        "made_at": "2026-11-28T10:00:00Z",
+        "taken": "frozen",
+        "size_gb": 3,
+        "disks": ["root", "data-db"],
+    }
     two = {**one, "name": "two", "made_at": None, "taken": None}
     hosts = Hosts(
         web1={"changed": False, "instances": [{"uuid": "u", "snapshots": [one, two]}]},
