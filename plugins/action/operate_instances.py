@@ -10,7 +10,7 @@ import functools
 
 from ansible.errors import AnsibleError
 
-from ..module_utils.conductor import adopting, show_instance
+from ..module_utils.conductor import adopting, show_instance, show_snapshots
 from ..module_utils.conductor.closing_table import error_of, text_of
 from ..module_utils.conductor.operations import OPERATIONS
 from ..module_utils.conductor.procedures.copies import keep_one, recover_record
@@ -196,9 +196,7 @@ def _where_set_aside(located, done, dry):
 def _looked_at(located, done):
     """The lines about each console, or about the snapshots."""
     if located["operation"] == "snapshots":
-        yield from show_instance.snapshot_lines(
-            {name: each.instance.get("snapshots") or [] for name, each in done.items()}
-        )
+        yield from show_snapshots.lines({name: each.instance.get("snapshots") or [] for name, each in done.items()})
     for name, each in done.items() if located["operation"] == "console" else ():
         if "console" in each.instance:
             yield from show_instance.console_lines(

@@ -154,24 +154,3 @@ def console_lines(name: str, host: str, console: Mapping[str, Any]) -> List[str]
         ways.append("addresses %s" % ", ".join("%(address)s (%(source)s)" % each for each in console["addresses"]))
     shown = ["    " + line for line in console["lines"]] or ["    its console log is empty"]
     return ["", "; ".join(ways), *shown]
-
-
-SNAPSHOT_HEADS = ("instance", "snapshot", "made at", "guest was", "room", "disks")
-
-
-def snapshot_lines(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> List[str]:
-    """The snapshots of instances, as people read them. ``found``: instance -> its snapshots, as module instance_info returns
-    them."""
-    rows = [
-        (
-            name,
-            each["name"],
-            each["made_at"] or "not whole",
-            each["taken"] or "",
-            "%d GiB" % each["size_gb"],
-            ", ".join(each["disks"]),
-        )
-        for name, snapshots in found.items()
-        for each in snapshots
-    ]
-    return ["", *table(SNAPSHOT_HEADS, rows)] if rows else []
