@@ -24,7 +24,7 @@ MOST = {
     "group_members": 137,
     "host_certificates": 132,
     "host_clean": 191,
-    "host_facts": 376,
+    "host_facts": 379,
     "host_maintenance": 83,
     "host_prepare": 220,
     "host_system": 3,

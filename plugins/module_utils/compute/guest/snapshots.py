@@ -139,12 +139,7 @@ def would_delete(instance, name):
 
 
 def _check_whole(instance, record, entry):
-    tag = snapshots.tag(entry["name"])
-    lacking = [
-        each
-        for each, path in zip(entry["disks"], _files(instance, record, entry["disks"]))
-        if tag not in layers.snapshots_in(path)
-    ]
+    lacking = inside.lacking(instance.host.pool_of(record), record, entry)
     if lacking or not entry["made_at"]:
         raise SnapshotIncomplete(
             "snapshot %s of %s is not whole%s"
