@@ -14,6 +14,7 @@ import functools
 import itertools
 import json
 
+import history_snapshots
 import procedure_case
 from history_host import Machine
 from volume_fleet_case import answers_of
@@ -41,7 +42,7 @@ def sent(what):
     return json.loads(json.dumps(what))
 
 
-class Run:
+class Run(history_snapshots.Snapshots):
     """``world`` gives the machines; ``inventory``: the names of the hosts that this run knows; ``cut``: of those that it does
     not reach, though others may; ``lost``: berth_lost_hosts."""
 
