@@ -13,7 +13,7 @@ from ..module_utils.conductor.errors import KvmHostNotFound
 from ..module_utils.fleet import make_plan, plan_file
 from ..module_utils.fleet.check import check
 from ..module_utils.fleet.goals import BALANCE, CONSOLIDATE, DRAIN, GOALS, Goal
-from ..module_utils.model import input_hints
+from ..module_utils.model import fleet_hints, input_hints
 from ..module_utils.model.errors import InvalidInput
 from ..module_utils.model.schema import Whole
 from ..plugin_utils.controller import ControllerAction
@@ -26,9 +26,7 @@ from ..plugin_utils.screen import say
 
 RESOURCES = {"memory": "MEMORY_MB", "vcpus": "VCPU"}
 OURS = b"# A plan of berth.kvm"
-HEAD = (
-    OURS.decode() + " for goal %s. It runs with: ansible-playbook -i fleet.yml berth.kvm.apply_plan -e berth_plan=%s\n"
-)
+HEAD = OURS.decode() + " for goal %s. %s\n"
 
 
 class ActionModule(ControllerAction):
@@ -58,7 +56,9 @@ class ActionModule(ControllerAction):
         document = plain(plan_file.to_document(known.fleet, plan))
         if path and not self._task.check_mode:
             text = yaml.safe_dump(document, sort_keys=False, width=120, allow_unicode=True)
-            write_private(path, (HEAD % (goal.name, os.path.basename(path)) + text).encode())
+            write_private(
+                path, (HEAD % (goal.name, fleet_hints.carry_out_plan(os.path.basename(path))) + text).encode()
+            )
         say("", *lines(document), *_left_out(known.reported), _next(document, path, self._task.check_mode), "")
         return {"plan": document, "path": path}
 
@@ -93,7 +93,7 @@ def _next(document, path, check_mode):
     if not document["waves"]:
         return "There is nothing to carry out."
     if not path:
-        return "To carry it out, plan again with -e berth_plan=FILE, then run berth.kvm.apply_plan with the same."
+        return fleet_hints.keep_plan()
     if check_mode:
         return "Check mode: %s was not written." % path
-    return "To carry it out: ansible-playbook ... berth.kvm.apply_plan -e berth_plan=%s" % path
+    return fleet_hints.carry_out_plan(path)

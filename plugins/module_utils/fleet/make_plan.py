@@ -80,7 +80,10 @@ def make(fleet: Fleet, goal: Goal, effort: float = EFFORT) -> Plan:
     gain = begin[0] - found.score[0]
     if goal.name == BALANCE and gain <= goal.least_gain:
         found = nothing
-        proof = "nothing to gain: the fullest host would be less full by %.1f %% of what it can hold (%s)" % (100 * gain, proof)
+        proof = "nothing to gain: the fullest host would be less full by %.1f %% of what it can hold (%s)" % (
+            100 * gain,
+            proof,
+        )
     return _plan(fleet, goal, empty, begin, found, proven, proof)
 
 

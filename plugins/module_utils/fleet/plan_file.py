@@ -14,7 +14,7 @@ import hashlib
 import json
 from typing import Any, Dict, List, Mapping, Set
 
-from ..model import shape
+from ..model import fleet_hints, shape
 from ..model.errors import BerthError, InvalidInput
 from ..model.messages import Document
 from . import goals
@@ -185,7 +185,7 @@ def left(written: Written, fleet: Fleet) -> List[List[Move]]:
         more = ["and %d more" % (len(changed) - SHOWN)] if len(changed) > SHOWN else []
         raise PlanStale(
             "since the plan was made: %s" % "; ".join(changed[:SHOWN] + more),
-            hint="make a new plan with berth.kvm.plan. Nothing was moved by this run",
+            hint=fleet_hints.plan_again(),
         )
     rest = [[(uuid, host) for uuid, host in wave if fleet.instances[uuid].host != host] for wave in written.waves]
     return [wave for wave in rest if wave]

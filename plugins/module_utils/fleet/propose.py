@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Dict, FrozenSet, List, Optional, Sequence, Tuple
 
+from ..model import fleet_hints
 from ..model.errors import BerthError
 from .goals import BALANCE, CONSOLIDATE, DRAIN, REPAIR, STEPS, Goal
 from .order import Move
@@ -37,8 +38,7 @@ def check_there(goal: str) -> None:
     if cp_model is None:
         raise SolverMissing(
             "a plan for %s needs OR-tools, which this controller does not have" % goal,
-            hint="run pip install ortools where ansible-playbook runs (requirements-fleet.txt of this collection names "
-            "the version), then run the playbook again",
+            hint=fleet_hints.install_solver(),
         )
 
 

@@ -13,6 +13,8 @@ from controller import Controller
 from plan_moves_case import CATALOG, HOST, HOSTS, held, host_uuid, view, vm
 
 from ansible_collections.berth.kvm.plugins.action.apply_plan import _until
+from ansible_collections.berth.kvm.plugins.module_utils.fleet import propose
+from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints
 
 
 def controller(at=None, groups=None, inventory=("a", "b"), views=None, more=None):
@@ -125,9 +127,43 @@ def test_a_plan_that_is_carried_out_says_so(tmp_path, capsys):
     assert done["moves"] == [] and "All of it is done already." in capsys.readouterr().out
 
 
+@pytest.mark.follows("plan_again")
 def test_a_stale_plan_is_refused_and_says_what_changed(tmp_path):
-    done = controller(at={"h1": ["a"]}).run("apply_plan", {"path": written(tmp_path, controller())})
+    it, path = controller(at={"h1": ["a"]}), written(tmp_path, controller())
+    done = it.run("apply_plan", {"path": path})
     assert done["error_code"] == "PlanStale" and "b is gone from h1" in done["msg"]
+    assert fleet_hints.plan_again() in done["msg"]
+    plan(it, path=path)
+    assert [move["name"] for move in it.run("apply_plan", {"path": path})["moves"]] == ["a"]
+
+
+@pytest.mark.follows("carry_out_plan")
+def test_what_wrote_a_plan_says_how_to_carry_it_out(tmp_path, capsys):
+    it = controller()
+    path = written(tmp_path, it)
+    assert fleet_hints.carry_out_plan(path) in capsys.readouterr().out
+    assert fleet_hints.carry_out_plan("plan.yml") in open(path, encoding="utf-8").readline()
+    assert len(it.run("apply_plan", {"path": path})["moves"]) == 2
+
+
+@pytest.mark.follows("keep_plan")
+def test_a_plan_that_is_only_shown_says_how_to_keep_it(tmp_path, capsys):
+    it = controller()
+    plan(it)
+    assert fleet_hints.keep_plan() in capsys.readouterr().out
+    path = str(tmp_path / "FILE")
+    plan(it, path=path)
+    assert len(it.run("apply_plan", {"path": path})["moves"]) == 2
+
+
+@pytest.mark.follows("install_solver")
+def test_a_goal_that_needs_the_solver_says_how_to_install_it(monkeypatch):
+    monkeypatch.setattr(propose, "cp_model", None)
+    done = plan(controller(), goal="balance")
+    assert done["error_code"] == "SolverMissing" and fleet_hints.install_solver() in done["msg"]
+    monkeypatch.undo()
+    pytest.importorskip("ortools")
+    assert not plan(controller(), goal="balance").get("failed")
 
 
 @pytest.mark.parametrize("text", [None, "nothing\n", "waves: [", "[1"])
