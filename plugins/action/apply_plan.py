@@ -14,6 +14,7 @@ import yaml
 from ..module_utils.fleet import plan_file
 from ..module_utils.fleet.check import check
 from ..module_utils.model.errors import InvalidInput
+from ..module_utils.model.lifecycle import RESIZED
 from ..module_utils.model.schema import Whole
 from ..plugin_utils.controller import ControllerAction
 from ..plugin_utils.inventory_variables import kvm_hosts
@@ -49,8 +50,13 @@ class ActionModule(ControllerAction):
         written = plan_file.read(document, path)
         known = known_fleet(self, task_vars, kvm_hosts(task_vars, args["hosts"]))
         waves = plan_file.left(written, known.fleet)
-        check(known.fleet, waves, written.goal.hosts)
-        parts = [part for wave in waves for part in plan_file.batches(wave, known.fleet, at_once, per_host)]
+        first = [plan_file.begun(written, known.fleet), _unconfirmed(written, known)]
+        if not any(
+            first
+        ):  # what has begun counts on both hosts until it ends, and placement decides each move again anyway
+            check(known.fleet, waves, written.goal.hosts)
+        parts = [part for part in first if part]
+        parts += [part for wave in waves for part in plan_file.batches(wave, known.fleet, at_once, per_host)]
         if not args["plan"]:
             say("", *lines(document), "", _summary(written, parts, args["until"], self._task.check_mode), "")
         return {
@@ -59,6 +65,20 @@ class ActionModule(ControllerAction):
             "sizes": [len(part) for part in parts],
             "moves": [_move(known, uuid, host) for part in parts for uuid, host in part],
         }
+
+
+def _unconfirmed(written, known):
+    """What a run has moved while it was off, and did not confirm."""
+    phases = {
+        (each["uuid"], host): each["phase"]
+        for host, document in known.reported.documents.items()
+        for each in document["instances"]
+    }
+    return [
+        (uuid, move["to"])
+        for uuid, move in written.moves.items()
+        if move["how"] == "cold" and phases.get((uuid, move["to"])) == RESIZED
+    ]
 
 
 def _document(path):
@@ -90,7 +110,7 @@ def _move(known, uuid, host):
     return {
         "name": instance.name,
         "to": host,
-        "how": instance.how,
+        "how": "confirm" if instance.host == host and not instance.going else instance.how,
         "project": known.moving.names[instance.name] if added else None,
     }
 

@@ -51,7 +51,7 @@ goal:
   type: str
   sample: drain
 moves:
-  description: The moves that are left, in their order. O(ignore:project) is that of an instance that no inventory has.
+  description: The moves that are left, in their order, to be made C(live) or C(cold), or only to C(confirm). O(ignore:project) is that of an instance that no inventory has.
   returned: success
   type: list
   elements: dict

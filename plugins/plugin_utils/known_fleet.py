@@ -94,13 +94,14 @@ def _instance(
     how = "cold" if name in moving.off else "live"
     if name in specs:
         return Instance(uuid, name, host, {**specs[name], "ignore_hosts": []}, None, how)
+    going = planned.moves[name]["destination"] if name in planned.moves else None
     if name in moving.errors:
         why = text_of(moving.errors[name].to_dict())
     elif name in planned.errors:
         why = text_of(planned.errors[name])
     else:
         why = "a move of it has not ended. %s" % hints.finish_move(name)
-    return Instance(uuid, name, host, _request_of(uuid, told), why, how)
+    return Instance(uuid, name, host, _request_of(uuid, told), why, how, going)
 
 
 def _request_of(uuid: str, told: Dict[str, Any]) -> Dict[str, Any]:
@@ -120,5 +121,5 @@ def _with_affinity_fixed(instances: Dict[str, Instance]) -> Dict[str, Instance]:
         for uuid in group if len(group) > 1 else ():
             old = instances[uuid]
             why = "it is in affinity group %s, whose members have to be on one host" % old.request["group"]["name"]
-            instances[uuid] = Instance(uuid, old.name, old.host, old.request, old.fixed or why, old.how)
+            instances[uuid] = Instance(uuid, old.name, old.host, old.request, old.fixed or why, old.how, old.going)
     return instances

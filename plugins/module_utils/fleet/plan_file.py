@@ -178,8 +178,18 @@ def _moved(written: Written, now: Mapping[str, Document]) -> List[str]:
     return said
 
 
+def begun(written: Written, fleet: Fleet) -> List[Move]:
+    """The moves that an earlier run has begun and not ended."""
+    return [
+        (uuid, host)
+        for wave in written.waves
+        for uuid, host in wave
+        if uuid in fleet.instances and fleet.instances[uuid].going == host
+    ]
+
+
 def left(written: Written, fleet: Fleet) -> List[List[Move]]:
-    """The waves without what has moved already. Raises PlanStale."""
+    """The waves without what has moved already, or has begun to. Raises PlanStale."""
     changed = changes(written, fleet)
     if changed:
         more = ["and %d more" % (len(changed) - SHOWN)] if len(changed) > SHOWN else []
@@ -187,7 +197,10 @@ def left(written: Written, fleet: Fleet) -> List[List[Move]]:
             "since the plan was made: %s" % "; ".join(changed[:SHOWN] + more),
             hint=fleet_hints.plan_again(),
         )
-    rest = [[(uuid, host) for uuid, host in wave if fleet.instances[uuid].host != host] for wave in written.waves]
+    rest = [
+        [(uuid, host) for uuid, host in wave if host not in (fleet.instances[uuid].host, fleet.instances[uuid].going)]
+        for wave in written.waves
+    ]
     return [wave for wave in rest if wave]
 
 

@@ -166,6 +166,15 @@ def test_a_goal_that_needs_the_solver_says_how_to_install_it(monkeypatch):
     assert not plan(controller(), goal="balance").get("failed")
 
 
+def test_what_moved_while_it_was_off_and_was_not_confirmed_is_only_confirmed(tmp_path):
+    off = {"more": {"a": {"power_state": "shutdown", "vm_state": "stopped"}}, "views": {"a": {"running": False}}}
+    path = written(tmp_path, controller(at={"h1": ["a"]}, **off))
+    (to,) = [move["to"] for move in yaml.safe_load(open(path, encoding="utf-8"))["waves"][0]]
+    off["more"]["a"]["phase"] = off["views"]["a"]["phase"] = "resized"
+    done = controller(at={to: ["a"]}, **off).run("apply_plan", {"path": path})
+    assert [(move["name"], move["to"], move["how"]) for move in done["moves"]] == [("a", to, "confirm")]
+
+
 @pytest.mark.parametrize("text", [None, "nothing\n", "waves: [", "[1"])
 def test_a_file_without_a_plan_is_refused(tmp_path, text):
     path = tmp_path / "plan.yml"

@@ -57,6 +57,13 @@ def test_what_a_plan_has_moved_already_is_done():
     assert [uuid for wave in left(moved("x", "c")) for uuid, _host in wave] == ["y"]
 
 
+def test_a_move_that_has_begun_goes_on_first_and_is_not_begun_again():
+    now = [dataclasses.replace(each, going="c") if each.uuid == "x" else each for each in HERE]
+    written = plan_file.read(document(), "plan.yml")
+    assert plan_file.begun(written, fleet(SIZES, now)) == [("x", "c")]
+    assert [uuid for wave in left(now) for uuid, _host in wave] == ["y"]
+
+
 @pytest.mark.parametrize(
     "now, said",
     [
