@@ -51,7 +51,9 @@ goal:
   type: str
   sample: drain
 moves:
-  description: The moves that are left, in their order, to be made C(live) or C(cold), or only to C(confirm). O(ignore:project) is that of an instance that no inventory has.
+  description: >-
+    The moves that are left, in their order, to be made C(live) or C(cold), or only to C(confirm). C(project) is that of an
+    instance that no inventory has.
   returned: success
   type: list
   elements: dict

@@ -6,7 +6,7 @@ may not move. Both come from the planning of moves itself."""
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple
+from typing import Any, Dict, Iterable, List, NamedTuple
 
 from ..module_utils.conductor import maintenance
 from ..module_utils.conductor.closing_table import text_of
@@ -35,6 +35,7 @@ class Known(NamedTuple):
     fleet: Fleet
     reported: Reported
     moving: Moving
+    flavors: Dict[str, Dict[str, Any]]
 
 
 def known_fleet(action: Any, task_vars: Dict[str, Any], hosts: List[str]) -> Known:
@@ -57,7 +58,17 @@ def known_fleet(action: Any, task_vars: Dict[str, Any], hosts: List[str]) -> Kno
         catalogs.shared.aggregate_documents(plain(task_vars["groups"])),
         seeds.seed(action.own_variables(task_vars, [seeds.SEED])),
     )
-    return Known(found, reported, moving)
+    return Known(found, reported, moving, _flavors(catalogs, inventory.values()))
+
+
+def _flavors(catalogs: Catalogs, names: Iterable[str]) -> Dict[str, Dict[str, Any]]:
+    """name -> flavor, of those that the run or an instance of the inventory knows, and that are not disabled."""
+    found: Dict[str, Dict[str, Any]] = {}
+    for name in ("localhost", *sorted(names)):
+        for flavor in catalogs.of(name).flavors.values():
+            if not flavor["disabled"]:
+                found.setdefault(flavor["name"], flavor)
+    return found
 
 
 def _planned(

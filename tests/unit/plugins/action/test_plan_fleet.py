@@ -194,3 +194,22 @@ def test_until_is_the_next_such_time_of_day():
 def test_limits_of_the_run_have_to_make_sense(tmp_path, given):
     it = controller()
     assert it.run("apply_plan", {"path": written(tmp_path, it), **given})["error_code"] == "InvalidInput"
+
+
+# -- questions
+def test_capacity_is_told_of_each_flavor_that_is_not_disabled(capsys):
+    answer = controller().run("ask_fleet", {"question": "capacity"})["answer"]
+    assert answer["small"]["count"] == sum(answer["small"]["hosts"].values()) > answer["big"]["count"] > 0
+    assert answer["huge"]["count"] == 0 and "VCPU: needs 64" in answer["huge"]["limited"]["h1"]
+    assert "hw:cpu_policy" in answer["wrong"]["limited"]["every host"]
+    assert "gone" not in answer and "how many more fit of each flavor alone:" in capsys.readouterr().out
+
+
+def test_whether_the_fleet_survives_a_host_is_told(capsys):
+    assert controller().run("ask_fleet", {"question": "survive"})["answer"]["survives"]
+    assert "the instances of any host find a place on the others" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("given, field", [({"kept_free": 4}, "berth_kept_free"), ({"failures": 0}, "berth_failures")])
+def test_a_question_has_to_make_sense(given, field):
+    assert controller().run("ask_fleet", {"question": "survive", **given})["error"]["field"] == field
