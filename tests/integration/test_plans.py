@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import yaml
+
 from playbooks import catalog, homes, vm
 
 
@@ -36,6 +37,6 @@ def test_a_plan_is_reviewed_carried_out_once_and_refused_when_the_fleet_has_chan
 
     play("delete", "--limit", "off")
     stale = play("apply_plan", check=False, berth_plan=str(file))
-    assert stale.rc and "off is gone from %s" % planned["off"]["to"] in " ".join(stale.output.split())
+    assert stale.rc and "off is gone" in " ".join(stale.output.split())
     assert "not one more" in play("capacity").stdout
     assert play("survive").rc == 0

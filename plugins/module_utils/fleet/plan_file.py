@@ -172,7 +172,7 @@ def _moved(written: Written, now: Mapping[str, Document]) -> List[str]:
     for uuid in sorted({*was, *here}, key=lambda each: (here.get(each) or was[each])[1]):
         (old, name), (new, _name) = was.get(uuid, ("", "")), here.get(uuid, ("", ""))
         if not old or not new:
-            said.append("%s %s" % (name or here[uuid][1], "is new on %s" % new if new else "is gone from %s" % old))
+            said.append("%s is new on %s" % (here[uuid][1], new) if new else "%s is gone" % name)
         elif old != new and written.moves.get(uuid, {}).get("to") != new:
             said.append("%s is on %s now, not on %s" % (name, new, old))
     return said

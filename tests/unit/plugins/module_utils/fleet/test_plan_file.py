@@ -69,7 +69,7 @@ def test_a_move_that_has_begun_goes_on_first_and_is_not_begun_again():
     [
         (moved("x", "b"), "x is on b now, not on a"),
         (moved("z", "c"), "z is on c now, not on b"),
-        (HERE[1:], "x is gone from a"),
+        (HERE[1:], "x is gone"),
         ([*HERE, instance("new", "c")], "new is new on c"),
     ],
 )
