@@ -16,7 +16,7 @@ from .errors import BerthError
 from .messages import Document
 
 KEY = "adopted"
-ONLY_OF_CREATED = ("delete", "update_disks")  # operations beside moves
+ONLY_OF_CREATED = ("delete", "update", "update_disks")  # operations beside moves
 
 
 class AdoptedNotSupported(BerthError):

@@ -17,6 +17,11 @@ DEFAULTS = {"shares": 100, "period": 100000}  # what libvirt shows for none that
 Numbers = Dict[str, int]
 
 
+def of_flavor(flavor: Mapping[str, Any]) -> Dict[str, Any]:
+    """The extra specs that are limits."""
+    return {name: value for name, value in (flavor.get("extra_specs") or {}).items() if name.startswith("quota:")}
+
+
 def of_cpu(specs: Mapping[str, Any]) -> Numbers:
     """{libvirt's name: limit} of a flavor's extra specs."""
     return _limiting(specs, "quota:cpu_", CPU)

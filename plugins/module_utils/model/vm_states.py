@@ -70,6 +70,7 @@ CHANGES: Dict[str, Change] = {
     "unpause": Change((PAUSED,), ACTIVE, POWERING_ON),
     "suspend": Change((ACTIVE,), SUSPENDED, "suspending"),
     "resume": Change((SUSPENDED,), ACTIVE, POWERING_ON),
+    "update": Change((ACTIVE, PAUSED, STOPPED)),
     "update_disks": Change((ACTIVE, PAUSED, STOPPED)),
     "resize": Change((ACTIVE, STOPPED)),
     "migration": Change((ACTIVE, STOPPED)),

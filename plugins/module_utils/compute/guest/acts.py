@@ -10,6 +10,7 @@ from typing import Any, Callable, Dict, NamedTuple, Optional
 from ..record import journal
 from ..record.record_copy import take_back
 from . import adopt, pause, power
+from .update import update, would_update
 from .update_disks import update_disks, would_update_disks
 
 Params = Dict[str, Any]
@@ -97,11 +98,12 @@ ACTS: Dict[str, Act] = {
         lambda instance, p: update_disks(instance, p["disks"], p["volumes"]),
         lambda instance, p: would_update_disks(instance, p["disks"], p["volumes"]),
     ),
+    "updated": Act(update, would_update),
 }  # fmt: skip
 
 
 # State -> the operation that only a created instance takes.
-NOT_OF_ADOPTED = {"absent": "delete", "disks_updated": "update_disks"}
+NOT_OF_ADOPTED = {"absent": "delete", "disks_updated": "update_disks", "updated": "update"}
 
 
 def act(instance: Any, params: Params, dry: bool) -> bool:
