@@ -95,7 +95,7 @@ CPUs for pinning. As with Nova, berth does not check that the host's kernel is a
 ## Limits of CPUs, disks and networks
 
 `quota:*` in a flavor's extra specs are Nova's limits, with its units. A guest gets them at its create and at a resize, and
-keeps them in every move.
+keeps them in every move. [`update`](update.md) changes those of a running guest.
 
 | extra spec | limits | unit |
 | --- | --- | --- |

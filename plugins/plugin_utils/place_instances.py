@@ -8,8 +8,6 @@ from __future__ import annotations
 import contextlib
 from typing import Any, Dict, List, NamedTuple
 
-from ansible.errors import AnsibleError
-
 from ..module_utils.conductor import (
     addressing,
     approval,
@@ -28,7 +26,7 @@ from ..module_utils.conductor.fleet import Fleet
 from ..module_utils.conductor.plan import CLAIMING, FAILED, MAX_ROUNDS, PLANNED, new_plan, prepare_round
 from ..module_utils.conductor.procedures.create import close
 from ..module_utils.conductor.unchanged import pass_over_unchanged
-from ..module_utils.model import address_clash, catalog_schema, nics, ways_in
+from ..module_utils.model import address_clash, nics, ways_in
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.errors_of_instances import of_several
 from ..module_utils.model.identity import project_of, uuid_of
@@ -38,6 +36,7 @@ from . import acting, berth_name, end_of_create, failed_requests, receipts, seed
 from .answers_of_hosts import read_reports, replies
 from .controller import ControllerAction, new_token, outcomes_reported, plan_result
 from .driving import carry_out
+from .fixed_addresses import fixed_addresses
 from .inventory_variables import INSTANCE, is_true, kvm_hosts, listed, lost_hosts, variables, who_locked
 from .plain import plain
 from .screen import say, verbosity, warn
@@ -300,26 +299,11 @@ class PlaceInstances(ControllerAction):
     def _taken_elsewhere(self, requests, names, catalogs):
         """[(name, error)]: addresses of instances that are not selected count too: those may be on a silent host."""
         others = sorted(set(catalogs.instances) - set(names))
-        if "berth_networks" in catalogs.given or not others or not self._fixed(requests, catalogs):
+        if "berth_networks" in catalogs.given or not others or not fixed_addresses(requests, catalogs):
             return []
-        held = self._fixed(others, catalogs)
+        held = fixed_addresses(others, catalogs)
         errors = ((name, address_clash.clash(request.spec, held)) for name, request in requests.items())
         return [(name, error) for name, error in errors if error]
-
-    @staticmethod
-    def _fixed(names, catalogs):
-        """Who has which fixed address and MAC address in the inventory."""
-        owners = {}
-        for name in names:
-            try:
-                value = catalogs.value(name, "berth_networks") or []
-                own = catalog_schema.INSTANCE["berth_networks"].check(value, "berth_networks")
-                fixed = addressing.fixed(own, catalogs.of(name).networks, name)
-            except (BerthError, AnsibleError):
-                continue  # an instance that is not selected here; a run that selects it reports the error
-            for address, owner in fixed.items():
-                owners.setdefault(address, owner)
-        return owners
 
     def _give_addresses(self, run, instances):
         """Choose addresses from pools: never one that a host reports or that the inventory gives to an instance."""
@@ -331,7 +315,7 @@ class PlaceInstances(ControllerAction):
             addressing.give(instances, {}, silent)
             return
         held = addressing.held_by(instances, on_hosts)
-        kept = {**guests, **self._fixed(run.catalogs.instances, run.catalogs)}
+        kept = {**guests, **fixed_addresses(run.catalogs.instances, run.catalogs)}
         run.kept_addresses.update(addressing.reserved(instances, kept))
         for address, owner in kept.items():
             held.setdefault(address, owner)

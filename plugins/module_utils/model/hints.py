@@ -294,16 +294,6 @@ def stop_and_update_disks(name: str) -> str:
     )
 
 
-def stop_and_update(name: str) -> str:
-    """A running guest did not take or release a network interface."""
-    return "Run berth.kvm.stop --limit %s, then berth.kvm.update and berth.kvm.start with the same selection" % name
-
-
-def update_to_follow(name: str) -> str:
-    """The inventory differs in something that an existing instance can be given."""
-    return "Run berth.kvm.update --limit %s" % name
-
-
 def run_it(operation: str) -> str:
     """A run found an instance that does not run, and left it so."""
     return "run berth.kvm.%s" % operation

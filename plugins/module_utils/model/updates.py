@@ -79,7 +79,7 @@ def told(spec: Mapping[str, Any]) -> Document:
     parts = (*CONNECTED, *ADDRESSED)
     nics = [{part: nic.get(part) for part in parts} for nic in spec.get("networks") or ()]
     return {
-        **{part: spec.get(part) for part in TAKEN},
+        **{part: spec.get(part) or None for part in TAKEN},
         "networks": nics,
         "group": _group(spec),
         "flavor": spec["flavor"],
@@ -134,7 +134,7 @@ def of_disks(
 
 
 def of_seed(has: Mapping[str, Any], new: Mapping[str, Any]) -> str:
-    parts = [text for part, text in zip(SEEDED, ("metadata", "SSH keys")) if has.get(part) != new.get(part)]
+    parts = [text for part, text in zip(SEEDED, ("metadata", "SSH keys")) if told(has)[part] != told(new)[part]]
     return "seed (%s): made anew, and read when the guest is next started, not at a reboot from inside" % (
         " and ".join(parts) or "user data, files or addresses"
     )

@@ -29,7 +29,7 @@ class Web:
 
     def __init__(self, case, present):
         self.case, self.present = case, present
-        self.spec, self.seed = copy.deepcopy(case.record.spec), case.seed
+        self.spec, self.seed = {"metadata": {}, **copy.deepcopy(case.record.spec)}, case.seed
         case.domain.live = case.domain.xml
 
     def params(self, **more):
@@ -124,21 +124,21 @@ def test_a_guest_that_is_off_has_it_in_its_definition(web, what):
 
 @pytest.mark.parametrize("what", CHANGES)
 def test_killed_at_any_step_and_run_again_it_is_done_and_then_nothing_changes(web, what):
-    before = copy.deepcopy(web.case.record), web.case.domain.xml, web.case.domain.live
+    as_it_was, seed_as_it_was = copy.deepcopy(web.spec), copy.deepcopy(web.seed)
     CHANGES[what][0](web)
+    wanted, seed = web.spec, web.seed
     web.update()
     steps = [step for step in web.case.steps if step.startswith("update")]
     assert steps
     for step in steps:
-        record = web.case.record
-        spec, web.spec = web.spec, before[0].spec
-        seed, web.seed = web.seed, {"hostname": "web1"}
-        web.update()  # as it was
-        web.spec, web.seed = spec, seed
-        assert updates.told(web.case.record.spec) == updates.told(before[0].spec) and record
+        web.spec, web.seed = as_it_was, seed_as_it_was
+        web.update()
+        assert updates.told(web.case.record.spec) == updates.told(as_it_was)
+        web.spec, web.seed = wanted, seed
         with pytest.raises(Killed):
             web.update(killed_at=step)
-        assert web.update() in (True, False)
+        web.update()
+        assert updates.told(web.case.record.spec) == updates.told(wanted)
         assert web.agrees() == {} and web.update() is False, step
 
 
@@ -201,6 +201,7 @@ def test_a_nic_has_the_same_place_in_the_running_guest_and_after_its_next_start(
     assert nic.find("address").get("bus") == "0x07"
 
 
+@pytest.mark.follows("stop_and_update")
 def test_a_guest_that_does_not_release_a_nic_keeps_it_and_its_addresses(web):
     remove(web)
     web.case.domain.holds_on = True
@@ -209,6 +210,10 @@ def test_a_guest_that_does_not_release_a_nic_keeps_it_and_its_addresses(web):
         web.update()
     assert "berth.kvm.stop --limit web1, then berth.kvm.update" in refused.value.hint
     assert web.case.record.spec == before and web.nics() == web.nics(live=False) == [MAC]
+    web.case.instance().stopped(1)
+    web.update()
+    web.case.instance().started("t1", web.seed)
+    assert web.nics() == []
 
 
 def test_a_guest_without_a_free_slot_gets_the_nic_at_its_next_start(web):

@@ -92,7 +92,7 @@ def test_what_was_found_of_an_instance_goes_to_its_host_and_nothing_else_does():
     parts = {name: set(step.arguments["web1"]) - {"uuid", "state"} for name, step in sent.items()}
     assert {name: each for name, each in parts.items() if each} == {
         "adopt": {"after"}, "delete": {"after"}, "leave": {"after"}, "recover_record": {"after", "moved_by"},
-        "update_disks": {"disks"},
+        "update": {"disks"}, "update_disks": {"disks"},
     }  # fmt: skip
     assert {step.module for step in sent.values()} == {"instance", "instance_copy"}
 

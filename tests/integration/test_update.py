@@ -1,0 +1,69 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An instance that runs gets a NIC, limits and metadata by update, seen from outside, from its network, and by libvirt; it is not
+restarted, and the second run changes nothing."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+from playbooks import FLAVORS, catalog, homes, vm
+
+LIMITS = {
+    "quota:cpu_quota": "50000",
+    "quota:cpu_shares": "200",
+    "quota:disk_total_iops_sec": "900",
+    "quota:vif_inbound_average": "20000",
+}
+LIMITED = {"berth_flavors": {**FLAVORS, "tiny": {**FLAVORS["tiny"], "extra_specs": LIMITS}}}
+
+
+def play(lab, path, playbook, *more, **options):
+    every = ("-e", "berth_all=true") if playbook == "update" else ()
+    return lab.ansible_playbook("berth.kvm." + playbook, *every, *more, inventory=[path], **options)
+
+
+def running(lab, host):
+    return ElementTree.fromstring(lab.sh(host, "virsh dumpxml $(virsh -q list --uuid)").stdout)
+
+
+def macs(root):
+    return [each.find("mac").get("address") for each in root.iterfind("devices/interface")]
+
+
+def test_a_running_guest_gets_and_loses_a_nic_and_limits_and_the_second_run_changes_nothing(lab, image, inventory):
+    one = inventory({"a": vm()}, catalog(image))
+    play(lab, one, "create")
+    first = lab.guest_facts("a", timeout=180)
+    (host,) = homes(lab).values()
+    before = macs(running(lab, host))
+
+    two = inventory({"a": vm(networks=["lan", "lan"], metadata={"role": "db"})}, catalog(image, **LIMITED), "two.yml")
+    told = play(lab, two, "create").output
+    assert "berth.kvm.update --limit a" in told
+    planned = play(lab, two, "update", "--check", "--diff").output
+    assert "added while the guest runs" in planned and macs(running(lab, host)) == before
+    done = play(lab, two, "update")
+    assert done.changed["a"] > 0, done.output
+    root = running(lab, host)
+    added = [mac for mac in macs(root) if mac not in before]
+    assert len(added) == 1 and len(macs(root)) == 2
+    tuned = lab.sh(host, "virsh schedinfo $(virsh -q list --uuid)").stdout.split()
+    assert tuned[tuned.index("cpu_shares") + 2] == "200" and tuned[tuned.index("vcpu_quota") + 2] == "50000"
+    target = root.find("devices/disk/target").get("dev")
+    limits = lab.sh(host, "virsh blkdeviotune $(virsh -q list --uuid) %s" % target).stdout.split()
+    assert limits[limits.index("total_iops_sec:") + 1] == "900"
+    limits = lab.sh(host, "virsh domiftune $(virsh -q list --uuid) %s" % added[0]).stdout.split()
+    assert limits[limits.index("inbound.average:") + 1] == "20000"
+    second = play(lab, two, "update")
+    assert second.changed.get("a", 0) == 0, second.output
+    said = play(lab, two, "create")
+    assert said.changed.get("a", 0) == 0 and "berth.kvm.update" not in said.output, said.output
+
+    back = play(lab, one, "update")
+    assert back.changed["a"] > 0, back.output
+    assert macs(running(lab, host)) == before
+    assert lab.sh(host, "virsh schedinfo $(virsh -q list --uuid)").stdout.split()[-1] != "50000"
+    assert play(lab, one, "update").changed.get("a", 0) == 0
+    assert lab.guest_facts("a", host, timeout=60)["nonce"] == first["nonce"], "it was not restarted"
