@@ -10,14 +10,14 @@ import functools
 
 from ansible.errors import AnsibleError
 
-from ..module_utils.conductor import adopting, report_console
+from ..module_utils.conductor import adopting, show_instance
+from ..module_utils.conductor.closing_table import error_of, text_of
 from ..module_utils.conductor.operations import OPERATIONS
 from ..module_utils.conductor.procedures import update
 from ..module_utils.conductor.procedures.copies import keep_one, recover_record
 from ..module_utils.conductor.procedures.operate import Done, adopt, console, delete, operate
 from ..module_utils.conductor.procedures.steps import side_by_side
 from ..module_utils.conductor.procedures.update_disks import Run, update_disks
-from ..module_utils.conductor.report import error_of, text_of
 from ..module_utils.model import copy_hints
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import ADOPTED
@@ -208,7 +208,9 @@ def _consoles(located, done):
     """The lines about each console."""
     for name, each in done.items():
         if "console" in each.instance:
-            yield from report_console.lines(name, located["instances"][name]["hosts"][-1], each.instance["console"])
+            yield from show_instance.console_lines(
+                name, located["instances"][name]["hosts"][-1], each.instance["console"]
+            )
 
 
 def _part(refused, done):

@@ -33,8 +33,8 @@ from ..module_utils.model.vm_states import ACTIVE, CHANGES
 from ..module_utils.placement.request import flavor_snapshot
 from . import acting, wanted_update
 from .answers_of_hosts import read_reports, reason_of
-from .asking import answers, ask
 from .controller import ControllerAction
+from .fan_out import answers, ask
 from .inventory_differences import InventoryDifferences, by_hand
 from .inventory_variables import is_true, kvm_hosts, lost_hosts, variables, who_locked
 from .plain import plain

@@ -431,8 +431,20 @@ _FACTS = object_of(
         "addresses": map_of(
             uuid, object_of({"address": address, "source": choice("static", "lease", "arp", "agent")}), MOST_RECORDS
         ),
+        "awaited": list_of(uuid, MOST_RECORDS),
     },
-    optional=("looks", "moves", "notes", "addresses", "checkup", "digests", "heard_of", "members", "domains"),
+    optional=(
+        "looks",
+        "moves",
+        "notes",
+        "addresses",
+        "awaited",
+        "checkup",
+        "digests",
+        "heard_of",
+        "members",
+        "domains",
+    ),
 )
 _NO_KEYS = object_of({})
 _COPY = object_of(

@@ -103,7 +103,7 @@ ACTS: Dict[str, Act] = {
 
 
 # State -> the operation that only a created instance takes.
-NOT_OF_ADOPTED = {"absent": "delete", "disks_updated": "update_disks", "updated": "update"}
+NOT_OF_ADOPTED = {"disks_updated": "update_disks", "updated": "update"}
 
 
 def act(instance: Any, params: Params, dry: bool) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 
-from ...model import disk_words
+from ...model import adopted, disk_words
 from ...model.errors import BerthError
 from .. import paths
 from ..disk import disk, virtual_size
@@ -22,7 +22,7 @@ def by_delete(instance):
     spec, pool_path = delete.spec_to_go(record), None
     with contextlib.suppress(BerthError):  # a pool that is not there now: the record says what goes
         pool_path = instance.host.pool_of(record)
-        if not disk.is_there(pool_path, instance.uuid):
+        if not (adopted.of(spec) or disk.is_there(pool_path, instance.uuid)):
             return disk_words.volumes_going(spec)
     return disk_words.going(spec, _image_gb(pool_path, instance.uuid, spec))
 

@@ -10,8 +10,8 @@ import dataclasses
 from typing import Any, Dict, Iterable, List, Mapping
 
 from ...model.messages import Document
+from ..closing_table import error_of
 from ..operations import OPERATIONS
-from ..report import error_of
 from ..silence import is_there, unanswered
 from .steps import Ask, Procedure, said
 

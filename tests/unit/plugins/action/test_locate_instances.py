@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from held_case import WEB, held
 
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import report_power
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import outcome_of_operation
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.operations import OPERATIONS, needs_selection
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.operate import Done
 from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints
@@ -302,7 +302,7 @@ def test_the_line_says_that_create_will_have_it_otherwise(locate, method, berth_
     """That create does so is test_create_brings_what_is_there_to_the_state_that_the_inventory_names."""
     found = locate(method, {}, {"berth_state": berth_state}, h1=[held()])
     assert found["notes"]["web1"] == hints.create_follows(berth_state)
-    said = report_power.outcome(method, "web1", found, Done(changed=True), False)
+    said = outcome_of_operation.outcome(method, "web1", found, Done(changed=True), False)
     assert said.why == "inventory says berth_state: %s, so berth.kvm.create %s it again" % (
         (berth_state, "starts" if berth_state == "active" else "stops")
     )
