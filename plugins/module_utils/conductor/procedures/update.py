@@ -14,7 +14,7 @@ from ...model import address_clash
 from ...model.errors import BerthError
 from ...model.messages import Document
 from .. import addressing
-from ..report import error_of, text_of
+from ..closing_table import error_of, text_of
 from . import update_disks
 from .operate import Done, Tasks, operate
 from .steps import Ask, Procedure
