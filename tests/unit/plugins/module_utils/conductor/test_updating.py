@@ -135,7 +135,7 @@ def test_who_loses_a_fixed_address_gets_it_out_of_the_record_and_its_guest_gets_
 
 def test_who_loses_an_address_of_a_pool_gets_another():
     pooled = {**NEW, "pool": POOL, "prefixlen": 24}
-    said = {**scan("h1"), **scan("h2", record(OTHER, NEW, name="db1"))}
+    said = {**scan("h1"), **scan("h2", record(OTHER, {**NEW, "mac": nics.own_mac(OTHER, 0)}, name="db1"))}
     chosen = task(FIRST, pooled)
     done, asked, _told = played(update.update({"web1": chosen}, {}, run()), said)
     assert not done["web1"].errors and chosen["spec"]["networks"][1]["address"] == "198.51.100.6/24"
