@@ -24,6 +24,9 @@ def check(operation, view, uuid, volume_gb):
         raise Violation("I4 a guest that is off is %s, permits %s" % (view.domains.get(uuid), view.permits))
     if operation.end == PAUSED and view.domains.get(uuid, ("off",))[0] != "paused":
         raise Violation("I4 a paused guest is %s" % (view.domains.get(uuid),))
+    plugged, nics = operation.end == "plugged", record["spec"]["networks"]
+    if len(nics) != 1 + plugged or bool(record["spec"].get("metadata")) != plugged:
+        raise Violation("I4 the record names %d NICs and the metadata %s" % (len(nics), record["spec"].get("metadata")))
     names = [entry["name"] for entry in record["spec"].get("volumes") or []]
     named = sorted(volume for volume, found in view.volumes.items() if found["name"] in names)
     if len(names) != len(named) or len(named) != (operation.end == "attached"):
