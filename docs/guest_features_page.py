@@ -107,8 +107,9 @@ keeps them in every move. [`update`](update.md) changes those of a running guest
 | `quota:vif_inbound_burst`, `quota:vif_outbound_burst` | what goes at the speed of the peak | KiB |
 
 0 is no limit, and so is a negative `quota:cpu_quota`. Volumes are not limited, as in Nova, where the volume's type does that;
-nor are NICs that are a function of a network card. Limits of NICs need the host's kernel modules `sch_htb`, `sch_sfq` and
-`sch_ingress`; they were tried up to there, on a kernel without them, and checked in the definition. What Nova knows for other hypervisors is refused. `list` and `doctor` tell
+nor are NICs that are a function of a network card. Limits of CPUs need the cgroup controller `cpu`, those of NICs the kernel modules
+`sch_htb`, `sch_sfq` and `sch_ingress`. On a running guest, limits of disks were tried with QEMU; those of CPUs and NICs in the
+definition, and up to libvirt's call on a host that has neither. What Nova knows for other hypervisors is refused. `list` and `doctor` tell
 of limits that somebody changed by hand.
 
 ## A virtual IOMMU

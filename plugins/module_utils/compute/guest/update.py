@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Brings an existing instance to what the inventory says of it by now, while its guest runs or is off. The guest is never stopped.
 
-    its data disks and volumes -> the guest releases NICs that go -> its record -> NICs that come -> definition -> limits -> seed
+    its data disks and volumes -> the guest releases NICs that go -> its record -> NICs that come -> definition -> seed -> limits
 
 The record names what the guest is to have, so the next run finishes what was killed. A NIC's addresses belong to others only when
 the guest has released it.
@@ -34,6 +34,11 @@ class NicNotAttached(BerthError):
     """The running guest cannot get another network interface. It gets it when it is started next."""
 
 
+class LimitsNotApplied(BerthError):
+    """The host cannot limit the running guest, such as without a cgroup controller or a queueing discipline; its record has the
+    limits."""
+
+
 class NicNotDetached(BerthError):
     """The running guest does not release the network interface, so it keeps it, and its addresses."""
 
@@ -50,9 +55,8 @@ def update(instance, params):
         disks = update_disks(instance, params["disks"], params["volumes"])
         record, taken = _take(instance, instance.store.read(instance.uuid), params["spec"])
         record, plugged = _plug(instance, record)
-        guest = _running(instance)
-        limited = guest is not None and live_limits.bring(guest, record)
-        return _renew_seed(instance, record, params["seed"]) or disks or taken or plugged or limited
+        seeded = _renew_seed(instance, record, params["seed"])
+        return _limit(instance, record) or seeded or plugged or taken or disks
 
 
 def would_update(instance, params):
@@ -183,6 +187,17 @@ def _attach(instance, guest, record, macs):
                 "the running guest of %s cannot get network interface %s: %s" % (record.name, mac, error),
                 hint=update_hints.stop_and_update(record.name),
             )
+
+
+def _limit(instance, record):
+    guest = _running(instance)
+    if guest is None:
+        return False
+    instance.observe("update limits")
+    try:
+        return live_limits.bring(guest, record)
+    except (BuildFailed, GuestNotSupported) as error:
+        raise LimitsNotApplied("the running guest of %s keeps the limits that it had: %s" % (record.name, error))
 
 
 def _host(instance, record):

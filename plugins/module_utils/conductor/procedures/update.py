@@ -39,7 +39,9 @@ def update(tasks: Tasks, given: Mapping[str, Document], run: Run) -> Procedure[D
     left = {name: task for name, task in tasks.items() if name not in refused}
     claimed: Dict[str, Done] = {}
     if not run.disks.dry:
-        claimed = yield from _claim({name: task for name, task in left.items() if task["only_new"]}, run)
+        claiming = {name: dict(task) for name, task in left.items() if task["only_new"]}
+        claimed = yield from _claim(claiming, run)
+        left = {**left, **claiming}
     left = {name: task for name, task in left.items() if not (name in claimed and claimed[name].errors)}
     seeded = {name: {**given.get(name, {}), SEED: run.seed_of(name, task[SPEC])} for name, task in left.items()}
     done.update(claimed)
@@ -59,10 +61,11 @@ def _both(claim: Done, rest: Done) -> Done:
     return rest
 
 
-def _claim(tasks: Tasks, run: Run) -> Procedure[Dict[str, Done]]:
-    """Write the new addresses into the records. Who cannot have them has an error, and its record as it was."""
+def _claim(tasks: Dict[str, Any], run: Run) -> Procedure[Dict[str, Done]]:
+    """Write the new addresses into the records, and into the ``tasks`` those that were chosen again. Who cannot have them has an
+    error, and its record as it was."""
     done: Dict[str, Done] = {}
-    waiting = dict(tasks)
+    waiting = tasks
     while waiting:
         claims = yield from operate("update", waiting, {name: {"only_claim": True} for name in waiting})
         for name, each in claims.items():
@@ -70,6 +73,7 @@ def _claim(tasks: Tasks, run: Run) -> Procedure[Dict[str, Done]]:
         scans = yield Ask("rescan", {host: {} for host in run.disks.hosts if host not in run.disks.lost})
         standing = {name: task for name, task in waiting.items() if not done[name].errors}
         waiting, lost = _decide(standing, scans, run)
+        tasks.update(waiting)
         yield from _release({name: tasks[name] for name in lost})
         for name, error in lost.items():
             done[name].errors.append(error.to_dict())
@@ -91,10 +95,15 @@ def _decide(tasks: Tasks, scans: Mapping[str, Any], run: Run) -> Tuple[Dict[str,
             continue
         clash = address_clash.clash(only["spec"], held)
         if clash and addressing.choose_again(only, held, run.kept):
-            again[name] = task
+            again[name] = {**task, SPEC: _with_chosen(task[SPEC], only["spec"]["networks"])}
         elif clash:
             lost[name] = clash
     return again, lost
+
+
+def _with_chosen(spec: Document, networks: List[Document]) -> Document:
+    chosen = {nic["mac"]: nic for nic in networks}
+    return {**spec, "networks": [{**nic, **chosen.get(nic["mac"], {})} for nic in spec["networks"]]}
 
 
 def _why(scan: Mapping[str, Any]) -> str:

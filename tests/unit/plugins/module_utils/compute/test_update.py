@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 from instance_case import Killed, made_with_nic
+from libvirt_names import libvirtError
 from mend_case import MAC, MACHINE, NIC
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import GuestSaved
@@ -164,6 +165,20 @@ def test_limits_that_are_gone_are_taken_from_the_running_guest(web):
     web.update()
     web.flavor()
     assert web.update() is True and web.agrees() == {}
+
+
+def test_a_host_that_cannot_limit_says_why_and_the_rest_is_done(web, monkeypatch):
+    add(web)
+    web.flavor(**LIMITS)
+    web.seed.update(user_data="#!/bin/sh")
+
+    def refuse(_numbers, _flags):
+        raise libvirtError(55, "cgroup CPU controller is not mounted")
+
+    web.case.domain.setSchedulerParametersFlags = refuse
+    with pytest.raises(update.LimitsNotApplied, match="keeps the limits that it had.*cgroup CPU controller"):
+        web.update()
+    assert web.nics() == [MAC, SECOND_MAC] and b"#!/bin/sh" in (web.case.root.parent / "seed.iso").read_bytes()
 
 
 def test_the_packet_filter_of_a_nic_comes_and_goes_with_it(web):
