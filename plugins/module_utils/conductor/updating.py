@@ -23,7 +23,6 @@ def check_group(fleet: Fleet, instance: Mapping[str, Any], place: Place, lost: C
     group, has = spec.get("group"), place["request_digests"] or {}
     if not group or place["group"] == group["name"] and has.get("group_policy") == digests(spec).get("group_policy"):
         return
-    group["members"] = fleet.members(group, spec["project_id"])
     held = {
         host: [record for record in document["instances"] if not record.get("foreign")]
         for host, document in fleet.documents.items()
