@@ -18,7 +18,8 @@ from .safe_text import clean
 
 KEY = "adopted"
 GIB = 1 << 30
-ONLY_OF_CREATED = ("update", "update_disks")  # operations beside moves
+# operations beside moves
+ONLY_OF_CREATED = ("update", "update_disks", "snapshot", "revert_snapshot", "delete_snapshot")
 
 
 class AdoptedNotSupported(BerthError):

@@ -157,7 +157,7 @@ ALL = {"berth_all": "true"}
 
 @pytest.mark.parametrize("method", sorted(filter(needs_selection, OPERATIONS)))
 def test_what_changes_guests_needs_a_selection_or_the_word_that_all_are_meant(locate, method):
-    run = {"berth_keep_on": "h1", "berth_set_aside_on": "h2", "berth_recover_on": "h1"}
+    run = {"berth_keep_on": "h1", "berth_set_aside_on": "h2", "berth_recover_on": "h1", "berth_snapshot": "one"}
     refused = locate(method, run, selected=False, h1=[held()])
     assert refused["error_code"] == "SelectionNotExplicit" and hints.select_instances() in refused["msg"]
     for word in [ALL, {"berth_delete_all": True}] if method == "delete" else [ALL]:
@@ -294,6 +294,16 @@ def test_what_may_be_on_a_silent_host_or_is_nowhere_is_not_locked_nor_rebooted(l
 def test_what_a_run_says_of_a_reboot_or_a_lock_is_checked_before_anything_is_done(locate, wrong):
     refused = locate("reboot", wrong, h1=[held()])
     assert refused["error_code"] == "InvalidInput" and next(iter(wrong)) in refused["msg"]
+
+
+@pytest.mark.follows("name_snapshot")
+@pytest.mark.parametrize("method", ["snapshot", "revert_snapshot", "delete_snapshot"])
+def test_a_run_says_which_snapshot_it_means_before_anything_is_done(locate, method):
+    refused = locate(method, {}, h1=[held()])
+    assert refused["error_code"] == "InvalidInput" and "-e berth_snapshot=NAME" in refused["msg"]
+    refused = locate(method, {"berth_snapshot": "../one"}, h1=[held()])
+    assert refused["error_code"] == "InvalidInput" and "berth_snapshot" in refused["msg"]
+    assert locate(method, {"berth_snapshot": "one"}, h1=[held()])["found"] == ["web1"]
 
 
 @pytest.mark.follows("create_follows")
