@@ -102,6 +102,9 @@ def check(name: str, has: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
 # ---- in words --------------------------------------------------------------------------------------------------------
 
 
+REST = "record and definition: what an earlier run or version left out"
+
+
 def lines(has: Document, new: Document, runs: bool) -> List[str]:
     """Each change, how the guest gets it, and whether it notices; it is never stopped."""
     found = [*_of_nics(by_mac(has), by_mac(new), runs), *_of_limits(has["flavor"], new["flavor"], runs)]

@@ -93,8 +93,8 @@ def _check_free(instance, record, spec):
 
 def _planned(instance, record, params):
     """Return what changes, in words for people. What an interrupted run has left to do is told, too."""
-    spec, guest = updates.updated(record.spec, params["spec"]), _running(instance)
-    live = domain.definitions(guest)[0] if guest is not None else None
+    spec, guest = updates.updated(record.spec, params["spec"]), domain.find(instance.host.connection, instance.uuid)
+    live, lasting = domain.definitions(guest) if guest is not None else (None, None)
     lacks = [mac for mac in updates.by_mac(record.spec) if live and domain.nic_of(live, mac) is None]
     has = {**record.spec, "networks": [nic for nic in record.spec.get("networks") or () if nic["mac"] not in lacks]}
     found = updates.of_disks(record.spec, params["disks"], params["volumes"])
@@ -103,6 +103,9 @@ def _planned(instance, record, params):
         found += ["%s: as its flavor says, at once" % part for part in live_limits.differing(record, live)]
     if _old_seed(instance, record.replace(spec=spec), params["seed"]):
         found.append(updates.of_seed(record.spec, spec))
+    written = all(text is None or _is_noted(text, record) for text in (live, lasting))
+    if not found and not (written and updates.told(spec) == updates.told(record.spec)):
+        found.append(updates.REST)
     return found
 
 

@@ -138,9 +138,18 @@ def test_killed_at_any_step_and_run_again_it_is_done_and_then_nothing_changes(we
         web.spec, web.seed = wanted, seed
         with pytest.raises(Killed):
             web.update(killed_at=step)
-        web.update()
+        assert web.update() == web.would, "a dry run tells the truth"
         assert updates.told(web.case.record.spec) == updates.told(wanted)
         assert web.agrees() == {} and web.update() is False, step
+
+
+def test_a_record_of_an_older_version_gets_what_it_lacks_and_a_dry_run_says_so(web):
+    record = web.case.record
+    lacking = {part: value for part, value in record.spec.items() if part != "metadata"}
+    web.case.host.store.compare_and_swap(record, record.next(spec=lacking))
+    web.spec["access_ip_v4"] = "192.0.2.1"
+    web.spec["ssh_keys_digest"] = "known by now"
+    assert (web.update(), web.would) == (True, True) and (web.update(), web.would) == (False, False)
 
 
 def test_a_dry_run_changes_nothing(web):
