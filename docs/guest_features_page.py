@@ -101,9 +101,9 @@ keeps them in every move. [`update`](update.md) changes those of a running guest
 | --- | --- | --- |
 | `quota:cpu_shares` | the guest's part where CPUs are short, beside 100 of a guest without; at most 10000, cgroup v2's most | weight |
 | `quota:cpu_quota`, `quota:cpu_period` | the time that each vCPU gets in a period; a period is 100000 by default | microseconds |
-| `quota:disk_read_bytes_sec`, `quota:disk_write_bytes_sec`, or `quota:disk_total_bytes_sec` | each disk of the instance's own | bytes a second |
-| `quota:disk_read_iops_sec`, `quota:disk_write_iops_sec`, or `quota:disk_total_iops_sec` | the same | requests a second |
-| `quota:vif_inbound_average`, `_peak`, and the same of `quota:vif_outbound_` | each NIC; a peak or a burst needs the average beside it | KiB/s |
+| `quota:disk_read_bytes_sec` and `quota:disk_write_bytes_sec`, or `quota:disk_total_bytes_sec` | each own disk | bytes a second |
+| `quota:disk_read_iops_sec` and `quota:disk_write_iops_sec`, or `quota:disk_total_iops_sec` | the same | requests a second |
+| `quota:vif_inbound_average`, `quota:vif_inbound_peak`; `outbound` too | each NIC; peak and burst need the average | KiB/s |
 | `quota:vif_inbound_burst`, `quota:vif_outbound_burst` | what goes at the speed of the peak | KiB |
 
 0 is no limit, and so is a negative `quota:cpu_quota`. Volumes are not limited, as in Nova, where the volume's type does that;
