@@ -92,6 +92,26 @@ real-time, `hw:emulator_threads_policy: isolate` gives these threads a CPU of th
 CPUs for pinning. As with Nova, berth does not check that the host's kernel is a real-time one: set a trait such as
 `CUSTOM_REALTIME` in the host's settings, and `trait:CUSTOM_REALTIME=required` in the flavor.
 
+## Limits of CPUs, disks and networks
+
+`quota:*` in a flavor's extra specs are Nova's limits, with its units. A guest gets them at its create and at a resize, and
+keeps them in every move. [`update`](update.md) changes those of a running guest.
+
+| extra spec | limits | unit |
+| --- | --- | --- |
+| `quota:cpu_shares` | the guest's part where CPUs are short, beside 100 of a guest without; at most 10000, cgroup v2's most | weight |
+| `quota:cpu_quota`, `quota:cpu_period` | the time that each vCPU gets in a period; a period is 100000 by default | microseconds |
+| `quota:disk_read_bytes_sec` and `quota:disk_write_bytes_sec`, or `quota:disk_total_bytes_sec` | each own disk | bytes a second |
+| `quota:disk_read_iops_sec` and `quota:disk_write_iops_sec`, or `quota:disk_total_iops_sec` | the same | requests a second |
+| `quota:vif_inbound_average`, `quota:vif_inbound_peak`; `outbound` too | each NIC; peak and burst need the average | KiB/s |
+| `quota:vif_inbound_burst`, `quota:vif_outbound_burst` | what goes at the speed of the peak | KiB |
+
+0 is no limit, and so is a negative `quota:cpu_quota`. Volumes are not limited, as in Nova, where the volume's type does that;
+nor are NICs that are a function of a network card. Limits of CPUs need the cgroup controller `cpu`, those of NICs the kernel modules
+`sch_htb`, `sch_sfq` and `sch_ingress`. On a running guest, limits of disks were tried with QEMU; those of CPUs and NICs in the
+definition, and up to libvirt's call on a host that has neither. What Nova knows for other hypervisors is refused. `list` and `doctor` tell
+of limits that somebody changed by hand.
+
 ## A virtual IOMMU
 
 `hw:viommu_model` or the image's `hw_viommu_model` is `intel` (x86, machine type q35), `smmuv3` (ARM, machine type virt)

@@ -13,6 +13,7 @@ from ansible.errors import AnsibleError
 from ..module_utils.conductor import adopting, show_instance, show_snapshots
 from ..module_utils.conductor.closing_table import error_of, text_of
 from ..module_utils.conductor.operations import OPERATIONS
+from ..module_utils.conductor.procedures import update
 from ..module_utils.conductor.procedures.copies import keep_one, recover_record
 from ..module_utils.conductor.procedures.operate import Done, adopt, delete, look, operate
 from ..module_utils.conductor.procedures.steps import side_by_side
@@ -20,10 +21,12 @@ from ..module_utils.conductor.procedures.update_disks import Run, update_disks
 from ..module_utils.model import copy_hints
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import ADOPTED
-from ..plugin_utils import end_of_operation, fleet_filters
+from ..plugin_utils import end_of_operation, fleet_filters, wanted_update
 from ..plugin_utils.berth_name import selected_by_name
 from ..plugin_utils.controller import controller_facts, new_token, outcomes_reported
 from ..plugin_utils.driving import carry_out
+from ..plugin_utils.fixed_addresses import fixed_addresses
+from ..plugin_utils.inventory_differences import InventoryDifferences
 from ..plugin_utils.inventory_variables import kvm_hosts, lost_hosts, raw_vars, variables
 from ..plugin_utils.locating import LocateInstances
 from ..plugin_utils.moving_instances import Asked, Legs, MovesInstances, refused, states_of, told_of
@@ -80,7 +83,7 @@ class ActionModule(LocateInstances, MovesInstances):
         done, more = carry_out(self, task_vars, procedure, look)
         lines = [*_where_set_aside(located, done, self._task.check_mode), *_looked_at(located, done)]
         say(*(selected_by_name(line, task_vars) for line in lines))
-        if operation == "delete" and any(each.changed for each in done.values()):
+        if operation in ("delete", "update") and any(each.changed for each in done.values()):
             fleet_filters.follow(self, task_vars, hosts)
         if operation == "adopt":
             say(*self._for_the_inventory(located, done, task_vars))
@@ -151,7 +154,15 @@ class ActionModule(LocateInstances, MovesInstances):
             return delete(tasks, given, hosts, operation)
         if operation == "update_disks":
             return update_disks(tasks, given, self._makes(tasks, hosts, task_vars))
+        if operation == "update":
+            return update.update(tasks, given, self._updates(tasks, hosts, task_vars))
         return operate(operation, tasks, given)
+
+    def _updates(self, tasks, hosts, task_vars):
+        inventory = InventoryDifferences(task_vars, list(tasks), hosts, self._loader)
+        kept = fixed_addresses(inventory.catalogs.instances, inventory.catalogs) if tasks else {}
+        seeds = functools.partial(wanted_update.seed_of, inventory, task_vars)
+        return update.Run(self._makes(tasks, hosts, task_vars), seeds, kept)
 
     def _makes(self, tasks, hosts, task_vars):
         """What making volumes needs to know. No catalog is read where there are none to make."""

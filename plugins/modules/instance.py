@@ -32,13 +32,15 @@ options:
         With V(left), an adopted instance is a guest of libvirt alone again, and goes on.
       - V(disks_updated) adds the data disks of O(disks) that the instance lacks, and enlarges those with a larger size,
         while its guest runs or is off.
+      - V(updated) does that, and gives the instance the NICs, limits, metadata, keys, user data and server group of O(spec) and
+        O(seed), without stopping its guest.
       - V(snapshotted) makes the snapshot O(snapshot) of the root disk and the data disks, unless it is there, while the guest
         runs or is off. V(snapshot_reverted) makes the disks of a guest that is off what they were then. V(snapshot_deleted)
         deletes the snapshot.
     type: str
     choices:
       [present, started, stopped, paused, unpaused, suspended, resumed, rebooted, absent, recovered, recorded, locked,
-       unlocked, disks_updated, snapshotted, snapshot_reverted, snapshot_deleted, adopted, left]
+       unlocked, disks_updated, updated, snapshotted, snapshot_reverted, snapshot_deleted, adopted, left]
     default: started
   uuid:
     description: The UUID of the instance. It follows from O(project_id) and O(name), so one of O(uuid) and O(name) is enough.
@@ -61,8 +63,13 @@ options:
   spec:
     description:
       - The request spec of the instance. It is compared with that of the instance, and differences are a warning.
-        Use a resize to change an instance.
+        Use a resize to change an instance. With O(state=updated), what the instance gets.
     type: dict
+  only_claim:
+    description: With O(state=updated), only write the record, with the new addresses, before the guest has them.
+    type: bool
+    default: false
+    version_added: 1.0.0
   seed:
     description: What cloud-init gets at first boot. Needed to build, and never kept in a record or a log.
     type: dict
@@ -92,7 +99,7 @@ options:
         description: What cloud-init gets as vendor data, as the text of a JSON object.
         type: str
   disks:
-    description: The data disks of V(disks_updated). One that the instance has and that is not named stays.
+    description: The data disks of V(disks_updated) and V(updated). One that the instance has and that is not named stays.
     type: list
     elements: dict
     default: []
@@ -112,7 +119,7 @@ options:
     version_added: 1.0.0
   volumes:
     description:
-      - The volumes of V(disks_updated), each of which is on this host. One that the instance has and that is not named is
+      - The volumes of V(disks_updated) and V(updated), each of which is on this host. One that the instance has and that is not named is
         detached and stays. Without this list it has those that it had.
     type: list
     elements: dict
@@ -229,7 +236,8 @@ EXAMPLES = r"""
 RETURN = r"""
 instance:
   description: The instance as it is now. C(state) is that of the guest in libvirt, or C(absent). Then C(gives_up) names the
-    disks that were removed, or would be, with their sizes; with O(state=left), C(files_stay) the guest's files.
+    disks that were removed, or would be, with their sizes; with O(state=left), C(files_stay) the guest's files; with
+    O(state=updated), C(updates) each change, and how the guest gets it.
   returned: success
   type: dict
   sample: {"uuid": "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a", "name": "web-1", "state": "running", "vm_state": "active",
@@ -297,6 +305,7 @@ ARGUMENTS = {
     "volumes": {"type": "list", "elements": "dict", "options": VOLUME},
     "power_state": {"type": "str", "choices": ["running", "shutdown"]},
     "mend": {"type": "bool", "default": False},
+    "only_claim": {"type": "bool", "default": False},
     "reboot": {"type": "str", "choices": ["soft", "hard"], "default": "soft"},
     "reason": {"type": "str", "default": ""},
     "snapshot": {"type": "str"},
@@ -323,6 +332,9 @@ def main():
         result = outcome_of(instance, params, module.check_mode, gone)
         if params["state"] == "adopted" and module.check_mode and result["changed"]:
             result["diff"] = adopt.difference(instance, adopt.wanted(params))
+        if instance.updates and result["changed"]:
+            result["instance"]["updates"] = instance.updates
+            result["diff"] = {"before": "", "after": "\n".join(instance.updates) + "\n"}
         if stay:
             result["instance"]["files_stay"] = stay
         if params["state"] == "rebooted" and result["changed"] and not module.check_mode:

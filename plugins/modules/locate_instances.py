@@ -31,7 +31,8 @@ options:
     required: true
     choices:
       [adopt, console, delete, delete_snapshot, keep_one, leave, lock, pause, reboot, recover, recover_record,
-       remove_set_aside, resume, revert_snapshot, snapshot, snapshots, start, stop, suspend, unlock, unpause, update_disks]
+       remove_set_aside, resume, revert_snapshot, snapshot, snapshots, start, stop, suspend, unlock, unpause, update,
+       update_disks]
     version_added: 1.0.0
 extends_documentation_fragment:
   - berth.kvm.controller

@@ -10,6 +10,7 @@ from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from ..module_utils.conductor import drift, kept_entries
 from ..module_utils.conductor.fleet import Place
+from ..module_utils.model.catalog import Catalog
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.lifecycle import OWN
 from ..module_utils.model.messages import Document
@@ -58,11 +59,20 @@ class InventoryDifferences:
 
     def _request(self, name: str, places: Iterable[Place]) -> Tuple[Optional[Document], List[str]]:
         try:
-            values = {**variables(self._task_vars, name, INSTANCE), "inventory_hostname": name}
-            catalog, kept = kept_entries.with_kept(self.catalogs.of(name), values, places)
+            catalog, values, kept = self._known(name, places)
             return build_request(values, catalog)[0], kept
         except BerthError:
             return None, []
+
+    def checked(self, name: str, places: Iterable[Place]) -> Tuple[Document, Document]:
+        """The request and the seed of an instance of the inventory; BerthError where it is invalid."""
+        catalog, values, _kept = self._known(name, places)
+        return build_request(values, catalog)
+
+    def _known(self, name: str, places: Iterable[Place]) -> Tuple[Catalog, Dict[str, Any], List[str]]:
+        values = {**variables(self._task_vars, name, INSTANCE), "inventory_hostname": name}
+        catalog, kept = kept_entries.with_kept(self.catalogs.of(name), values, places)
+        return catalog, values, kept
 
     def all_differences(self, name: str, places: Iterable[Place]) -> List[str]:
         """The same, and what somebody changed in libvirt's definition of the guest."""

@@ -16,6 +16,7 @@ from ..module_utils.conductor import (
     locks,
     new_volumes,
     older_copy,
+    updating,
     what_to_operate,
 )
 from ..module_utils.conductor.errors import HostUnknown, InstanceMoving
@@ -39,7 +40,7 @@ from ..module_utils.model.nics import guest_address
 from ..module_utils.model.schema import OneOf, Text
 from ..module_utils.model.vm_states import ACTIVE, CHANGES
 from ..module_utils.placement.request import flavor_snapshot
-from . import acting
+from . import acting, wanted_update
 from .answers_of_hosts import read_reports, reason_of
 from .controller import ControllerAction
 from .fan_out import answers, ask
@@ -116,7 +117,7 @@ class LocateInstances(ControllerAction):
                     moving.append(name)
                 else:
                     errors[name] = _text(error, method)
-        errors.update(_over_quota(found, fleet, inventory))
+        errors.update({**_without_addresses(run, found), **_over_quota(found, fleet, inventory)})
         for name in [name for name, task in found.items() if task.get("gives_up")]:
             warn("%s %s" % (name, found[name]["gives_up"]))
         guests = found if method == "adopt" else ()
@@ -166,9 +167,11 @@ class LocateInstances(ControllerAction):
             adopting.check_created(name, fleet.places.get(uuid, ()), run.method)
         locks.check(run.method, name, who_locked(values), fleet.places.get(uuid, ()))
         task = self._where(run, name, uuid)
-        if run.method != "update_disks":
+        if run.method not in ("update", "update_disks"):
             return task
-        return {**task, **wanted_disks(run.task_vars, fleet, name, task, values, run.variables)}
+        disks = wanted_disks(run.task_vars, fleet, name, task, values, run.variables)
+        more = wanted_update.wanted_update(run, name, task) if run.method == "update" and task["hosts"] else {}
+        return {**task, **disks, **more}
 
     def _where(self, run, name, uuid):
         task = what_to_operate.where(run.method, run.fleet, name, uuid, run.said)
@@ -238,6 +241,14 @@ def _notes(run, name, values, task):
     return joined(undone, *run.inventory.differences(name, _as_left(run.fleet, task)))
 
 
+def _without_addresses(run, found):
+    """Give the new NICs their addresses. Take the instances that get none out of ``found``. Return {name: why}."""
+    errors = wanted_update.give_addresses(run, found)
+    for name in errors:
+        del found[name]
+    return {name: _text(error, run.method) for name, error in errors.items()}
+
+
 def _over_quota(found, fleet, inventory):
     """Take the instances whose volumes exceed the quota of their project out of ``found``. Return {name: why}."""
     if not any(task.get("new_volumes") or task.get("grown_volumes") for task in found.values()):
@@ -268,7 +279,8 @@ def _as_left(fleet, task):
     places = fleet.places.get(task["uuid"], ())
     places = [place for place in places if task.get("stays") in (None, place["host"])]
     wanted = data_disks.shown(task)
-    return [{**place, "disks": None if place["disks"] is None else _larger(place["disks"], wanted)} for place in places]
+    left = [{**place, "disks": None if place["disks"] is None else _larger(place["disks"], wanted)} for place in places]
+    return [updating.as_left(place, task["spec"]) for place in left] if "spec" in task else left
 
 
 def _larger(has, wanted):

@@ -8,14 +8,12 @@ from __future__ import annotations
 import contextlib
 from typing import Any, Dict, List, NamedTuple
 
-from ansible.errors import AnsibleError
-
 from ..module_utils.conductor import addressing, approval, kept_entries, lost_data, placing, unlisted
 from ..module_utils.conductor.fleet import Fleet
 from ..module_utils.conductor.plan import CLAIMING, FAILED, MAX_ROUNDS
 from ..module_utils.conductor.procedures.create import close
 from ..module_utils.conductor.procedures.plan_create import Request, Wanted, begin, to_place
-from ..module_utils.model import address_clash, catalog_schema, nics, ways_in
+from ..module_utils.model import address_clash, nics, ways_in
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.errors_of_instances import of_several
 from ..module_utils.model.identity import project_of, uuid_of
@@ -25,6 +23,7 @@ from . import acting, berth_name, end_of_create, failed_requests, receipts, seed
 from .answers_of_hosts import read_reports, replies
 from .controller import ControllerAction, new_token, outcomes_reported, plan_result
 from .driving import carry_out
+from .fixed_addresses import fixed_addresses
 from .inventory_variables import INSTANCE, is_true, kvm_hosts, listed, lost_hosts, variables, who_locked
 from .plain import plain
 from .screen import say, verbosity, warn
@@ -233,7 +232,7 @@ class PlaceInstances(ControllerAction):
             disks_of=given.get("berth_disks_of"),
             quotas=run.catalogs.shared.quotas,
             least=run.least(),
-            fixed=lambda: self._fixed(run.catalogs.instances, run.catalogs),
+            fixed=lambda: fixed_addresses(run.catalogs.instances, run.catalogs),
             dry=run.is_plan and self._task.check_mode,
         )
 
@@ -264,26 +263,11 @@ class PlaceInstances(ControllerAction):
     def _taken_elsewhere(self, requests, names, catalogs):
         """[(name, error)]: addresses of instances that are not selected count too: those may be on a silent host."""
         others = sorted(set(catalogs.instances) - set(names))
-        if "berth_networks" in catalogs.given or not others or not self._fixed(requests, catalogs):
+        if "berth_networks" in catalogs.given or not others or not fixed_addresses(requests, catalogs):
             return []
-        held = self._fixed(others, catalogs)
+        held = fixed_addresses(others, catalogs)
         errors = ((name, address_clash.clash(request.spec, held)) for name, request in requests.items())
         return [(name, error) for name, error in errors if error]
-
-    @staticmethod
-    def _fixed(names, catalogs):
-        """Who has which fixed address and MAC address in the inventory."""
-        owners = {}
-        for name in names:
-            try:
-                value = catalogs.value(name, "berth_networks") or []
-                own = catalog_schema.INSTANCE["berth_networks"].check(value, "berth_networks")
-                fixed = addressing.fixed(own, catalogs.of(name).networks, name)
-            except (BerthError, AnsibleError):
-                continue  # an instance that is not selected here; a run that selects it reports the error
-            for address, owner in fixed.items():
-                owners.setdefault(address, owner)
-        return owners
 
     def _plan(self, run, wanted, placed, max_attempts):
         if max_attempts > MAX_ROUNDS:

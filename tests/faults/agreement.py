@@ -28,6 +28,9 @@ def check(operation, view, uuid, volume_gb):
     snapshots = [bool(entry["made_at"]) for entry in record["spec"].get("snapshots") or []]
     if snapshots != [True] * operation.end.startswith("snapped"):
         raise Violation("I4 the snapshots are %s" % (record["spec"].get("snapshots"),))
+    plugged, nics = operation.end == "plugged", record["spec"]["networks"]
+    if len(nics) != 1 + plugged or bool(record["spec"].get("metadata")) != plugged:
+        raise Violation("I4 the record names %d NICs and the metadata %s" % (len(nics), record["spec"].get("metadata")))
     names = [entry["name"] for entry in record["spec"].get("volumes") or []]
     named = sorted(volume for volume, found in view.volumes.items() if found["name"] in names)
     if len(names) != len(named) or len(named) != (operation.end == "attached"):

@@ -55,9 +55,11 @@ def at_rest(playbook, begin, end, stops=False, **more):
 
 
 SNAPSHOT = {"berth_snapshot": "sweep"}
+# What the inventory says beside the rest of an instance that an update changes.
+PLUGGED = {"berth_networks": [{"network": "lan"}, {"network": "lan"}], "berth_metadata": {"role": "db"}}
 # snapped: at rest with a snapshot; snapped_off: the same, stopped
 # active: at rest; resized: on the destination, to be confirmed; resized_here: the same on one host; attached: at rest with
-# a volume; detached: at rest beside it
+# a volume; detached: at rest beside it; plugged: at rest with another NIC and other metadata
 OPERATIONS = {
     "resize": Operation("resize", "active", "resized", "destination"),
     "confirm": Operation("confirm_resize", "resized", "active", "destination", stops=False),
@@ -87,6 +89,8 @@ OPERATIONS = {
     "detach": at_rest("update_disks", "attached", "detached"),
     "attach": at_rest("update_disks", "detached", "attached"),
     "grow": at_rest("update_disks", "attached", "attached"),
+    "plug": at_rest("update", "active", "plugged", variables=PLUGGED),
+    "unplug": at_rest("update", "plugged", "active"),
     "delete": at_rest("delete", "attached", "gone"),
 }
 # What brings an instance at rest to where an operation begins, and back without another boot.
@@ -100,10 +104,12 @@ PREPARE = {
     "detached": "detach",
     "snapped": "snapshot",
     "snapped_off": "stop_snapped",
+    "plugged": "plug",
 }
 END = {
     "resized": "confirm", "resized_here": "confirm_here", "stopped": "start", "locked": "unlock", "detached": "attach",
     "paused": "unpause", "suspended": "resume", "snapped": "delete_snapshot", "snapped_off": "start_snapped",
+    "plugged": "unplug",
 }  # fmt: skip
 # A volume stays on its host, so an instance that had one is not moved: where a new one begins, else "active".
 BASE = {"attached": "attached", "detached": "attached"}

@@ -186,9 +186,9 @@ class Machine(volume_fleet_case.Site):
         changed = power.present(instance, wanted, False)
         return {"changed": changed, "instance": {"generation": list(self.host.store.read(spec["uuid"]).generation)}}
 
-    def instance(self, uuid, state, after=None, reboot="soft", changed_disks=False, moved_by=None, snapshot=None):
-        params = {"token": None, "seed": None, "shutdown_timeout": 1, "after": after, "reboot": reboot, "state": state,
-                  "changed_disks": changed_disks, "moved_by": moved_by, "snapshot": snapshot}  # fmt: skip
+    def instance(self, uuid, state, **given):
+        params = {"token": None, "seed": None, "shutdown_timeout": 1, "after": None, "reboot": "soft", "state": state,
+                  "changed_disks": False, "moved_by": None, "snapshot": None, "only_claim": False, **given}  # fmt: skip
         return {"changed": acts.act(Instance(self.host, uuid, timeout=1), params, False)}
 
     def instance_copy(self, uuid, state, above=None, check=False):

@@ -1,7 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The playbooks for volumes in a history: update_disks attaches, detaches, creates and grows, delete_volume deletes."""
+"""The playbooks for volumes in a history: update_disks attaches, detaches, creates and grows, delete_volume deletes. And update,
+which does that, too, and gives the instance other limits and another seed."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from history_move_runs import Moves
 from volume_fleet_case import MakesVolumes
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import volumes
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import update
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.volumes import volume_uuid
 
@@ -48,6 +50,24 @@ class Runs(MakesVolumes, Moves):
             done = yield from self._update(name, task, self._ask_step)
             if done.errors:
                 self.errors[name] = done.errors[0]
+
+    def update(self):
+        for name in self.names:
+            seen = yield from self.read()
+            spec, seed = self.world.request(name)
+            limits = {"quota:cpu_shares": str(self.dice.randint(1, 3))}
+            told = {"role": self.dice.choice("ab")}
+            spec = {**spec, "metadata": told, "flavor": {**spec["flavor"], "extra_specs": limits}}
+            seed = {**seed, "metadata": told}
+            try:
+                uuid = self.world.uuid(name)
+                task = self._to_update(seen, name, uuid, self.options.get("berth_volumes") or ())
+            except BerthError as error:
+                self.refused(name, error)
+                continue
+            task.update(spec=spec, only_new=None, disks=[])
+            run = update.Run(self._run_of_disks(), lambda _name, _spec, seed=seed: seed)
+            yield from self._carry_out(update.update({name: task}, {}, run))
 
     def delete_volume(self):
         for volume in self.options.get("berth_volumes") or ():

@@ -97,6 +97,10 @@ def test_a_guest_with_a_volume_that_is_not_its_own_is_seen(holder, violated):
         ("detached", {}, None),
         ("detached", {"live": ["v"]}, "I13"),
         ("detached", {"holder": UUID}, "I13"),
+        ("plugged", {}, None),
+        ("plugged", {"nics": 1}, "I4"),
+        ("plugged", {"metadata": {}}, "I4"),
+        ("active", {"nics": 2}, "I4"),
     ],
 )
 def test_a_record_that_libvirt_does_not_agree_with_is_seen(end, changed, violated):
@@ -108,7 +112,12 @@ def test_a_record_that_libvirt_does_not_agree_with_is_seen(end, changed, violate
     }
     more.update((key, changed[key]) for key in more if key in changed)
     shown = {"stopped": None, "suspended": None, "paused": "paused"}.get(end, "running")
-    there = view("OWN", changed.get("guest", shown), spec={"volumes": [{"name": "data"} for _name in has]}, **more)
+    spec = {
+        "volumes": [{"name": "data"} for _name in has],
+        "networks": [{}] * changed.get("nics", 1 + (end == "plugged")),
+        "metadata": changed.get("metadata", {"role": "db"} if end == "plugged" else {}),
+    }
+    there = view("OWN", changed.get("guest", shown), spec=spec, **more)
     there.permits = changed.get("permits", [])
     there.has_volumes = {UUID: changed.get("live", has)}
     there.names_volumes = {UUID: changed.get("defined", has)}

@@ -18,22 +18,22 @@ from test_architecture import PLUGINS, SOURCES, imports  # noqa: E402
 
 # Our own part of what is sent for a module, in units of 1,000 bytes. Ansible's own part, about 169 of them, comes to it.
 MOST = {
-    "build_instances": 353,
+    "build_instances": 357,
     "cached_image": 144,
-    "claim": 356,
+    "claim": 360,
     "group_members": 137,
     "host_certificates": 132,
-    "host_clean": 191,
-    "host_facts": 379,
+    "host_clean": 192,
+    "host_facts": 380,
     "host_maintenance": 83,
     "host_prepare": 220,
     "host_system": 3,
-    "instance": 504,
-    "instance_copy": 350,
-    "instance_info": 278,
-    "migration": 545,
+    "instance": 520,
+    "instance_copy": 354,
+    "instance_info": 282,
+    "migration": 549,
     "rescan": 126,
-    "volume": 396,
+    "volume": 399,
     "volume_info": 99,
 }
 CLAIMING = {"claim", "instance", "migration", "volume"}

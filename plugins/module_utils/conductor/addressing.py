@@ -12,7 +12,7 @@ chooses again.
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Iterator, List, Mapping, Set, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Set, Tuple
 
 from ..model import address_clash, nics
 from ..model.errors import BerthError
@@ -41,6 +41,43 @@ def give(instances: Mapping[str, Instance], held: Index, silent: Mapping[str, st
                 fail(instance, error)
             else:
                 _hold(instance, held)
+
+
+def of_nics(reported: Iterable[str]) -> Dict[str, List[str]]:
+    """MAC address -> the addresses that its NIC has, of an instance by the ``reported`` texts of nics.taken()."""
+    found: Dict[str, List[str]] = {}
+    mac = ""
+    for entry in reported:
+        mac = entry if entry.startswith(nics.mac("")) else mac
+        found.setdefault(mac, []).extend([] if entry == mac else [entry])
+    return found
+
+
+def only_new(instance: Instance, reported: Iterable[str]) -> Instance:
+    """The existing instance with those NICs alone that get an address which it does not have yet. A NIC that it has keeps the
+    address that it was given from a pool."""
+    has, new = of_nics(reported), []
+    for nic in instance["spec"].get("networks") or ():
+        own = has.get(nics.mac(nic["mac"]))
+        kept = next((address for _entry, address in on_network(nic, own or ())), None)
+        if nic.get("pool") and kept:
+            nic["address"] = "%s/%d" % (kept, nic["prefixlen"])
+        if own is None or not set(nics.taken([nic])) <= {nics.mac(nic["mac"]), *own} or (nic.get("pool") and not kept):
+            new.append(nic)
+    spec = {**{part: instance["spec"][part] for part in ("uuid", "name")}, "networks": new}
+    only: Instance = {**instance, "spec": spec}
+    return only
+
+
+def give_new(only: Instance, reported: Iterable[str], held: Index, silent: Mapping[str, str]) -> None:
+    """Choose the addresses of only_new(). Raise what a create does, also for an address that is taken."""
+    check_seen(only, silent)
+    own = {entry: {"its other NICs": only["name"]} for entry in reported if not entry.startswith(nics.mac(""))}
+    _choose(only, {**held, **own})
+    clash = address_clash.clash(only["spec"], held)
+    if clash:
+        raise clash
+    _hold(only, held)
 
 
 def refuse_taken(instances: Mapping[str, Instance], guests: Index) -> None:

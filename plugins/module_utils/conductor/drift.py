@@ -9,7 +9,18 @@ from __future__ import annotations
 
 from typing import Any, Collection, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
-from ..model import data_disks, fleet_hints, hints, migration, nics, packet_hints, packet_words, volume_hints
+from ..model import (
+    data_disks,
+    fleet_hints,
+    hints,
+    migration,
+    nics,
+    packet_hints,
+    packet_words,
+    update_hints,
+    updates,
+    volume_hints,
+)
 from ..model.lifecycle import RESIZED
 from ..model.messages import Document
 from ..model.move_errors import CannotResizeDisk
@@ -21,8 +32,8 @@ from .fleet import Place
 SIZES = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap")
 EXTRA = "extra_specs"
 POLICY = "group_policy"  # the digest of what the server group demands
-# What never changes after an instance is created: name of the digest -> how it is shown.
-KEPT = {"image": "image", "networks": "networks", "ssh_keys": "SSH keys", "metadata": "metadata"}
+# What only an update changes after an instance is created: name of the digest -> how it is shown.
+KEPT = {"networks": "networks", "ssh_keys": "SSH keys", "metadata": "metadata"}
 
 
 def said(instance: Mapping[str, Any]) -> Document:
@@ -38,6 +49,7 @@ def differences(name: str, place: Place, wanted: Document) -> List[str]:
         of_nics(name, place["unfiltered"] or (), wanted.get("networks") or ())
         or of_security_groups(name, place, wanted),
         of_data_disks(name, place["disks"], wanted) if place["disks"] is not None else None,
+        of_image(name, place, wanted),
         of_kept(name, place, wanted),
     )
     return [part for part in parts if part]
@@ -97,7 +109,13 @@ def of_flavor_name(
 
 
 def _to_follow(name: str, has: str, content: Optional[Document], wanted: Document) -> str:
-    """A resize that would be refused, since no disk shrinks, is not advised."""
+    """A resize that would be refused, since no disk shrinks, is not advised; nor is one where an update does."""
+    if (
+        content
+        and content.get("name") == wanted.get("name")
+        and not _changed(updates.with_limits(content, wanted), wanted)
+    ):
+        return update_hints.update_to_follow(name)
     try:
         migration.check_grow_only(content or wanted, wanted)
     except CannotResizeDisk as error:
@@ -141,8 +159,16 @@ def of_security_groups(name: str, place: Place, wanted: Document) -> Optional[st
     return "inventory says other security groups. %s" % hints.create_to_filter(name)
 
 
-def of_kept(name: str, place: Place, wanted: Document) -> Optional[str]:
+def of_image(name: str, place: Place, wanted: Document) -> Optional[str]:
     """What an instance gets only if it is created anew."""
+    has, asked = (place["request_digests"] or {}).get("image"), digests(wanted).get("image")
+    if has is None or asked is None or has == asked:
+        return None
+    return "inventory says other image. %s" % hints.make_anew_to_follow(name)
+
+
+def of_kept(name: str, place: Place, wanted: Document) -> Optional[str]:
+    """What an instance gets in an update."""
     if place["request_digests"] is None:
         return None
     has, asked = place["request_digests"], digests(wanted)
@@ -157,7 +183,7 @@ def of_kept(name: str, place: Place, wanted: Document) -> Optional[str]:
         differing.append("policy of server group %s" % group)
     if not differing:
         return None
-    return "inventory says other %s. %s" % (_listed(differing), hints.make_anew_to_follow(name))
+    return "inventory says other %s. %s" % (_listed(differing), update_hints.update_to_follow(name))
 
 
 def _other_addresses(place: Place, wanted: Document) -> bool:

@@ -121,6 +121,10 @@ OPERATIONS: Dict[str, Operation] = {
         Words("unpaused", "would be unpaused", "runs already"),
         "unpaused", needs_one=True, differences=True, repairs=True, runs=True,
     ),
+    "update": Operation(
+        Words("updated", "would be updated", "is as the inventory says"),
+        "updated", found=("disks", "volumes", "spec"), needs_one=True, differences=True, repairs=True, runs=True,
+    ),
     "update_disks": Operation(
         Words("disks updated", "disks would be updated", "has these data disks"),
         "disks_updated", found=("disks", "volumes"), needs_one=True, differences=True, repairs=True, runs=True,

@@ -52,7 +52,14 @@ def outcome(operation: str, name: str, located: Dict[str, Any], done: Done, chec
     if operation == "stop" and done.instance.get("state") == SAVED:
         note = "; ".join(filter(None, (note, STOPPED_SAVED)))
     if not line.error:
-        parts = (line.why, mended, disk_words.given_up(done.gives_up), _staying(done), note)
+        parts = (
+            line.why,
+            *(done.instance.get("updates") or ()),
+            mended,
+            disk_words.given_up(done.gives_up),
+            _staying(done),
+            note,
+        )
         line.why = "; ".join(part for part in (*parts, *_by_hand(operation, name, located, done)) if part)
     return line
 

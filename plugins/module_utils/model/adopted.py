@@ -19,7 +19,7 @@ from .safe_text import clean
 KEY = "adopted"
 GIB = 1 << 30
 # operations beside moves
-ONLY_OF_CREATED = ("update_disks", "snapshot", "revert_snapshot", "delete_snapshot")
+ONLY_OF_CREATED = ("update", "update_disks", "snapshot", "revert_snapshot", "delete_snapshot")
 
 
 class AdoptedNotSupported(BerthError):

@@ -9,7 +9,7 @@ import functools
 import re
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Union
 
-from . import guest_settings
+from . import guest_settings, limit_checks
 from .errors import BerthError, InvalidInput, together
 from .guest_settings import GuestSettings
 from .image import CANONICAL, LEGACY_NAMES
@@ -90,18 +90,16 @@ _ALONE = _table(
     (FLAG, "hw:cpu_realtime"),
     (ANY, "hw:cpu_dedicated_mask pci_passthrough:alias"),
     (UNLESS_NO, "hw:hide_hypervisor_id hide_hypervisor_id"),
+    (ANY, " ".join(limit_checks.RANGES)),
     (
         NEVER,
         "hw:pmem hw:tpm_secret_security hw_rng:rate_bytes hw_rng:rate_period hw_video:ram_max_mb "
-        "accel:device_profile quota:cpu_limit quota:cpu_period quota:cpu_quota quota:cpu_reservation "
-        "quota:cpu_shares quota:cpu_shares_level quota:cpu_shares_share quota:disk_io_limit "
-        "quota:disk_io_reservation quota:disk_io_shares_level quota:disk_io_shares_share "
-        "quota:disk_read_bytes_sec quota:disk_read_iops_sec quota:disk_total_bytes_sec "
-        "quota:disk_total_bytes_sec_max quota:disk_total_iops_sec quota:disk_total_iops_sec_max "
-        "quota:disk_write_bytes_sec quota:disk_write_iops_sec quota:memory_limit quota:memory_reservation "
-        "quota:memory_shares_level quota:memory_shares_share quota:vif_inbound_average quota:vif_inbound_burst "
-        "quota:vif_inbound_peak quota:vif_limit quota:vif_outbound_average quota:vif_outbound_burst "
-        "quota:vif_outbound_peak quota:vif_reservation quota:vif_shares_level quota:vif_shares_share",
+        # limits of other hypervisors
+        "accel:device_profile quota:cpu_limit quota:cpu_reservation quota:cpu_shares_level quota:cpu_shares_share "
+        "quota:disk_io_limit quota:disk_io_reservation quota:disk_io_shares_level quota:disk_io_shares_share "
+        "quota:disk_total_bytes_sec_max quota:disk_total_iops_sec_max quota:memory_limit quota:memory_reservation "
+        "quota:memory_shares_level quota:memory_shares_share quota:vif_limit quota:vif_reservation "
+        "quota:vif_shares_level quota:vif_shares_share",
     ),
     (Refused(*YES), "hw_rng:allowed"),
     (PLACEMENT, "group_policy"),
@@ -271,6 +269,7 @@ def _contradictions(settings: GuestSettings, flavor: Dict[str, Any], field: str)
             raise InvalidInput(field, "a TPM model without a version", "hw:tpm_version 2.0 beside hw:tpm_model")
 
     yield from conflicts(settings, flavor, field)
+    yield from limit_checks.checks(flavor.get("extra_specs") or {}, field)
     yield tpm
     yield functools.partial(settings.cpu_topology, flavor["vcpus"])
     yield no_ide

@@ -239,6 +239,7 @@ _OF_INSTANCE: Dict[str, Check] = {
     "disks_missing": list_of(cleaned(), 1000),
     "disks_differ": list_of(cleaned(), 1000),
     "gives_up": list_of(cleaned(), 1000),
+    "updates": list_of(cleaned(), 1000),
     "files_stay": list_of(cleaned(), 1000),
     "mended": or_null(cleaned(1000)),
     "domain_differs": host_document.domain_differs,

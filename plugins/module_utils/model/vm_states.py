@@ -70,6 +70,7 @@ CHANGES: Dict[str, Change] = {
     "unpause": Change((PAUSED,), ACTIVE, UNPAUSING),
     "suspend": Change((ACTIVE,), SUSPENDED, "suspending"),
     "resume": Change((SUSPENDED,), ACTIVE, RESUMING),
+    "update": Change((ACTIVE, PAUSED, STOPPED)),
     "update_disks": Change((ACTIVE, PAUSED, STOPPED)),
     "snapshot": Change((ACTIVE, PAUSED, STOPPED), task="image_snapshot"),
     "revert_snapshot": Change((STOPPED,), task="reverting_snapshot"),

@@ -180,6 +180,7 @@ RUNS = {
     "recover_record": (operation("recover_record"), {"limit": REST}),
     "update_disks": (operation("update_disks"), {"limit": REST}),
     "update_disks grows": (operation("update_disks"), {"limit": REST, "more": BIG_VOLUMES}),
+    "update": (operation("update"), {"limit": REST}),
     "resize": (moves("resize"), {"limit": ["at-rest-h1", "at-rest-h2"], "flavor": "big"}),
     "migrate from the liar": (moves("cold_migrate", target="h3"), {"limit": ["at-rest-h1"]}),
     "migrate past the liar": (moves("cold_migrate", target="h3"), {"limit": ["at-rest-h2"]}),

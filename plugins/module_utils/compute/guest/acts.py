@@ -10,6 +10,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional
 from ..record import journal
 from ..record.record_copy import take_back
 from . import adopt, pause, power, snapshots
+from .update import update, would_update
 from .update_disks import update_disks, would_update_disks
 
 Params = Dict[str, Any]
@@ -117,12 +118,13 @@ ACTS: Dict[str, Act] = {
         lambda instance, p: update_disks(instance, p["disks"], p["volumes"]),
         lambda instance, p: would_update_disks(instance, p["disks"], p["volumes"]),
     ),
+    "updated": Act(update, would_update),
 }  # fmt: skip
 
 
 # State -> the operation that only a created instance takes.
 NOT_OF_ADOPTED = {
-    "disks_updated": "update_disks", "snapshotted": "snapshot", "snapshot_reverted": "revert_snapshot",
+    "disks_updated": "update_disks", "updated": "update", "snapshotted": "snapshot", "snapshot_reverted": "revert_snapshot",
     "snapshot_deleted": "delete_snapshot",
 }  # fmt: skip
 

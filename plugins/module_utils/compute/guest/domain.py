@@ -240,6 +240,10 @@ def attach(domain, xml, flags):
     _call("attaching a device", domain.attachDeviceFlags, xml, flags)
 
 
+def attach_element(domain, element, flags):
+    attach(domain, ElementTree.tostring(element, encoding="unicode"), flags)
+
+
 def update(domain, xml):
     _call("changing a device", domain.updateDeviceFlags, xml, require_libvirt().VIR_DOMAIN_AFFECT_LIVE)
 
@@ -257,20 +261,36 @@ def has_disk(domain, path):
 
 
 def detach_disk(domain, path, timeout):
-    """Detach the disk with the file ``path`` from the guest, then from its definition. Return whether the guest released it: if
-    not, its definition keeps it, too."""
+    """Detach the disk with the file ``path``, see detach()."""
+    return detach(domain, lambda text: _disk_of(text, path), path, timeout)
+
+
+def detach_nic(domain, mac, timeout):
+    """Detach the network interface with that MAC address, see detach()."""
+    return detach(domain, lambda text: nic_of(text, mac), "network interface %s" % mac, timeout)
+
+
+def detach(domain, find_in, what, timeout):
+    """Detach a device from the guest, then from its definition. Return whether the guest released it: if not, its definition
+    keeps it, too. ``find_in`` returns its element in a definition, or None."""
     library = require_libvirt()
     ends = time.monotonic() + timeout
     for which, flag in enumerate((library.VIR_DOMAIN_AFFECT_LIVE, library.VIR_DOMAIN_AFFECT_CONFIG)):
-        element = _disk_of(definitions(domain)[which], path)
+        element = find_in(definitions(domain)[which])
         if element is not None:
             xml = ElementTree.tostring(element, encoding="unicode")
-            _call("detaching %s" % path, domain.detachDeviceFlags, xml, flag)
-        while _disk_of(definitions(domain)[which], path) is not None:
+            _call("detaching %s" % what, domain.detachDeviceFlags, xml, flag)
+        while find_in(definitions(domain)[which]) is not None:
             if time.monotonic() > ends:
                 return False
             time.sleep(POLL)
     return True
+
+
+def nic_of(text, mac):
+    """Return the <interface> of a definition with the MAC address, or None."""
+    found = ElementTree.fromstring(text).iterfind("devices/interface[mac]") if text else ()
+    return next((element for element in found if element.find("mac").get("address") == mac), None)
 
 
 def _disk_of(text, path):
@@ -282,6 +302,24 @@ def _disk_of(text, path):
 def _file_of(disk):
     source = disk.find("source")
     return None if source is None else source.get("file")
+
+
+def limit_cpus(domain, numbers):
+    """Give the running guest the limits {libvirt's name of a parameter: number}."""
+    flag = require_libvirt().VIR_DOMAIN_AFFECT_LIVE
+    _call("limiting the CPUs", domain.setSchedulerParametersFlags, numbers, flag)
+
+
+def limit_disk(domain, target, numbers):
+    """The same for the disk with the device name ``target``."""
+    flag = require_libvirt().VIR_DOMAIN_AFFECT_LIVE
+    _call("limiting disk %s" % target, domain.setBlockIoTune, target, numbers, flag)
+
+
+def limit_nic(domain, mac, numbers):
+    """The same for a network interface."""
+    flag = require_libvirt().VIR_DOMAIN_AFFECT_LIVE
+    _call("limiting network interface %s" % mac, domain.setInterfaceParameters, mac, numbers, flag)
 
 
 def resize_disk(domain, path, size):

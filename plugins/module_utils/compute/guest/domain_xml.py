@@ -15,7 +15,7 @@ import collections
 import json
 from xml.etree import ElementTree
 
-from ...model import adopted, nics, volumes
+from ...model import adopted, limits, nics, volumes
 from ...model.guest_settings import TARGET_PREFIX, GuestSettings, is_true
 from .. import paths
 from ..disk import disk as disks
@@ -109,11 +109,21 @@ def memory_backing(root, cells, settings, realtime):
         child(backing, "nosharepages")
 
 
+def cpu_limits(root, specs):
+    """Write the limits of the flavor's extra specs."""
+    numbers = limits.of_cpu(specs)
+    tune = child(root, "cputune") if numbers else None
+    for name, number in numbers.items():
+        child(tune, name, number)
+
+
 def pinning(root, cells, realtime):
     """Write cputune and numatune: guest cell i is bound to the host cell of the allocation."""
     if not cells:
         return
-    tune = child(root, "cputune")
+    tune = root.find("cputune")
+    if tune is None:
+        tune = child(root, "cputune")
     pins, reserved = {}, set()
     for cell in cells:
         reserved.update(cell.get("cpuset_reserved") or ())  # hw:emulator_threads_policy=isolate
@@ -124,7 +134,7 @@ def pinning(root, cells, realtime):
         # the emulator's threads would stop a real-time vCPU on the same CPU
         others = {cpu for vcpu, cpu in pins.items() if vcpu not in realtime} or set(pins.values())
         child(tune, "emulatorpin", cpuset=ranges(reserved or others))
-    else:
+    elif not len(tune):
         root.remove(tune)
     if realtime:
         child(tune, "vcpusched", vcpus=ranges(realtime), scheduler="fifo", priority=PRIORITY)
@@ -171,6 +181,7 @@ def render(record, host: Host):
     cells = ((allocation or {}).get("numa_topology") or {}).get("cells") or []
     memory_backing(root, cells, settings, realtime)
     child(root, "vcpu", flavor["vcpus"], placement="static")
+    cpu_limits(root, flavor.get("extra_specs") or {})
     pinning(root, cells, realtime)
     _firmware(root, host, machine(record, host), settings, record.uuid, bool(named_boot_files(spec)))
     _direct_boot(root.find("os"), record, host)
@@ -349,11 +360,11 @@ def _disks_and_seed(devices, record, pool, settings):
     names = _targets(["virtio"] * bool(volumes.boot(spec)) + buses)[-len(buses) :]
     _volumes(devices, pool, spec, True)
     for disk, name in zip(planned, names[:-1]):
-        element = _disk(devices, paths.instance(pool, uuid, disk.file), disk.format, name, bus, "disk")
+        element = _own_disk(devices, paths.instance(pool, uuid, disk.file), disk, name, bus, spec)
         if disk.name == "root":
             child(element, "boot", order=1)
     for index, disk in enumerate(data):
-        _data_disk(devices, paths.instance(pool, uuid, disk.file), disk, index)
+        _data_disk(devices, paths.instance(pool, uuid, disk.file), disk, index, spec)
     _volumes(devices, pool, spec, False)
     element = _disk(
         devices, paths.instance(pool, uuid, seed.FILE), "raw", names[-1], buses[-1], "cdrom" if cdrom_bus else "disk"
@@ -377,9 +388,9 @@ def _nics(devices, record, settings):
             _interface(devices, nic, record.spec["flavor"], settings, packet_filter.filter_of(record, at))
 
 
-def _data_disk(devices, path, disk, index):
+def _data_disk(devices, path, disk, index, spec):
     name = TARGET_PREFIX[disk.bus] + LETTERS[FIRST_DATA + index]
-    element = _disk(devices, path, disk.format, name, disk.bus, "disk")
+    element = _own_disk(devices, path, disk, name, disk.bus, spec)
     child(element, "serial", disk.serial)
     return element
 
@@ -425,7 +436,7 @@ def _added(record, host, path):
     data = [disk for disk in disks.plan(record.spec) if disk.kind == disks.DATA]
     files = [paths.instance(host.pool_path, record.uuid, disk.file) for disk in data]
     index = files.index(path)
-    return _data_disk(ElementTree.Element("devices"), path, data[index], index)
+    return _data_disk(ElementTree.Element("devices"), path, data[index], index, record.spec)
 
 
 def _targets(buses):
@@ -436,6 +447,16 @@ def _targets(buses):
         names.append(prefix + LETTERS[counts[prefix]])
         counts[prefix] += 1
     return names
+
+
+def _own_disk(devices, path, disk, target, bus, spec):
+    """Add a disk that the flavor's limits are for: no volume, and not the seed."""
+    element = _disk(devices, path, disk.format, target, bus, "disk")
+    numbers = limits.of_disk(spec["flavor"].get("extra_specs") or {})
+    tune = child(element, "iotune") if numbers else None
+    for name, number in numbers.items():
+        child(tune, name, number)
+    return element
 
 
 def _disk(devices, path, form, target, bus, device):
@@ -480,6 +501,10 @@ def _interface(devices, nic, flavor, settings, packet_filter):
         child(element, "virtualport", type=nic["virtualport"])
     if packet_filter:
         child(element, "filterref", filter=packet_filter)
+    ways = limits.of_nic(flavor.get("extra_specs") or {})
+    bandwidth = child(element, "bandwidth") if ways else None
+    for way, numbers in ways.items():
+        child(bandwidth, way, **numbers)
 
 
 def _consoles(devices, log):

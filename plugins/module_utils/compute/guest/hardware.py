@@ -63,12 +63,11 @@ def _claims(key, address):
     return number if "type=drive" in parts else number | at
 
 
-def without_disks(spec, targets):
-    """Return the request without the addresses of disks that are gone for good, so that other devices may get them."""
+def without(spec, gone):
+    """Return the request without the addresses of devices that are gone for good (disk/vdb), so that others may get them."""
     hardware = spec.get(KEY)
     if not hardware:
         return spec
-    gone = {"disk/" + target for target in targets}
     devices = {key: address for key, address in hardware["devices"].items() if key not in gone}
     return {**spec, KEY: dict(hardware, devices=devices)}
 

@@ -59,6 +59,7 @@ class Instance:
         self.uuid = uuid
         self.timeout = timeout
         self.observe = observe
+        self.updates = []  # what an update changed, or would, in words
         self.repaired = []  # what a start repaired, or would, of a guest that runs: [[part, expected, had]]
 
     # what exists

@@ -14,7 +14,7 @@ import collections
 from typing import Dict, List, Optional
 from xml.etree import ElementTree
 
-from ...model import data_disks, nics, volumes
+from ...model import data_disks, limits, nics, volumes
 from ...model.guest_settings import GuestSettings
 from ...model.lifecycle import ACTIVE, OWN
 from ...model.safe_text import clean
@@ -22,13 +22,15 @@ from . import hardware, packet_filter
 from .terms import mark_of
 
 # What agreed by other rules is compared again. A digest of this file without this line; a test tells it.
-RULES = "6271a9ee054d"
+RULES = "84af208c918c"
 MIB = 1024  # KiB
 LONGEST = 120
 MOST = 20
 MARK = "berth's metadata"
 VLAN = " VLAN "
 THERE = "there"
+LIMITS = "limits of "
+CPU_LIMITS, DISK_LIMITS, NIC_LIMITS = LIMITS + "CPUs", LIMITS + "disks", LIMITS + "network interface %s"
 DEFINITION = "libvirt's definition"  # without it, libvirt forgets a running guest once it is off
 # Devices that a person may have added. libvirt itself adds only BUILT_IN of these.
 COUNTED = ("filesystem", "graphics", "hostdev", "memory", "redirdev", "shmem", "tpm", "vsock", "watchdog")
@@ -70,18 +72,22 @@ def expected(record) -> Parts:
     spec, flavor, settings = record.spec, record.spec["flavor"], GuestSettings.of(record.spec)
     cells = (record.resources.get("numa_topology") or {}).get("cells") or []
     pins = ["%s:%d" % pin for cell in cells for pin in (cell.get("cpu_pinning") or {}).items()]
-    memory = str(flavor["memory_mb"])
+    memory, specs = str(flavor["memory_mb"]), flavor.get("extra_specs") or {}
     found = {
         "vcpus": str(flavor["vcpus"]),
         "memory_mb": memory,
         "memory_mb in use": memory,
         "machine type": hardware.machine(spec),
         "CPU pinning": " ".join(sorted(pins)),
+        CPU_LIMITS: _limits(limits.of_cpu(specs)),
+        DISK_LIMITS: _limits(limits.of_disk(specs)),
     }
     for at, nic in enumerate(spec.get("networks") or ()):
         kind = "hostdev" if nic["type"] == "direct" else nic["type"]
         model, behind = nic.get("model") or settings.get("vif_model", "virtio"), packet_filter.filter_of(record, at)
         found["network interface %s" % nic["mac"]] = _nic_text(kind, nic["source"], model, behind, nic.get("vlan"))
+        if kind != "hostdev":
+            found[NIC_LIMITS % nic["mac"]] = _nic_limits(limits.of_nic(specs))
     found.update((data_disks.PART + entry["name"], THERE) for entry in (*data_disks.of(spec), *volumes.of(spec)))
     own = {
         "graphics": settings.get("video_model", "none") != "none",
@@ -124,10 +130,14 @@ def parts(root) -> Parts:
         "CPU pinning": " ".join(
             sorted("%s:%s" % (pin.get("vcpu"), pin.get("cpuset")) for pin in root.iterfind("cputune/vcpupin"))
         ),
+        CPU_LIMITS: _limits(limits.of_cpu(_numbers(root.find("cputune"), "quota:cpu_"))),
+        DISK_LIMITS: _of_own_disks(root),
     }
     for device in devices:
         if device.tag == "interface":
-            found["network interface %s" % _attribute(device, "mac", "address")] = _nic(device)
+            mac = _attribute(device, "mac", "address")
+            found["network interface %s" % mac] = _nic(device)
+            found[NIC_LIMITS % mac] = _nic_limits(limits.of_nic(_of_bandwidth(device)))
         elif device.tag == "disk" and device.findtext("serial"):
             found[data_disks.PART + device.findtext("serial")] = THERE
     counts = collections.Counter(
@@ -154,6 +164,38 @@ def _nic(device):
 def _nic_text(kind, source, model, behind, vlan) -> str:
     said = [kind] if kind == "hostdev" else [kind, source, model, behind and "filter %s" % behind]
     return " ".join(part for part in said if part) + (VLAN + str(vlan) if vlan else "")
+
+
+def _numbers(element, prefix):
+    """The limits in an element's children, as extra specs: cputune has pins, too."""
+    return {} if element is None else {prefix + part.tag: part.text for part in element if part.text}
+
+
+def _of_bandwidth(device):
+    ways = device.iterfind("bandwidth/*")
+    return {"quota:vif_%s_%s" % (way.tag, part): number for way in ways for part, number in way.attrib.items()}
+
+
+def own_disks(root):
+    """Yield the disks in the instance's directory, without its seed."""
+    own = "/%s/" % root.findtext("uuid")
+    for disk in root.iterfind("devices/disk"):
+        if own in _attribute(disk, "source", "file") and disk.find("readonly") is None:
+            yield disk
+
+
+def _of_own_disks(root):
+    """What all of them have; more than one text, where they do not agree."""
+    found = {_limits(limits.of_disk(_numbers(disk.find("iotune"), "quota:disk_"))) for disk in own_disks(root)}
+    return "; ".join(sorted(text or "none" for text in found)) if len(found) > 1 else "".join(found)
+
+
+def _limits(numbers):
+    return ", ".join("%s %s" % entry for entry in sorted(numbers.items()))
+
+
+def _nic_limits(ways):
+    return "; ".join("%s %s" % (way, _limits(numbers)) for way, numbers in sorted(ways.items()))
 
 
 def _attribute(device, tag, name):

@@ -211,6 +211,16 @@ def remove(connection, uuid):
     return found
 
 
+def remove_unnamed(connection, record):
+    """Remove the guest's filters of NICs that its record does not have any more."""
+    named = render(record)
+    for each in _listed(connection):
+        label = each.name()
+        if NAME.match(label) and label.startswith("berth-%s-" % record.uuid) and label not in named:
+            if _is_ours(each, record.uuid):
+                _undefine(each, label)
+
+
 def _undefine(found, label):
     try:
         _call("removing the packet filter", found.undefine)

@@ -201,15 +201,22 @@ def yaml_text(value, indent=None):
     )
 
 
-def build(pool_path, record, seed, disks=()):
-    """Write the seed's ISO image, readable by its owner only; ``disks`` as for documents(). Ignition reads no such disk,
-    but a file that QEMU shows to it."""
-    path = paths.instance(pool_path, record.uuid, FILE)
-    _write(path, iso_image(LABEL, documents(instance_id(record), seed, disks)))
+def files(pool_path, record, seed, disks=()):
+    """Return {path: bytes} of the seed's ISO image; ``disks`` as for documents(). Ignition reads no such disk, but a file that
+    QEMU shows to it."""
+    image = iso_image(LABEL, documents(instance_id(record), seed, disks))
+    found = {paths.instance(pool_path, record.uuid, FILE): image}
     if record.spec.get("ignition"):
         text = (seed.get("user_data") or "").encode("utf-8")
-        _write(paths.instance(pool_path, record.uuid, IGNITION), text + b"\n" * (-len(text) % SECTOR))
-    return path
+        found[paths.instance(pool_path, record.uuid, IGNITION)] = text + b"\n" * (-len(text) % SECTOR)
+    return found
+
+
+def build(pool_path, record, seed, disks=()):
+    """Write these files, readable by their owner only."""
+    for path, data in files(pool_path, record, seed, disks).items():
+        _write(path, data)
+    return paths.instance(pool_path, record.uuid, FILE)
 
 
 def _write(path, data):

@@ -57,7 +57,7 @@ def detach_volumes(instance, record, wanted):
         return record, False
     instance.host.require_prepared()
     left = [entry for entry in record.spec["volumes"] if entry["name"] in names]
-    spec = hardware.without_disks(record.spec, map(domain_xml.target_of, gone))
+    spec = hardware.without(record.spec, ["disk/" + domain_xml.target_of(entry) for entry in gone])
     new = record.replace(spec=dict(spec, volumes=left))
     _take_from_guest(instance, new, gone)
     instance.observe("volumes release")
@@ -155,7 +155,7 @@ def update_disks(instance, wanted, volumes=None):
         startable.own_disks(instance.host, record)
         made = _publish_made(instance, record)
         _check_disks(instance, _with_found(instance, record, merged))
-        _keep_definition(instance)
+        keep_definition(instance)
         record, claimed = claim_volumes(instance, *detach_volumes(instance, record, volumes), volumes)
         if merged != data_disks.of(record.spec):
             _check_pluggable(instance, record, merged)
@@ -237,7 +237,7 @@ def _check_disks(instance, record):
     disk_chain.check(instance.host, record)
 
 
-def _keep_definition(instance):
+def keep_definition(instance):
     """Define a running guest again if somebody undefined it, so that there is a definition to name the disks in."""
     connection = instance.host.connection
     guest = domain.find(connection, instance.uuid)

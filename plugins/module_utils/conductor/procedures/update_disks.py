@@ -8,7 +8,7 @@ nothing."""
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Callable, Collection, Dict, Iterable, List, Mapping
+from typing import Any, Callable, Collection, Dict, Iterable, List, Mapping, Set, Tuple
 
 from ...model.messages import Document
 from .. import new_volumes
@@ -31,13 +31,19 @@ class Run:
 
 def update_disks(tasks: Tasks, given: Mapping[str, Document], run: Run) -> Procedure[Dict[str, Done]]:
     """``tasks``: each with what plugin_utils/wanted_disks.py found, too. Return what became of each instance."""
+    made, refused = yield from make_all(tasks, run)
+    done = yield from operate("update_disks", {name: tasks[name] for name in tasks if name not in refused}, given)
+    for name in made.intersection(done):
+        done[name].changed = True
+    return {**done, **{name: Done(errors=[error_of(why)]) for name, why in refused.items()}}
+
+
+def make_all(tasks: Tasks, run: Run) -> Procedure[Tuple[Set[str], Dict[str, str]]]:
+    """Make the new volumes, and have volumes grow. Return the instances that have some, and {name: why} of those that do not get
+    them."""
     makings = new_volumes.to_make(tasks, run.new_token)
     refused = yield from _make(tasks, makings, run)
-    done = yield from operate("update_disks", {name: tasks[name] for name in tasks if name not in refused}, given)
-    for making in makings:
-        if making.name in done:
-            done[making.name].changed = True
-    return {**done, **{name: Done(errors=[error_of(why)]) for name, why in refused.items()}}
+    return {making.name for making in makings}, refused
 
 
 def _make(tasks: Tasks, makings: List[Making], run: Run) -> Procedure[Dict[str, str]]:

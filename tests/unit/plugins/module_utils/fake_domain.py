@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from xml.etree import ElementTree
 
 from libvirt_names import (
@@ -141,28 +142,54 @@ class FakeDomain:
             raise libvirtError(55, "domain is not running")
         self.end(DESTROYED)
 
-    def attachDeviceFlags(self, xml, _flags):  # noqa: N802
+    def attachDeviceFlags(self, xml, flags):  # noqa: N802
         if self.takes_no_more:
             raise libvirtError(1, "No more available PCI slots")
         if self.nodes:
             raise libvirtError(1, "unable to execute QEMU command 'blockdev-add': Duplicate nodes")
-        root = ElementTree.fromstring(self.xml)
-        root.find("devices").append(ElementTree.fromstring(xml))
-        self.xml = ElementTree.tostring(root, encoding="unicode")
+        with self._edited(flags) as root:
+            root.find("devices").append(ElementTree.fromstring(xml))
 
     def detachDeviceFlags(self, xml, flags):  # noqa: N802
-        running = flags == CONSTANTS["VIR_DOMAIN_AFFECT_LIVE"]
-        if running and self.holds_on:
+        if flags == CONSTANTS["VIR_DOMAIN_AFFECT_LIVE"] and self.holds_on:
             self.live = self.live or self.xml
             return
-        where = "live" if running and self.live else "xml"
-        root = ElementTree.fromstring(getattr(self, where))
-        path = ElementTree.fromstring(xml).find("source").get("file")
-        devices = root.find("devices")
-        for element in devices.findall("disk"):
-            if element.find("source").get("file") == path:
+        gone = _device(ElementTree.fromstring(xml))
+        with self._edited(flags) as root:
+            devices = root.find("devices")
+            for element in [element for element in devices if _device(element) == gone]:
                 devices.remove(element)
+
+    @contextlib.contextmanager
+    def _edited(self, flags):
+        """The definition that the flags mean: that of the running guest where it is not that of its next start."""
+        where = "live" if flags == CONSTANTS["VIR_DOMAIN_AFFECT_LIVE"] and self.live else "xml"
+        root = ElementTree.fromstring(getattr(self, where))
+        yield root
         setattr(self, where, ElementTree.tostring(root, encoding="unicode"))
+
+    def setSchedulerParametersFlags(self, numbers, flags):  # noqa: N802
+        called = {"cpu_shares": "shares", "vcpu_period": "period", "vcpu_quota": "quota"}
+        with self._edited(flags) as root:
+            _numbered(root, "cputune", {called[name]: number for name, number in numbers.items()})
+
+    def setBlockIoTune(self, target, numbers, flags):  # noqa: N802
+        with self._edited(flags) as root:
+            (disk,) = (each for each in root.iter("disk") if each.find("target").get("dev") == target)
+            _numbered(disk, "iotune", numbers)
+
+    def setInterfaceParameters(self, mac, numbers, flags):  # noqa: N802
+        with self._edited(flags) as root:
+            (nic,) = (each for each in root.iter("interface") if each.find("mac").get("address") == mac)
+            for old in nic.findall("bandwidth"):
+                nic.remove(old)
+            bandwidth = ElementTree.SubElement(nic, "bandwidth")
+            for way in ("inbound", "outbound"):
+                if numbers[way + ".average"]:
+                    given = {
+                        name.partition(".")[2]: str(number) for name, number in numbers.items() if name.startswith(way)
+                    }
+                    ElementTree.SubElement(bandwidth, way, given)
 
     def blockResize(self, path, size, _flags):  # noqa: N802
         if path not in self.xml:
@@ -188,6 +215,12 @@ class FakeDomain:
             element.tag = "{%s}%s" % (uri, element.tag)
         mark.append(given)
         self.xml = ElementTree.tostring(root, encoding="unicode")
+        if self.live and flags & CONSTANTS["VIR_DOMAIN_AFFECT_LIVE"]:
+            live = ElementTree.fromstring(self.live)
+            for old in live.findall("metadata"):
+                live.remove(old)
+            live.append(mark)
+            self.live = ElementTree.tostring(live, encoding="unicode")
 
     def undefineFlags(self, flags=0):  # noqa: N802
         self.undefined_with = flags
@@ -200,3 +233,22 @@ class FakeDomain:
         self.now, self.reason, self.live = SHUTOFF, reason, None
         if not self.persistent:
             del self.connection.domains[self.uuid]
+
+
+def _device(element):
+    """What names a device in a request to detach it."""
+    if element.tag == "interface":
+        return element.find("mac").get("address")
+    source = element.find("source")
+    return element.tag if element.tag != "disk" or source is None else source.get("file")
+
+
+def _numbered(parent, tag, numbers):
+    element = parent.find(tag)
+    if element is None:
+        element = ElementTree.SubElement(parent, tag)
+    for name, number in numbers.items():
+        part = element.find(name)
+        if part is None:
+            part = ElementTree.SubElement(element, name)
+        part.text = str(number)

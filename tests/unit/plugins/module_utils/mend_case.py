@@ -80,6 +80,14 @@ EDITS = {
         lambda case: edit(case, 'filter="berth[^"]*"', 'filter="open"'),
         "live domain differs: network interface %s bridge br0 virtio filter open VLAN 7 (record: %s)" % (MAC, IS),
     ),
+    "limits of a NIC": (
+        lambda case: edit(case, "</interface>", '<bandwidth><inbound average="5"/></bandwidth></interface>'),
+        "live domain differs: limits of network interface %s inbound average 5 (record: none)" % MAC,
+    ),
+    "a share of the CPUs": (
+        lambda case: edit(case, "<vcpu", "<cputune><shares>7</shares></cputune><vcpu"),
+        "live domain differs: limits of CPUs shares 7 (record: none)",
+    ),
     "a NIC more": (
         lambda case: attach(
             case, "<interface type='bridge'><source bridge='br0'/><mac address='02:00:00:00:00:99'/></interface>"

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Ask, Look
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Ask, Look, Say
 
 
 def play(procedure, ask, look=None):
@@ -52,3 +52,28 @@ def ask(module, given, call, build):
             return reply  # of a host that falls silent nobody knows what else it built
         builds.append({"uuid": wanted["uuid"], "reply": reply})
     return {"builds": builds}
+
+
+def played(procedure, said=None, again=None):
+    """(result, what was asked, what was said). ``said``: (host, name or host) -> its answer; ``again``: what a second look finds."""
+    asked, told, answer = [], [], None
+    while True:
+        try:
+            step = procedure.send(answer)
+        except StopIteration as ended:
+            return ended.value, asked, told
+        answer = None
+        if isinstance(step, Say):
+            told.append(step)
+            continue
+        if isinstance(step, Look):
+            asked.append(step)
+            answer = again
+            continue
+        assert isinstance(step, Ask)
+        asked.append(step)
+        shown = {"changed": True, "instance": {"uuid": "u", "state": "shutdown"}}
+        answer = {}
+        for name, given in step.arguments.items():
+            keys = [(step.host_of(name), name), (step.host_of(name), name, given.get("state"))]
+            answer[name] = next((said[key] for key in keys if key in (said or {})), shown)

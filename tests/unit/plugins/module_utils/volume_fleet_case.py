@@ -178,9 +178,11 @@ class MakesVolumes:
 
     def _update(self, name, task, ask):
         """What the procedure makes of it. ``ask``: as of procedure_case.play."""
-        run = procedure.Run(self.new_token, self.hosts(), self.lost, self.quotas)
-        done = yield from procedure_case.play(procedure.update_disks({name: task}, {}, run), ask)
+        done = yield from procedure_case.play(procedure.update_disks({name: task}, {}, self._run_of_disks()), ask)
         return done[name]
+
+    def _run_of_disks(self):
+        return procedure.Run(self.new_token, self.hosts(), self.lost, self.quotas)
 
 
 def answers_of(module, given):

@@ -8,11 +8,11 @@ from __future__ import annotations
 import pytest
 from instance_case import Case
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import network
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import network, update
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import drift
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
-from ansible_collections.berth.kvm.plugins.module_utils.model import hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints, update_hints
 
 NIC = {"network": "lan", "type": "bridge", "source": "br0", "mac": "02:00:00:00:00:01", "address": None}
 OPEN = {"groups": [], "rules": None, "allowed": []}
@@ -46,9 +46,25 @@ def test_other_security_groups_are_followed_by_create(web):
 
 @pytest.mark.follows("make_anew_to_follow")
 def test_what_an_instance_keeps_is_other_when_it_was_made_anew(web):
-    web.spec = {**web.spec, "networks": [{**NIC, "source": "br1", "security": OPEN}]}
+    web.spec = {**web.spec, "image": {**web.spec["image"], "name": "other"}}
     (said,) = told(web)
-    assert said == "inventory says other networks. " + hints.make_anew_to_follow("web1")
+    assert said == "inventory says other image. " + hints.make_anew_to_follow("web1")
     web.instance().absent()
     web.make()
+    assert told(web) == []
+
+
+@pytest.mark.follows("update_to_follow")
+def test_other_networks_keys_and_limits_are_followed_by_an_update(web, monkeypatch):
+    document = {"uuid": web.host.uuid, "vcpus": 4, "memory_mb": 4096, "local_gb": 10, "local_gb_used": 1, "host": "kvm1",
+                "instances": [], "num_instances": 0, "pool": "berth", "pools": {"berth": {"type": "dir"}}}  # fmt: skip
+    monkeypatch.setattr(facts, "collect", lambda *_args, **_kwargs: document)
+    limited = {**web.spec["flavor"], "extra_specs": {"quota:cpu_shares": "200"}}
+    nic = {**NIC, "source": "br1", "security": OPEN}
+    web.spec = {**web.spec, "networks": [nic], "ssh_keys_digest": "others", "flavor": limited}
+    said = told(web)
+    assert len(said) == 2 and all(each.endswith(". " + update_hints.update_to_follow("web1")) for each in said)
+    update.update(
+        web.instance(), {"spec": web.spec, "seed": web.seed, "disks": [], "volumes": None, "only_claim": False}
+    )
     assert told(web) == []

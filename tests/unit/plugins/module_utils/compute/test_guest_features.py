@@ -13,7 +13,7 @@ from sample_catalog import variables
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import traits
-from ansible_collections.berth.kvm.plugins.module_utils.model import guest_features
+from ansible_collections.berth.kvm.plugins.module_utils.model import guest_features, limits
 from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.model.image import READ, known_properties
@@ -88,6 +88,20 @@ SHOWN = {
     "hw:mem_page_size": ({}, "2048", "pagesize"),
     "pci_passthrough:alias": ({}, "gpu:1", "pci_requests"),
     "berth:root_disk": ({}, "raw", "disks"),
+    **{
+        "quota:cpu_" + part: ({}, number, ("cputune/" + part, None, number))
+        for part, number in (("shares", "200"), ("period", "50000"), ("quota", "25000"))
+    },
+    **{"quota:disk_" + part: ({}, "500", ("devices/disk[1]/iotune/" + part, None, "500")) for part in limits.DISK},
+    **{
+        "quota:vif_%s_%s" % (way, part): (
+            {} if part == "average" else {"quota:vif_%s_average" % way: "1000"},
+            "2000",
+            ("devices/interface/bandwidth/" + way, part, "2000"),
+        )
+        for way in limits.DIRECTIONS
+        for part in limits.OF_NIC
+    },
 }
 
 
@@ -145,7 +159,7 @@ def test_every_extra_spec_of_nova_has_a_fate(name):
         {"hw_virtio_packed_ring": "true"},
         {"hw_sound_model": "ich9"},
         {"hide_hypervisor_id": "true"},
-        {"quota:cpu_quota": "10000"},
+        {"quota:cpu_limit": "10000"},
     ],
     ids=str,
 )

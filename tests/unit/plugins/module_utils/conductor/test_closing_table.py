@@ -377,7 +377,7 @@ def test_of_a_host_that_was_never_prepared_the_table_and_the_recap_say_so():
 
 @pytest.mark.parametrize("operation", ["resize", "cold_migrate", "live_migrate", "migrate", "confirm", "revert"])
 def test_a_move_that_acted_tells_last_what_it_left_otherwise_than_the_inventory_says(operation):
-    left = "inventory says other networks and SSH keys. %s" % hints.make_anew_to_follow("web1")
+    left = "inventory says other image. %s" % hints.make_anew_to_follow("web1")
     facts = {**moves(sequence=operation), "differs": {"web1": [left]}}
     said = outcome_of_move.outcome(operation, "web1", facts, {}, False)
     assert said.state != "unchanged" and said.why.startswith("was ") and said.why.endswith("; " + left)

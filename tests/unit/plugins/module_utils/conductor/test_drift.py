@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import drift
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
-from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints, update_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
 from ansible_collections.berth.kvm.plugins.module_utils.model.packet_hints import filter_nics
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
@@ -39,6 +39,7 @@ WEB = {
     "berth_networks": [{"network": "lan", "address": "192.0.2.10"}],
 }  # fmt: skip
 RESIZE, ANEW = hints.resize_to_follow("web1"), hints.make_anew_to_follow("web1")
+UPDATE = update_hints.update_to_follow("web1")
 
 
 def request(given=None, **catalog):
@@ -73,23 +74,33 @@ CASES = {
         small(extra_specs={"hw:watchdog_action": "reset"}),
         ["flavor small now means hw:watchdog_action reset (has nothing). " + RESIZE],
     ),
-    "keys": ({"berth_ssh_keys": [OTHER_KEY]}, {}, ["inventory says other SSH keys. " + ANEW]),
+    "limits": (
+        {},
+        small(extra_specs={"quota:cpu_shares": "200"}),
+        ["flavor small now means quota:cpu_shares 200 (has nothing). " + UPDATE],
+    ),
+    "limits and a size": (
+        {},
+        small(extra_specs={"quota:cpu_shares": "200"}, vcpus=2),
+        ["flavor small now means vcpus 2 (has 1), quota:cpu_shares 200 (has nothing). " + RESIZE],
+    ),
+    "keys": ({"berth_ssh_keys": [OTHER_KEY]}, {}, ["inventory says other SSH keys. " + UPDATE]),
     "image": ({"berth_image": "other"}, {}, ["inventory says other image. " + ANEW]),
     "metadata and keys": (
         {"berth_metadata": {"role": "db"}, "berth_ssh_keys": []},
         {},
-        ["inventory says other SSH keys and metadata. " + ANEW],
+        ["inventory says other SSH keys and metadata. " + UPDATE],
     ),
-    "group": ({"berth_server_group": "pair"}, {}, ["inventory says other server group pair. " + ANEW]),
-    "no NIC": ({"berth_networks": []}, {}, ["inventory says other networks. " + ANEW]),
+    "group": ({"berth_server_group": "pair"}, {}, ["inventory says other server group pair. " + UPDATE]),
+    "no NIC": ({"berth_networks": []}, {}, ["inventory says other networks. " + UPDATE]),
     "another address": (
-        {"berth_networks": [{"network": "lan", "address": "192.0.2.11"}]}, {}, ["inventory says other networks. " + ANEW],
+        {"berth_networks": [{"network": "lan", "address": "192.0.2.11"}]}, {}, ["inventory says other networks. " + UPDATE],
     ),
-    "no address": ({"berth_networks": [{"network": "lan"}]}, {}, ["inventory says other networks. " + ANEW]),
+    "no address": ({"berth_networks": [{"network": "lan"}]}, {}, ["inventory says other networks. " + UPDATE]),
     "another bridge": (
         {},
         {"berth_networks_defined": {"lan": {**LAN, "source": "br1"}}},
-        ["inventory says other networks. " + ANEW],
+        ["inventory says other networks. " + UPDATE],
     ),
     "the network's name": (
         {"berth_networks": [{"network": "net", "address": "192.0.2.10"}]}, {"berth_networks_defined": {"net": LAN}}, [],
@@ -124,7 +135,7 @@ def test_what_the_inventory_says_otherwise_is_told_by_its_name_with_what_helps(c
 def test_another_policy_of_its_server_group_is_told(group, said):
     in_pair = {"berth_server_group": "pair"}
     found = drift.differences("web1", place(request(in_pair)), request(in_pair, berth_server_groups={"pair": group}))
-    assert found == ["inventory says other policy of server group pair. " + ANEW] * said
+    assert found == ["inventory says other policy of server group pair. " + UPDATE] * said
 
 
 def test_the_members_of_a_server_group_are_no_difference():

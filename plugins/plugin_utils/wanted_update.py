@@ -1,0 +1,59 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the inventory says of an existing instance by now, for update: its request, and which of its NICs get a new address."""
+
+from __future__ import annotations
+
+from ..module_utils.conductor import addressing, updating
+from ..module_utils.conductor.plan import CLAIMING
+from ..module_utils.model.cloud_init import network_config
+from ..module_utils.model.errors import BerthError
+from .fixed_addresses import fixed_addresses
+from .inventory_variables import INSTANCE, lost_hosts, variables
+
+
+def wanted_update(run, name, task):
+    """{spec, only_new}; ``only_new``: as of addressing.only_new, without addresses yet; None if no NIC is new."""
+    place = run.fleet.place_on(task["uuid"], task["hosts"][-1])
+    spec, _seed = run.inventory.checked(name, [place] if place else ())
+    instance = {"name": name, "uuid": task["uuid"], "project": spec["project_id"], "spec": spec, "state": CLAIMING}
+    only = addressing.only_new(instance, place["nics"] or () if place else ())
+    if place:
+        updating.check_group(run.fleet, instance, place, lost_hosts(run.variables))
+    return {"spec": spec, "only_new": only if only["spec"]["networks"] else None}
+
+
+def give_addresses(run, found):
+    """Choose the new addresses of all that are updated, none that a host reports or that the inventory gives. Return {name:
+    error}."""
+    if not any(task.get("only_new") for task in found.values()):
+        return {}
+    held, catalogs = on_hosts(run.fleet), run.inventory.catalogs
+    for address, owner in fixed_addresses(catalogs.instances, catalogs).items():
+        held.setdefault(address, owner)
+    silent = {host: why for host, why in run.fleet.verdicts.items() if host not in lost_hosts(run.variables)}
+    errors = {}
+    for name, task in found.items():
+        only = task.get("only_new")
+        try:
+            if only:
+                place = run.fleet.place_on(task["uuid"], task["hosts"][-1])
+                mine = {address: owner for address, owner in held.items() if list(owner) != [name]}
+                addressing.give_new(only, (place["nics"] or ()) if place else (), mine, silent)
+                held.update({address: owner for address, owner in mine.items() if address not in held})
+        except BerthError as error:
+            errors[name] = error
+    return errors
+
+
+def on_hosts(fleet):
+    """Who has which address, by what the hosts report."""
+    return addressing.addresses({host: document["instances"] for host, document in fleet.documents.items()})
+
+
+def seed_of(inventory, task_vars, name, spec):
+    """The seed, made where it is sent: it may hold secrets. With the addresses that the instance gets from pools."""
+    _spec, seed = inventory.checked(name, ())
+    given = variables(task_vars, name, INSTANCE).get("berth_network_config")
+    return seed if given else {**seed, "network_config": network_config(spec["networks"])}
