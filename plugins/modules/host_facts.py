@@ -596,9 +596,15 @@ SPEC = {
 
 
 def views():
-    """Return what a move has to know of each record of this host. No adopted instance is in one."""
+    """Return what a move has to know of each record of this host."""
     host = Onlooker()
-    return [view_of(host, record) for record in host.store.sound() if not adopted.of(record.spec)]
+    return [view_of(host, _as_it_is(host, record)) for record in host.store.sound()]
+
+
+def _as_it_is(host, record):
+    return (
+        adoptable.renewed(host.connection, record, host.compute.pool_of(record)) if adopted.of(record.spec) else record
+    )
 
 
 def looks(instances, uuids):

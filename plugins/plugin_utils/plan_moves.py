@@ -30,7 +30,7 @@ from ..module_utils.conductor.locks import check_unlocked_there
 from ..module_utils.conductor.plan import FAILED
 from ..module_utils.model import migration
 from ..module_utils.model.errors import BerthError, InstanceIsLocked
-from ..module_utils.model.identity import IDENTITY, uuid_of
+from ..module_utils.model.identity import IDENTITY, project_of, uuid_of
 from ..module_utils.model.move_errors import MigrationEnded
 from ..module_utils.model.schema import OneOf
 from ..module_utils.placement.request import resize_request
@@ -175,8 +175,8 @@ class PlanMoves(ControllerAction):
 
     def _plan(self, run, name, uuid, values):
         check_unlocked_there(name, run.fleet.places.get(uuid, ()))
-        adopting.check_created(name, run.fleet.places.get(uuid, ()), run.action)
         both = _source, here, destination, there = self._sides(run, name, uuid)
+        adopting.check_told(name, project_of(values), (here, there))
         request = None
         if run.action == "resize":
             spec = here.get("spec") or there["spec"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Optional
 
-from . import data_disks, hints, input_hints, vm_states, volumes
+from . import adopted, data_disks, hints, input_hints, vm_states, volumes
 from .errors import InvalidInput
 from .guest_settings import GuestSettings
 from .lifecycle import ACTIVE, PAUSED
@@ -106,10 +106,13 @@ def check_begin(record: Record, kind: str, spec: Document, power: Optional[str])
 
 
 def check_same_disks(record: Record, planned: Document) -> None:
-    """Refuse a move that was planned before the instance got a data disk: the move would leave it behind."""
-    if data_disks.of(record.spec) != data_disks.of(planned) or volumes.of(record.spec) != volumes.of(planned):
+    """Refuse a move that was planned before the instance got a data disk, or the guest of an adopted one anything: the move would
+    leave it behind."""
+    parts = (data_disks.of, volumes.of, adopted.of)
+    if any(part(record.spec) != part(planned) for part in parts):
         raise MigrationConflict(
-            "the data disks of %s or its volumes were changed after this move was planned" % record.name,
+            "the data disks of %s, its volumes or its own definition were changed after this move was planned"
+            % record.name,
             hint=hints.run_again(),
         )
 

@@ -26,12 +26,6 @@ def test_a_resize_goes_to_another_host_with_alternates_and_an_operation_each():
     assert len({candidate["op"] for candidate in move["candidates"]}) == 2
 
 
-@pytest.mark.parametrize("action", ["resize", "cold_migrate", "live_migrate", "migrate", "confirm", "delete"])
-def test_no_move_of_an_adopted_instance_is_planned(action):
-    found = plan(action, held_with={"adopted": "a"})
-    assert found["errors"]["a"].startswith("AdoptedNotSupported: ") and found["moves"] == {}
-
-
 def test_hosts_that_have_missed_a_move_are_told_where_the_instance_is(monkeypatch):
     """Only its two sides know of it. A confirm reads all hosts, so it tells what a resize did."""
     told = []

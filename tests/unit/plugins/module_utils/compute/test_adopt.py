@@ -26,7 +26,8 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import (
     pause,
     power,
 )
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.adopt import GuestNotAdoptable, GuestNotFound
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.adopt import GuestNotFound
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.adoptable import GuestNotAdoptable
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import whereabouts
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.record_copy import take_back
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
