@@ -20,14 +20,15 @@ from .safe_text import clean
 
 KEY = "adopted"
 GIB = 1 << 30
-ONLY_OF_CREATED = ("update_disks",)  # operations beside moves
+# operations beside moves
+ONLY_OF_CREATED = ("update_disks", "snapshot", "revert_snapshot", "delete_snapshot")
 NO_IMAGE = {"min_disk": 0, "min_ram": 0, "properties": {}}  # as a request has one
 LONGEST = 1 << 16  # characters of a definition
 LONGEST_PATH = 1024
 
 
 class AdoptedNotSupported(BerthError):
-    """An adopted instance is not given disks: its own definition says which it has."""
+    """An adopted instance is not given disks or snapshots: its own definition says which disks it has."""
 
 
 def of(spec: Mapping[str, Any]) -> Optional[Document]:
