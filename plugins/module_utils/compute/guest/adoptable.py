@@ -265,20 +265,24 @@ def _of_disk(disk, uuid, users) -> Iterator[Reason]:
     for mark, said in DISK_MARKS.items():
         if element.find(mark) is not None or element.find("source/" + mark) is not None:
             yield Reason("DiskKind", "%s %s" % (what, said))
-    yield from _of_header(disk, what)
+    yield from _of_header(disk, what, [files for user, files in users.items() if user != uuid])
     others = sorted(user for user, files in users.items() if user != uuid and os.path.realpath(path) in files)
     if others:
         yield Reason("DiskShared", "%s is a disk of another guest, too, or below one: %s" % (what, ", ".join(others)))
 
 
-def _of_header(disk, what) -> Iterator[Reason]:
+def _of_header(disk, what, of_others) -> Iterator[Reason]:
+    """``of_others``: the files that each other guest has. A file below the disk may be below others', too, but none may be a disk
+    that its guest writes to."""
     if disk["format"] != "qcow2":
         return
-    header = layers.read_header(disk["path"])
-    if header.backing:
-        text = "%s stands on %s, as after a snapshot or a clone. Merge them: virsh blockpull if it runs, else qemu-img rebase -b ''"
-        yield Reason("HasBackingFile", text % (what, header.backing))
-    if header.snapshots:
+    for below in layers.chain(disk["path"], disk["format"]):
+        if not os.path.isfile(below):
+            yield Reason("HasBackingFile", "%s stands on %s, which is no file of this host" % (what, below))
+        elif any(files.get(os.path.realpath(below)) for files in of_others):
+            text = "%s stands on %s, to which another guest writes. Make it independent: qemu-img rebase -b '' while both are off"
+            yield Reason("HasBackingFile", text % (what, below))
+    if layers.read_header(disk["path"]).snapshots:
         yield Reason("HasSnapshots", "%s has snapshots inside. Delete them with virsh snapshot-delete" % what)
 
 

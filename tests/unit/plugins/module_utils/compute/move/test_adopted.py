@@ -17,6 +17,7 @@ import volume_move_case
 from adopt_case import OWN_UUID, Found
 from memory_names import D, S
 
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import layers
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import adoptable
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.adoptable import GuestNotAdoptable
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import disks, live, live_checks, moving_host
@@ -291,3 +292,28 @@ def test_the_uefi_variables_of_a_guest_go_along(fleet):
     assert begins(there) == b"variables of the guest"[: len(MINE)] and str(there) in domain(fleet, D).xml
     fleet.went("confirm")
     assert os.listdir(fleet.guest.disk.parent) == []
+
+
+@pytest.mark.parametrize("kind, end", [("migration", "confirm"), ("migration", "revert"), ("here", "revert")])
+def test_a_disk_on_a_base_image_arrives_whole_and_its_base_stays(fleet, kind, end):
+    base, clone = fleet.guest.disk, fleet.guest.disk.with_name("clone.qcow2")
+    create = ["qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", str(base), str(clone)]
+    subprocess.run(create, check=True)
+    fleet.guest.define(
+        fleet.guest.domain.xml.replace(
+            'type="raw"/><source file="%s"' % base, 'type="qcow2"/><source file="%s"' % clone
+        )
+    )
+    fleet.guest.domain.createWithFlags()
+    adopted(fleet, **({"name": "big", "root_gb": 2} if kind == "here" else {}))
+    fleet.kind = kind
+    fleet.went("resize")
+    there = disk_there(fleet).with_name("sda.qcow2") if kind == "migration" else clone
+    if kind == "migration":
+        assert layers.read_header(str(there)).backing is None
+    fleet.went(end)
+    back = clone if end == "revert" else there
+    read = ["qemu-img", "convert", "-f", "qcow2", "-O", "raw", str(back), str(base.with_name("content"))]
+    subprocess.run(read, check=True)
+    assert begins(base) == MINE == begins(base.with_name("content"))
+    assert layers.read_header(str(clone)).backing == (str(base) if kind == "here" or end == "revert" else None)
