@@ -85,6 +85,7 @@ def test_what_a_guest_wrote_before_it_was_adopted_and_since_is_there_after_every
         play("live_migrate", other)
         assert homes(lab) == {NAME: other} and seen(lab, other) == before
         assert lab.sh(source, "ls -A " + IMAGES).stdout == ""
+        lab.sh(source, "rm /var/log/libvirt/qemu/Old_Writer-console.log")  # else its facts are read as the newest
         ack = written(lab, other, ack)
 
         play("cold_migrate", source)
