@@ -592,7 +592,6 @@ from ..module_utils.compute.host.host import Host
 from ..module_utils.compute.move.onlooker import Onlooker
 from ..module_utils.compute.move.steps.common import view_of
 from ..module_utils.compute.record import failed_instances, store, whereabouts
-from ..module_utils.model import adopted
 from ..module_utils.model.messages import BESIDE_FACTS
 
 SPEC = {
@@ -606,13 +605,8 @@ SPEC = {
 def views():
     """Return what a move has to know of each record of this host."""
     host = Onlooker()
-    return [view_of(host, _as_it_is(host, record)) for record in host.store.sound()]
-
-
-def _as_it_is(host, record):
-    return (
-        adoptable.renewed(host.connection, record, host.compute.pool_of(record)) if adopted.of(record.spec) else record
-    )
+    records = [adoptable.renewed(host.connection, record, host.compute.pool_of) for record in host.store.sound()]
+    return [view_of(host, record) for record in records]
 
 
 def looks(instances, uuids):

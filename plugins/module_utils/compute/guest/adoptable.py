@@ -146,13 +146,14 @@ def kept(found):
     return {"definition": found.definition, "disks": found.disks, "variables": found.variables}
 
 
-def renewed(connection, record, pool_path):
+def renewed(connection, record, pool_of):
     """Return the record of an adopted instance with the definition, disks and NICs that its guest has now, which a move takes to
-    another host. As it is without a definition, and if that is one that no host would take."""
+    another host. As it is without a definition, and if that is one that no host would take. ``pool_of``: record -> its pool's
+    directory."""
     found = of(connection, record.uuid, {}) if adopted.of(record.spec) and record.op is None else None
     if found is None or found.in_the_way and "Unsafe" in {each.code for each in found.in_the_way}:
         return record
-    own = paths.instance(pool_path, record.uuid)
+    own = paths.instance(pool_of(record), record.uuid)
     now = kept(found)
     files = [{**each, "path": _within(own, each["path"])} for each in now["disks"]]
     now.update(disks=files, variables=now["variables"] and _within(own, now["variables"]))

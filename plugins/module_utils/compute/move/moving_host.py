@@ -78,7 +78,7 @@ class Effects(Guests, VolumeEffects):
 
     def renewed(self, record):
         """Return the record with what the guest of an adopted instance is now."""
-        return adoptable.renewed(self.connection, record, self.pool_path(record))
+        return adoptable.renewed(self.connection, record, self.pool_path)
 
     def health(self, record):
         """Return what is known of the guest's health: {state, seen}."""

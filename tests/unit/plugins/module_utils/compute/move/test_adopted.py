@@ -123,7 +123,7 @@ def adopted(fleet, **flavor):
 
 def wants(fleet, **flavor):
     host = fleet.host(S)
-    spec = adoptable.renewed(host.connection, fleet.held(S), host.effects.pool_path(fleet.held(S))).spec
+    spec = adoptable.renewed(host.connection, fleet.held(S), host.effects.pool_path).spec
     fleet.wanted = {**spec, "flavor": {**spec["flavor"], **flavor}}
     fleet.kind = "resize" if flavor else "migration"
 
