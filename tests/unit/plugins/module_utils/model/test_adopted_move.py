@@ -9,10 +9,17 @@ from xml.etree import ElementTree
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.model import adopted, adopted_move, adopted_resize, disk_words
+from ansible_collections.berth.kvm.plugins.module_utils.model import (
+    adopted,
+    adopted_move,
+    adopted_resize,
+    disk_words,
+    request_shape,
+)
 from ansible_collections.berth.kvm.plugins.module_utils.model.adopted_move import AdoptedNotMovable
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError, InvalidInput
 from ansible_collections.berth.kvm.plugins.module_utils.model.request_spec import RequestSpec
+from ansible_collections.berth.kvm.plugins.module_utils.model.shape import Fault
 
 UUID = "5f0c1f7d-9d0b-4a1c-8d7f-1e2a0b7f9a52"
 # As virt-install defines it, and libvirt completes it.
@@ -191,3 +198,22 @@ def test_a_topology_that_the_new_flavor_fills_and_what_stays_the_same_are_no_obs
     adopted_resize.check(spec(TOPOLOGY), {**FLAVOR, "memory_mb": 4096})
     adopted_resize.check(spec(CELLS), {**FLAVOR, "root_gb": 40})
     adopted_resize.check(spec(extra_specs={"hw:x": "1"}), {**FLAVOR, "vcpus": 4, "extra_specs": {"hw:x": "1"}})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"definition": "x" * (adopted.LONGEST + 1)},
+        {"definition": "<domain>{{ x }}</domain>"},
+        {"definition": None},
+        {"disks": [{**DISKS[0], "format": "vmdk"}]},
+        {"disks": [{**DISKS[0], "target": "../vda"}]},
+        {"disks": [{**DISKS[0], "size": -1}]},
+        {"variables": "/x\ny"},
+    ],
+)
+def test_what_a_host_says_of_it_is_checked(change):
+    said = {**spec(), "project_id": "default", "image": adopted.NO_IMAGE}
+    assert request_shape.request(said)[adopted.KEY] == said[adopted.KEY]
+    with pytest.raises(Fault):
+        request_shape.request({**said, adopted.KEY: {**said[adopted.KEY], **change}})
