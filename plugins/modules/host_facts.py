@@ -598,7 +598,6 @@ from ..module_utils.compute.host.host import Host
 from ..module_utils.compute.move.onlooker import Onlooker
 from ..module_utils.compute.move.steps.common import view_of
 from ..module_utils.compute.record import failed_instances, store, whereabouts
-from ..module_utils.model import adopted
 from ..module_utils.model.messages import BESIDE_FACTS
 
 SPEC = {
@@ -610,9 +609,10 @@ SPEC = {
 
 
 def views():
-    """Return what a move has to know of each record of this host. No adopted instance is in one."""
+    """Return what a move has to know of each record of this host."""
     host = Onlooker()
-    return [view_of(host, record) for record in host.store.sound() if not adopted.of(record.spec)]
+    records = [adoptable.renewed(host.connection, record, host.compute.pool_of) for record in host.store.sound()]
+    return [view_of(host, record) for record in records]
 
 
 def looks(instances, uuids):

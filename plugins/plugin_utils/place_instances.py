@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any, Dict, List, NamedTuple
 
-from ..module_utils.conductor import addressing, approval, kept_entries, lost_data, placing, unlisted
+from ..module_utils.conductor import approval, kept_entries, lost_data, placing, unlisted
 from ..module_utils.conductor.fleet import Fleet
 from ..module_utils.conductor.plan import CLAIMING, FAILED, MAX_ROUNDS
 from ..module_utils.conductor.procedures.create import close

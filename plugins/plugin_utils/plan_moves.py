@@ -9,7 +9,7 @@ from ..module_utils.conductor import closing_table, outcome_of_move, placing
 from ..module_utils.conductor.errors import KvmHostNotFound
 from ..module_utils.conductor.plan import FAILED
 from ..module_utils.conductor.procedures.plan_moves import Subject, Wanted, plan_moves
-from ..module_utils.model.identity import IDENTITY, uuid_of
+from ..module_utils.model.identity import IDENTITY, project_of, uuid_of
 from ..module_utils.model.move_errors import MigrationEnded
 from ..module_utils.model.schema import OneOf
 from ..module_utils.placement.request import resize_request
@@ -102,7 +102,7 @@ class PlanMoves(ControllerAction):
             def request_of(spec, has_begun):
                 return resize_request(spec, values, catalogs.of(name), allow_disabled=has_begun)
 
-            return Subject(uuid_of(name, values), who_locked(values), request_of)
+            return Subject(uuid_of(name, values), who_locked(values), request_of, project_of(values))
 
         def choose(instances, resized):
             self._choose(instances, resized, args, task_vars, fleet, catalogs.shared, goals is not None)

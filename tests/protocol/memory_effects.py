@@ -57,6 +57,9 @@ class Effects(VolumeEffects):
     def check_movable(self, record):
         pass
 
+    def renewed(self, record):
+        return record
+
     def has_left(self, uuid):
         return self.world.left and self.name == S
 

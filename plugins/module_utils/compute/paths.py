@@ -205,6 +205,11 @@ def incoming_file(path, attempt):
     return "%s%s%d" % (path, INCOMING, attempt)
 
 
+def incoming_files(path):
+    """Return the pattern of its names, for any attempt."""
+    return path + INCOMING + "[0-9]*"
+
+
 def scratch_file(path):
     """Return the name of the file that a backup of the disk writes."""
     return path + SCRATCH

@@ -14,9 +14,9 @@ from typing import Any, Collection, Dict, Iterable, Iterator, List, Mapping, Nam
 from ..model import adopted, hints
 from ..model.errors import BerthError, InstanceExists
 from ..model.identity import ADOPTED, DEFAULT_PROJECT, NAME, instance_uuid
-from ..model.messages import Document
+from ..model.messages import Document, View
 from . import majority
-from .errors import DuplicateInstance
+from .errors import DuplicateInstance, MoveContradicted
 from .fleet import Fleet, Place
 from .locate import check_no_stray, check_none_silent, holders
 
@@ -59,6 +59,17 @@ def check_created(name: str, places: Iterable[Place], operation: str) -> None:
     """Raise AdoptedNotSupported if the instance was adopted, and that does not do ``operation`` with it."""
     if any(place.get("adopted") for place in places):
         raise adopted.refused(name, operation)
+
+
+def check_told(name: str, project: str, views: Iterable[View]) -> None:
+    """Raise MoveContradicted if a host says that an adopted instance has another name or project than the inventory: there it
+    would count, and its uuid follows from neither."""
+    for view in views:
+        if adopted.of(view.get("spec") or {}) and (view["name"], view["project_id"]) != (name, project):
+            raise MoveContradicted(
+                "%s says that it was adopted as %s of project %s, the inventory has %s of project %s"
+                % (view["host"]["name"], view["name"], view["project_id"], name, project)
+            )
 
 
 def check_adopted(fleet: Fleet, name: str, project: str, uuid: str) -> None:

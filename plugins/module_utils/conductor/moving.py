@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Iterable, List, Optional, TypedDict
 
-from ..model import hints, lifecycle, vm_states
+from ..model import adopted_move, hints, lifecycle, vm_states
 from ..model import migration as names
 from ..model.errors import BerthError
 from ..model.messages import Document, FencingToken, Migration, Side, View
@@ -257,6 +257,8 @@ def _from_rest(move: PlannedMove, action: str, kind: str, view: View, wanted: Op
             return move
         check_grow_only(view["spec"]["flavor"], wanted["flavor"])
     check_tied_to_host(move["name"], view["spec"], kind)
+    if kind != names.RESIZE:  # that may stay on its host
+        adopted_move.check(move["name"], view["spec"])
     move["place"] = True
     return move
 

@@ -4,15 +4,17 @@
 """An adopted instance: a guest that was there before. Its request keeps the definition and the files that it was found with,
 {definition: XML, disks: [{target, path, format, size (bytes)}], variables: path of its UEFI variables or null}.
 
-Nothing follows from its flavor but what it counts for. What needs more of the guest than that is refused by its name.
+A path that is a name alone is that of a file in the instance's directory, where a move to another host brings it. From the
+flavor follow what it counts for, and CPUs, memory and the size of its first disk once a resize has changed them.
 """
 
 from __future__ import annotations
 
 from typing import Any, List, Mapping, Optional
+from xml.etree import ElementTree
 
 from . import hints
-from .errors import BerthError
+from .errors import BerthError, InvalidInput
 from .messages import Document
 from .safe_text import clean
 
@@ -20,10 +22,13 @@ KEY = "adopted"
 GIB = 1 << 30
 # operations beside moves
 ONLY_OF_CREATED = ("update", "update_disks", "snapshot", "revert_snapshot", "delete_snapshot")
+NO_IMAGE = {"min_disk": 0, "min_ram": 0, "properties": {}}  # as a request has one
+LONGEST = 1 << 16  # characters of a definition
+LONGEST_PATH = 1024
 
 
 class AdoptedNotSupported(BerthError):
-    """An adopted instance is not moved, resized or given disks: its disks lie where they were found."""
+    """An adopted instance is not given disks or snapshots: its own definition says which disks it has."""
 
 
 def of(spec: Mapping[str, Any]) -> Optional[Document]:
@@ -31,18 +36,58 @@ def of(spec: Mapping[str, Any]) -> Optional[Document]:
     return found
 
 
+def root_of(found: Mapping[str, Any]) -> ElementTree.Element:
+    """Return the definition as XML. Raise InvalidInput if it is not one of a guest."""
+    text = found["definition"]
+    try:
+        root = None if "<!" in text else ElementTree.fromstring(text)
+    except ElementTree.ParseError:
+        root = None
+    amounts = [] if root is None else [root.findtext(part) or "" for part in ("vcpu", "memory")]
+    if root is None or root.find("os/type") is None or not all(map(str.isdigit, amounts)):
+        raise InvalidInput("adopted.definition", text[:60], "the definition of a guest in libvirt's XML")
+    return root
+
+
+def disks(spec: Mapping[str, Any]) -> List[Document]:
+    """Its disks. The first one has at least the size of the flavor, which is that in whole GiB until a resize."""
+    found = (of(spec) or {}).get("disks") or []
+    return [{**each, "size": _size(spec, each["size"]) if at == 0 else each["size"]} for at, each in enumerate(found)]
+
+
+def _size(spec: Mapping[str, Any], size: int) -> int:
+    root_gb: int = spec["flavor"].get("root_gb") or 0
+    return root_gb * GIB if root_gb > gb(size) else size
+
+
+def gb(size: int) -> int:
+    """GiB of bytes, rounded up."""
+    return -(-size // GIB)
+
+
+def more_gb(spec: Mapping[str, Any]) -> int:
+    """GiB of its disks beside the first one, which the flavor counts."""
+    return sum(gb(each["size"]) for each in disks(spec)[1:])
+
+
 def files(spec: Mapping[str, Any]) -> List[str]:
-    """The paths of the disks and of the UEFI variables where they were found, none of an instance that was created."""
+    """The paths of the disks and of the UEFI variables where they were found, none of an instance that was created or has moved
+    to another host."""
     found = of(spec) or {}
     paths = [*(each["path"] for each in found.get("disks", ())), found.get("variables")]
-    return [path for path in paths if path]
+    return [path for path in paths if path and path.startswith("/")]
+
+
+def has_moved(spec: Mapping[str, Any]) -> bool:
+    """Whether its disks lie in its directory, where a move brought them."""
+    return any("/" not in each["path"] for each in (of(spec) or {}).get("disks", ()))
 
 
 def words(spec: Mapping[str, Any]) -> List[str]:
-    """Its disks in words, each with its path and size (GiB, rounded up)."""
+    """Its disks in words, each with its path and size."""
     return [
-        "%s %s %d GiB" % (clean(each["target"], 50), clean(each["path"], 1000), -(-each["size"] // GIB))
-        for each in (of(spec) or {}).get("disks", ())
+        "%s %s %d GiB" % (clean(each["target"], 50), clean(each["path"], 1000), gb(each["size"]))
+        for each in disks(spec)
     ]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Optional
 
-from . import data_disks, hints, input_hints, snapshots, vm_states, volumes
+from . import adopted, data_disks, hints, input_hints, snapshots, vm_states, volumes
 from .errors import InvalidInput
 from .guest_settings import GuestSettings
 from .lifecycle import ACTIVE, PAUSED
@@ -106,10 +106,12 @@ def check_begin(record: Record, kind: str, spec: Document, power: Optional[str])
 
 
 def check_same_disks(record: Record, planned: Document) -> None:
-    """Refuse a move that was planned before the instance got a data disk: the move would leave it behind."""
-    if any(of(record.spec) != of(planned) for of in (data_disks.of, volumes.of, snapshots.of)):
+    """Refuse a move that was planned before the instance got a data disk or a snapshot, or the guest of an adopted one anything: the
+    move would leave it behind."""
+    if any(of(record.spec) != of(planned) for of in (data_disks.of, volumes.of, snapshots.of, adopted.of)):
         raise MigrationConflict(
-            "the data disks of %s, its volumes or its snapshots were changed after this move was planned" % record.name,
+            "the data disks of %s, its volumes, its snapshots or its own definition were changed after this move was planned"
+            % record.name,
             hint=hints.run_again(),
         )
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, cast
 
-from . import data_disks, guest_settings, host_document, snapshots, volumes
+from . import adopted, data_disks, guest_settings, host_document, snapshots, volumes
 from .identity import instance_uuid
 from .lifecycle import ROLES
 from .messages import Document, View
@@ -388,8 +388,8 @@ def view(value: Any) -> View:
 
 def _whole_view(held: Document) -> Document:
     """Check that all parts are of one instance and one move: the requests count against quotas and are placed again."""
-    own, move = instance_uuid(held["project_id"], held["name"]), held["migration"] or {}
-    if held["uuid"] != own:
+    own, move = held["uuid"], held["migration"] or {}
+    if not adopted.of(held["spec"]) and own != instance_uuid(held["project_id"], held["name"]):
         raise Fault(held["uuid"], "the uuid that follows from project and name", "uuid")
     for where, spec in ("spec", held["spec"]), ("new_spec", move.get("new_spec")), ("old_spec", move.get("old_spec")):
         uuids = {spec.get("uuid"), *(spec.get("instance_uuids") or ())} if spec else {own}

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Dict
 
-from . import data_disks, guest_settings, host_document, snapshots, volumes
+from . import adopted, data_disks, guest_settings, host_document, snapshots, volumes
 from .messages import Document
 from .shape import (
     Check,
@@ -171,6 +171,19 @@ _HARDWARE = object_of(
     },
     optional=("variables",),
 )
+_FOUND = object_of(
+    {
+        "target": word("[a-z]+[0-9]*", 16),
+        "path": text(adopted.LONGEST_PATH),
+        "format": choice("raw", "qcow2"),
+        "size": whole(0, 64 << 40),
+    }
+)
+_OF_ADOPTED = {
+    "definition": block(adopted.LONGEST),
+    "disks": list_of(_FOUND, 100),
+    "variables": or_null(text(adopted.LONGEST_PATH)),
+}
 _KNOWN: Dict[str, Check] = {
     "schema": whole(1, 1),
     "uuid": uuid,
@@ -204,6 +217,7 @@ _KNOWN: Dict[str, Check] = {
     "metadata": or_null(map_of(text(), block(1 << 16), 1000)),
     "ssh_keys_digest": _LINE,
     "hardware": or_null(_HARDWARE),
+    adopted.KEY: or_null(object_of(_OF_ADOPTED)),
     "batch_id": _LINE,
     "home": or_null(uuid),
 }

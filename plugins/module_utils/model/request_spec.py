@@ -9,7 +9,7 @@ import copy
 import json
 from typing import Any, Dict, List, Optional
 
-from . import data_disks, snapshots, volumes
+from . import adopted, data_disks, snapshots, volumes
 from .errors import InvalidInput
 from .image import Image
 from .messages import Document
@@ -120,8 +120,9 @@ class RequestSpec:
 
     @property
     def data_gb(self) -> int:
-        """GiB of its data disks and snapshots, and of volumes that are made for it."""
-        return sum(of(self.document) for of in (data_disks.total_gb, snapshots.total_gb, volumes.new_gb))
+        """GiB of its data disks and snapshots, of volumes that are made for it, and of an adopted one's disks beside the first."""
+        parts = (data_disks.total_gb, snapshots.total_gb, volumes.new_gb, adopted.more_gb)
+        return sum(of(self.document) for of in parts)
 
     @property
     def local_gb(self) -> int:

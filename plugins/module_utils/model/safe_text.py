@@ -10,12 +10,18 @@ from typing import Any, Callable
 
 TEMPLATE = re.compile(r"\{(?=[{%#])")
 LONGEST = 1024
+_LINES = str.maketrans("\n\r\t", "   ")
 
 
 def is_safe(text: str, longest: int = LONGEST) -> bool:
     """Whether the text is printable by Unicode's rules (no control, format or bidi characters, no lone surrogate),
     without {{, {% and {#."""
     return len(text) <= longest and text.isprintable() and not ("{" in text and TEMPLATE.search(text))
+
+
+def is_safe_block(text: str, longest: int) -> bool:
+    """Whether the text is safe and printable in lines, such as XML or PEM."""
+    return len(text) <= longest and text.translate(_LINES).isprintable() and not TEMPLATE.search(text)
 
 
 def visible(text: str) -> str:

@@ -18,14 +18,13 @@ from typing import Any, Callable, Collection, List, Mapping, Optional, TypeVar
 from .cpu_list import MAX_CPU
 from .identity import UUID
 from .messages import Document
-from .safe_text import TEMPLATE, clean, is_safe
+from .safe_text import clean, is_safe, is_safe_block
 
 Check = Callable[[Any], Any]
 T = TypeVar("T")
 
 MOST = 1 << 50
 PARTS_LIMIT = 2000
-_LINES = str.maketrans("\n\r\t", "   ")
 
 
 class Fault(Exception):
@@ -129,9 +128,7 @@ def block(longest: int) -> Callable[[Any], str]:
     rule = "at most %d printable characters in lines, without template marks" % longest
 
     def check_block(value: Any) -> str:
-        if type(value) is not str or len(value) > longest or TEMPLATE.search(value):
-            raise Fault(value, rule)
-        if not value.translate(_LINES).isprintable():
+        if type(value) is not str or not is_safe_block(value, longest):
             raise Fault(value, rule)
         return value
 

@@ -13,7 +13,7 @@ import ipaddress
 import json
 import uuid
 
-from ..model import adopted, data_disks, input_hints, nics, request_digest, volumes
+from ..model import adopted, adopted_resize, data_disks, input_hints, nics, request_digest, volumes
 from ..model import catalog_schema as schema
 from ..model.catalog import check_image_fits, check_image_fits_volume, defined_volume, uploaded
 from ..model.cloud_init import IGNITION, cloud_config, decode_user_data, kind, network_config
@@ -295,6 +295,7 @@ def resize_request(spec, hostvars, catalog, allow_disabled=False):
     """
     values = _checked(hostvars, ("berth_flavor",), ("berth_flavor",), spec["name"])
     flavor = catalog.flavor(values["berth_flavor"], spec["project_id"], allow_disabled=allow_disabled)
+    adopted_resize.check(spec, flavor)
     check_image_fits(dict(flavor, root_gb=0) if volumes.boot(spec) else flavor, spec["image"])
     resized = dict(spec, flavor=flavor_snapshot(flavor))
     if resized["flavor"] != spec["flavor"] and not allow_disabled:  # a move under way continues as it was begun

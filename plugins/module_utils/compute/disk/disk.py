@@ -78,12 +78,9 @@ def root_kind(spec):
 
 def plan(spec):
     """Return the disks in the order of the guest's devices. A root size of None is the image's own (root_gb 0). Of an adopted
-    instance the file is the whole path."""
+    instance the file is the whole path, as long as it lies where it was found."""
     if adopted.of(spec):
-        return [
-            Disk(each["target"], each["path"], each["format"], each["size"], FOUND)
-            for each in spec[adopted.KEY]["disks"]
-        ]
+        return [Disk(each["target"], each["path"], each["format"], each["size"], FOUND) for each in adopted.disks(spec)]
     flavor = spec["flavor"]
     kind = root_kind(spec)
     form = "raw" if kind == "raw" else "qcow2"

@@ -347,7 +347,8 @@ def _own(uuid, disk, planned, below, runs, known):
     if os.path.lexists(paths.merging_file(disk.path)):
         text = "%s is being made independent of its image for a snapshot, and is not whole" % disk.path
         found.append(Difference(HALF, text, None, (disk.path,)))
-    strange = [path for path in layers if os.path.realpath(path) not in _real(below)]
+    # an adopted guest may have had any when it was adopted
+    strange = [path for path in layers if os.path.realpath(path) not in _real(below) and planned.kind != disks.FOUND]
     gone = [path for path in layers if not os.path.lexists(path)]
     if strange:
         text = "%s has the backing file %s, which is not its image" % (disk.path, strange[0])

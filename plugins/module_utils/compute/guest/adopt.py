@@ -23,16 +23,13 @@ from ...model.record import Record
 from ...model.request_spec import SCHEMA
 from ...model.safe_text import clean
 from ...placement.capacity import allocation_of
-from ..disk import disk
+from .. import paths
+from ..disk import owner
 from ..record import journal, whereabouts
 from ..record.claim import first_epoch
 from . import adoptable, domain, domain_xml, gate
 
 SIZES = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap")
-
-
-class GuestNotAdoptable(BerthError):
-    """Something of the guest is in the way of making an instance of it; the message names all of it. Nothing was changed."""
 
 
 class GuestNotFound(BerthError):
@@ -91,11 +88,7 @@ def _checked(instance, wanted):
     check_name(wanted["name"])
     found = adoptable.of(instance.host.connection, instance.uuid)
     if found.in_the_way:
-        raise GuestNotAdoptable(
-            "%s (%s) cannot become an instance: %s"
-            % (clean(found.name, 200), found.uuid, "; ".join(clean(each.said, 500) for each in found.in_the_way)),
-            reasons=[each.code for each in found.in_the_way],
-        )
+        raise adoptable.refused(found, found.in_the_way, "become an instance")
     _check_name_is_free(instance, wanted)
     return _record(instance, found, wanted)
 
@@ -124,10 +117,11 @@ def _record(instance, found, wanted):
         "project_id": wanted["project_id"],
         "flavor": flavor,
         "networks": found.networks,
+        "image": adopted.NO_IMAGE,
         "disks": [],
         "num_instances": 1,
         "instance_uuids": [uuid],
-        adopted.KEY: {"definition": found.definition, "disks": found.disks, "variables": found.variables},
+        adopted.KEY: adoptable.kept(found),
     }
     record = Record(
         uuid=uuid,
@@ -145,13 +139,9 @@ def _record(instance, found, wanted):
     return journal.noted(record, "adopt", domain=clean(found.name, 200))
 
 
-def _gb(size):
-    return -(-size // disk.GIB)
-
-
 def _flavor(found, wanted):
     """Return the flavor that is wanted, which must agree with the guest, or one of its own."""
-    first = _gb(found.disks[0]["size"]) if found.disks else 0
+    first = adopted.gb(found.disks[0]["size"]) if found.disks else 0
     has = {"vcpus": found.vcpus, "memory_mb": found.memory_mb, "root_gb": first, "ephemeral_gb": 0, "swap": 0}
     asked = wanted["flavor"]
     if asked is None:
@@ -170,7 +160,7 @@ def _taken(host, found):
     """Return what it counts for: as before, when the host counted it as a guest of others. A disk counts where it is on the
     file system of the host's pool."""
     here = os.stat(host.pool_path()).st_dev
-    disk_gb = sum(_gb(each["size"]) for each in found.disks if os.stat(each["path"]).st_dev == here)
+    disk_gb = sum(adopted.gb(each["size"]) for each in found.disks if os.stat(each["path"]).st_dev == here)
     return allocation_of({"VCPU": found.vcpus, "MEMORY_MB": found.memory_mb, "DISK_GB": disk_gb})
 
 
@@ -207,8 +197,16 @@ def leave(instance, after):
             gate.revoke(instance.uuid, instance.host.run_dir)
             instance.observe("leave record")
             instance.store.give_back(journal.noted(record, "leave"))
+            _remove_directory(instance, record)
         instance.observe("leave note")
         return bool(after and whereabouts.removed(instance.store, instance.uuid, after)) | (record is not None)
+
+
+def _remove_directory(instance, record):
+    """Remove what a move that was given up left beside no disks: who owned them."""
+    own = paths.instance(instance.host.pool_of(record), instance.uuid)
+    if not set(paths.entries(own)) - {owner.FILE}:
+        paths.remove_directory(own)
 
 
 def files(instance):
@@ -225,10 +223,10 @@ def _leavable(instance):
     if instance.store.read(instance.uuid) is None:
         return None
     record = instance.at_rest("leave")
-    if not adopted.of(record.spec):
+    if not adopted.of(record.spec) or adopted.has_moved(record.spec):
         raise InstanceExists(
-            "%s was created, not adopted: its disks are in berth's directory, from which nothing but an instance starts"
-            % record.name
+            "%s was %s: its disks are in berth's directory, from which nothing but an instance starts"
+            % (record.name, "moved since it was adopted" if adopted.of(record.spec) else "created, not adopted")
         )
     if domain.is_saved(instance.host.connection, instance.uuid):
         # What libvirt saved has berth's mark, so without the record nothing could start it.

@@ -13,7 +13,10 @@ import os
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence
 from xml.etree import ElementTree
 
-from ...model.safe_text import clean
+from ...model import adopted
+from ...model.errors import BerthError
+from ...model.safe_text import clean, is_safe, is_safe_block
+from .. import paths
 from ..connection import LibvirtUnavailable, require_libvirt
 from ..disk import layers, virtual_size
 from . import disk_users, domain, domains
@@ -31,12 +34,19 @@ MANAGERS = {
     "https://opennebula.org": "OpenNebula",
 }
 PINNING = ("cputune/vcpupin", "memoryBacking/hugepages", "numatune")
+# What an adopted instance has by being one, or what other checks of a move tell.
+OF_INSTANCES = ("IsInstance", "IsSaved", "HasSnapshots")
 DISK_MARKS = {
     "shareable": "is shared",
     "transient": "is transient",
     "encryption": "is encrypted",
     "mirror": "is being copied",
 }
+
+
+class GuestNotAdoptable(BerthError):
+    """Something of the guest is in the way of making an instance of it, or of moving it; the message names all of it. Nothing was
+    changed."""
 
 
 class Reason(NamedTuple):
@@ -107,21 +117,71 @@ def _read(connection, uuid, users):
     reasons = list(_of_domain(guest, root, lasting))
     for disk in disks:
         reasons += _of_disk(disk, uuid, users)
-    return Guest(
+    found = Guest(
         uuid,
         guest.name(),
         domain.state(connection, uuid) or "nostate",
         int(root.findtext("vcpu")),
         -(-int(root.findtext("memory")) // MIB),
-        _kept(root),
+        _lasting(root),
         [{part: disk[part] for part in ("target", "path", "format", "size")} for disk in disks],
         root.findtext("os/nvram") or (ElementTree.fromstring(live).findtext("os/nvram") if live else None),
         [_nic(element) for element in root.iterfind("devices/interface")],
         [*reasons, *_of_devices(root), *_of_live(root, live)],
     )
+    return found._replace(in_the_way=[*found.in_the_way, *_unsafe(found)])
 
 
-def _kept(root):
+def _unsafe(found) -> Iterator[Reason]:
+    """A move sends the record to other hosts, which take no other texts."""
+    paths_of = [*(disk["path"] for disk in found.disks), found.variables or ""]
+    if not (
+        is_safe_block(found.definition, adopted.LONGEST)
+        and all(is_safe(path, adopted.LONGEST_PATH) for path in paths_of)
+    ):
+        yield Reason("Unsafe", "its definition is longer than 64 KiB, or has template marks or what cannot be printed")
+
+
+def kept(found):
+    return {"definition": found.definition, "disks": found.disks, "variables": found.variables}
+
+
+def renewed(connection, record, pool_of):
+    """Return the record of an adopted instance with the definition, disks and NICs that its guest has now, which a move takes to
+    another host. As it is without a definition, and if that is one that no host would take. ``pool_of``: record -> its pool's
+    directory."""
+    found = of(connection, record.uuid, {}) if adopted.of(record.spec) and record.op is None else None
+    if found is None or found.in_the_way and "Unsafe" in {each.code for each in found.in_the_way}:
+        return record
+    own = paths.instance(pool_of(record), record.uuid)
+    now = kept(found)
+    files = [{**each, "path": _within(own, each["path"])} for each in now["disks"]]
+    now.update(disks=files, variables=now["variables"] and _within(own, now["variables"]))
+    return record.replace(spec={**record.spec, "networks": found.networks, adopted.KEY: now})
+
+
+def _within(directory, path):
+    """Return the name of a file in the directory, the path of any other."""
+    return os.path.basename(path) if os.path.dirname(path) == directory else path
+
+
+def check_movable(connection, record):
+    """Raise GuestNotAdoptable if the guest of an adopted instance has got what a record cannot keep: a move would lose it."""
+    found = of(connection, record.uuid, {}) if adopted.of(record.spec) else None
+    reasons = [each for each in found.in_the_way if each.code not in OF_INSTANCES] if found else []
+    if reasons:
+        raise refused(found, reasons, "move")
+
+
+def refused(found, reasons, what):
+    return GuestNotAdoptable(
+        "%s (%s) cannot %s: %s"
+        % (clean(found.name, 200), found.uuid, what, "; ".join(clean(each.said, 500) for each in reasons)),
+        reasons=[each.code for each in reasons],
+    )
+
+
+def _lasting(root):
     """Return the definition without what others note in it, and without what a running guest has of its host."""
     kept = ElementTree.fromstring(ElementTree.tostring(root))
     kept.attrib.pop("id", None)
@@ -206,20 +266,24 @@ def _of_disk(disk, uuid, users) -> Iterator[Reason]:
     for mark, said in DISK_MARKS.items():
         if element.find(mark) is not None or element.find("source/" + mark) is not None:
             yield Reason("DiskKind", "%s %s" % (what, said))
-    yield from _of_header(disk, what)
+    yield from _of_header(disk, what, [files for user, files in users.items() if user != uuid])
     others = sorted(user for user, files in users.items() if user != uuid and os.path.realpath(path) in files)
     if others:
         yield Reason("DiskShared", "%s is a disk of another guest, too, or below one: %s" % (what, ", ".join(others)))
 
 
-def _of_header(disk, what) -> Iterator[Reason]:
+def _of_header(disk, what, of_others) -> Iterator[Reason]:
+    """``of_others``: the files that each other guest has. A file below the disk may be below others', too, but none may be a disk
+    that its guest writes to."""
     if disk["format"] != "qcow2":
         return
-    header = layers.read_header(disk["path"])
-    if header.backing:
-        text = "%s stands on %s, as after a snapshot or a clone. Merge them: virsh blockpull if it runs, else qemu-img rebase -b ''"
-        yield Reason("HasBackingFile", text % (what, header.backing))
-    if header.snapshots:
+    for below in layers.chain(disk["path"], disk["format"]):
+        if not os.path.isfile(below):
+            yield Reason("HasBackingFile", "%s stands on %s, which is no file of this host" % (what, below))
+        elif any(files.get(os.path.realpath(below)) for files in of_others):
+            text = "%s stands on %s, to which another guest writes. Make it independent: qemu-img rebase -b '' while both are off"
+            yield Reason("HasBackingFile", text % (what, below))
+    if layers.read_header(disk["path"]).snapshots:
         yield Reason("HasSnapshots", "%s has snapshots inside. Delete them with virsh snapshot-delete" % what)
 
 

@@ -58,8 +58,11 @@ def told_users(own, users, only_running=False):
 
 
 def files_of_each(connection):
-    """Return {uuid of a domain, running or off: the files that it has as a disk or below one}."""
-    return {uuid: set(used) for uuid, (_name, _runs, used) in _users(connection).items()}
+    """Return {uuid of a domain, running or off: {file that it has as a disk or below one: whether it is the disk itself}}."""
+    return {
+        uuid: {path: os.path.realpath(disk) == path for path, disk in used.items()}
+        for uuid, (_name, _runs, used) in _users(connection).items()
+    }
 
 
 def files(connection):

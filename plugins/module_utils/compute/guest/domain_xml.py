@@ -166,7 +166,7 @@ ElementTree.register_namespace("berth", NAMESPACE)
 def render(record, host: Host):
     """Return the XML text of the record's guest on ``host``."""
     if adopted.of(record.spec):
-        return _found(record)
+        return _found(record, host)
     spec, allocation = record.spec, record.resources
     flavor = spec["flavor"]
     settings = GuestSettings.of(spec)
@@ -198,14 +198,41 @@ def render(record, host: Host):
     return ElementTree.tostring(root, encoding="unicode")
 
 
-def _found(record):
-    """Return the definition that an adopted guest was found with, and berth's mark. The mark itself declares its namespace, by
-    which the boot gate knows a guest: elsewhere libvirt would keep that after the mark."""
-    root = ElementTree.fromstring(record.spec[adopted.KEY]["definition"])
+def _found(record, host):
+    """Return the definition that an adopted guest was found with, with its files here, the CPUs and memory of its flavor, and
+    berth's mark. The mark itself declares its namespace, by which the boot gate knows a guest: elsewhere libvirt would keep that
+    after the mark."""
+    root = adopted.root_of(record.spec[adopted.KEY])
     root.append(metadata(record))
+    _files_here(root, record, host.pool_path)
+    _sizes(root, record.spec["flavor"])
     declared = ' xmlns:berth="%s"' % NAMESPACE
     text = ElementTree.tostring(root, encoding="unicode").replace(declared, "", 1)
     return text.replace("<berth:instance", "<berth:instance" + declared, 1)
+
+
+def _files_here(root, record, pool_path):
+    files = {disk.name: paths.instance(pool_path, record.uuid, disk.file) for disk in disks.planned(record.spec)}
+    for device in root.iterfind("devices/disk"):
+        path = files.get(device.find("target").get("dev"))
+        if path:
+            device.find("source").set("file", path)
+    for log in root.iterfind("devices/*/log"):
+        log.set("file", log.get("file") or paths.console_log(record.uuid))
+    for variables in root.iterfind("os/nvram"):
+        variables.text = files.get(disks.NVRAM.name, variables.text)
+
+
+def _sizes(root, flavor):
+    """Write what a resize changed: what the guest was found with agrees with its flavor."""
+    vcpu, memory, now = root.find("vcpu"), root.find("memory"), root.find("currentMemory")
+    if int(vcpu.text) != flavor["vcpus"]:
+        vcpu.text = str(flavor["vcpus"])
+        vcpu.attrib.pop("current", None)
+    if -(-int(memory.text) // MIB) != flavor["memory_mb"]:
+        for element in (memory, now):
+            if element is not None:
+                element.text = str(flavor["memory_mb"] * MIB)
 
 
 def machine(record, host):

@@ -181,7 +181,7 @@ def _disks(host: Host, records: Sequence[Record]) -> Iterator[Finding]:
             if uuid not in known and not host.store.has(uuid) and not owner.is_another(path, uuid, host.settings.uuid):
                 yield finding("DisksWithoutRecord", ERROR, "disks in %s" % paths.instance(path, uuid), uuid)
     for record in records:
-        if adopted.of(record.spec):
+        if adopted.files(record.spec):
             continue  # its disks are in no directory of berth's
         if _is_at_rest(record) and record.uuid not in here:
             yield finding("DisksMissing", ERROR, "%s has no disks in a pool of this host" % record.name, record.uuid)
@@ -189,7 +189,7 @@ def _disks(host: Host, records: Sequence[Record]) -> Iterator[Finding]:
             path = paths.instance(here[record.uuid], record.uuid, owner.FILE)
             text = "by %s the disks of %s belong to another host than %s" % (path, record.name, host.settings.uuid)
             yield finding("DisksOfAnotherHost", ERROR, text, record.uuid)
-        elif _is_at_rest(record) and not paths.has_seed(here[record.uuid], record.uuid):
+        elif _is_at_rest(record) and not adopted.of(record.spec) and not paths.has_seed(here[record.uuid], record.uuid):
             yield finding("SeedMissing", ERROR, "the seed of %s is gone, so it cannot start" % record.name, record.uuid)
 
 
@@ -198,7 +198,7 @@ def _differing_disks(host: Host, records: Sequence[Record]) -> Iterator[Finding]
     for record in filter(_is_at_rest, records):
         try:
             pool_path = host.pool_of(record)
-            if not (adopted.of(record.spec) or os.path.isdir(paths.instance(pool_path, record.uuid))):
+            if not (adopted.files(record.spec) or os.path.isdir(paths.instance(pool_path, record.uuid))):
                 continue  # told by _disks
             differing = disk_chain.found_on(host, record)
             against = disk_chain.against_a_move(host, record, differing)
@@ -208,7 +208,7 @@ def _differing_disks(host: Host, records: Sequence[Record]) -> Iterator[Finding]
         lost = [each for each in differing if each.kind in disk_chain.AT_ONCE and not volumes.issuperset(each.files)]
         if lost:
             yield finding("DisksMissing", ERROR, _of(record, lost), record.uuid)
-        if against and not adopted.of(record.spec):  # no adopted instance moves
+        if against:
             yield finding("DisksDiffer", WARNING, "a move would be refused: " + _of(record, against), record.uuid)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 
-from ...model import host_hints
+from ...model import adopted, host_hints
 from ...model.guest_settings import GuestNeeds
 from ..errors import GuestNotSupported
 from ..guest import nvram
@@ -24,14 +24,26 @@ MOST = 100
 def offered(arch):
     """Return [{machines, secure_boot, variables}] for this architecture: patterns of machine types, whether signatures
     are checked by keys that are there, and the form of the variables (model/guest_settings.py)."""
+    return [one for descriptor in _descriptors() for one in _firmware(descriptor, arch)][:MOST]
+
+
+def executables():
+    """Return the paths of all firmware that guests may be given here."""
+    mappings = [descriptor.get("mapping") for descriptor in _descriptors()]
+    files = [mapping.get("executable") for mapping in mappings if isinstance(mapping, dict)]
+    return {file.get("filename") for file in files if isinstance(file, dict)}
+
+
+def _descriptors():
     found = {name: os.path.join(place, name) for place in DIRECTORIES for name in _names(place)}
-    descriptors = [_read(found[name]) for name in sorted(found)]
-    return [one for descriptor in descriptors if descriptor for one in _firmware(descriptor, arch)][:MOST]
+    return list(filter(None, (_read(found[name]) for name in sorted(found))))
 
 
 def check(host, record, form):
     """Raise GuestNotSupported unless the firmware that libvirt takes here can use the guest's variables, which have this
     form (nvram.form, or None: there are none yet). ``host``: compute/host/host.py."""
+    if adopted.of(record.spec):
+        return  # it names its firmware itself, see adopted_here.py
     needs = GuestNeeds.of(record.spec)._replace(variables=form)
     why = needs.lacking(None, offered(host.capabilities.arch)) if form else None
     if why:

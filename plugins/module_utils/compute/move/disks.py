@@ -12,10 +12,11 @@ share the storage.
 from __future__ import annotations
 
 import contextlib
+import glob
 import json
 import os
 
-from ...model import disk_hints, volume_hints
+from ...model import adopted, disk_hints, volume_hints
 from ...model.move_errors import CannotResizeDisk, MigrationConflict, MigrationPreCheckError, TransferFailed
 from .. import durable, paths
 from ..disk import disk as disks
@@ -133,7 +134,7 @@ def manifest(pool_path, record, with_path=False):
             entry = {"name": disk.name, "format": disk.format, "size": virtual_size(path, disk.format)}
             if disk.format == "qcow2" and layers.read_header(path).snapshots:
                 entry["whole"] = whole_size(path, entry["size"])
-            if disk == NVRAM:
+            if disk.kind == NVRAM.kind:
                 entry["variables"] = nvram.form(path)
             found.append(dict(entry, path=path) if with_path else entry)
     return found
@@ -316,7 +317,7 @@ def check_kept(pool_path, record, hint):
     for disk in planned(record.migration["old_spec"]):
         path = paths.instance(pool_path, record.uuid, disk.file)
         # The firmware makes its variables again.
-        if disk != NVRAM and not os.path.lexists(path) and not os.path.lexists(kept(path, record)):
+        if disk.kind != NVRAM.kind and not os.path.lexists(path) and not os.path.lexists(kept(path, record)):
             raise MigrationConflict("a file of %s is gone: %s" % (record.name, path), hint=hint)
 
 
@@ -355,6 +356,9 @@ def discard_older(pool_path, record):
         for name in os.listdir(directory) if os.path.isdir(directory) else ():
             if paths.is_incoming(name):
                 paths.remove(os.path.join(directory, name))
+    for path in adopted.files(record.spec):  # among the files of others
+        for part in glob.glob(paths.incoming_files(glob.escape(path))):
+            paths.remove(part)
 
 
 # ---- shared storage: the old disks are kept under another name -------------------------------------------------------
@@ -369,6 +373,10 @@ def check_seen(pool_path, record, manifest):
         if disk is None:
             raise MigrationConflict("the source reports a disk that %s does not have: %r" % (record.uuid, entry))
         command = ["qemu-img", "info", "-U", "--backing-chain", "--output=json", "-f", disk.format, "--", path]
+        if disk.kind == disks.FOUND and not os.path.lexists(path):
+            text = "the hosts share the storage, and %s of the adopted guest is not in it. Move it first to a host without that storage"
+            problems.append(text % disk.name)
+            continue
         try:
             size = json.loads(run(command, timeout=60, error=TransferFailed))[0]["virtual-size"]
         except TransferFailed as error:
@@ -411,7 +419,9 @@ def layer(pool_path, record):
         paths.remove(part)
         disks.make(disk, part, None)
         paths.sync(part)
-    paths.sync_directory(paths.instance(pool_path, record.uuid))
+    own = [paths.instance(pool_path, record.uuid, disk.file) for disk in disks.plan(record.migration["new_spec"])]
+    for directory in {os.path.dirname(path) for path in own}:
+        paths.sync_directory(directory)
 
 
 def old_ones(pool_path, record):

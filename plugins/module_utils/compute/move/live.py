@@ -17,7 +17,7 @@ import threading
 import time
 from xml.etree import ElementTree
 
-from ...model import hints, host_hints
+from ...model import adopted, adopted_move, hints, host_hints
 from ...model.errors import BerthError
 from ...model.move_errors import MigrationError
 from ...model.vm_states import is_meant_paused
@@ -253,7 +253,8 @@ def start(guest, record, pool_path, targets, options, there=None, remote=None):
     if problems:
         raise MigrationError("; ".join(problems))
     uri = remote_uri(targets["address"], options.get("tls", True))
-    flags, parameters = _flags(targets, options), _parameters(described, record, targets, options, there)
+    moved = _as_there(described, record, pool_path, targets)
+    flags, parameters = _flags(targets, options), _parameters(described, moved, record, targets, options, there)
     parameters.update(_renamed(guest, record.uuid, remote))
     copying, limit = live_watch.Stalled(guest, remote, targets["address"]), limit_of(guest, options)
     run = functools.partial(_run, guest, record.uuid, (uri, parameters, flags), limit, copying)
@@ -303,15 +304,15 @@ def _flags(targets, options):
     return flags if targets.get("shared") else flags | library.VIR_MIGRATE_NON_SHARED_DISK
 
 
-def _parameters(described, record, targets, options, there):
-    """Return what libvirt is given beside the flags. ``described``: the guest's definition on the source."""
+def _parameters(described, definition, record, targets, options, there):
+    """Return what libvirt is given beside the flags. ``described``: the guest's definition on the source, ``definition``: with
+    its files on the destination."""
     library = require_libvirt()
     parameters = {library.VIR_MIGRATE_PARAM_URI: "tcp://%s" % bracketed(targets["address"])}
     if targets.get("binds"):
         parameters[library.VIR_MIGRATE_PARAM_LISTEN_ADDRESS] = targets["address"]  # else QEMU listens on all addresses
     if not targets.get("shared"):
         parameters[library.VIR_MIGRATE_PARAM_MIGRATE_DISKS] = to_copy(described)
-    definition = described if targets.get("shared") else without_backing_images(described)
     if live_checks.cells_of(there):
         definition = live_checks.bound_to_cells(definition, record.spec, live_checks.cells_of(there))
     if definition is not described:
@@ -345,6 +346,18 @@ def written_disks(xml):
     return [(target, file) for target, file in found if not disks.is_read_only_file(file)]
 
 
+def _as_there(described, record, pool_path, targets):
+    """Return the guest's definition for the destination: as it is on shared storage."""
+    if targets.get("shared"):
+        return described
+    definition = without_backing_images(described)
+    if not adopted.files(record.spec):
+        return definition
+    files = disks.files(targets["pool_path"], record.uuid, adopted_move.moved_in(record.spec))
+    here = [path for _disk, path in disks.files(pool_path, record.uuid, record.spec)]
+    return with_files(definition, dict(zip(here, (path for _disk, path in files))), paths.console_log(record.uuid))
+
+
 def without_backing_images(xml):
     """Return the guest's definition for the destination, where disks need no backing images and the source's may not
     exist. libvirt names those only if it was restarted under the guest."""
@@ -352,6 +365,19 @@ def without_backing_images(xml):
     for disk in root.iterfind("devices/disk"):
         for below in disk.findall("backingStore"):
             disk.remove(below)
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def with_files(xml, there, console_log):
+    """Return the definition with the paths that its files have on the destination, ``there``: {path: path there}."""
+    root = ElementTree.fromstring(xml)
+    for log in root.iterfind("devices/*/log"):
+        log.set("file", console_log)
+    for source in root.iterfind("devices/disk/source"):
+        if source.get("file") in there:
+            source.set("file", there[source.get("file")])
+    for variables in root.iterfind("os/nvram"):
+        variables.text = there.get(variables.text, variables.text)
     return ElementTree.tostring(root, encoding="unicode")
 
 

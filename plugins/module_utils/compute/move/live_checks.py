@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from xml.etree import ElementTree
 
-from ...model import disk_hints, hints, host_hints, snapshot_hints, snapshots
+from ...model import adopted, disk_hints, hints, host_hints, snapshot_hints, snapshots
 from ...model.errors import BerthError, shortened
 from ...model.guest_settings import GuestSettings
 from .. import paths
@@ -256,7 +256,7 @@ def _not_its_own(text, record, pool_path):
         if not set(source.attrib) - {"index"}:
             continue  # a drive without a medium
         path = source.get("file") or source.get("dev") or "no file"
-        if os.path.dirname(path) not in own:
+        if os.path.dirname(path) not in own and path not in adopted.files(record.spec):
             yield "the guest has a disk that is not the instance's own: %s" % path
 
 

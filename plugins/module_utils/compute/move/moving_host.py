@@ -18,7 +18,21 @@ from ...model.request_spec import RequestSpec
 from ...model.vm_states import is_meant_paused
 from .. import paths
 from ..disk import disk, disk_chain, owner, volume
-from ..guest import arrival, disk_users, domain, domain_xml, gate, hardware, health, network, packet_filter, packet_path
+from ..guest import (
+    adoptable,
+    adopted_here,
+    arrival,
+    disk_users,
+    domain,
+    domain_xml,
+    found_files,
+    gate,
+    hardware,
+    health,
+    network,
+    packet_filter,
+    packet_path,
+)
 from ..host import address, firmware, mdev
 from ..record.ledger import Ledger
 from . import block_jobs, disks, following, handover, increment, live, live_checks, onlooker, storage, transfer
@@ -60,6 +74,11 @@ class Effects(Guests, VolumeEffects):
         block_jobs.check_no_others_jobs(self.connection, record, self.host.identity["name"])
         owner.check(self.pool_path(record), record.uuid, record.name, self.host.identity["uuid"])
         self._volumes(record).check_movable()
+        adoptable.check_movable(self.connection, record)
+
+    def renewed(self, record):
+        """Return the record with what the guest of an adopted instance is now."""
+        return adoptable.renewed(self.connection, record, self.pool_path)
 
     def health(self, record):
         """Return what is known of the guest's health: {state, seen}."""
@@ -151,6 +170,7 @@ class Effects(Guests, VolumeEffects):
             disks.discard_older(pool_path, record)
         else:
             disk.remove_all(pool_path, record.uuid, record.name, host_uuid)
+        found_files.remove(self.connection, record)
         self._volumes(record).forget()
         paths.remove_console_logs(record.uuid)
 
@@ -163,6 +183,7 @@ class Effects(Guests, VolumeEffects):
         if storage.exists(pool_path, record.uuid):
             owner.write(pool_path, record.uuid, host_uuid)
             disk.remove_all(pool_path, record.uuid, record.name, host_uuid)
+        found_files.remove(self.connection, record)
         self._volumes(record).settle()
         self._volumes(record).forget_unfinished()
         volume.release(self.host.compute, record)
@@ -187,6 +208,7 @@ class Effects(Guests, VolumeEffects):
         self.host.compute.check_machine(hardware.machine(record.spec))
         self.host.compute.cpu_model()
         firmware.check(self.host.compute, record, disks.variables(manifest))
+        adopted_here.check(self.host.compute, record)
         pool_path = self.pool_path(record)
         shared = storage.is_one(pool_path, record.uuid, record.op) or (
             self.only_looks and storage.is_owned_by_source(pool_path, record)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import re
 
-from ...model import copy_hints, host_hints, volumes
+from ...model import adopted, copy_hints, host_hints, volumes
 from ...model.lifecycle import IN
 from ...model.move_errors import MigrationConflict, MigrationPreCheckError
 from .. import paths
@@ -29,6 +29,9 @@ def mark(pool_path, record, host_uuid, uuid=None, of=paths.instance):
     """On the source, mark the directory with its owner and the operation. ``of`` and ``uuid`` are those of the
     instance, or of one of its volumes."""
     uuid = uuid or record.uuid
+    if adopted.files(record.spec):  # its disks lie elsewhere
+        paths.make_directory(os.path.dirname(of(pool_path, uuid)))
+        paths.make_directory(of(pool_path, uuid))
     owner.write(pool_path, uuid, host_uuid, of)
     fd = os.open(marker(pool_path, uuid, record.op, of), os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     os.close(fd)

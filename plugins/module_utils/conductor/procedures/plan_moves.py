@@ -13,6 +13,7 @@ from typing import Any, Callable, Collection, Dict, Iterable, List, Mapping, Nam
 
 from ...model import migration
 from ...model.errors import BerthError, InstanceIsLocked
+from ...model.identity import DEFAULT_PROJECT
 from ...model.messages import Document, View
 from ...model.move_errors import InstanceNotFound
 from ...model.quota import Amounts
@@ -50,6 +51,7 @@ class Subject(NamedTuple):
     uuid: str
     locked: Any
     request_of: Callable[[Document, bool], Document]
+    project: str = DEFAULT_PROJECT
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,8 +132,8 @@ def _plan(
     """(the move of one instance, the request to resize it to)."""
     places, action = fleet.places.get(subject.uuid, ()), wanted.action
     check_unlocked_there(name, places)
-    adopting.check_created(name, places, action)
     both = _source, here, destination, there = _sides(name, subject.uuid, fleet, views, wanted)
+    adopting.check_told(name, subject.project, (here, there))
     request = None
     if action == "resize":
         request = subject.request_of(here.get("spec") or there["spec"], destination is not None)

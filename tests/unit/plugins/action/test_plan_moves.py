@@ -27,12 +27,6 @@ def test_a_resize_goes_to_another_host_with_alternates_and_an_operation_each():
     assert len({candidate["op"] for candidate in move["candidates"]}) == 2
 
 
-@pytest.mark.parametrize("action", ["resize", "cold_migrate", "live_migrate", "migrate", "confirm", "delete"])
-def test_no_move_of_an_adopted_instance_is_planned(action):
-    found = plan(action, held_with={"adopted": "a"})
-    assert found["errors"]["a"].startswith("AdoptedNotSupported: ") and found["moves"] == {}
-
-
 def heard(monkeypatch, telling):
     """What the procedure tells the hosts by ``telling``: its arguments, each time."""
     calls = []

@@ -49,6 +49,9 @@ class Effects:
     ) = looks
     check_kept = check_restorable = check_destination = check_room = arrived = looks
 
+    def renewed(self, record):
+        return record
+
     def power_state(self, _uuid):
         return "running" if self.on else "shutdown"
 

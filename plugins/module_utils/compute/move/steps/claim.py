@@ -16,7 +16,7 @@ from the source only what nobody else knows, and none of that decides what it bu
 
 from __future__ import annotations
 
-from ....model import hints, travelled_history, vm_states, volumes
+from ....model import adopted, adopted_move, hints, travelled_history, vm_states, volumes
 from ....model import migration as guards
 from ....model import migration as names
 from ....model.errors import InvalidInput
@@ -37,6 +37,7 @@ MAKES_THE_GUEST = (
     "networks",
     "disks",
     "volumes",
+    adopted.KEY,
     "pool",
     "numa_topology",
     "pci_requests",
@@ -89,6 +90,7 @@ def claim_room(host, uuid, token, peer, spec, kind=names.RESIZE, source=None, de
     host's lock."""
     _check_decided(host, uuid, spec, source, destination)
     check_source(peer, spec, source)
+    spec = adopted_move.moved_in(spec)
     guards.check_grow_only(peer["migration"]["old_spec"]["flavor"], spec["flavor"])
     before = _record_on_source(host, token, peer, spec)
     migration = names.new_migration(token["op"], kind, source, destination, before, spec, host.now(), confirm_window)
@@ -113,7 +115,8 @@ def _check_decided(host, uuid, spec, source, destination):
         raise MigrationNotReady(
             "nothing was placed on %s for %s" % (host.identity["name"], uuid), hint=hints.run_again()
         )
-    claims.check_identity(spec)
+    if not adopted.of(spec):  # of which the uuid follows from nothing
+        claims.check_identity(spec)
     if spec["uuid"] != uuid:
         raise InvalidInput("spec.uuid", spec["uuid"], "the instance that is moved, %s" % uuid)
     if destination["uuid"] != host.identity["uuid"]:
@@ -131,7 +134,7 @@ def _record_on_source(host, token, peer, spec):
         generation=list(peer["generation"]),
         token=host.nonce(),
         phase=INCOMING,
-        spec=migration["old_spec"],
+        spec=adopted_move.moved_in(migration["old_spec"]),
         resources=migration["old_resources"],
         op=token["op"],
         lost_moves=[op for op in peer["lost_moves"] if op != token["op"]],
@@ -141,10 +144,10 @@ def _record_on_source(host, token, peer, spec):
 
 def check_source(peer, spec, source):
     """Raise SourceDiffers if the source would have another guest made than was decided, or is another host."""
-    wanted = {part: spec.get(part) for part in MAKES_THE_GUEST}
-    reported = {part: (peer["migration"].get("new_spec") or {}).get(part) for part in MAKES_THE_GUEST}
+    wanted, told = adopted_move.moved_in(spec), adopted_move.moved_in(peer["migration"].get("new_spec") or {})
+    reported = {part: told.get(part) for part in MAKES_THE_GUEST}
     reported.update(uuid=peer["uuid"], name=peer["name"], project_id=peer["project_id"])
-    differing = [part for part in MAKES_THE_GUEST if reported[part] != wanted[part]]
+    differing = [part for part in MAKES_THE_GUEST if reported[part] != wanted.get(part)]
     if peer["host"]["uuid"] != source["uuid"]:
         differing.append("host")
     if differing:

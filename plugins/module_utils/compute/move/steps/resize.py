@@ -7,7 +7,7 @@ claim.py.
 
 from __future__ import annotations
 
-from ....model import host_hints, vm_states
+from ....model import adopted_move, host_hints, vm_states
 from ....model import migration as guards
 from ....model import migration as names
 from ....model.lifecycle import CONFIRMING, FROZEN, IN, KEEP, OUT, OWN, RESIZED, RESIZING, RESTORING, REVERTING
@@ -57,8 +57,9 @@ def begin(
     if record.op is None:
         if host.store.is_buried(op):
             raise has_just_ended(uuid)
-        migration = _new_migration(host, op, kind, record, spec, source, destination, confirm_window)
-        new = record.replace(op=op, phase=RESIZING, migration=migration)
+        found = host.effects.renewed(record)
+        migration = _new_migration(host, op, kind, found, spec, source, destination, confirm_window)
+        new = record.replace(op=op, phase=RESIZING, migration=migration, spec=found.spec)
         with host.store.host_lock():
             if names.same_host(migration):
                 new = claim_beside(host, new, limits)
@@ -83,7 +84,9 @@ def _new_migration(host, op, kind, record, planned, source, destination, confirm
     guards.check_same_disks(record, planned or spec)
     here = dict(host.identity, name=(source or host.identity)["name"])
     migration = names.new_migration(op, kind, here, destination, record, spec, host.now(), confirm_window)
-    if names.same_host(migration) and was_on(record.replace(migration=migration)):
+    if not names.same_host(migration):
+        adopted_move.check(record.name, spec)
+    elif was_on(record.replace(migration=migration)):
         host.effects.check_networks(record, host_hints.bring_network_back(host.identity["name"], record.name))
     return migration
 

@@ -26,7 +26,8 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import (
     pause,
     power,
 )
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.adopt import GuestNotAdoptable, GuestNotFound
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.adopt import GuestNotFound
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.adoptable import GuestNotAdoptable
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import whereabouts
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.record_copy import take_back
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
@@ -279,10 +280,38 @@ def qcow2(backing=None, snapshots=0):
 @pytest.mark.parametrize(
     "file, code", [(qcow2("base.qcow2"), "HasBackingFile"), (qcow2(snapshots=1), "HasSnapshots"), (qcow2(), None)]
 )
-def test_a_qcow2_file_is_alone_and_without_snapshots(guest, file, code):
+def test_a_qcow2_file_stands_on_nothing_that_is_not_there_and_has_no_snapshots(guest, file, code):
     guest.disk.write_bytes(file)
     changed(('type="raw"/><source', 'type="qcow2"/><source'))(guest)
     assert [each.code for each in adoptable.of(guest.host.connection, OWN_UUID).in_the_way] == [code] * bool(code)
+
+
+def on_a_base(guest):
+    """The disk stands on a base image beside it."""
+    base = guest.disk.with_name("base.qcow2")
+    base.write_bytes(qcow2())
+    guest.disk.write_bytes(qcow2("base.qcow2"))
+    changed(('type="raw"/><source', 'type="qcow2"/><source'))(guest)
+    return base
+
+
+def test_a_guest_on_a_base_image_is_adopted_started_and_deleted_and_its_base_stays(guest):
+    base = on_a_base(guest)
+    other = guest.domain.xml.replace(OWN_UUID, "6" + OWN_UUID[1:]).replace("Web_1", "clone")
+    guest.disk.with_name("clone.qcow2").write_bytes(qcow2("base.qcow2"))
+    guest.host.connection.defineXMLFlags(other.replace(str(guest.disk), str(guest.disk.with_name("clone.qcow2"))))
+    guest.adopt()
+    guest.instance().stopped(1)
+    assert guest.instance().started() is True and disk_chain.found_on(guest.host, guest.record) == []
+    guest.instance().absent()
+    assert base.exists() and not guest.disk.exists()
+
+
+def test_a_base_to_which_another_guest_writes_is_in_the_way(guest):
+    base = on_a_base(guest)
+    other = guest.domain.xml.replace(OWN_UUID, "6" + OWN_UUID[1:]).replace("Web_1", "writer")
+    guest.host.connection.defineXMLFlags(other.replace(str(guest.disk), str(base)))
+    assert [each.code for each in adoptable.of(guest.host.connection, OWN_UUID).in_the_way] == ["HasBackingFile"]
 
 
 def test_a_disk_of_two_guests_is_in_the_way_of_both(guest):

@@ -12,6 +12,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.adopting impor
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import (
     DuplicateInstance,
     InstanceUnknown,
+    MoveContradicted,
     NoMajority,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import Fleet
@@ -162,9 +163,9 @@ def test_create_never_makes_a_guest_that_was_to_be_adopted():
 
 
 def test_what_is_not_done_with_adopted_instances_is_refused_by_name():
-    with pytest.raises(AdoptedNotSupported, match="live_migrate"):
-        adopting.check_created("web1", fleet(h1=[owned()]).places[GUEST], "live_migrate")
-    adopting.check_created("web1", fleet(h1=[owned(adopted=None)]).places[GUEST], "live_migrate")
+    with pytest.raises(AdoptedNotSupported, match="update_disks"):
+        adopting.check_created("web1", fleet(h1=[owned()]).places[GUEST], "update_disks")
+    adopting.check_created("web1", fleet(h1=[owned(adopted=None)]).places[GUEST], "update_disks")
 
 
 def played(procedure, answer):
@@ -229,3 +230,13 @@ def test_the_list_says_of_each_guest_how_to_adopt_it_or_what_is_in_the_way():
         "IsPinned: p",
     ]
     assert "berth_name=NAME " in list(adopting.lines(of, {"h1": [shown(name="Web_1")]}))[1]
+
+
+@pytest.mark.parametrize("said", [{"name": "db"}, {"project_id": "shop"}])
+def test_no_host_gives_an_adopted_instance_another_name_or_project_in_a_move(said):
+    """Its uuid follows from neither, and it counts in that project."""
+    view = {"name": "web1", "project_id": "default", "host": {"name": "h1"}, "spec": {"adopted": {"disks": []}}}
+    adopting.check_told("web1", "default", (view, {"role": None}))
+    with pytest.raises(MoveContradicted, match="h1 says"):
+        adopting.check_told("web1", "default", ({**view, **said}, {"role": None}))
+    adopting.check_told("web1", "default", ({**view, **said, "spec": {}}, {"role": None}))

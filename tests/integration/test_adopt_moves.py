@@ -1,0 +1,109 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A guest that libvirt alone made is adopted while it writes, resized, moved, and loses nothing of what it acknowledged."""
+
+from __future__ import annotations
+
+import base64
+from xml.etree import ElementTree
+
+import pytest
+import yaml
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import seed
+from playbooks import homes, records
+
+NAME, UUID = "writer", "70adf7e1-3c6e-4d59-9d0b-3a1c9d7f1e2a"
+IMAGES = "/var/lib/libvirt/images/"
+DOMAIN = """<domain type="qemu"><name>Old_Writer</name><uuid>%(uuid)s</uuid><memory unit="MiB">128</memory><vcpu>1</vcpu>
+<os><type arch="x86_64" machine="pc">hvm</type><boot dev="hd"/></os>
+<features><acpi/><apic/></features><clock offset="utc"/><devices>
+<disk type="file" device="disk"><driver name="qemu" type="qcow2"/><source file="%(images)swriter.qcow2"/>
+<target dev="vda" bus="virtio"/><serial>OLD-1</serial></disk>
+<disk type="file" device="disk"><driver name="qemu" type="raw"/><source file="%(images)sseed.img"/><target dev="vdb" bus="virtio"/></disk>
+<disk type="file" device="cdrom"><target dev="sda" bus="sata"/><readonly/></disk>
+<interface type="bridge"><mac address="52:54:00:0a:0d:77"/><source bridge="br0"/><model type="virtio"/></interface>
+<serial type="pty"><log file="/var/log/libvirt/qemu/Old_Writer-console.log" append="on"/><target port="0"/></serial>
+<rng model="virtio"><backend model="random">/dev/urandom</backend></rng></devices></domain>"""
+FLAVORS = {
+    "old": {"vcpus": 1, "memory_mb": 128, "root_gb": 1},
+    "big": {"vcpus": 2, "memory_mb": 192, "root_gb": 2},
+}
+GONE = ("metadata", "name", "title", "resource", "seclabel")
+
+
+def define(lab, host):
+    iso = seed.iso_image(
+        "cidata",
+        {
+            "meta-data": b"instance-id: x\nlocal-hostname: writer\n",
+            "user-data": b"#cloud-config\n# lab-writer: on\n# lab-writer-pause: 100\n",
+        },
+    )
+    xml = DOMAIN % {"uuid": UUID, "images": IMAGES}
+    lab.sh(host, "base64 -d > %sseed.img <<'X'\n%s\nX" % (IMAGES, base64.encodebytes(iso).decode()))
+    lab.sh(host, "cp /srv/shared/images/guest.qcow2 %swriter.qcow2" % IMAGES)
+    lab.sh(host, "cat > /tmp/w.xml <<'X'\n%s\nX\nvirsh define /tmp/w.xml && virsh start Old_Writer" % xml)
+
+
+def seen(lab, host):
+    """What the guest sees by its definition: without what is of its host."""
+    root = ElementTree.fromstring(lab.sh(host, "virsh dumpxml --inactive %s" % UUID).stdout)
+    for part in GONE:
+        for element in root.findall(part):
+            root.remove(element)
+    for element in (*root.iterfind("devices/disk/source"), *root.iterfind("devices/*/log")):
+        element.attrib.pop("file", None)
+    return ElementTree.canonicalize(ElementTree.tostring(root, encoding="unicode"), strip_text=True)
+
+
+def written(lab, host, after=0):
+    """Until it has acknowledged more -> how much. What it finds at a start of all that, it says then; None: it was not started."""
+    said = lab.guest_facts(NAME, host, timeout=240, until=lambda said: said["ack"] > after)
+    assert (said["verify"] or {"result": "ok"})["result"] in ("ok", "none")
+    return said["ack"]
+
+
+@pytest.mark.slow
+def test_what_a_guest_wrote_before_it_was_adopted_and_since_is_there_after_every_move(lab, tmp_path):
+    source, other = lab.host(1), lab.host(2)
+    define(lab, source)
+    path = tmp_path / "vms.yml"
+
+    def play(playbook, *more, flavor="old", check=True):
+        told = {"berth_adopted": UUID, "berth_flavor": flavor, "berth_flavors": FLAVORS}
+        path.write_text(yaml.safe_dump({"vms": {"hosts": {NAME: told}}}), "utf-8")
+        words = ["--limit", NAME, "-e", "berth_target_host=" + more[0]] if more else ["--limit", NAME]
+        return lab.ansible_playbook("berth.kvm." + playbook, *words, inventory=[path], check=check, timeout=600)
+
+    try:
+        ack = written(lab, source)
+        play("adopt")
+        before = seen(lab, source)
+
+        play("live_migrate", other)
+        assert homes(lab) == {NAME: other} and seen(lab, other) == before
+        assert lab.sh(source, "ls -A " + IMAGES).stdout == ""
+        lab.sh(source, "rm /var/log/libvirt/qemu/Old_Writer-console.log")  # else its facts are read as the newest
+        ack = written(lab, other, ack)
+
+        play("cold_migrate", source)
+        assert homes(lab)[NAME] == source
+        ack = written(lab, source, ack)
+        play("revert_resize")
+        assert homes(lab)[NAME] == other and seen(lab, other) == before
+        written(lab, other)
+
+        play("resize", flavor="big")
+        assert homes(lab)[NAME] == source
+        inside = lab.guest_facts(NAME, source, timeout=240, until=lambda said: said["vcpus"] == 2)
+        assert (inside["vcpus"], inside["disk"]) == (2, 2 << 30) and inside["verify"]["result"] == "ok"
+        play("confirm_resize", flavor="big")
+        assert records(lab) == [(source, NAME, "OWN")]
+        assert not play("create", flavor="big").changed.get(NAME)
+        play("delete", flavor="big")
+        assert records(lab) == [] and UUID not in lab.sh(source, "virsh list --all --uuid").stdout
+    finally:
+        for host in (source, other):
+            lab.sh(host, "virsh destroy %s; virsh undefine %s --nvram; rm -f %s*; true" % (UUID, UUID, IMAGES))
