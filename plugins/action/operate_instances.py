@@ -10,7 +10,7 @@ import functools
 
 from ansible.errors import AnsibleError
 
-from ..module_utils.conductor import adopting, report_console
+from ..module_utils.conductor import adopting, report_backup, report_console
 from ..module_utils.conductor.operations import OPERATIONS
 from ..module_utils.conductor.procedures.copies import keep_one, recover_record
 from ..module_utils.conductor.procedures.operate import Done, adopt, console, delete, operate
@@ -79,6 +79,7 @@ class ActionModule(LocateInstances, MovesInstances):
         procedure = self._procedure(operation, _tasks(located), hosts, task_vars)
         done, more = carry_out(self, task_vars, procedure, look)
         lines = [*_where_set_aside(located, done, self._task.check_mode), *_consoles(located, done)]
+        lines += _backups(operation, located, done)
         say(*(selected_by_name(line, task_vars) for line in lines))
         if operation == "delete" and any(each.changed for each in done.values()):
             fleet_filters.follow(self, task_vars, hosts)
@@ -198,6 +199,14 @@ def _consoles(located, done):
     for name, each in done.items():
         if "console" in each.instance:
             yield from report_console.lines(name, located["instances"][name]["hosts"][-1], each.instance["console"])
+
+
+def _backups(operation, located, done):
+    """The lines about the backups that were made, listed or restored."""
+    for name, each in done.items():
+        if "backups" in each.instance:
+            host = located["instances"][name]["hosts"][-1]
+            yield from report_backup.lines(operation, name, host, each.instance["backups"])
 
 
 def _part(refused, done):

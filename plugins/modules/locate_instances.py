@@ -30,8 +30,8 @@ options:
     type: str
     required: true
     choices:
-      [adopt, console, delete, keep_one, leave, lock, pause, reboot, recover, recover_record, remove_set_aside, resume, start,
-       stop, suspend, unlock, unpause, update_disks]
+      [adopt, backup, backups, console, delete, keep_one, leave, lock, pause, reboot, recover, recover_record, remove_set_aside,
+       restore, resume, start, stop, suspend, unlock, unpause, update_disks]
     version_added: 1.0.0
 extends_documentation_fragment:
   - berth.kvm.controller

@@ -23,8 +23,8 @@ options:
     type: str
     required: true
     choices:
-      [adopt, console, delete, keep_one, leave, lock, pause, reboot, recover, recover_record, remove_set_aside, resume, start,
-       stop, suspend, unlock, unpause, update_disks]
+      [adopt, backup, backups, console, delete, keep_one, leave, lock, pause, reboot, recover, recover_record, remove_set_aside,
+       restore, resume, start, stop, suspend, unlock, unpause, update_disks]
   may_fail:
     description:
       - Whether the task ends well also if it failed for the instance. C(error) says why.

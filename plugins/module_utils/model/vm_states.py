@@ -71,6 +71,9 @@ CHANGES: Dict[str, Change] = {
     "suspend": Change((ACTIVE,), SUSPENDED, "suspending"),
     "resume": Change((SUSPENDED,), ACTIVE, POWERING_ON),
     "update_disks": Change((ACTIVE, PAUSED, STOPPED)),
+    "backup": Change((ACTIVE, PAUSED, SUSPENDED, STOPPED), task="image_backup"),
+    "backups": Change(ALL),
+    "restore": Change((STOPPED, ERROR), STOPPED, "restoring"),
     "resize": Change((ACTIVE, STOPPED)),
     "migration": Change((ACTIVE, STOPPED)),
     "live-migration": Change((ACTIVE, PAUSED)),
@@ -113,6 +116,10 @@ def check(name: str, vm_state: Optional[str], operation: str) -> None:
     if now not in (*change.legal, change.after) and change.legal != ALL:
         back = VM_STATES[now].back if now in VM_STATES else None
         hint = hints.make_active(name, back) if back else None
+        if now == ACTIVE and change.after == STOPPED:
+            hint = hints.stop_first(name)
+        elif now == ERROR:
+            hint = hints.restore_again(name)
         raise InstanceInvalidState(name, "vm_state", now, operation, hint=hint)
 
 

@@ -37,10 +37,9 @@ def shut_down(found: Any, seconds: float) -> None:
     _in_time(lambda: found.shutdownFlags(flag), seconds)
 
 
-def freeze(found: Any) -> None:
-    """Have the guest write out its file systems, and write no more."""
-    if is_there(found):
-        _in_time(found.fsFreeze, ANSWER)
+def freeze(found: Any) -> bool:
+    """Have the guest write out its file systems, and write no more. Return whether it says that it did."""
+    return is_there(found) and bool(_in_time(found.fsFreeze, ANSWER))
 
 
 def thaw(found: Any) -> None:

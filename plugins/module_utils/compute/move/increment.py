@@ -280,15 +280,15 @@ def what_is_missing(record, manifest):
 def _usable_bitmap(record, disk):
     """Return the newest bitmap that covers all writes since a complete copy of this attempt began ("auto"), or None.
     The bitmap of a killed guest is marked as in use and worthless."""
-    bitmaps = _bitmaps(disk["path"])
+    found = bitmaps(disk["path"])
     for number in range(MOST, -1, -1):
-        flags = bitmaps.get(bitmap_name(record, number), ())
+        flags = found.get(bitmap_name(record, number), ())
         if "auto" in flags and "in-use" not in flags and os.path.lexists(copied_mark(disk["path"], record, number)):
             return bitmap_name(record, number)
     return None
 
 
-def _bitmaps(path):
+def bitmaps(path):
     """Return {name: flags} of a qcow2 file's bitmaps."""
     data = (disks.info(path, "qcow2").get("format-specific") or {}).get("data") or {}
     return {bitmap["name"]: bitmap["flags"] for bitmap in data.get("bitmaps") or ()}
@@ -317,7 +317,11 @@ def discard_scratch(manifest):
 
 
 def remove_bitmaps(path):
-    """Remove berth's bitmaps from a disk whose guest is off."""
-    for name in _bitmaps(path):
-        if name.startswith("berth-"):
-            transfer.run(["qemu-img", "bitmap", "--remove", "-f", "qcow2", "--", path, name], error=TransferFailed)
+    """Remove the bitmaps of moves from a disk whose guest is off."""
+    for name in bitmaps(path):
+        if name.startswith("berth-") and not name.startswith(paths.BITMAP):
+            remove_bitmap(path, name)
+
+
+def remove_bitmap(path, name):
+    transfer.run(["qemu-img", "bitmap", "--remove", "-f", "qcow2", "--", path, name], error=TransferFailed)
