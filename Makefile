@@ -10,7 +10,7 @@ export PATH := $(BERTH_VENV)/bin:$(PATH)
 LAB ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint unit coverage protocol histories lies soak nova-tests integration realguest renderers mutants matrix molecule runner execution-environment bench fleet faults docs changelog package lab lab-down clean
+.PHONY: help setup lint unit coverage protocol histories lies soak nova-tests integration walk realguest renderers mutants matrix molecule runner execution-environment bench fleet faults docs changelog package lab lab-down clean
 
 help:  ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 32
@@ -41,6 +41,9 @@ nova-tests:  ## Nova's own unit tests, asked of placement; installs Nova below .
 
 integration:  ## tests on two labs of real libvirt hosts, with the slow ones
 	pytest -n 2 --dist loadfile tests/integration
+
+walk:  ## the README, command by command, from a bare Debian to a shell in a guest (minutes, as root)
+	pytest -s tests/walk
 
 realguest:  ## a Debian 12 cloud image, made here, taken through create, moves, firmwares and buses (about an hour)
 	pytest -v tests/realguest

@@ -3,7 +3,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
-# ./test.sh [lint|unit|integration ...]   set up what is missing and run all tests, or only those named.
+# ./test.sh [lint|unit|samples|lives|integration ...]   set up what is missing and run these parts, or lint, unit and lives.
+# ./test.sh all   lint, unit, samples and integration: what a build server runs, and whoever releases.
 # BERTH_TEST_KEEP=1 leaves the labs of the integration tests up, BERTH_TEST_LAB names them (default: test).
 set -eu
 cd "$(dirname "$0")"
@@ -28,7 +29,11 @@ lint() {
 
 unit() {
   title "unit tests"
-  python -m pytest -q -p no:cacheprovider -n 2 tests/unit tests/protocol/test_sample.py tests/protocol/test_histories.py || return
+  python -m pytest -q -p no:cacheprovider -n 2 tests/unit tests/protocol/test_sample.py tests/protocol/test_histories.py
+}
+
+samples() {
+  title "samples of the mutants and of other versions of Ansible and Python"
   python tests/mutants/mutants.py --sample 12 || return
   tests/matrix.sh --sample 2.21 2.22
 }
@@ -39,23 +44,35 @@ labs_down() {
   done
 }
 
-integration() {
-  title "integration tests, on two labs of real hosts side by side"
+on_labs() {
   trap labs_down INT TERM
   # By file: what the tests of a file share is made once.
-  python -m pytest -v -o cache_dir=.cache/pytest --cache-clear --durations=15 -n 2 --dist loadfile -m "not slow" tests/integration && return
+  python -m pytest -v -o cache_dir=.cache/pytest --cache-clear --durations=15 -n 2 --dist loadfile -m "not slow" "$@" && return
   # QEMU without KVM now and then corrupts the memory of a guest that is migrated live: its kernel ends with an oops.
   title "once more, on a new lab, the tests that failed"
-  python -m pytest -v -o cache_dir=.cache/pytest --last-failed --last-failed-no-failures none -m "not slow" tests/integration
+  python -m pytest -v -o cache_dir=.cache/pytest --last-failed --last-failed-no-failures none -m "not slow" "$@"
 }
+
+lives() {
+  title "lives of instances, on two labs of real hosts side by side"
+  on_labs tests/integration/test_create.py tests/integration/test_resize.py tests/integration/test_migrate.py tests/integration/test_delete.py
+}
+
+integration() {
+  title "integration tests, on two labs of real hosts side by side"
+  on_labs tests/integration
+}
+
+[ $# -gt 0 ] || set -- lint unit lives
+[ "$*" != all ] || set -- lint unit samples integration
 
 # All parts run even if an earlier one fails, so that one run tells everything.
 failed=
-for part in "${@:-lint}" $([ $# -gt 0 ] || echo unit integration); do
+for part in "$@"; do
   case $part in
-    lint | unit | integration) $part || failed="$failed $part" ;;
+    lint | unit | samples | lives | integration) $part || failed="$failed $part" ;;
     *)
-      sed -n '6,7s/^# //p' "$0" >&2
+      sed -n '6,8s/^# //p' "$0" >&2
       exit 2
       ;;
   esac

@@ -96,7 +96,8 @@ step_docs() { antsibull-docs lint-collection-docs --plugin-docs --validate-colle
 step_mypy() {
     local rooms=ansible_collections.berth.kvm.plugins.module_utils
     cd "$work/collections"
-    MYPYPATH=$PWD mypy --config-file "$copy/pyproject.toml" --cache-dir "$work/mypy" -p "$rooms.model" -p "$rooms.conductor"
+    MYPYPATH=$PWD mypy --config-file "$copy/pyproject.toml" --cache-dir "$work/mypy" -p "$rooms.model" -p "$rooms.conductor" \
+        -p "$rooms.fleet"
 }
 step_ruff() { ruff check --no-cache --output-format concise .; }
 step_yamllint() { yamllint --strict --format parsable .; }

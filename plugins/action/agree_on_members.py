@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from ..module_utils.conductor import majority
 from ..module_utils.model import fleet_hints
-from ..plugin_utils.asking import answers, ask
 from ..plugin_utils.controller import ControllerAction
+from ..plugin_utils.fan_out import answers, ask
 from ..plugin_utils.inventory_variables import kvm_hosts
 from ..plugin_utils.screen import warn
 

@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 from ..plugin_utils.answers_of_hosts import FACT
-from ..plugin_utils.asking import MODULES, answers, ask, warnings
 from ..plugin_utils.controller import ControllerAction
+from ..plugin_utils.fan_out import MODULES, answers, ask, warnings
 
 
 class ActionModule(ControllerAction):

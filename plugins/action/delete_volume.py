@@ -12,8 +12,8 @@ from ..module_utils.model.catalog_schema import PROJECT, VOLUMES
 from ..module_utils.model.errors import InvalidInput
 from ..module_utils.model.volumes import volume_uuid
 from ..plugin_utils.answers_of_hosts import read_reports
-from ..plugin_utils.asking import answers, ask
 from ..plugin_utils.controller import ControllerAction
+from ..plugin_utils.fan_out import answers, ask
 from ..plugin_utils.inventory_variables import kvm_hosts, lost_hosts
 from ..plugin_utils.screen import say
 

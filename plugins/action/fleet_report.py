@@ -13,8 +13,10 @@ from ..module_utils.placement.explain import fleet_lines
 from ..plugin_utils.answers_of_hosts import read_reports, replies
 from ..plugin_utils.controller import ControllerAction
 from ..plugin_utils.documents import write_document
+from ..plugin_utils.inventory_variables import kvm_hosts
 from ..plugin_utils.plain import plain
 from ..plugin_utils.screen import columns, say
+from ..plugin_utils.whose_fleet import machines
 
 
 class ActionModule(ControllerAction):
@@ -29,7 +31,9 @@ class ActionModule(ControllerAction):
         if args["dest"]:
             known = _instances(fleet, replies(task_vars, "__berth_facts"), self._zones(task_vars))
             addresses = {host: document["host_ip"] for host, document in fleet.documents.items() if document["host_ip"]}
-            write_document(args["dest"], {"hosts": known, "verdicts": fleet.verdicts, "addresses": addresses})
+            of = machines(task_vars, kvm_hosts(task_vars, args["hosts"]))
+            document = {"hosts": known, "verdicts": fleet.verdicts, "addresses": addresses, "machines": of}
+            write_document(args["dest"], document)
         if args["hosts"] is not None and not fleet.documents:
             raise NoHostAnswered("no host answered; why is in the table above")
         return {"report": lines, "verdicts": fleet.verdicts}

@@ -17,8 +17,8 @@ from ..module_utils.model.errors import BerthError, InvalidInput, together
 from ..module_utils.model.identity import IDENTITY, uuid_of
 from ..module_utils.model.safe_text import is_safe
 from ..plugin_utils.answers_of_hosts import read_reports
-from ..plugin_utils.asking import answers, ask, refusals
 from ..plugin_utils.controller import ControllerAction
+from ..plugin_utils.fan_out import answers, ask, refusals
 from ..plugin_utils.inventory_variables import described, kvm_hosts, variables
 from ..plugin_utils.screen import say
 from ..plugin_utils.selection import names_by_uuid

@@ -10,13 +10,13 @@ import functools
 
 from ansible.errors import AnsibleError
 
-from ..module_utils.conductor import adopting, report_backup, report_console
+from ..module_utils.conductor import adopting, report_backup, show_instance, show_snapshots
+from ..module_utils.conductor.closing_table import error_of, text_of
 from ..module_utils.conductor.operations import OPERATIONS
 from ..module_utils.conductor.procedures.copies import keep_one, recover_record
-from ..module_utils.conductor.procedures.operate import Done, adopt, console, delete, operate
+from ..module_utils.conductor.procedures.operate import Done, adopt, delete, look, operate
 from ..module_utils.conductor.procedures.steps import side_by_side
 from ..module_utils.conductor.procedures.update_disks import Run, update_disks
-from ..module_utils.conductor.report import error_of, text_of
 from ..module_utils.model import copy_hints
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import ADOPTED
@@ -78,7 +78,7 @@ class ActionModule(LocateInstances, MovesInstances):
         moves, walks, said = self._delete_moves(located, hosts, task_vars) if located["moving"] else ({}, {}, [])
         procedure = self._procedure(operation, _tasks(located), hosts, task_vars)
         done, more = carry_out(self, task_vars, procedure, look)
-        lines = [*_where_set_aside(located, done, self._task.check_mode), *_consoles(located, done)]
+        lines = [*_where_set_aside(located, done, self._task.check_mode), *_looked_at(located, done)]
         lines += _backups(operation, located, done)
         say(*(selected_by_name(line, task_vars) for line in lines))
         if operation == "delete" and any(each.changed for each in done.values()):
@@ -144,8 +144,8 @@ class ActionModule(LocateInstances, MovesInstances):
             return keep_one(tasks, given, self._task.check_mode)
         if operation == "recover_record":
             return recover_record(tasks, given, self._task.check_mode)
-        if operation == "console":
-            return console(tasks, given)
+        if operation in ("console", "snapshots"):
+            return look(operation, tasks, given)
         if operation == "adopt":
             return adopt(tasks, given, hosts)
         if operation in ("delete", "leave"):
@@ -194,11 +194,15 @@ def _where_set_aside(located, done, dry):
             )
 
 
-def _consoles(located, done):
-    """The lines about each console."""
-    for name, each in done.items():
+def _looked_at(located, done):
+    """The lines about each console, or about the snapshots."""
+    if located["operation"] == "snapshots":
+        yield from show_snapshots.lines({name: each.instance.get("snapshots") or [] for name, each in done.items()})
+    for name, each in done.items() if located["operation"] == "console" else ():
         if "console" in each.instance:
-            yield from report_console.lines(name, located["instances"][name]["hosts"][-1], each.instance["console"])
+            yield from show_instance.console_lines(
+                name, located["instances"][name]["hosts"][-1], each.instance["console"]
+            )
 
 
 def _backups(operation, located, done):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ansible import constants as C  # noqa: N812 -- Ansible's usual name for them
 
-from ..module_utils.conductor.report import error_code
+from ..module_utils.conductor.closing_table import error_code
 from ..plugin_utils.controller import ControllerAction, current_results
 from ..plugin_utils.screen import is_for_programs
 

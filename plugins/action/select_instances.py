@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from ..module_utils.model.errors import shortened
 from ..plugin_utils import berth_where
-from ..plugin_utils.asking import answers, ask, warnings
 from ..plugin_utils.controller import ControllerAction
+from ..plugin_utils.fan_out import answers, ask, warnings
 from ..plugin_utils.inventory_variables import kvm_hosts
 from ..plugin_utils.reading import begin
 from ..plugin_utils.screen import say

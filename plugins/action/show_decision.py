@@ -17,6 +17,7 @@ from ..plugin_utils.controller import ControllerAction
 from ..plugin_utils.inventory_variables import kvm_hosts
 from ..plugin_utils.plain import plain
 from ..plugin_utils.screen import say
+from ..plugin_utils.whose_fleet import Fleet, machines
 
 
 class ReceiptNotFound(BerthError):
@@ -56,7 +57,9 @@ class ActionModule(ControllerAction):
         if args["name"] is None:
             raise InvalidInput("berth_name", None, "the name of an instance", hint=input_hints.name_instance())
         keeping = receipts.settings(self, task_vars)
-        refused, placed = self._last(keeping, args["name"], args["project"], kvm_hosts(task_vars, args["hosts"]))
+        hosts = kvm_hosts(task_vars, args["hosts"])
+        fleet = Fleet(machines(task_vars, hosts)) if hosts else None  # without an inventory any
+        refused, placed = self._last(keeping, args["name"], args["project"], fleet)
         lines = [line for decided in (refused, placed) if decided for line in ("", *decided.lines())]
         say(*lines, "")
         shown = placed or refused
@@ -68,11 +71,11 @@ class ActionModule(ControllerAction):
         }
 
     @staticmethod
-    def _last(keeping, name, project, hosts):
+    def _last(keeping, name, project, fleet):
         """(The last decision on an instance of that name, of any project if none is given, if it was refused; the last
         that chose a host)."""
         known, refused = set(), None
-        for path, head in receipts.heads(keeping, hosts):
+        for path, head in receipts.heads(keeping, fleet):
             uuid = head["instances"].get(name)
             if uuid is not None and project in (None, "") or uuid and uuid == instance_uuid(project, name):
                 if refused and head["instances"][name] != refused.head["instances"][name]:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import time
 
-from ..module_utils.conductor import fleet_events, report
+from ..module_utils.conductor import closing_table, fleet_events
 from ..module_utils.model.identity import IDENTITY, uuid_of
 from ..plugin_utils.answers_of_hosts import read_reports, reason_of
-from ..plugin_utils.asking import answers, ask
 from ..plugin_utils.controller import ControllerAction, results_fact
+from ..plugin_utils.fan_out import answers, ask
 from ..plugin_utils.inventory_variables import instances_among, kvm_hosts, variables
 from ..plugin_utils.screen import columns, say
 
@@ -36,7 +36,7 @@ class ActionModule(ControllerAction):
         told = {host: reply["histories"] for host, reply in replies.items() if host not in silent}
         events = fleet_events.of(told, only)
         left_out = {**fleet.verdicts, **silent}
-        say("", *fleet_events.lines(events), *report.hosts_left_out(left_out, columns()), "")
+        say("", *fleet_events.lines(events), *closing_table.hosts_left_out(left_out, columns()), "")
         return {**results_fact([], left_out), "events": events}
 
     @staticmethod

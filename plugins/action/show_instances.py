@@ -7,22 +7,24 @@ from __future__ import annotations
 
 from ansible.utils.vars import load_extra_vars
 
-from ..module_utils.conductor import free_volumes, report, report_instance, unlisted
+from ..module_utils.conductor import free_volumes, show_instance, unlisted
+from ..module_utils.conductor.closing_table import FAILED, Outcome, address_of, closing
 from ..module_utils.conductor.errors import HostUnknown, InstanceMoving
 from ..module_utils.conductor.locate import left_of_ended_move, locate
 from ..module_utils.model import fleet_hints
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import IDENTITY, uuid_of
-from ..plugin_utils import failed_requests
+from ..plugin_utils import failed_requests, guest_addresses
 from ..plugin_utils.answers_of_hosts import read_reports, reason_of, replies
-from ..plugin_utils.asking import answers, ask
 from ..plugin_utils.berth_name import addressed, check_given, selected_by_name
 from ..plugin_utils.controller import ControllerAction, outcomes_reported, results_fact
+from ..plugin_utils.fan_out import answers, ask
 from ..plugin_utils.inventory_differences import InventoryDifferences, by_hand
 from ..plugin_utils.inventory_variables import instances_among, kvm_hosts, lost_hosts, variables
 from ..plugin_utils.locating import shown as shown_of
 from ..plugin_utils.screen import columns, events_shown, say
 from ..plugin_utils.selection import in_inventory, names_by_uuid, not_found
+from ..plugin_utils.whose_fleet import Fleet, machines
 
 
 class ActionModule(ControllerAction):
@@ -48,7 +50,7 @@ class ActionModule(ControllerAction):
         others = {} if _some_are_asked_for(task_vars) else _others(task_vars, fleet, uuids)
         options = {name: unlisted.selection(uuid, place, uuids) for name, (uuid, place) in others.items()}
         uuids.update({name: uuid for name, (uuid, _place) in others.items()})
-        failed = failed_requests.known(hosts)
+        failed = failed_requests.known(Fleet(machines(task_vars, hosts)))
         reported, silent = self._ask(task_vars, fleet, uuids)
         inventory = InventoryDifferences(task_vars, names, hosts, self._loader)
         for name, uuid in uuids.items():
@@ -56,8 +58,8 @@ class ActionModule(ControllerAction):
             problem = _problem(fleet, name, uuid, lost) or _not_told(name, _holders(fleet, uuid), silent)
             if held:
                 shown[name] = [dict(found, host=host) for host, found in held]
-            if held and all(found.get("vm_state") == report_instance.DELETED for _host, found in held):
-                say("", *report_instance.lines_of_deleted(name, held, events_shown(), not problem))
+            if held and all(found.get("vm_state") == show_instance.DELETED for _host, found in held):
+                say("", *show_instance.lines_of_deleted(name, held, events_shown(), not problem))
                 held = []
             if held:
                 places = fleet.places.get(uuid, ())
@@ -67,7 +69,7 @@ class ActionModule(ControllerAction):
                     differs = inventory.all_differences(name, places)
                 outcomes.append(_of_held(name, held, problem, differs))
                 said = problem and unlisted.selected(selected_by_name(str(problem), task_vars), options)
-                say("", *report_instance.lines(name, held, said, events_shown()))
+                say("", *show_instance.lines(name, held, said, events_shown()))
             elif problem:
                 outcomes.append(_failed(name, problem, **shown_of(fleet, uuid)))
             elif name in others:
@@ -76,10 +78,10 @@ class ActionModule(ControllerAction):
                 outcomes.append(_of_none(task_vars, fleet, name, uuid, failed.get(uuid)))
             if uuid in failed:
                 say("", "%s: %s" % (name, failed_requests.line(failed[uuid])))
-        _add_addresses(task_vars, outcomes, uuids)
+        guest_addresses.add(outcomes, uuids, replies(task_vars, "__berth_facts"))
         free = [] if _some_are_asked_for(task_vars) else free_volumes.of(fleet)
         addressed(outcomes, task_vars, options)
-        say("", *report.closing(outcomes, fleet.verdicts, acts=False, width=columns()), *free_volumes.lines(free), "")
+        say("", *closing(outcomes, fleet.verdicts, acts=False, width=columns()), *free_volumes.lines(free), "")
         volumes = [dict(volume, host=host) for host, volume in free]
         return {**results_fact(outcomes, fleet.verdicts), "instances": shown, "free_volumes": volumes}
 
@@ -108,23 +110,15 @@ def _others(task_vars, fleet, uuids):
     }
 
 
-def _add_addresses(task_vars, outcomes, uuids):
-    """Of a guest that got its address by DHCP, the one that its host knows, which people look for. One of the record stays."""
-    told = {host: reply.get("addresses") or {} for host, reply in replies(task_vars, "__berth_facts").items()}
-    for line in outcomes:
-        known = told.get(line.host, {}).get(uuids.get(line.instance), {})
-        line.address = line.address or str(known.get("address") or "")
-
-
 def _of_other(name, place, options):
     """The line of an instance that no inventory has, and of which its host gave no details: it may be gone by now."""
     state = place["vm_state"] or place["phase"] or "unknown"
-    return report.Outcome(name, state, place["host"], place["flavor"] or "", why=fleet_hints.select_unlisted(options))
+    return Outcome(name, state, place["host"], place["flavor"] or "", why=fleet_hints.select_unlisted(options))
 
 
 def _of_held(name, held, problem, differs):
     """The line of an instance that a host holds, with its differences from the inventory."""
-    line = report_instance.outcome(name, held)
+    line = show_instance.outcome(name, held)
     why = problem.code if problem else line.why  # a start is refused, too
     line.why = "; ".join(part for part in (why, *differs) if part)
     return line
@@ -133,10 +127,10 @@ def _of_held(name, held, problem, differs):
 def _of_none(task_vars, fleet, name, uuid, failed):
     """The line of an instance that no host holds: its request ``failed``, it was deleted, or it does not exist."""
     if failed:
-        return report.Outcome(name, "error", why="%(code)s: %(message)s" % failed)
+        return Outcome(name, "error", why="%(code)s: %(message)s" % failed)
     by = _removed_by(fleet, uuid)
     if in_inventory(task_vars, name) or by:
-        return report.Outcome(name, "absent", why="deleted from %s" % ", ".join(by) if by else "is on no host")
+        return Outcome(name, "absent", why="deleted from %s" % ", ".join(by) if by else "is on no host")
     return _failed(name, not_found(task_vars, fleet, name))
 
 
@@ -176,5 +170,5 @@ def _removed_by(fleet, uuid):
 
 
 def _failed(name, error, host="", flavor="", networks=()):
-    address = report.address_of(networks)
-    return report.Outcome(name, report.FAILED, host, flavor or "", address, error.code, error.to_result()["msg"])
+    address = address_of(networks)
+    return Outcome(name, FAILED, host, flavor or "", address, error.code, error.to_result()["msg"])

@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-from ..module_utils.conductor import report, report_instance, report_volume, volumes
+from ..module_utils.conductor import closing_table, show_instance, show_volume, volumes
 from ..module_utils.conductor.errors import HostUnknown
 from ..module_utils.model import hints
 from ..module_utils.model.catalog_schema import PROJECT, VOLUMES
 from ..module_utils.model.volumes import volume_uuid
 from ..plugin_utils.answers_of_hosts import read_reports, reason_of
-from ..plugin_utils.asking import answers, ask
 from ..plugin_utils.controller import ControllerAction, results_fact
+from ..plugin_utils.fan_out import answers, ask
 from ..plugin_utils.inventory_variables import kvm_hosts, lost_hosts
 from ..plugin_utils.screen import columns, events_shown, say
 
@@ -37,17 +37,17 @@ class ActionModule(ControllerAction):
             PROJECT.check(project, "berth_project")
         fleet = read_reports(task_vars, kvm_hosts(task_vars, args["hosts"]))
         values = self.own_variables(task_vars, ["berth_lost_hosts", "berth_volumes_defined"])
-        found, gone = report_volume.held(fleet, name, project), []
+        found, gone = show_volume.held(fleet, name, project), []
         if not found:
             volumes.check_none_silent(name, fleet.verdicts, lost_hosts(values))
             gone = self._deleted(task_vars, fleet, volume_uuid(project or "default", name))
             if not gone:
                 volumes.check_known(fleet, name, values.get("berth_volumes_defined") or {})
-            say("", "volume %s is on no host" % name, *report_instance.lines_of_deleted(name, gone, events_shown()))
+            say("", "volume %s is on no host" % name, *show_instance.lines_of_deleted(name, gone, events_shown()))
         shown = self._described(task_vars, found)
         for parts in shown:
-            say("", *report_volume.lines(parts, events_shown()))
-        say("", *report.hosts_left_out(fleet.verdicts, columns()), "")
+            say("", *show_volume.lines(parts, events_shown()))
+        say("", *closing_table.hosts_left_out(fleet.verdicts, columns()), "")
         described = {name: [dict(part, host=host) for parts in shown for host, part in parts]} if shown else {}
         deleted = {name: [dict(part, host=host) for host, part in gone]} if gone else {}
         return {**results_fact([], fleet.verdicts), "volumes": described, "deleted": deleted}

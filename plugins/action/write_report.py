@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ..module_utils.conductor.closing_table import Outcome, closing, power
 from ..module_utils.conductor.doctor import examine
 from ..module_utils.conductor.errors import NoHostAnswered
-from ..module_utils.conductor.fleet_report import Answers, fleet_report
-from ..module_utils.conductor.report import Outcome, closing, power
+from ..module_utils.conductor.fleet_report import Answers, add_what_became, errors, fleet_report
 from ..module_utils.model import host_state
 from ..module_utils.model.collection_version import COLLECTION_VERSION
 from ..module_utils.model.errors import BerthError
@@ -25,6 +25,7 @@ from ..plugin_utils.inventory_variables import kvm_hosts
 from ..plugin_utils.plain import plain
 from ..plugin_utils.report_page import ABOUT, data_path, page_path, render, write_report
 from ..plugin_utils.screen import columns, say
+from ..plugin_utils.whose_fleet import Fleet, machines
 from ..plugin_utils.whose_variables import Catalogs
 
 SCHEMA = 1
@@ -57,27 +58,30 @@ class ActionModule(ControllerAction):
         findings = examine(case)
         zones, groups, messages = self._catalog(task_vars, hosts)
         decisions, unread = self._decisions(task_vars, hosts)
+        add_what_became(decisions, case.fleet)
         answers = plain(replies(task_vars, "__berth_facts"))
         known = {
             key: {host: answers[host][key] for host in case.fleet.documents if key in answers.get(host, {})}
             for key in ("moves", "addresses")
         }
+        report = fleet_report(Answers(case.fleet, case.in_inventory, zones, groups, **known, at=case.asked[1]))
         return {
             "about": ABOUT,
             "schema": SCHEMA,
             "by": WHO,
             "version": COLLECTION_VERSION,
             "said": messages + unread,
-            **fleet_report(Answers(case.fleet, case.in_inventory, zones, groups, **known, at=case.asked[1])),
+            **report,
             "findings": [found.to_dict() for found in findings],
             "counts": counted(findings),
+            "errors": errors(findings, report["instances"]),
             "decisions": decisions,
         }
 
     def _decisions(self, task_vars, hosts):
         """Return (the last decisions, why they are unknown)."""
         try:
-            return receipts.recent(receipts.settings(self, task_vars), hosts), []
+            return receipts.recent(receipts.settings(self, task_vars), Fleet(machines(task_vars, hosts))), []
         except BerthError as error:
             return [], ["The last decisions are not known. %s" % error.to_result()["msg"]]
 
@@ -95,7 +99,7 @@ def _text(document, page, check_mode):
     hosts, counts, rows = document["hosts"], document["counts"], document["instances"]
     silent = {host["name"]: host["reason"] for host in hosts if host["instances"] is None}
     numbers = (len(hosts), len(silent), len(rows), len(document["confirms"]))
-    findings = (counts["error"], counts["warning"], counts["note"])
+    findings = (document["errors"], counts["warning"], counts["note"])
     table = closing(map(_outcome, rows[:MOST_SHOWN]), silent, acts=False, width=columns())
     shown = table if rows else ["There is no instance."]
     more = ["The table has %d of %d instances." % (MOST_SHOWN, len(rows))] if len(rows) > MOST_SHOWN else []

@@ -111,6 +111,7 @@ from ..module_utils.model.collection_version import COLLECTION_VERSION
 from ..plugin_utils import failed_requests
 from ..plugin_utils.read_kvm_hosts import begun, is_begun, read_hosts
 from ..plugin_utils.screen import warn
+from ..plugin_utils.whose_fleet import Fleet
 
 ROOTS = {"all", "ungrouped"}
 MOST_WARNINGS = 50
@@ -267,11 +268,11 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             known = names.known(name) or {"berth_flavor": variables["berth_present_flavor"]}
             self._construct(name, {**known, **variables})
             self._keep_out(self.inventory.hosts[name], forbidden)
-        self._add_failed(names, found, group)
+        self._add_failed(names, found, group, Fleet(report.get("machines") or dict.fromkeys(names.kvm_hosts, {})))
 
-    def _add_failed(self, names, found, group):
+    def _add_failed(self, names, found, group, fleet):
         """Add instances that failed on this controller and are on no host, so that no host knows them."""
-        requests = failed_requests.known(names.kvm_hosts).values()
+        requests = failed_requests.known(fleet).values()
         for name, variables in failed(requests, names.known, found).items():
             if name not in found and names.known(name) is None and not self.get_option("failed_requests"):
                 continue

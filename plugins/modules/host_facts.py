@@ -115,6 +115,14 @@ addresses:
   returned: with O(addresses)
   type: dict
   sample: {0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a: {address: 192.0.2.11, source: static}}
+awaited:
+  description:
+    - The running instances of which no address is known yet, and of which the host will know one, since a network of libvirt's gives
+      leases, or the guest has an agent.
+  returned: with O(addresses)
+  type: list
+  elements: str
+  sample: [0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a]
 domains:
   description:
     - The guests of the host that are no instances, with their disks, and what is in the way of adopting them. Sizes are
@@ -578,7 +586,7 @@ from ..module_utils.compute import connection
 from ..module_utils.compute.disk.differences import reported_missing
 from ..module_utils.compute.errors import failing
 from ..module_utils.compute.guest import adoptable, settled
-from ..module_utils.compute.guest.addresses import of_instances
+from ..module_utils.compute.guest.addresses import awaited, of_instances
 from ..module_utils.compute.host import checkup, facts
 from ..module_utils.compute.host.host import Host
 from ..module_utils.compute.move.onlooker import Onlooker
@@ -607,9 +615,11 @@ def looks(instances, uuids):
 
 
 def addresses():
-    """Return the addresses at which the guests are reached; see compute/guest/addresses.py."""
+    """Return the addresses at which the guests are reached, and who will have one; see compute/guest/addresses.py."""
     host = Onlooker()
-    return of_instances(host.connection, host.store.sound())
+    records = list(host.store.sound())
+    known = of_instances(host.connection, records)
+    return {"addresses": known, "awaited": awaited(host.connection, records, known)}
 
 
 def domains():
@@ -640,7 +650,7 @@ def main():
         if module.params["moves"]:
             result["moves"] = connection.Deadline(timeout).call(views, what="reading the records")
         if module.params["addresses"]:
-            result["addresses"] = connection.Deadline(timeout).call(addresses, what="reading the addresses")
+            result.update(connection.Deadline(timeout).call(addresses, what="reading the addresses"))
         if module.params["domains"]:
             result["domains"] = connection.Deadline(timeout).call(domains, what="looking at the guests")
         if module.params["checkup"]:

@@ -32,10 +32,13 @@ options:
         With V(left), an adopted instance is a guest of libvirt alone again, and goes on.
       - V(disks_updated) adds the data disks of O(disks) that the instance lacks, and enlarges those with a larger size,
         while its guest runs or is off.
+      - V(snapshotted) makes the snapshot O(snapshot) of the root disk and the data disks, unless it is there, while the guest
+        runs or is off. V(snapshot_reverted) makes the disks of a guest that is off what they were then. V(snapshot_deleted)
+        deletes the snapshot.
     type: str
     choices:
       [present, started, stopped, paused, unpaused, suspended, resumed, rebooted, absent, recovered, recorded, locked,
-       unlocked, disks_updated, adopted, left]
+       unlocked, disks_updated, snapshotted, snapshot_reverted, snapshot_deleted, adopted, left]
     default: started
   uuid:
     description: The UUID of the instance.
@@ -194,6 +197,10 @@ options:
     choices: [soft, hard]
     default: soft
     version_added: 1.0.0
+  snapshot:
+    description: The name of the snapshot.
+    type: str
+    version_added: 1.0.0
   reason:
     description: With O(state=locked), why.
     type: str
@@ -228,7 +235,7 @@ instance:
   type: dict
   sample: {"uuid": "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a", "name": "web-1", "state": "running", "vm_state": "active",
            "task_state": null, "flavor": "m1.tiny", "vcpus": 1, "memory_mb": 512, "root_gb": 1, "disks": {"logs": 10},
-           "volumes": {"db": 20}, "delete_on_termination": [], "boot_order": {},
+           "snapshots": [], "volumes": {"db": 20}, "delete_on_termination": [], "boot_order": {},
            "role": "OWN"}
 retryable:
   description: Whether another host may succeed.
@@ -293,6 +300,7 @@ ARGUMENTS = {
     "mend": {"type": "bool", "default": False},
     "reboot": {"type": "str", "choices": ["soft", "hard"], "default": "soft"},
     "reason": {"type": "str", "default": ""},
+    "snapshot": {"type": "str"},
     "by": {"type": "dict"},
 }
 
@@ -310,7 +318,7 @@ def main():
     journal.act_for(params["by"])
     with failing(module):
         instance = Instance(Host.here(params["state"]), params["uuid"], timeout=params["timeout"])
-        gone = given_up.by_delete(instance) if params["state"] == "absent" else []
+        gone = given_up.words(instance, params["state"], params["snapshot"])
         stay = adopt.files(instance) if params["state"] == "left" else []
         result = outcome_of(instance, params, module.check_mode, gone)
         if params["state"] == "adopted" and module.check_mode and result["changed"]:

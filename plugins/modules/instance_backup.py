@@ -10,7 +10,7 @@ module: instance_backup
 version_added: 1.0.0
 short_description: Back an instance up to a directory of its host, and restore it
 description:
-  - A backup is a directory of plain qcow2 files that describes itself, see U(docs/backup.md). What the guest wrote since the
+  - A backup is a directory of plain qcow2 files that describes itself. What the guest wrote since the
     backup before is copied where its disks have recorded that, otherwise all of it.
   - A backup that is cut off at any point is none, and leaves those before it whole. The next run removes what was left.
   - Playbooks C(berth.kvm.backup), C(berth.kvm.backups) and C(berth.kvm.restore) run it.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Set
 
-from ..module_utils.conductor.report import Outcome
+from ..module_utils.conductor.closing_table import Outcome
 from ..module_utils.conductor.unlisted import selected
 from ..module_utils.model import input_hints
 from ..module_utils.model.errors import InvalidInput
@@ -17,6 +17,7 @@ from .inventory_variables import raw_vars
 
 # Part of a request -> the options of -e that say it.
 SAID_BY = {
+    "image": ("berth_image",),
     "networks": ("berth_networks",),
     "metadata": ("berth_metadata",),
     "ssh_keys_digest": ("berth_ssh_keys", "berth_key_names"),
@@ -89,9 +90,15 @@ def unsaid(task_vars: Mapping[str, Any], name: str, values: Mapping[str, Any]) -
     """The parts of the request of an instance that nothing describes but ``values``, and which they do not mention: that it
     has them is no difference. None of an instance of the inventory, which says all that it should have, unless it was
     adopted: that one kept what it had."""
-    if name not in _only_requested(task_vars) and not values.get(ADOPTED):
+    if not is_only_requested(task_vars, name) and not values.get(ADOPTED):
         return []
-    return [part for part, options in SAID_BY.items() if not any(option in values for option in options)]
+    said = {option for option, value in values.items() if value not in (None, "")}
+    return [part for part, options in SAID_BY.items() if said.isdisjoint(options)]
+
+
+def is_only_requested(task_vars: Mapping[str, Any], name: str) -> bool:
+    """Whether nothing describes the instance but -e berth_name and what is beside it."""
+    return name in _only_requested(task_vars)
 
 
 def addressed(

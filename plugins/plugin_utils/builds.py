@@ -64,6 +64,8 @@ def _built(task_vars: Dict[str, Any], name: str, instance: Instance) -> Document
     values = variables(task_vars, name, (*CATALOG, *INSTANCE, "berth_locked", "berth_mend", "berth_shutdown_timeout"))
     spec, catalog = instance["spec"], Catalog.from_variables(values)
     if instance.get("existing"):
+        its_own = {"berth_flavor": spec["flavor"]["name"], "berth_image": spec["image"]["name"]}
+        values.update({each: name for each, name in its_own.items() if values.get(each) in (None, "")})
         catalog, _kept = kept_entries.with_entries(catalog, values, spec["flavor"], spec["image"])
     _spec, seed = build_request({**values, "inventory_hostname": name}, catalog)
     if not values.get("berth_network_config"):

@@ -10,7 +10,7 @@ import dataclasses
 from ..module_utils.conductor.errors import HostInUse, HostNotCleaned
 from ..module_utils.conductor.gossip import remembered_by
 from ..module_utils.model import fleet_hints, hints
-from .asking import answers, ask, refusals
+from .fan_out import answers, ask, refusals
 
 MOST_AT_ONCE = 5000  # instances: a reply has a limit
 

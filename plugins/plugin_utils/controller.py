@@ -75,7 +75,7 @@ class ControllerAction(ActionBase):
                 ending(self, task_vars, error.to_dict())
             elif task_vars:
                 host_ends.note(self, task_vars, result)
-        return _told(result) if self._task.run_once else result
+        return _told(result) if self._task.run_once and not _has_rescue(self._task) else result
 
     def reported(self, result):
         """What the file of berth_report gets from the result if the run ends with this task, otherwise None."""
@@ -88,6 +88,14 @@ class ControllerAction(ActionBase):
         """The rendered variables of the task's own host, as plain data; absent ones are left out."""
         given = [name for name in names if name in task_vars]
         return {name: rendered(name, functools.partial(self._templar.template, task_vars[name])) for name in given}
+
+
+def _has_rescue(task):
+    """Whether a play of somebody's own rescues it: that reads why it failed in the result."""
+    block = task._parent
+    while block is not None and not getattr(block, "rescue", None):
+        block = block._parent
+    return block is not None
 
 
 def _told(result):

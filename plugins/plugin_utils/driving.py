@@ -15,8 +15,8 @@ from ..module_utils.conductor.procedures.steps import Ask, Look, Procedure, Resu
 from ..module_utils.model.messages import Document
 from . import known_ansible
 from .answers_of_hosts import reason_if_closed
-from .asking import answers, ask_each
 from .berth_name import selected_by_name
+from .fan_out import answers, ask_each
 from .host_reply import answer_of
 from .plain import plain
 from .screen import warn

@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict
+from typing import Any, Dict, List
 
 from ansible.plugins.action import ActionBase
 
-from ..module_utils.conductor import report_creation
+from ..module_utils.conductor import outcome_of_create
+from ..module_utils.conductor.closing_table import Outcome
 from ..module_utils.conductor.plan import FAILED, Plan
-from . import failed_requests, fleet_filters
+from . import failed_requests, fleet_filters, guest_addresses
 from .berth_name import addressed
 from .controller import results_fact
 from .screen import columns, say
@@ -21,9 +22,27 @@ def end(action: ActionBase, task_vars: Dict[str, Any], plan: Plan) -> Dict[str, 
     """Show the results, and return them as those of the run's last task."""
     fleet_filters.follow(action, task_vars, plan["reachable"])
     _keep(action, task_vars, plan)
-    outcomes = addressed(report_creation.outcomes(plan, bool(action._task.check_mode)), task_vars)
-    say("", *report_creation.creation(plan, outcomes, columns()), "")
-    return results_fact(outcomes, report_creation.left_out(plan))
+    outcomes = outcome_of_create.outcomes(plan, bool(action._task.check_mode))
+    _find_addresses(action, task_vars, plan, outcomes)
+    outcomes = addressed(outcomes, task_vars)
+    say("", *outcome_of_create.creation(plan, outcomes, columns()), "")
+    return results_fact(outcomes, outcome_of_create.left_out(plan))
+
+
+def _find_addresses(action: ActionBase, task_vars: Dict[str, Any], plan: Plan, outcomes: List[Outcome]) -> None:
+    """Of the instances that run and whose NICs have no fixed address."""
+    instances = plan["instances"]
+    lacking = [
+        row
+        for row in outcomes
+        if row.host in plan["reachable"]
+        and not row.address
+        and instances[row.instance]["state"] != FAILED
+        and instances[row.instance]["spec"].get("networks")
+    ]
+    if not action._task.check_mode:
+        uuids = {name: instance["uuid"] for name, instance in instances.items()}
+        guest_addresses.find(action, task_vars, lacking, uuids)
 
 
 def _keep(action: ActionBase, task_vars: Dict[str, Any], plan: Plan) -> None:

@@ -9,9 +9,9 @@ from typing import Any, Dict, List, Mapping
 
 from ansible.plugins.action import ActionBase
 
-from ..module_utils.conductor import report, report_moves, report_power
+from ..module_utils.conductor import closing_table, outcome_of_move, outcome_of_operation
+from ..module_utils.conductor.closing_table import Outcome
 from ..module_utils.conductor.procedures.operate import Done
-from ..module_utils.conductor.report import Outcome
 from ..module_utils.model.identity import IDENTITY, project_of, uuid_of
 from . import failed_requests
 from .berth_name import addressed
@@ -44,30 +44,32 @@ def end(
         else:
             walk = walks.get(name, {"gone": True})
             outcome = of_move(task_vars, operation, name, moves, walk, action._task.check_mode)
-            tried += report.tried(name, _uuid(task_vars, name), walk.get("attempts") or ()) if outcome.error else []
+            tried += (
+                closing_table.tried(name, _uuid(task_vars, name), walk.get("attempts") or ()) if outcome.error else []
+            )
         outcomes.append(outcome)
     left_out = (located or moves)["left_out"]
     addressed(outcomes, task_vars)
     _keep(action, task_vars, operation, outcomes)
-    say("", *report.closing(outcomes, left_out, tried, width=columns()), "")
+    say("", *closing_table.closing(outcomes, left_out, tried, width=columns()), "")
     return results_fact(outcomes, left_out)
 
 
 def _of_located(
     task_vars: Dict[str, Any], operation: str, name: str, located: Dict[str, Any], done: Done, check_mode: bool
 ) -> Outcome:
-    outcome = report_power.outcome(operation, name, located, done, check_mode)
+    outcome = outcome_of_operation.outcome(operation, name, located, done, check_mode)
     networks = variables(task_vars, name, ["berth_networks"]).get("berth_networks")
-    outcome.address = outcome.address or report.address_of(networks)
-    outcome.error = report.named(outcome.error, _uuid(task_vars, name), name)
+    outcome.address = outcome.address or closing_table.address_of(networks)
+    outcome.error = closing_table.named(outcome.error, _uuid(task_vars, name), name)
     return outcome
 
 
 def of_move(
     task_vars: Dict[str, Any], operation: str, name: str, moves: Dict[str, Any], walk: Dict[str, Any], check_mode: bool
 ) -> Outcome:
-    outcome = report_moves.outcome(operation, name, moves, walk, check_mode)
-    outcome.error = report.named(outcome.error, _uuid(task_vars, name), name)
+    outcome = outcome_of_move.outcome(operation, name, moves, walk, check_mode)
+    outcome.error = closing_table.named(outcome.error, _uuid(task_vars, name), name)
     return outcome
 
 
@@ -75,7 +77,7 @@ def part_of_move(
     operation: str, outcome: Outcome, moves: Dict[str, Any], walk: Dict[str, Any], check_mode: bool
 ) -> Dict[str, Any]:
     """What the task of one instance returns of its move. Its legs make no diff, so check mode tells the whole move."""
-    diff = report_moves.difference(operation, outcome, moves) if check_mode else None
+    diff = outcome_of_move.difference(operation, outcome, moves) if check_mode else None
     part = {
         **walk,
         "outcome": outcome.to_dict(),
@@ -84,7 +86,7 @@ def part_of_move(
     }
     if not outcome.error:
         return part
-    error = walk.get("error") or report.error_of(outcome.error)
+    error = walk.get("error") or closing_table.error_of(outcome.error)
     return {**part, "error": error, "error_code": error["code"], "msg": outcome.error}
 
 
@@ -101,7 +103,7 @@ def _keep(action: ActionBase, task_vars: Dict[str, Any], operation: str, outcome
         name = outcome.instance
         values = variables(task_vars, name, IDENTITY)
         project = project_of(values)
-        code = report.error_code(outcome.error)
+        code = closing_table.error_code(outcome.error)
         if not outcome.error:
             done.append(uuid_of(name, values))
         elif operation in PLACED and code != "InstanceNotFound":

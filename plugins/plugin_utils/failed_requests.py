@@ -14,7 +14,7 @@ import json
 import os
 import re
 import time
-from typing import Any, Collection, Dict, Iterable, Mapping
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Set, Tuple
 
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import instance_uuid
@@ -24,9 +24,11 @@ from .answers_of_hosts import replies
 from .documents import read_whole
 from .inventory_variables import kvm_hosts
 from .screen import warn
+from .whose_fleet import Fleet, machines
 
 FOLDER = "failed"
-OURS = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.json")
+OURS = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(-r-[0-9a-f]{8})?\.json")
+UUID = 36  # characters of a name that are the instance's
 ALL_BYTES, DAYS = 4 << 20, 30
 LONGEST = 1000
 TEXTS = ("uuid", "name", "project", "operation", "code", "message", "at", "who", "run")
@@ -44,41 +46,53 @@ def settle(
     failures = list(failed)
     if not receipts.settings(action, task_vars).most_bytes:
         return
-    _forget(done)
+    hosts = machines(task_vars, list(replies(task_vars, "__berth_facts")) or kvm_hosts(task_vars))
     about = {**acting.by(), "operation": operation, "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
-    about["hosts"] = list(replies(task_vars, "__berth_facts")) or kvm_hosts(task_vars)
+    about["hosts"] = hosts
+    _forget(Fleet(hosts), {*done, *(instance_uuid(each["project"], each["name"]) for each in failures)})
     try:
         for failure in failures:
             uuid = instance_uuid(failure["project"], failure["name"])
             document = {**about, **failure, "uuid": uuid, "message": clean(failure["message"], LONGEST)}
             with state_directory.opened(FOLDER, make=True) as folder:
                 data = json.dumps(document).encode("ascii")
-                state_directory.write_bounded(folder, uuid + ".json", data, OURS, ALL_BYTES, DAYS)
+                state_directory.write_bounded(folder, _free_name(folder, uuid), data, OURS, ALL_BYTES, DAYS)
     except BerthError as error:
         warn("The failure of this request is not remembered: %s" % error)
 
 
-def _forget(uuids: Iterable[str]) -> None:
+def _free_name(folder: int, uuid: str) -> str:
+    """One fleet's file has the name of the instance alone; that of another fleet with such an instance has the run's, too."""
+    return uuid + (".json" if uuid + ".json" not in os.listdir(folder) else "-%s.json" % acting.RUN)
+
+
+def _forget(fleet: Fleet, uuids: Set[str]) -> None:
     with contextlib.suppress(BerthError), state_directory.opened(FOLDER) as folder:
-        for uuid in uuids if folder is not None else ():
+        for name, _request in _of(fleet, folder, uuids) if folder is not None else ():
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(uuid + ".json", dir_fd=folder)
+                os.unlink(name, dir_fd=folder)
 
 
-def known(hosts: Collection[str]) -> Dict[str, Dict[str, Any]]:
-    """Instance uuid -> its failure, of requests to a fleet with one of these hosts: a controller may serve several."""
+def known(fleet: Fleet) -> Dict[str, Dict[str, Any]]:
+    """Instance uuid -> its failure, of the requests to this fleet."""
     found: Dict[str, Dict[str, Any]] = {}
     with contextlib.suppress(BerthError), state_directory.opened(FOLDER) as folder:
-        for name in filter(OURS.fullmatch, os.listdir(folder) if folder is not None else ()):
+        for _name, request in _of(fleet, folder) if folder is not None else ():
+            found.setdefault(request["uuid"], request)
+    return found
+
+
+def _of(fleet: Fleet, folder: int, uuids: Optional[Set[str]] = None) -> List[Tuple[str, Dict[str, Any]]]:
+    """(file, request) of each request to the fleet, or only of these instances, the newest first."""
+    found: List[Tuple[str, Dict[str, Any]]] = []
+    for name in filter(OURS.fullmatch, os.listdir(folder)):
+        if uuids is None or name[:UUID] in uuids:
             with contextlib.suppress(OSError, ValueError, RecursionError):
                 request = clean_all(json.loads(read_whole(folder, name)))
-                if (
-                    _is_whole(request)
-                    and request["uuid"] + ".json" == name
-                    and not set(hosts).isdisjoint(request["hosts"])
-                ):
-                    found[request["uuid"]] = request
-    return found
+                if _is_whole(request) and request["uuid"] == name[:UUID]:
+                    found.append((name, request))
+    newest = sorted(found, key=lambda each: str(each[1]["at"]), reverse=True)
+    return [each for each in newest if fleet.has(each[1]["hosts"])]
 
 
 def line(request: Mapping[str, str]) -> str:
@@ -87,6 +101,6 @@ def line(request: Mapping[str, str]) -> str:
 
 def _is_whole(request: Any) -> bool:
     """Whether nothing is missing: people may have edited the file."""
-    if not isinstance(request, dict) or not isinstance(request.get("hosts"), list):
+    if not isinstance(request, dict) or not isinstance(request.get("hosts"), (dict, list)):
         return False
-    return all(isinstance(text, str) for text in [*(request.get(name) for name in TEXTS), *request["hosts"]])
+    return all(isinstance(request.get(name), str) for name in TEXTS)

@@ -16,7 +16,7 @@ from ..module_utils.conductor.security_group_members import Membership
 from ..module_utils.model import catalog_schema
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import IDENTITY, project_of, uuid_of
-from .asking import answers, ask
+from .fan_out import answers, ask
 from .inventory_variables import kvm_hosts, lost_hosts, raw_vars, variables
 from .plain import plain
 from .screen import warn

@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The versions of ansible-core that the collection was tested with. A newer one is used with a warning, if the private parts of
-Ansible that delegates.py and sent_code.py use have the form that they know. With any other no host is asked or changed.
+Ansible that delegates.py uses have the form that it knows. With any other no host is asked or changed. What sent_code.py uses
+only saves time: where that has another form, all code is sent each time, as Ansible does.
 
 delegates.py is only imported through this file.
 """
@@ -24,7 +25,6 @@ TRIED = ("2.19", "2.20", "2.21", "2.22")  # by tests/matrix.sh; requirements.txt
 REQUIREMENT = "ansible-core>=2.19,<2.23"
 PRIVATE = {
     "ansible.executor.process.worker": ("WorkerProcess", "current_worker"),
-    "ansible.executor.module_common": ("recursive_finder", "_get_module_metadata", "_compile_module_ast"),
     "ansible.utils.multiprocessing": ("context",),
 }
 WORKER_TAKES = {

@@ -22,8 +22,17 @@ from ..module_utils.conductor.errors import HostUnknown, InstanceMoving
 from ..module_utils.conductor.fleet import Fleet
 from ..module_utils.conductor.locks import lock_of
 from ..module_utils.conductor.operations import OPERATIONS
-from ..module_utils.model import adopted, copy_hints, data_disks, fleet_hints, hints, nics
-from ..module_utils.model.errors import BerthError
+from ..module_utils.model import (
+    adopted,
+    copy_hints,
+    data_disks,
+    fleet_hints,
+    hints,
+    nics,
+    snapshot_hints,
+    snapshots,
+)
+from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.identity import IDENTITY, instance_uuid, project_of, uuid_of
 from ..module_utils.model.lifecycle import OUT, OWN
 from ..module_utils.model.nics import guest_address
@@ -32,8 +41,8 @@ from ..module_utils.model.vm_states import ACTIVE, CHANGES
 from ..module_utils.placement.request import flavor_snapshot
 from . import acting
 from .answers_of_hosts import read_reports, reason_of
-from .asking import answers, ask
 from .controller import ControllerAction
+from .fan_out import answers, ask
 from .inventory_differences import InventoryDifferences, by_hand
 from .inventory_variables import is_true, kvm_hosts, lost_hosts, variables, who_locked
 from .plain import plain
@@ -50,7 +59,12 @@ RUN = (
     older_copy.FIELD,
     "berth_set_aside_on",
 )
-CHECKED = {"berth_reboot": OneOf("soft", "hard"), "berth_lock_reason": Text(longest=200, empty=True)}
+SNAPSHOT = "berth_snapshot"
+CHECKED = {
+    "berth_reboot": OneOf("soft", "hard"),
+    "berth_lock_reason": Text(longest=200, empty=True),
+    SNAPSHOT: Text(snapshots.NAME + r"\Z", snapshots.NAME_RULE, longest=snapshots.LONGEST_NAME),
+}
 
 
 class _Run(NamedTuple):
@@ -83,8 +97,7 @@ class LocateInstances(ControllerAction):
         check_explicit(self, task_vars, names, args["selected"], method)
         fleet, run_variables = read_reports(task_vars, hosts), self.own_variables(task_vars, (*RUN, *CHECKED))
         warn_of_lost(lost_hosts(run_variables), known_hosts(task_vars, hosts), fleet)
-        for field in [field for field in CHECKED if field in run_variables]:
-            CHECKED[field].check(run_variables[field], field)
+        _check_variables(method, run_variables)
         found, moving, errors, notes, uuids = {}, [], {}, {}, {}
         inventory = InventoryDifferences(task_vars, names, hosts, self._loader)
         run = _Run(task_vars, method, fleet, inventory, run_variables)
@@ -172,6 +185,13 @@ class LocateInstances(ControllerAction):
         for host in task["others"]:
             verb = "would be" if dry else "is"
             say("%s: the copy on %s stays, that on %s %s stopped and set aside" % (name, stays, host, verb))
+
+
+def _check_variables(method, given):
+    for field in [field for field in CHECKED if field in given]:
+        CHECKED[field].check(given[field], field)
+    if SNAPSHOT in OPERATIONS[method].given.get("snapshot", ()) and SNAPSHOT not in given:
+        raise InvalidInput(SNAPSHOT, None, "the name of the snapshot", hint=snapshot_hints.name_snapshot())
 
 
 def addresses(action, task_vars, task):

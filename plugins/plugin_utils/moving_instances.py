@@ -10,9 +10,9 @@ import time
 from typing import Any, Dict, List, NamedTuple, Optional
 
 from ..module_utils.conductor import downtime
+from ..module_utils.conductor.closing_table import text_of
 from ..module_utils.conductor.procedures.move import Run, operation
 from ..module_utils.conductor.procedures.steps import Procedure
-from ..module_utils.conductor.report import text_of
 from ..module_utils.conductor.walk import Move, Walk
 from ..module_utils.model import migration
 from ..module_utils.model.catalog import Catalog

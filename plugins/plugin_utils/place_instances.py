@@ -99,7 +99,10 @@ class _Request(NamedTuple):
 
 def _request(run, name, values, catalog, hosts):
     check_own_name(name, run.task_vars)
-    catalog, kept = kept_entries.with_kept(catalog, values, _places(run, name, values))
+    places, unsaid = _places(run, name, values), berth_name.unsaid(run.task_vars, name, values)
+    if berth_name.is_only_requested(run.task_vars, name):
+        values, catalog = kept_entries.as_it_is(catalog, values, places)
+    catalog, kept = kept_entries.with_kept(catalog, values, places)
     spec, seed = build_request({**values, "inventory_hostname": name}, catalog)
     check_hosts(spec, str(values.get("berth_availability_zone") or ""), hosts)
     if any(str(name).endswith(QueryFilter.__name__) for name in catalog.placement.get("enabled_filters") or ()):
@@ -109,8 +112,7 @@ def _request(run, name, values, catalog, hosts):
     if "berth_state" in values:
         after_the_build["berth_state"] = values["berth_state"]
     spec["batch_id"] = acting.RUN if run.variables.get("berth_count") else None
-    lacks, unsaid = ways_in.lacks(spec, seed), berth_name.unsaid(run.task_vars, name, values)
-    return _Request(spec, who_locked(values), after_the_build, lacks, kept, unsaid)
+    return _Request(spec, who_locked(values), after_the_build, ways_in.lacks(spec, seed), kept, unsaid)
 
 
 def _places(run, name, values):
@@ -148,9 +150,9 @@ def _refused(faults, task_vars):
             yield {"name": name, "project": project, "code": error.code, "message": str(error)}
 
 
-def _kept(keeping, operation, decision):
+def _kept(keeping, task_vars, operation, decision):
     """The parts of the task's result about the receipt."""
-    path = receipts.keep(keeping, operation, decision)
+    path = receipts.keep(keeping, task_vars, operation, decision)
     receipt = {"receipt": decision.receipt()} if keeping.directory and decision.result else {}
     return {**receipt, "receipt_file": path} if path else receipt
 
@@ -234,7 +236,7 @@ class PlaceInstances(ControllerAction):
         if result["failures"] or verbosity() or not is_plan:
             result["explanation"] = decision.explanation()
         self._say(result, shown=not is_plan)
-        result.update(_kept(keeping, "create" if is_plan else "place", decision))
+        result.update(_kept(keeping, run.task_vars, "create" if is_plan else "place", decision))
         if run.least() and is_plan and result["selections"]:
             say("Requested together: %d, reservation %s" % (len(result["selections"]), acting.RUN))
         if is_plan:

@@ -15,8 +15,8 @@ from ..module_utils.model.identity import IDENTITY, uuid_of
 from ..module_utils.model.messages import BESIDE_FACTS
 from . import berth_where, run_report
 from .answers_of_hosts import reason_of
-from .asking import answers, ask, warnings
 from .berth_name import COUNTS, check_adopted, check_counts, check_given, check_group, check_name
+from .fan_out import answers, ask, warnings
 from .inventory_variables import described, instances_among, kvm_hosts, raw_vars, variables
 from .misplaced import check_vars_of_play
 from .screen import warn

@@ -15,7 +15,7 @@ import os
 import re
 import stat
 import time
-from typing import Any, Collection, ContextManager, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, ContextManager, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.schema import Text, Whole
@@ -26,6 +26,7 @@ from . import acting, state_directory
 from .documents import write_document
 from .plain import number
 from .screen import warn
+from .whose_fleet import Fleet, machines
 
 DIRECTORY = "berth_receipt_dir"
 VARIABLES = (DIRECTORY, "berth_receipts_days", "berth_receipts_mb")
@@ -62,7 +63,9 @@ def settings(action: Any, task_vars: Dict[str, Any], directory: Optional[str] = 
     return Settings(wanted, most, found["berth_receipts_days"])
 
 
-def keep(keeping: Settings, operation: str, decision: Any, again: bool = False) -> Optional[str]:
+def keep(
+    keeping: Settings, task_vars: Dict[str, Any], operation: str, decision: Any, again: bool = False
+) -> Optional[str]:
     """Write the receipt of a placing.Decision and return its path. If it cannot be written, only warn: no run depends
     on it.
     berth_receipt_dir also gets a file without the hosts' documents, and its path is the one that is returned."""
@@ -74,7 +77,7 @@ def keep(keeping: Settings, operation: str, decision: Any, again: bool = False) 
         "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now)),
         "operation": operation,
         "instances": {request["name"]: request["uuid"] for request in decision.requests},
-        "hosts": sorted({*decision.fleet.documents, *decision.fleet.verdicts}),
+        "hosts": machines(task_vars, {*decision.fleet.documents, *decision.fleet.verdicts}, decision.fleet.uuids()),
     }
     which = operation + ("_again" if again else "")
     try:
@@ -129,15 +132,14 @@ def of_file(path: str, error: BerthError) -> ReceiptInvalid:
     return ReceiptInvalid("%s: %s" % (path, error), field="receipt", value=path)
 
 
-def heads(keeping: Settings, hosts: Collection[str]) -> Iterator[Tuple[str, Dict[str, Any]]]:
-    """Yield (path, who decided what) of each receipt of a fleet with one of these ``hosts``, the newest first: a controller
-    may serve several fleets. Files that are no receipts are skipped; older ones do not say whose they are."""
+def heads(keeping: Settings, fleet: Optional[Fleet] = None) -> Iterator[Tuple[str, Dict[str, Any]]]:
+    """Yield (path, who decided what) of each receipt of the fleet, or of any, the newest first. Files that are no receipts are
+    skipped."""
     for name in _names(keeping):
         path = os.path.join(place(keeping), name)
         with contextlib.suppress(ReceiptInvalid):
             head = receipt_file.read_head(_bytes(path, FIRST_PART, whole=False))
-            of_fleet = head.get("hosts")
-            if not isinstance(of_fleet, list) or not set(hosts).isdisjoint(map(str, of_fleet)):
+            if fleet is None or fleet.has(head.get("hosts")):
                 yield path, head
 
 
@@ -199,19 +201,19 @@ MOST = 20  # decisions
 MOST_RECEIPTS = 10  # each is read completely, and in a large fleet it contains all hosts
 
 
-def recent(keeping: Settings, hosts: Collection[str]) -> List[Dict[str, Any]]:
+def recent(keeping: Settings, fleet: Fleet) -> List[Dict[str, Any]]:
     """[{at, operation, by, instance, uuid, host, error, hosts}], the newest first; ``hosts``: [{host, place, weight,
     why}]. A file that is no receipt, or has no explanation, is skipped. Raises InvalidInput if the directory cannot
     be read."""
     found: List[Dict[str, Any]] = []
-    for seen, (path, head) in enumerate(heads(keeping, hosts)):
+    for seen, (path, head) in enumerate(heads(keeping, fleet)):
         if seen == MOST_RECEIPTS or len(found) >= MOST:
             break
         with contextlib.suppress(ReceiptInvalid):
-            _head, receipt, fleet = read(path)
+            _head, receipt, documents_then = read(path)
             if receipt["matrix"] is not None:  # deciding again takes too long in such a large fleet
                 names = sorted(head["instances"])
-                found += [_decision(head, request) for request in explained(path, receipt, fleet, names)]
+                found += [_decision(head, request) for request in explained(path, receipt, documents_then, names)]
     return found[:MOST]
 
 

@@ -112,10 +112,10 @@ def _facts(document: Mapping[str, Any]) -> List[Dict[str, Any]]:
         _fact("To confirm", len(document["confirms"]), "confirm or revert", "confirms", 0),
         _fact(
             "Errors",
-            counts["error"],
+            document["errors"],
             "warnings: %d, notes: %d" % (counts["warning"], counts["note"]),
-            "findings",
-            counts["error"],
+            "findings" if counts["error"] else "instances",
+            document["errors"],
         ),
     ]
 
@@ -233,7 +233,7 @@ def _decisions(decisions: Iterable[Mapping[str, Any]]) -> Table:
     rows = [
         [
             _text(row["instance"], "name"),
-            _text(row["host"]) if row["host"] else _state("no valid host", row["error"]),
+            _decided(row),
             _text(row["at"]),
             _text("%s by %s" % (row["operation"], row["by"])),
             Cell(_judged(row["hosts"]), len(row["hosts"])),
@@ -243,6 +243,13 @@ def _decisions(decisions: Iterable[Mapping[str, Any]]) -> Table:
     heads = ("Instance", "Host", "When", "What", "Why: each host's place and weight, or the rule that refused it")
     caption = "The last decisions of this controller, the newest first. berth.kvm.why shows all weights of a decision."
     return Table("decisions", "Decisions", caption, heads, rows, "No receipt of a decision is kept here.")
+
+
+def _decided(row: Mapping[str, Any]) -> Cell:
+    if not row["host"]:
+        return _state("no valid host", row["error"])
+    became = [Line(row["became"], "warn")] if row["became"] else []
+    return Cell([Line(row["host"]), *became], row["host"])
 
 
 def _judged(hosts: Sequence[Mapping[str, str]]) -> List[Line]:

@@ -5,7 +5,8 @@
 
 Only if the host lacks the code, it is sent as well, in a second attempt. Ansible's wrapper ends with
 ``_ansiballz_main(..., zip_data='...')``: a call of ``kept_zip``, from module_utils/compute/kept_code.py, replaces that
-text. All else stays as Ansible made it, and a wrapper that looks different is sent unchanged.
+text. All else stays as Ansible made it, and a wrapper that looks different is sent unchanged. An Ansible that packs modules in
+another way than these versions do (USED) sends them whole.
 """
 
 from __future__ import annotations
@@ -20,10 +21,15 @@ from pathlib import Path
 from typing import Any, Callable, Iterator, Optional, Tuple
 
 from ansible import constants
-from ansible.executor import module_common
 from ansible.plugins.loader import module_utils_loader
 from ansible.release import __version__ as VERSION
 
+try:
+    from ansible.executor import module_common
+except ImportError:  # of a version that nobody knows yet
+    module_common = None  # type: ignore[assignment]
+
+USED = ("recursive_finder", "_get_module_metadata", "_compile_module_ast", "_MODULE_UTILS_PATH")
 _SOURCE = Path(__file__).parents[1] / "module_utils" / "compute" / "kept_code.py"
 # Ansible's wrapper already has the line with __future__, where Python wants it.
 KEPT_CODE = _SOURCE.read_bytes().partition(b"from __future__ import annotations\n")[2]
@@ -42,7 +48,7 @@ class Sending:
 
     def made(self, make: Callable[[], Tuple[Any, str]], check_mode: bool) -> Tuple[Any, str]:
         """What ``make()`` has Ansible build, as it is sent, and the module's path. In check mode hosts keep nothing."""
-        if constants.DEFAULT_KEEP_REMOTE_FILES:
+        if constants.DEFAULT_KEEP_REMOTE_FILES or not packs_as_known():
             return make()
         if not self._with_code:
             with _wrapper_alone():
@@ -60,7 +66,7 @@ class Sending:
 
     def form(self, built: Any, may_keep: bool) -> Optional[Any]:
         """The wrapper as it is sent; None if it is of another kind."""
-        text = built.b_module_data
+        text = getattr(built, "b_module_data", b"")
         zips = ZIP.findall(text)
         if not self._digest or len(zips) != 1 or text.count(CALL) != 1 or PLAIN not in text:
             return None
@@ -76,6 +82,10 @@ class Sending:
             return False
         self._with_code = True
         return True
+
+
+def packs_as_known() -> bool:
+    return all(hasattr(module_common, part) for part in USED)
 
 
 @contextlib.contextmanager

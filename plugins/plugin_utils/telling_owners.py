@@ -14,8 +14,8 @@ from ..module_utils.conductor.gossip import lacking
 from ..module_utils.conductor.procedures import copies
 from ..module_utils.model.messages import Document
 from .answers_of_hosts import replies
-from .asking import ask
 from .driving import carry_out
+from .fan_out import ask
 
 
 def tell_owners(action: Any, task_vars: Dict[str, Any], told: Document, hosts: Iterable[str]) -> None:

@@ -84,6 +84,7 @@ RUN = (
     seeds.SEED,
     "berth_set_aside_on",
     "berth_since",
+    "berth_snapshot",
     "berth_strict_uniqueness",
     "berth_volume",
     "berth_where",

@@ -8,18 +8,11 @@ from __future__ import annotations
 import procedure_case
 from history_runs import Run
 
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import gossip, moving, sides, unconfirmed
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import HostUnknown
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.locate import locate
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import move as procedure
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import operate
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import operate, plan_moves
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import side_by_side
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.walk import Move
-from ansible_collections.berth.kvm.plugins.module_utils.model import migration
-from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
-from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceNotFound, MigrationEnded
-
-KINDS = {"resize": migration.RESIZE, "cold_migrate": migration.COLD, "live_migrate": migration.LIVE}
+from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import MigrationEnded
 
 
 class Moves(Run):
@@ -79,68 +72,30 @@ class Moves(Run):
             if move["sequence"]:
                 yield from self._move_one(action, name, move)
 
-    def _plan(self, action, names, again=False):
+    def _plan(self, action, names, goals=None):
+        """Those that are planned; of the others why not, as the user reads it."""
         seen = yield from self.read("moves")
-        views = {host: {view["uuid"]: view for view in report["moves"]}
-                 for host, report in self.reports.items() if host in seen.documents}  # fmt: skip
-        yield from self.tell_owners(gossip.whereabouts(seen), list(seen.documents))
-        moves = {}
-        for name in names:
-            try:
-                move = self._plan_one(seen, views, action, name)
-                if action == "confirm_due" and not unconfirmed.is_due(move):
-                    continue
-                if again:
-                    move["again"] = True
-                    if move["settles"]:
-                        raise moving.busy(move)
-                move["id"] = self.token()
-                told = gossip.will_take_back(seen, move, self.run_id)
-                if told:
-                    yield from self.tell_latest(seen, name, told)
-                moves[name] = {**move, "when_due": action == "confirm_due"}
-            except BerthError as error:
-                if action != "confirm_due":
-                    self.refused(name, error)
-        return moves
-
-    def _plan_one(self, seen, views, action, name):
-        uuid = self.world.uuid(name)
-        names = {document_uuid: host for host, document_uuid in seen.uuids().items() if host in views}
-        try:
-            found = sides.find(uuid, name, views, names, seen.verdicts, self.lost)
-        except InstanceNotFound:
-            if action != "delete":
-                locate(seen, name, uuid, self.lost)
-            raise
-        if action != "delete":
-            sides.check(seen, uuid, name, found, self.lost)
-        wanted = self.world.request(name)[0] if action == "resize" else None
-        plain = "move" if action in KINDS else "confirm" if action == "confirm_due" else action
-        move = moving.plan(plain, KINDS.get(action, migration.RESIZE), uuid, name, found, wanted)
-        if move["place"]:
-            self._choose(seen, move, wanted)
-        return move
-
-    def _choose(self, seen, move, wanted):
-        same_host = bool(self.options.get("berth_allow_resize_to_same_host"))
-        ignored = moving.hosts_to_leave_out(move, seen.documents, None, same_host)
-        spec = moving.request(move["views"]["source"], wanted, move["kind"], ignored, None)
-        able = sorted(set(seen.documents) - set(ignored))
-        self.dice.shuffle(able)
-        if not able:
-            raise HostUnknown("no host for %s" % move["name"], hint=None)
-        chosen = [{"host": host, "host_uuid": seen.documents[host]["uuid"]} for host in able[:3]]
-        instance = {**chosen[0], "alternates": chosen[1:], "name": move["name"]}
-        move.update(spec=spec, candidates=moving.candidates(instance, self._new_op), destination=able[0])
-        move["source_host"] = {"name": move["source"], "uuid": seen.documents[move["source"]]["uuid"]}
-        begin = "live_migrate" if move["kind"] == migration.LIVE else "resize"
-        move["sequence"] = "resize_here" if move["destination"] == move["source"] else begin
-        if move["sequence"] != "resize_here":
-            move["candidates"] = [each for each in move["candidates"] if each["host"] != move["source"]]
-
-    def _new_op(self):
-        return "%032x" % self.world.new_number()
+        views = {
+            host: {view["uuid"]: view for view in report["moves"]}
+            for host, report in self.reports.items()
+            if host in seen.documents
+        }
+        wanted = plan_moves.Wanted(
+            action=action,
+            run=self.run_id,
+            subject_of=lambda name: plan_moves.Subject(
+                self.world.uuid(name), None, lambda *_: self.world.request(name)[0]
+            ),
+            choose=lambda instances, _resized: self.choose(instances, seen),
+            new_token=lambda: "%032x" % self.world.new_number(),
+            lost=self.lost,
+            digests=self.digests(),
+            same_host=bool(self.options.get("berth_allow_resize_to_same_host")),
+            goals=goals,
+        )
+        planned = yield from procedure_case.play(plan_moves.plan_moves(names, seen, views, wanted), self._ask_step)
+        self.errors.update(planned.errors)
+        return planned.moves
 
     def _move_one(self, action, name, move):
         refused = []
@@ -152,7 +107,7 @@ class Moves(Run):
 
         def plan_again():
             self.errors.pop(name, None)
-            moves = yield from self._plan(action, [name], True)
+            moves = yield from self._plan(action, [name], {name: move["destination"]})
             planned = moves.get(name) or {}
             refused.extend([name] if name in self.errors else [])
             return Move.from_plan(planned) if planned.get("sequence") else None

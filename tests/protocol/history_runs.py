@@ -32,6 +32,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures imp
     copies,
     create,
     operate,
+    telling,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 
@@ -83,6 +84,9 @@ class Run:
             self.reports[host] = yield from self.ask(host, what, self.world.uuids())
         return read_fleet({host: dict(report) for host, report in self.reports.items()}, dict)
 
+    def digests(self):
+        return {host: report.get("digests") for host, report in self.reports.items()}
+
     def failed(self, name, reply):
         """Note what a host refused; whether it did."""
         if "changed" not in reply:
@@ -93,15 +97,6 @@ class Run:
     def refused(self, name, error):
         self.errors[name] = {**error.to_dict(), "message": str(error)}
 
-    def tell_latest(self, seen, name, told):
-        told = copies.tell_latest(name, told, seen.documents, seen.unprepared())
-        yield from procedure_case.play(told, self._ask_step)
-
-    def tell_owners(self, told, hosts):
-        digests = {host: self.reports[host].get("digests") for host in hosts}
-        for host, lacking in gossip.lacking(told, digests).items():
-            yield from self.ask(host, "rescan", (), lacking)
-
     # create
 
     def create(self):
@@ -109,18 +104,18 @@ class Run:
         requests = {name: self.world.request(name)[0] for name in self.names}
         instances = what_to_create.sort_out(requests, seen, self.lost, self.options.get("strict", False))
         lost_data.settle(instances, seen, self.lost, self.rebuilt)
-        self._place(instances, seen)
+        self.choose(instances, seen)
         hosts = {host: {"uuid": uuid} for host, uuid in seen.uuids().items()}
         hosts.update({host: {"reason": reason} for host, reason in seen.verdicts.items()})
         plan = rounds.new_plan(self.run_id, instances, hosts, 3, gossip.whereabouts(seen))
         plan["members"] = seen.member_lists
         rounds.prepare_round(plan, self.token)
         if not plan["claims"]:
-            yield from self.tell_owners(plan["told"], plan["reachable"])
+            yield from procedure_case.play(telling.tell_owners(plan["told"], self.digests()), self._ask_step)
         run = create.Run(
             new_token=self.token,
             build_of=self._build_of,
-            digests={host: report.get("digests") for host, report in self.reports.items()},
+            digests=self.digests(),
             lost=self.lost,
         )
         yield from procedure_case.play(create.create(plan, run), self._ask_step)
@@ -130,11 +125,12 @@ class Run:
             if instance["state"] == rounds.UNCONFIRMED:
                 self.unconfirmed.append(name)
 
-    def _place(self, instances, seen):
+    def choose(self, instances, seen):
+        """In place of placement: dice, among the hosts that a request does not leave out."""
         for instance in instances.values():
             if "state" in instance:
                 continue
-            able = sorted(seen.documents)
+            able = sorted(set(seen.documents) - set(instance["spec"].get("ignore_hosts") or ()))
             self.dice.shuffle(able)
             if not able:
                 instance.update(state=rounds.FAILED, error={"code": "NoValidHost", "message": "no host", "hint": None})

@@ -20,7 +20,7 @@ PLUGINS = ROOT / "plugins"
 DOOR = "plugin_utils/host_reply.py"
 # What else talks to a host, and why its words do no harm: only numbers are read from what watch brings
 # (conductor/progress.py), and run_on runs actions, whose replies have gone through the door.
-OTHERS = {"_low_level_execute_command": {"plugin_utils/watch_progress.py"}, "run_on": {"plugin_utils/asking.py"}}
+OTHERS = {"_low_level_execute_command": {"plugin_utils/watch_progress.py"}, "run_on": {"plugin_utils/fan_out.py"}}
 ALLOWED = {
     "_execute_module": {DOOR},
     "action_loader": {DOOR},

@@ -18,24 +18,24 @@ from test_architecture import PLUGINS, SOURCES, imports  # noqa: E402
 
 # Our own part of what is sent for a module, in units of 1,000 bytes. Ansible's own part, about 169 of them, comes to it.
 MOST = {
-    "build_instances": 347,
+    "build_instances": 354,
     "cached_image": 144,
-    "claim": 351,
+    "claim": 357,
     "group_members": 137,
     "host_certificates": 132,
-    "host_clean": 191,
-    "host_facts": 371,
+    "host_clean": 192,
+    "host_facts": 377,
     "host_maintenance": 83,
-    "host_prepare": 219,
+    "host_prepare": 220,
     "host_system": 3,
-    "instance": 473,
-    "instance_backup": 414,
-    "instance_copy": 345,
-    "instance_info": 273,
-    "migration": 538,
+    "instance": 505,
+    "instance_backup": 423,
+    "instance_copy": 351,
+    "instance_info": 279,
+    "migration": 546,
     "rescan": 126,
-    "volume": 390,
-    "volume_info": 99,
+    "volume": 396,
+    "volume_info": 100,
 }
 CLAIMING = {"claim", "instance", "migration", "volume"}
 DEFINING = {"build_instances", "instance", "instance_backup", "instance_copy", "migration"}

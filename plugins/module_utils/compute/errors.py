@@ -53,6 +53,18 @@ class StorageNotMounted(BerthError):
     would reappear with it."""
 
 
+class SnapshotFailed(BerthError):
+    """QEMU or qemu-img did not make, delete or go back to a snapshot of a disk. The disks are as they were."""
+
+
+class SnapshotNotPossible(BerthError):
+    """The instance has no disk of its own that can have a snapshot, or one as raw, which cannot."""
+
+
+class SnapshotIncomplete(BerthError):
+    """The snapshot is not in all of its disks, or a snapshot, its removal or a revert has not ended."""
+
+
 class DiskChainChanged(BerthError):
     """The guest's disks are not those that its record names: there is a snapshot, or a disk was copied elsewhere or
     attached. Moving, starting or deleting the guest would lose data, so it was left as it is. The message has the

@@ -13,7 +13,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence
 from ..model.errors import InvalidInput
 from ..model.messages import Document
 from ..placement.text import table
-from . import report_instance
+from . import show_instance
 
 DAY = 86400
 UNITS = {"m": 60, "h": 3600, "d": DAY}
@@ -59,7 +59,7 @@ def of(told: Mapping[str, Sequence[Document]], names: Optional[Mapping[str, str]
     events = []
     for uuid, places in held.items():
         name = (names or {}).get(uuid) or str(places[0][1]["name"])
-        for row in report_instance.history(places):
+        for row in show_instance.history(places):
             events.append({"instance": name, "uuid": uuid, **dict(zip(KEYS, row))})
     return sorted(events, key=lambda event: (event["at"], event["instance"]))
 

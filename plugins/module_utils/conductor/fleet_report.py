@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from ..model import host_hints, line
 from ..model.host_state import HostState
 from ..model.lifecycle import OWN, RESIZED
 from ..model.messages import Document, View
 from ..placement.capacity import limit_of
-from . import unconfirmed
+from . import doctor, unconfirmed
+from .doctor import Finding
 from .fleet import Fleet, Place
 from .groups import broken_by
-from .report_instance import utc
+from .show_instance import utc
 from .silence import is_there
 
 UP, DISABLED, NOT_PREPARED, LEFT_OUT, SILENT = "up", "disabled", "not prepared", "left out", "no answer"
@@ -51,6 +52,29 @@ def fleet_report(answers: Answers) -> Document:
         "confirms": sorted(_confirms(answers), key=_by_deadline),
         "domains": [dict(stray, uuid=uuid) for uuid, strays in sorted(fleet.strays.items()) for stray in strays],
     }
+
+
+def errors(findings: Sequence[Finding], instances: Sequence[Document]) -> int:
+    """How many things are wrong: the doctor's errors, and the instances in error that none of them names."""
+    found = [finding.instance for finding in findings if finding.severity == doctor.ERROR and not finding.fixed]
+    return len(found) + sum(row["state"] == "error" and row["name"] not in found for row in instances)
+
+
+def add_what_became(decisions: Sequence[Document], fleet: Fleet) -> None:
+    """Say beside the newest decision on each instance if it is not where that put it: ``became``, an empty text if it is."""
+    failed = {(failure["uuid"], host): "%(code)s: %(message)s" % failure for host, failure in fleet.failures()}
+    seen = set()
+    for row in decisions:
+        uuid, host = row["uuid"], row["host"]
+        held = [place["host"] for place in fleet.places.get(uuid, ()) if place["role"] == OWN]
+        row["became"] = ""
+        if uuid in seen or not host:
+            continue
+        if not held and (uuid, host) in failed:
+            row["became"] = "its build failed there: " + failed[uuid, host]
+        elif held and host not in held:
+            row["became"] = "it is on %s now" % ", ".join(held)
+        seen.add(uuid)
 
 
 def _hosts(answers: Answers) -> Iterator[Document]:

@@ -12,7 +12,7 @@ from typing import Any, Dict, List
 
 from ..model import nics
 from ..model.messages import Document
-from .report_instance import Held, owner
+from .show_instance import Held, owner
 
 FORM: Document = {
     "name": "web1",

@@ -23,7 +23,27 @@ from .fleet import Place
 from .plan import FAILED, Instance, fail
 
 BOOTED_DIRECTLY = (*guest_settings.PROPERTIES.values(), "os_command_line")
+ITS_IMAGE = "its own"  # the name of the image that a request does not name; a host tells only a digest of it
 NOT_THERE = "the catalog has no %s %s any more, the instance keeps it"
+
+
+def as_it_is(catalog: Catalog, values: Mapping[str, Any], places: Iterable[Place]) -> Tuple[Mapping[str, Any], Catalog]:
+    """The variables, and the catalog, with the flavor and the image of its owner's record where the variables name none."""
+    owner = next((place for place in places if place["role"] == OWN and place["content"]), None)
+    if not owner:
+        return values, catalog
+    flavors, images = dict(catalog.flavors), dict(catalog.images)
+    found = dict(values)
+    try:
+        if found.get("berth_flavor") in (None, ""):
+            found["berth_flavor"] = owner["content"]["name"]
+            flavors[owner["content"]["name"]] = _flavor(owner["content"])
+        if found.get("berth_image") in (None, "") and not owner["adopted"]:
+            found["berth_image"] = ITS_IMAGE
+            images[ITS_IMAGE] = _image({"name": ITS_IMAGE, "properties": owner["image_props"]})
+    except BerthError:  # what a host says of it is none: it has to be named
+        return values, catalog
+    return found, dataclasses.replace(catalog, flavors=flavors, images=images)
 
 
 def with_kept(catalog: Catalog, values: Mapping[str, Any], places: Iterable[Place]) -> Tuple[Catalog, List[str]]:

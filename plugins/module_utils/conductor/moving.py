@@ -66,6 +66,11 @@ class PlannedMove(TypedDict, total=False):
     confirm_in: Optional[int]
     spec: Document
     candidates: List[Candidate]
+    id: str
+    source_host: Side
+    look: List[str]  # the hosts that are read again after the claim
+    when_due: bool
+    again: bool  # of the second plan of a run
 
 
 def plan(

@@ -40,6 +40,7 @@ class Operation(NamedTuple):
     runs: bool = False
 
 
+SNAPSHOT = {"snapshot": ("berth_snapshot",)}
 SHUTDOWN = {"shutdown_timeout": ("berth_shutdown_timeout",)}
 BACKUPS = {"to": ("berth_backup_to",)}
 
@@ -65,6 +66,10 @@ OPERATIONS: Dict[str, Operation] = {
     "delete": Operation(
         Words("deleted", "would be deleted", "is on no host"),
         "absent", {"changed_disks": ("delete_changed_disks", "berth_delete_changed_disks")}, ("after",), everywhere=True,
+    ),
+    "delete_snapshot": Operation(
+        Words("snapshot deleted", "snapshot would be deleted", "has no such snapshot"),
+        "snapshot_deleted", SNAPSHOT, needs_one=True, differences=True,
     ),
     "keep_one": Operation(
         Words("one copy kept", "one copy would be kept", "has one copy"),
@@ -103,6 +108,18 @@ OPERATIONS: Dict[str, Operation] = {
     "resume": Operation(
         Words("resumed", "would be resumed", "runs already"),
         "resumed", needs_one=True, differences=True, repairs=True, runs=True,
+    ),
+    "revert_snapshot": Operation(
+        Words("reverted to the snapshot", "would be reverted to the snapshot", "did not run since it was reverted to it"),
+        "snapshot_reverted", SNAPSHOT, needs_one=True, differences=True,
+    ),
+    "snapshot": Operation(
+        Words("snapshot made", "snapshot would be made", "has this snapshot"),
+        "snapshotted", SNAPSHOT, needs_one=True, differences=True,
+    ),
+    "snapshots": Operation(
+        Words("shown", "would be shown", "is shown above"), module="instance_info", needs_one=True, selected=False,
+        differences=True, lockable=False,
     ),
     "start": Operation(
         Words("started", "would be started", "runs already"),

@@ -9,10 +9,10 @@ from typing import Any, Dict, List
 
 from ..model.lifecycle import ACTIVE, ALIVE, OWN, PAUSED
 from ..model.vm_states import VM_STATES
+from .closing_table import left_off
 from .errors import InstanceMoving
 from .fleet import Fleet
 from .locate import locate_to_run
-from .report import left_off
 
 
 def to_recover(fleet: Fleet, name: str, uuid: str, lost_hosts: List[str]) -> Dict[str, Any]:

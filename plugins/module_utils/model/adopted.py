@@ -14,13 +14,16 @@ from typing import Any, List, Mapping, Optional
 from . import hints
 from .errors import BerthError
 from .messages import Document
+from .safe_text import clean
 
 KEY = "adopted"
-ONLY_OF_CREATED = ("delete", "update_disks")  # operations beside moves
+GIB = 1 << 30
+# operations beside moves
+ONLY_OF_CREATED = ("update_disks", "snapshot", "revert_snapshot", "delete_snapshot", "restore")
 
 
 class AdoptedNotSupported(BerthError):
-    """An adopted instance is not moved, resized, deleted or given disks: its disks lie where they were found."""
+    """An adopted instance is not moved, resized or given disks: its disks lie where they were found."""
 
 
 def of(spec: Mapping[str, Any]) -> Optional[Document]:
@@ -29,10 +32,18 @@ def of(spec: Mapping[str, Any]) -> Optional[Document]:
 
 
 def files(spec: Mapping[str, Any]) -> List[str]:
-    """The paths of the disks and of the UEFI variables, none of an instance that was created."""
+    """The paths of the disks and of the UEFI variables where they were found, none of an instance that was created."""
     found = of(spec) or {}
     paths = [*(each["path"] for each in found.get("disks", ())), found.get("variables")]
     return [path for path in paths if path]
+
+
+def words(spec: Mapping[str, Any]) -> List[str]:
+    """Its disks in words, each with its path and size (GiB, rounded up)."""
+    return [
+        "%s %s %d GiB" % (clean(each["target"], 50), clean(each["path"], 1000), -(-each["size"] // GIB))
+        for each in (of(spec) or {}).get("disks", ())
+    ]
 
 
 def refused(name: str, operation: str) -> AdoptedNotSupported:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from typing import Any, Iterable, List, Mapping
 
-from . import data_disks, volumes
+from . import adopted, data_disks, volumes
 
 
 def own(spec: Mapping[str, Any], image_gb: int = 0) -> List[str]:
     """Those that the instance has besides its volumes, without swap. A root disk of 0 GiB is as large as its image, which
     has ``image_gb`` if that is known."""
+    if adopted.of(spec):
+        return adopted.words(spec)
     flavor = spec.get("flavor") or {}
     sizes = {} if volumes.boot(spec) else {"root disk": (flavor.get("root_gb") or 0) or image_gb}
     if flavor.get("ephemeral_gb"):

@@ -421,7 +421,7 @@ def start_it(name: str) -> str:
     return "berth.kvm.start --limit %s starts it" % name
 
 
-def stop_first(name: str) -> str:
+def stop_to_restore(name: str) -> str:
     """The instance is active, and the operation is for one that is off."""
     return "Run berth.kvm.stop --limit %s first" % name
 

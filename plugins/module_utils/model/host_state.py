@@ -180,6 +180,8 @@ class HostState:
     attributes of most hosts are never needed, so each is read from the document when it is first used.
     """
 
+    num_io_ops: int
+
     def __init__(self, document: Document) -> None:
         self.document = document
         self.host = document["host"]

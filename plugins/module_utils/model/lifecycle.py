@@ -190,7 +190,8 @@ def names(live: bool, role: str, phase: str, vm_state_before: Optional[str]) -> 
 SPAWNING = "spawning"  # until the guest was first started
 POWERING_ON, POWERING_OFF = "powering-on", "powering-off"
 REBOOTING_HARD = "rebooting_hard"
-STARTING = (SPAWNING, POWERING_ON)
+UNPAUSING, RESUMING = "unpausing", "resuming"
+STARTING = (SPAWNING, POWERING_ON, UNPAUSING, RESUMING)
 # The power states of a guest with a QEMU.
 PAUSED = ("paused", "suspended")
 ALIVE = ("running", *PAUSED)

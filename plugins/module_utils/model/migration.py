@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Optional
 
-from . import data_disks, hints, input_hints, vm_states, volumes
+from . import data_disks, hints, input_hints, snapshots, vm_states, volumes
 from .errors import InvalidInput
 from .guest_settings import GuestSettings
 from .lifecycle import ACTIVE, PAUSED
@@ -107,9 +107,9 @@ def check_begin(record: Record, kind: str, spec: Document, power: Optional[str])
 
 def check_same_disks(record: Record, planned: Document) -> None:
     """Refuse a move that was planned before the instance got a data disk: the move would leave it behind."""
-    if data_disks.of(record.spec) != data_disks.of(planned) or volumes.of(record.spec) != volumes.of(planned):
+    if any(of(record.spec) != of(planned) for of in (data_disks.of, volumes.of, snapshots.of)):
         raise MigrationConflict(
-            "the data disks of %s or its volumes were changed after this move was planned" % record.name,
+            "the data disks of %s, its volumes or its snapshots were changed after this move was planned" % record.name,
             hint=hints.run_again(),
         )
 

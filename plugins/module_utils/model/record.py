@@ -39,6 +39,7 @@ SPEC: Dict[Path, str] = {
     ("networks",): OBJECTS,
     **{(name,): TEXT for name in ("pool", "availability_zone", "host_zone", "access_ip_v4", "access_ip_v6")},
     ("volumes",): OBJECTS,
+    ("snapshots",): OBJECTS,
     ("instance",): MAYBE_OBJECT,
     ("grows_from_gb",): COUNT,
     ("adopted",): MAYBE_OBJECT,

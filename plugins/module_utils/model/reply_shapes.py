@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, cast
 
-from . import data_disks, guest_settings, host_document, volumes
+from . import data_disks, guest_settings, host_document, snapshots, volumes
 from .identity import instance_uuid
 from .lifecycle import ROLES
 from .messages import Document, View
@@ -205,6 +205,14 @@ _BACKUP = object_of(
     },
     optional=("kind", "previous", "bytes", "of", "frozen", "why"),
 )
+_SNAPSHOT = object_of(
+    {
+        "name": word(snapshots.NAME, snapshots.LONGEST_NAME),
+        **dict.fromkeys(("made_at", "taken"), or_null(text())),
+        "size_gb": _COUNT,
+        "disks": list_of(text(), data_disks.MOST + 1),
+    }
+)
 _OF_INSTANCE: Dict[str, Check] = {
     "backups": list_of(_BACKUP, 10000),
     "console": _CONSOLE,
@@ -226,6 +234,7 @@ _OF_INSTANCE: Dict[str, Check] = {
     "metadata": map_of(cleaned(255), cleaned(1024), 1000),
     **dict.fromkeys(("vcpus", "memory_mb", "root_gb"), or_null(_COUNT)),
     "disks": map_of(text(), _COUNT, data_disks.MOST),
+    "snapshots": list_of(_SNAPSHOT, snapshots.MOST),
     "volumes": map_of(text(), _COUNT, volumes.MOST),
     "delete_on_termination": list_of(text(), volumes.MOST),
     "boot_order": map_of(text(), whole(0, volumes.MOST - 1), volumes.MOST),
@@ -315,8 +324,15 @@ _VIEW: Dict[str, Check] = {
     "halted": flag,
 }
 _DISK = object_of(
-    {"name": token, "format": token, "size": _BYTES, "used": _BYTES, "variables": word(guest_settings.VARIABLES, 64)},
-    optional=("used", "variables"),
+    {
+        "name": token,
+        "format": token,
+        "size": _BYTES,
+        "used": _BYTES,
+        "whole": _BYTES,
+        "variables": word(guest_settings.VARIABLES, 64),
+    },
+    optional=("used", "whole", "variables"),
 )
 _GUEST = object_of(
     {
@@ -444,8 +460,20 @@ _FACTS = object_of(
         "addresses": map_of(
             uuid, object_of({"address": address, "source": choice("static", "lease", "arp", "agent")}), MOST_RECORDS
         ),
+        "awaited": list_of(uuid, MOST_RECORDS),
     },
-    optional=("looks", "moves", "notes", "addresses", "checkup", "digests", "heard_of", "members", "domains"),
+    optional=(
+        "looks",
+        "moves",
+        "notes",
+        "addresses",
+        "awaited",
+        "checkup",
+        "digests",
+        "heard_of",
+        "members",
+        "domains",
+    ),
 )
 _NO_KEYS = object_of({})
 _COPY = object_of(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Dict
 
-from . import data_disks, guest_settings, host_document, volumes
+from . import data_disks, guest_settings, host_document, snapshots, volumes
 from .messages import Document
 from .shape import (
     Check,
@@ -126,6 +126,23 @@ def volume(value: Any) -> Document:
     return {**mapping(anything)(value), **_OF_VOLUME(value)}
 
 
+_OF_SNAPSHOT = object_of(
+    {
+        "name": word(snapshots.NAME, snapshots.LONGEST_NAME),
+        "made_at": _LINE,
+        "taken": or_null(choice("off", "frozen", "running")),
+        "size_gb": whole(0, 1 << 24),
+        "disks": list_of(word(r"[a-z0-9-]+", 64), data_disks.MOST + 1),
+        "reverting": flag,
+    },
+    optional=("reverting",),
+)
+
+
+def snapshot(value: Any) -> Document:
+    return {**mapping(anything)(value), **_OF_SNAPSHOT(value)}
+
+
 _GROUP = {
     "name": text(),
     "uuid": text(),
@@ -165,6 +182,7 @@ _KNOWN: Dict[str, Check] = {
     "networks": or_null(list_of(nic, 1000)),
     "disks": or_null(list_of(disk, data_disks.MOST)),
     "volumes": or_null(list_of(volume, volumes.MOST)),
+    "snapshots": or_null(list_of(snapshot, snapshots.MOST)),
     "group": or_null(object_of(_GROUP, ("rules", "members"))),
     "availability_zone": _LINE,
     "host_zone": _LINE,

@@ -9,7 +9,7 @@ import copy
 import json
 from typing import Any, Dict, List, Optional
 
-from . import data_disks, volumes
+from . import data_disks, snapshots, volumes
 from .errors import InvalidInput
 from .image import Image
 from .messages import Document
@@ -120,8 +120,8 @@ class RequestSpec:
 
     @property
     def data_gb(self) -> int:
-        """GiB of its data disks, and of volumes that are made for it."""
-        return data_disks.total_gb(self.document) + volumes.new_gb(self.document)
+        """GiB of its data disks and snapshots, and of volumes that are made for it."""
+        return sum(of(self.document) for of in (data_disks.total_gb, snapshots.total_gb, volumes.new_gb))
 
     @property
     def local_gb(self) -> int:

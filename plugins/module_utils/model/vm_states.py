@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import Any, Dict, Mapping, NamedTuple, Optional, Tuple
 
-from . import hints
-from .lifecycle import ALIVE, POWERING_OFF, POWERING_ON, REBOOTING_HARD
+from . import hints, snapshot_hints
+from .lifecycle import ALIVE, POWERING_OFF, POWERING_ON, REBOOTING_HARD, RESUMING, UNPAUSING
 from .move_errors import InstanceInvalidState
 
 BUILDING, ACTIVE, PAUSED, SUSPENDED, STOPPED = "building", "active", "paused", "suspended", "stopped"
@@ -67,13 +67,17 @@ CHANGES: Dict[str, Change] = {
     "reboot": Change((ACTIVE,), ACTIVE, "rebooting"),
     "hard reboot": Change((ACTIVE, PAUSED, SUSPENDED), ACTIVE, REBOOTING_HARD),
     "pause": Change((ACTIVE,), PAUSED, "pausing"),
-    "unpause": Change((PAUSED,), ACTIVE, POWERING_ON),
+    "unpause": Change((PAUSED,), ACTIVE, UNPAUSING),
     "suspend": Change((ACTIVE,), SUSPENDED, "suspending"),
-    "resume": Change((SUSPENDED,), ACTIVE, POWERING_ON),
+    "resume": Change((SUSPENDED,), ACTIVE, RESUMING),
     "update_disks": Change((ACTIVE, PAUSED, STOPPED)),
     "backup": Change((ACTIVE, PAUSED, SUSPENDED, STOPPED), task="image_backup"),
     "backups": Change(ALL),
     "restore": Change((STOPPED, ERROR), STOPPED, "restoring"),
+    "snapshot": Change((ACTIVE, PAUSED, STOPPED), task="image_snapshot"),
+    "revert_snapshot": Change((STOPPED,), task="reverting_snapshot"),
+    "delete_snapshot": Change((ACTIVE, PAUSED, STOPPED), task="deleting_snapshot"),
+    "snapshots": Change(ALL),
     "resize": Change((ACTIVE, STOPPED)),
     "migration": Change((ACTIVE, STOPPED)),
     "live-migration": Change((ACTIVE, PAUSED)),
@@ -116,11 +120,19 @@ def check(name: str, vm_state: Optional[str], operation: str) -> None:
     if now not in (*change.legal, change.after) and change.legal != ALL:
         back = VM_STATES[now].back if now in VM_STATES else None
         hint = hints.make_active(name, back) if back else None
-        if now == ACTIVE and change.after == STOPPED:
-            hint = hints.stop_first(name)
+        if now == ACTIVE and change.legal == (STOPPED,):
+            hint = snapshot_hints.stop_first(name)
+        elif now == ACTIVE and change.after == STOPPED:
+            hint = hints.stop_to_restore(name)
         elif now == ERROR:
             hint = hints.restore_again(name)
         raise InstanceInvalidState(name, "vm_state", now, operation, hint=hint)
+
+
+def finding_undefined(vm_state: Optional[str]) -> Optional[str]:
+    """The doctor's code for a guest that libvirt does not know, if a start is not what brings it back."""
+    meant = VM_STATES.get(vm_state or ACTIVE)
+    return meant.findings.get(OFF) if meant and meant.back not in (None, "start") else None
 
 
 def finding(vm_state: Optional[str], shown: str, has_memory: bool) -> Optional[str]:

@@ -34,6 +34,7 @@ _KEPT = (
     "image",
     "networks",
     "disks",
+    "snapshots",
     "volumes",
     "group",
     "scheduler_hints",

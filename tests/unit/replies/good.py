@@ -137,7 +137,7 @@ def host_facts(host):
         "changed": False, "ansible_facts": {"berth_host": document(host)}, "moves": views, "notes": notes(about),
         "digests": {"0b": "1c6ee4b0a2a4f3c0e5d59d0b3a1c9d7f", "plans": "some"}, "heard_of": [about],
         "members": {uuid: {"name": name, "changes": 1} for name, uuid in UUIDS.items()},
-        "addresses": where, "checkup": {"clock": 1800000000.5, "findings": [dict(FOUND)], "notes": notes(about)},
+        "addresses": where, "awaited": [about], "checkup": {"clock": 1800000000.5, "findings": [dict(FOUND)], "notes": notes(about)},
     }  # fmt: skip
 
 

@@ -22,10 +22,10 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
     fleet,
     groups,
     moving,
+    outcome_of_create,
     placing,
     plan,
     quotas,
-    report_creation,
     sides,
     unconfirmed,
     what_to_create,
@@ -131,7 +131,7 @@ def commit(result, kind):
     given = {entry: answers(entry, result if entry == kind else GOOD[entry]["h1"]) for entry in ("claims", "rescans")}
     commits.commit(made, given["claims"], given["rescans"], (), quotas.after_the_claims({"*": {"cores": 1000}}))
     plan.prepare_round(made, lambda: "e" * 32)
-    report_creation.creation(made, report_creation.outcomes(made))
+    outcome_of_create.creation(made, outcome_of_create.outcomes(made))
     return tuple(made["instances"][name]["state"] for name in ("new-1", "new-2"))
 
 
@@ -143,7 +143,7 @@ def settle(result, kind):
     by_host = answers("builds", result)
     build_results.settle(made, {"new-1": by_host["h1"], "new-2": by_host["h2"]})
     plan.prepare_round(made, lambda: "e" * 32)
-    report_creation.creation(made, report_creation.outcomes(made))
+    outcome_of_create.creation(made, outcome_of_create.outcomes(made))
     return tuple(made["instances"][name]["state"] for name in ("new-1", "new-2"))
 
 

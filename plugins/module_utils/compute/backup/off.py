@@ -14,8 +14,9 @@ from typing import Any, Mapping, Sequence
 
 from ...model.backups import INCREMENT
 from ...model.move_errors import TransferFailed
+from ..disk import inside
 from ..move import following
-from ..move.increment import DAEMON, POLL, Monitor, bitmaps, remove_bitmap
+from ..move.increment import DAEMON, POLL, Monitor
 from ..paths import BITMAP, bitmap_of
 from ..run import PATH, run
 
@@ -27,14 +28,16 @@ def usable(path: str) -> Mapping[str, bool]:
     not close as in use."""
     if not shutil.which(DAEMON, path=PATH):
         return {}
-    return {name: "auto" in flags and "in-use" not in flags for name, flags in bitmaps(path).items()}
+    return {
+        name: "auto" in flags and "in-use" not in flags for name, flags in inside.bitmaps(path, TransferFailed).items()
+    }
 
 
 def drop(path: str, kept: str) -> None:
     """Remove all bitmaps of backups from a disk but the one that is kept."""
-    for name in bitmaps(path):
+    for name in inside.bitmaps(path, TransferFailed):
         if name.startswith(BITMAP) and name != kept:
-            remove_bitmap(path, name)
+            run(["qemu-img", "bitmap", "--remove", "-f", "qcow2", "--", path, name], error=TransferFailed)
 
 
 def copy(backup_id: str, previous: Any, parts: Sequence[Any]) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 from typing import Any, List, NamedTuple, Optional, Tuple
 
-from ...model import backup_hints, hints
+from ...model import adopted, backup_hints, hints, snapshot_hints, snapshots
 from ...model.backups import Backup
 from ...model.errors import BerthError
 from ...model.move_errors import InstanceInvalidState
@@ -89,14 +89,19 @@ def restore(instance: Any, wish: Wish) -> Backup:
 
 def _checked(instance: Any, wish: Wish) -> Tuple[Any, Place, Backup, List[Target]]:
     record = instance.at_rest(OPERATION)
+    if adopted.of(record.spec):
+        raise adopted.refused(record.name, OPERATION)
     host, name = instance.host, instance.host.connection.getHostname()
     place.check(name, wish.to)
     host.require_prepared()
     if domain.is_active(host.connection, record.uuid):
-        raise InstanceInvalidState(record.name, "power_state", "running", OPERATION, hint=hints.stop_first(record.name))
+        raise InstanceInvalidState(
+            record.name, "power_state", "running", OPERATION, hint=hints.stop_to_restore(record.name)
+        )
     owner.check(host.pool_of(record), record.uuid, record.name, host.identify())
     disk_chain.check_unsaved(host, record)
     disk_chain.check_restore(host, record)
+    _check_no_snapshots(record)
     where = place.of_instance(wish.to, wish.of or record.uuid)
     backup = _chosen(where, wish, record)
     targets = _targets(host, record, where, backup)
@@ -110,6 +115,16 @@ def _checked(instance: Any, wish: Wish) -> Tuple[Any, Place, Backup, List[Target
             hint=backup_hints.discard_writes(record.name),
         )
     return record, where, backup, targets
+
+
+def _check_no_snapshots(record: Any) -> None:
+    """Snapshots are inside the disks that are replaced."""
+    names = [each["name"] for each in snapshots.of(record.spec)]
+    if names:
+        raise RestoreDiscards(
+            "%s has the snapshots %s, which would be lost with its disks" % (record.name, ", ".join(names)),
+            hint=snapshot_hints.delete_one(record.name, names[0]),
+        )
 
 
 def _chosen(where: Place, wish: Wish, record: Any) -> Backup:

@@ -16,7 +16,7 @@ import os
 from typing import List
 from xml.etree import ElementTree
 
-from ...model import adopted, data_disks, disk_hints, hints, state_hints, volumes
+from ...model import adopted, data_disks, disk_hints, hints, snapshot_hints, snapshots, state_hints, volumes
 from ...model.errors import shortened
 from ...model.guest_settings import GuestSettings
 from ...model.lifecycle import ACTIVE, FROZEN, OWN, REBOOTING_HARD, RESIZING, STARTING
@@ -43,11 +43,11 @@ from .differences import (
     put_back_stopped,
     write_back,
 )
-from .layers import chain, layers_beside, merge, pull, read_header
+from .layers import chain, layers_beside, merge, pull, read_header, snapshots_in
 
-OVERLAY, LEFT, REPLACED, BASE, SNAPSHOT, FORMAT, CONVERTED, FIRMWARE, EXTRA, IMAGELESS, SEEDLESS, UNNAMED, SWAPPED = (
+OVERLAY, LEFT, REPLACED, BASE, SNAPSHOT, FORMAT, CONVERTED, FIRMWARE, EXTRA, IMAGELESS, SEEDLESS, UNNAMED, SWAPPED, HALF = (
     "overlay", "left", "replaced", "base", "snapshot", "format", "converted", "firmware", "extra", "imageless", "seedless",
-    "unnamed", "swapped",
+    "unnamed", "swapped", "half",
 )  # fmt: skip
 FROM_HERE = (ACTIVE, RESIZING, FROZEN)  # memory that is saved in these phases is that of the guest that must continue
 # The guest can start with these; a move would lose them.
@@ -125,6 +125,11 @@ def check_stop(host, record):
     _refuse(host, record, [each for each in found if each.kind in UNDER_GUEST and each.command])
 
 
+def check_snapshot(host, record):
+    """Do the same check, before a snapshot is made, which finishes what an earlier run of it has begun, or removed."""
+    _refuse(host, record, _found_but((HALF, SNAPSHOT), host, record))
+
+
 def check_mend(host, record):
     """Do the same check, before the definition and the seed are made again."""
     _refuse(host, record, _found_but((SEEDLESS,), host, record))
@@ -189,7 +194,9 @@ def _refuse(host, record, differing, more=None):
         if difference.kind == IMAGELESS:
             advice.append(disk_hints.bring_image_back(name, record.name, difference.files[0]))
         elif difference.kind == SNAPSHOT:
-            advice.append(disk_hints.delete_snapshots(name, record.uuid, difference.files[0]))
+            advice.append(_about_snapshots(name, record, difference.files[0]))
+        elif difference.kind == HALF:
+            advice += [snapshot_hints.finish(record.name, each) for each in snapshots.unfinished(record.spec)[:1]]
         elif difference.kind == SWAPPED:
             forget = state_hints.UNDEFINE % record.uuid
             advice.append(disk_hints.choose_disk(name, difference.files[0], difference.command, forget))
@@ -211,6 +218,14 @@ def _refuse(host, record, differing, more=None):
         host=name,
         files=sorted(_files(differing)),
     )
+
+
+def _about_snapshots(host, record, path):
+    """Return what to do about snapshots that the record does not name: ours, by a record from a backup, or others'."""
+    ours = [snapshots.called(each) for each in snapshots_in(path) if each not in snapshots.tags(record.spec)]
+    if all(ours) and ours:
+        return snapshot_hints.delete_rest(record.name, ours[0])
+    return disk_hints.delete_snapshots(host, record.uuid, path)
 
 
 def against_a_move(host, record, differing) -> List[Difference]:
@@ -292,12 +307,13 @@ def _specs(record):
 def _compared(record, root, planned, below, live, runs):
     used, uuid = _all_used(root, live), record.uuid
     unnamed = set(planned) - {disk.path for disk in used}
+    known = snapshots.tags(*_specs(record))
     differing = []
     for disk in used:
         if disk.drive and adopted.of(record.spec):
             continue  # it may have any medium
         if disk.path in planned:
-            differing += _own(uuid, disk, planned[disk.path], below, runs)
+            differing += _own(uuid, disk, planned[disk.path], below, runs, known)
         else:
             differing.append(_foreign(uuid, disk, planned, unnamed, runs))
     variables = root.findtext("os/nvram")
@@ -328,8 +344,8 @@ def _used(element, live):
 LABELS = ("protocol", "pool", "volume", "name", "dir")  # attributes that name a disk without a file
 
 
-def _own(uuid, disk, planned, below, runs):
-    """Return the differences of a disk that is the record's own file."""
+def _own(uuid, disk, planned, below, runs, known):
+    """Return the differences of a disk that is the record's own file. ``known``: its snapshots."""
     if disk.format != planned.format:
         text = "%s is %s as %s, the record says %s" % (disk.target, disk.path, disk.format, planned.format)
         return [Difference(FORMAT, text, None, (disk.path,))]
@@ -338,6 +354,9 @@ def _own(uuid, disk, planned, below, runs):
         return [Difference(CONVERTED, "%s is no qcow2 file, or cannot be read" % disk.path, None, (disk.path,))]
     found = []
     layers = chain(disk.path, disk.format)
+    if os.path.lexists(paths.merging_file(disk.path)):
+        text = "%s is being made independent of its image for a snapshot, and is not whole" % disk.path
+        found.append(Difference(HALF, text, None, (disk.path,)))
     strange = [path for path in layers if os.path.realpath(path) not in _real(below)]
     gone = [path for path in layers if not os.path.lexists(path)]
     if strange:
@@ -349,8 +368,9 @@ def _own(uuid, disk, planned, below, runs):
     elif gone:
         text = "%s, on which %s stands, is missing" % (gone[0], disk.path)
         found.append(Difference(IMAGELESS, text, None, tuple(gone[:1])))
-    if disk.format == "qcow2" and header.snapshots:
-        text = "%s has snapshots inside it, which a move would leave behind" % disk.path
+    others = [tag for tag in snapshots_in(disk.path) if tag not in known] if disk.format == "qcow2" else []
+    if others:
+        text = "%s has snapshots inside it that its record does not name: %s" % (disk.path, shortened(others))
         found.append(Difference(SNAPSHOT, text, None, (disk.path,)))
     return found
 

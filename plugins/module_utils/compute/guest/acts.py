@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, NamedTuple, Optional
+from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
 from ..record import journal
 from ..record.record_copy import take_back
-from . import adopt, pause, power
+from . import adopt, pause, power, snapshots
 from .update_disks import update_disks, would_update_disks
 
 Params = Dict[str, Any]
@@ -18,13 +18,19 @@ Params = Dict[str, Any]
 class Act(NamedTuple):
     """``do`` and ``would`` return whether anything was, or would be, changed, for (instance, arguments of the module).
     ``shown``: the guest's state afterwards, None if it stays. ``compared``: the guest or its definition may change, so it is
-    compared with its record again. ``lockable``: a lock stops it."""
+    compared with its record again. ``parts``: what else of the summary would be another, for
+    (summary, arguments). ``lockable``: a lock stops it."""
 
     do: Callable[[Any, Params], Any]
     would: Callable[[Any, Params], bool]
     shown: Optional[str] = None
     compared: bool = True
+    parts: Optional[Callable[[Params, Params], Params]] = None
     lockable: bool = True
+
+
+def _others(summary: Params, name: str) -> List[Any]:
+    return [each for each in summary["snapshots"] if each["name"] != name]
 
 
 ACTS: Dict[str, Act] = {
@@ -93,6 +99,20 @@ ACTS: Dict[str, Act] = {
         lambda instance, _p: power.unlock(instance), lambda instance, _p: power.would_unlock(instance),
         compared=False, lockable=False,
     ),
+    "snapshotted": Act(
+        lambda instance, p: snapshots.snapshot(instance, p["snapshot"]),
+        lambda instance, p: snapshots.would_snapshot(instance, p["snapshot"]),
+        parts=lambda before, p: {"snapshots": _others(before, p["snapshot"]) + [{"name": p["snapshot"]}]},
+    ),
+    "snapshot_reverted": Act(
+        lambda instance, p: snapshots.revert(instance, p["snapshot"]),
+        lambda instance, p: snapshots.would_revert(instance, p["snapshot"]),
+    ),
+    "snapshot_deleted": Act(
+        lambda instance, p: snapshots.delete(instance, p["snapshot"]),
+        lambda instance, p: snapshots.would_delete(instance, p["snapshot"]),
+        parts=lambda before, p: {"snapshots": _others(before, p["snapshot"])},
+    ),
     "disks_updated": Act(
         lambda instance, p: update_disks(instance, p["disks"], p["volumes"]),
         lambda instance, p: would_update_disks(instance, p["disks"], p["volumes"]),
@@ -101,7 +121,10 @@ ACTS: Dict[str, Act] = {
 
 
 # State -> the operation that only a created instance takes.
-NOT_OF_ADOPTED = {"absent": "delete", "disks_updated": "update_disks"}
+NOT_OF_ADOPTED = {
+    "disks_updated": "update_disks", "snapshotted": "snapshot", "snapshot_reverted": "revert_snapshot",
+    "snapshot_deleted": "delete_snapshot",
+}  # fmt: skip
 
 
 def act(instance: Any, params: Params, dry: bool) -> bool:
@@ -118,4 +141,7 @@ def act(instance: Any, params: Params, dry: bool) -> bool:
 def outcome_of(instance: Any, params: Params, dry: bool, gone: Any = ()) -> Dict[str, Any]:
     """The reply of module instance: {changed, instance, diff}. ``gone``: what that gives up, in words."""
     row = ACTS[params["state"]]
-    return power.outcome_of(instance, params, dry, lambda: act(instance, params, dry), gone, row.shown, row.compared)
+    parts = (lambda before: row.parts(before, params)) if row.parts else None
+    return power.outcome_of(
+        instance, params, dry, lambda: act(instance, params, dry), gone, row.shown, row.compared, parts
+    )

@@ -10,9 +10,10 @@ Leases are read once per network and neighbours once per host, so only agents co
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, List, Optional
+from typing import Any, Dict, Iterable, List, Optional, Set
 from xml.etree import ElementTree
 
+from ...model.guest_settings import GuestSettings, is_true
 from ...model.lifecycle import OWN
 from ...model.nics import guest_address
 from ...model.record import Record
@@ -43,6 +44,34 @@ def of_instances(connection: Any, records: Iterable[Record], neighbours: str = N
             unknown.append(record.uuid)
     found.update(_of_agents(connection, unknown))
     return found
+
+
+def awaited(connection: Any, records: Iterable[Record], known: Iterable[str]) -> List[str]:
+    """Return the uuids of running instances that are not in ``known``, of which this host will know an address when the guest
+    asks for one, or its agent runs."""
+    library, giving = require_libvirt(), _networks_with_dhcp(connection)
+    found = []
+    for record in records:
+        nics = record.spec.get("networks") or []
+        asks = any(nic.get("type") == "network" and nic.get("source") in giving for nic in nics)
+        tells = is_true(GuestSettings.of(record.spec).get("qemu_guest_agent", "false"))
+        if record.role != OWN or record.uuid in known or not nics or not (asks or tells):
+            continue
+        try:
+            if connection.lookupByUUIDString(record.uuid).isActive():
+                found.append(record.uuid)
+        except library.libvirtError:  # it is gone
+            continue
+    return found
+
+
+def _networks_with_dhcp(connection: Any) -> Set[str]:
+    library = require_libvirt()
+    try:
+        networks = connection.listAllNetworks(library.VIR_CONNECT_LIST_NETWORKS_ACTIVE)
+        return {each.name() for each in networks if ElementTree.fromstring(each.XMLDesc(0)).find("ip/dhcp") is not None}
+    except (library.libvirtError, ElementTree.ParseError):  # no network driver, or one is gone
+        return set()
 
 
 def _best(known: Iterable[Any]) -> Optional[Dict[str, str]]:

@@ -38,8 +38,8 @@ def shut_down(found: Any, seconds: float) -> None:
 
 
 def freeze(found: Any) -> bool:
-    """Have the guest write out its file systems, and write no more. Return whether it says that it did."""
-    return is_there(found) and bool(_in_time(found.fsFreeze, ANSWER))
+    """Have the guest write out its file systems, and write no more. Return whether it says that it does."""
+    return is_there(found) and bool(_in_time(lambda: found.fsFreeze() > 0, ANSWER))
 
 
 def thaw(found: Any) -> None:

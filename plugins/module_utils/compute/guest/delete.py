@@ -8,14 +8,14 @@ The next delete, or the next build of the instance here, finishes an interrupted
 
 from __future__ import annotations
 
-from ...model import volumes
+from ...model import adopted, volumes
 from ...model.lifecycle import DELETING, OWN
 from ...model.vm_states import BUILDING
 from .. import paths
 from ..disk import disk, disk_chain, owner, volume
 from ..record import journal
 from ..record.volume_store import VolumeStore
-from . import domain, domain_xml, gate
+from . import domain, domain_xml, found_files, gate
 from .summary import is_made
 
 
@@ -49,7 +49,7 @@ def check_volumes(store, record):
 
 def check_pool(host, record):
     """Raise DiskChainChanged for a delete that was begun if the pool is not mounted: the disks would reappear."""
-    if record.role == OWN and record.vm_state != BUILDING:
+    if record.role == OWN and record.vm_state != BUILDING and not adopted.files(record.spec):
         disk_chain.check_pool(host, record)
 
 
@@ -86,4 +86,5 @@ def sweep(instance, record=None):
     name = record.name if record else None
     for pool_path in pools:
         found = disk.remove_all(pool_path, instance.uuid, name, instance.host.identify()) or found
+    found = bool(record) and found_files.remove(instance.host.connection, record) or found
     return paths.remove_console_logs(instance.uuid) or found

@@ -1,17 +1,32 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a delete of an instance gives up here, by name and size."""
+"""What a delete of an instance gives up here, by name and size, and what a revert or the delete of a snapshot does."""
 
 from __future__ import annotations
 
 import contextlib
 
-from ...model import disk_words
+from ...model import adopted, disk_words, snapshots
 from ...model.errors import BerthError
 from .. import paths
 from ..disk import disk, virtual_size
 from . import delete
+
+
+def words(instance, state, snapshot):
+    """What that state of module instance gives up. ``snapshot``: the name of one, or None."""
+    if state == "absent":
+        return by_delete(instance)
+    record = instance.store.read(instance.uuid) if state in ("snapshot_reverted", "snapshot_deleted") else None
+    entry = snapshots.find(record.spec, snapshot) if record else None
+    if entry is None:
+        return []
+    if state == "snapshot_deleted":
+        return [
+            "snapshot %s%s" % (snapshot, " of %s" % entry["made_at"] if entry["made_at"] else ", which is not whole")
+        ]
+    return ["what was written to %s since %s" % (", ".join(entry["disks"]), entry["made_at"])]
 
 
 def by_delete(instance):
@@ -22,7 +37,7 @@ def by_delete(instance):
     spec, pool_path = delete.spec_to_go(record), None
     with contextlib.suppress(BerthError):  # a pool that is not there now: the record says what goes
         pool_path = instance.host.pool_of(record)
-        if not disk.is_there(pool_path, instance.uuid):
+        if not (adopted.of(spec) or disk.is_there(pool_path, instance.uuid)):
             return disk_words.volumes_going(spec)
     return disk_words.going(spec, _image_gb(pool_path, instance.uuid, spec))
 

@@ -176,21 +176,22 @@ def unlocked(instance, dry=False):
 
 
 # Brings an instance to the requested state, and returns the reply of module instance: what changed, and the result.
-SHOWN = ("state", "power_state", "flavor", "vcpus", "memory_mb", "root_gb", "disks", "volumes", "image", "networks")
+SHOWN = ("state", "power_state", "flavor", "vcpus", "memory_mb", "root_gb", "disks", "snapshots", "volumes", "image",
+         "networks")  # fmt: skip
 
 
-def outcome_of(instance, wanted, dry, bring, gone=(), shown="running", compared=True):
+def outcome_of(instance, wanted, dry, bring, gone=(), shown="running", compared=True, parts=None):
     """Return {changed, instance, diff} after ``bring()``, which returns whether it changed anything.
 
-    ``wanted``: the arguments of module instance; ``dry``: change nothing; ``gone``: what that gives up, in words; ``shown``
-    and ``compared``: see acts.py.
+    ``wanted``: the arguments of module instance; ``dry``: change nothing; ``gone``: what that gives up, in words; ``shown``,
+    ``compared`` and ``parts``: see acts.py.
     """
     state = wanted["state"]
     before = instance.summary()
     mended = mend.mend(instance, wanted["seed"], dry, wanted["spec"]) if wanted["mend"] and state == "present" else []
     acted = bring()
     mended += instance.repaired
-    after = _expected(before, shown) if dry and acted else summary_after(instance)
+    after = _expected(before, shown, parts) if dry and acted else summary_after(instance)
     if acted and gone:
         after["gives_up"] = list(gone)
     if state == "present" or mended or compared and not dry:
@@ -202,11 +203,11 @@ def outcome_of(instance, wanted, dry, bring, gone=(), shown="running", compared=
     return {"changed": acted or bool(mended), "instance": after, "diff": diff}
 
 
-def _expected(before, shown):
+def _expected(before, shown, parts):
     """Return the summary as a run would leave it."""
     if shown == "absent":
         return {"uuid": before["uuid"], "state": shown}
-    return dict(before, state=shown or before["state"])
+    return dict(before, state=shown or before["state"], **(parts(before) if parts else {}))
 
 
 def start(instance, token, seed):

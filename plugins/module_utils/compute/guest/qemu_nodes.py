@@ -12,6 +12,8 @@ from __future__ import annotations
 import json
 import re
 
+from ...model.safe_text import clean
+from ..errors import SnapshotFailed
 from . import domain
 
 OF_A_MIGRATION = re.compile(r"migration-.+-(storage|format)\Z")  # libvirt's names of the destination's disks
@@ -72,6 +74,35 @@ def remove_bitmap(guest, node, name):
     _ask(guest, "block-dirty-bitmap-remove", node=node, name=name)
 
 
+def snapshot(guest, files, tag):
+    """Make a snapshot inside each of the qcow2 ``files`` of the running guest, all at one moment or none. Raise
+    SnapshotFailed."""
+    actions = [
+        {"type": "blockdev-snapshot-internal-sync", "data": {"device": _disk_node(guest, path), "name": tag}}
+        for path in files
+    ]
+    _order(guest, "transaction", actions=actions)
+
+
+def delete_snapshot(guest, path, tag):
+    """Delete it from the file ``path`` of the running guest. Raise SnapshotFailed."""
+    _order(guest, "blockdev-snapshot-delete-internal-sync", device=_disk_node(guest, path), name=tag)
+
+
+def _disk_node(guest, path):
+    found = _ask(guest, "query-named-block-nodes", flat=True) or []
+    names = [node["node-name"] for node in found if node.get("file") == path and node.get("drv") == "qcow2"]
+    if not names:
+        raise SnapshotFailed("QEMU does not have %s open" % path)
+    return names[0]
+
+
+def _order(guest, command, **arguments):
+    answer = _answer(guest, command, arguments)
+    if "return" not in answer:
+        raise SnapshotFailed("QEMU refuses: %s" % clean(str((answer.get("error") or {}).get("desc", "no answer")), 300))
+
+
 def _close(guest, is_meant):
     found = _ask(guest, "query-named-block-nodes", flat=True) or []
     left = before = [node["node-name"] for node in found if is_meant(node)]
@@ -82,5 +113,9 @@ def _close(guest, is_meant):
 
 def _ask(guest, command, **arguments):
     """Return QEMU's answer, or None if it refuses or cannot be asked."""
+    return _answer(guest, command, arguments).get("return")
+
+
+def _answer(guest, command, arguments):
     text = domain.ask_qemu(guest, json.dumps({"execute": command, "arguments": arguments}))
-    return json.loads(text or "{}").get("return")
+    return json.loads(text or "{}")

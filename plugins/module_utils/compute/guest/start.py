@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ...model import hints, vm_states, volumes
 from ...model.errors import BerthError
-from ...model.lifecycle import POWERING_ON, SPAWNING
+from ...model.lifecycle import SPAWNING
 from ..connection import LibvirtTimeout, LibvirtUnavailable
 from ..disk import disk, volume
 from ..errors import BuildFailed, SavedMemoryGone
@@ -30,7 +30,7 @@ def converge(instance, record, event="start"):
         start(instance, record, event)
     except BerthError as error:
         record = journal.faulted(instance.store.read(instance.uuid), error)
-        if record.task_state == POWERING_ON and _is_off(instance, error):
+        if record.task_state == vm_states.CHANGES[event].task and _is_off(instance, error):
             record = record.replace(task_state=None)  # nothing is under way, so the instance can be moved elsewhere
             if suspended and domain.has_memory(instance.host.connection, instance.uuid):
                 gate.revoke(instance.uuid, instance.host.run_dir)
@@ -74,7 +74,7 @@ def check_memory(instance, record):
 def start(instance, record, event="start"):
     """Start the guest. Define it again if libvirt lost it."""
     instance.host.require_prepared()
-    task_state = SPAWNING if record.task_state == SPAWNING else POWERING_ON
+    task_state = SPAWNING if record.task_state == SPAWNING else vm_states.CHANGES[event].task
     record = instance.swap(record.replace(**vm_states.said(vm_states.ACTIVE), task_state=task_state))
     if domain.find(instance.host.connection, instance.uuid) is None:
         instance.observe("start define")

@@ -10,12 +10,12 @@ from __future__ import annotations
 import os
 from xml.etree import ElementTree
 
-from ...model import copy_hints, disk_hints, host_hints, state_hints, travelled_history
+from ...model import copy_hints, disk_hints, host_hints, snapshot_hints, snapshots, state_hints, travelled_history
 from ...model.errors import BerthError
 from ...model.lifecycle import CLAIM, SPAWNING
 from .. import paths
 from ..disk import disk, disk_chain, owner
-from ..errors import BuildFailed, DiskChainChanged, DisksUsed, GuestRunsAlready
+from ..errors import BuildFailed, DiskChainChanged, DisksUsed, GuestRunsAlready, SnapshotIncomplete
 from ..host import firmware, mdev
 from ..record import volume_claim, volume_store
 from ..run import run
@@ -32,6 +32,7 @@ def check(host, record):
     volume_store.check_attached(host.store, record)
     volume_claim.check_here(host, record)
     check_owner(host, record)
+    check_reverted(record)
     disk_chain.check_start(host, record)
     disk_users.check_start(host, record)
     disk_chain.check_not_in_file(host, record)
@@ -48,6 +49,16 @@ def check_owner(host, record):
     pool_path = host.pool_of(record)
     if not _is_taking_over(pool_path, record):
         owner.check(pool_path, record.uuid, record.name, host.identify())
+
+
+def check_reverted(record):
+    """Raise SnapshotIncomplete while some disks are those of a snapshot, and others may not be."""
+    name = snapshots.reverting(record.spec)
+    if name:
+        raise SnapshotIncomplete(
+            "the disks of %s were being reverted to snapshot %s, which has not ended" % (record.name, name),
+            hint=snapshot_hints.finish_revert(record.name, name),
+        )
 
 
 def check_unmade(host, record):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 
-from ...model import data_disks, vm_states, volumes
+from ...model import data_disks, snapshots, vm_states, volumes
 from ...model.confirm_window import confirm_in
 from ...model.identity import is_uuid
 from ...model.lifecycle import ACTIVE, ALIVE, OUT, OWN, SPAWNING
@@ -37,6 +37,7 @@ def describe(record, power):
         "memory_mb": flavor.get("memory_mb"),
         "root_gb": flavor.get("root_gb"),
         "disks": data_disks.shown(record.spec),
+        "snapshots": snapshots.shown(record.spec),
         "volumes": volumes.shown(record.spec),
         "delete_on_termination": volumes.going(record.spec),
         "boot_order": volumes.boot_order(record.spec),

@@ -9,7 +9,7 @@ import json
 import os
 from xml.etree import ElementTree
 
-from ...model import data_disks, hints, volume_hints, volumes
+from ...model import data_disks, hints, snapshots, volume_hints, volumes
 from ...model.guest_settings import GuestSettings
 from ...model.move_errors import CannotResizeDisk
 from ...model.volumes import VolumeConflict
@@ -164,7 +164,7 @@ def update_disks(instance, wanted, volumes=None):
             made = True
         attached = _attach(instance, record)  # first: a running guest learns of the growth of attached disks only
         grown = [_grow(instance, path, disk) for path, disk in _files(instance, record).items()]
-        return _note(instance, record) or attached or made or claimed or any(grown)
+        return note(instance, record) or attached or made or claimed or any(grown)
 
 
 def would_update_disks(instance, wanted, volumes=None):
@@ -263,14 +263,7 @@ def _claim(instance, record, merged):
                 paths.sync_directory(os.path.dirname(made))
         instance.observe("disks record")
         event = journal.noted(new, "update_disks", disks=data_disks.shown(new.spec))
-        return instance.store.compare_and_swap(record, event.next(resources=_with(record.resources, more)))
-
-
-def _with(resources, more):
-    amounts = dict(resources.get("resources") or {})
-    for name, amount in more["resources"].items():
-        amounts[name] = amounts.get(name, 0) + amount
-    return dict(resources, disk_gb=resources.get("disk_gb", 0) + more["disk_gb"], resources=amounts)
+        return instance.store.compare_and_swap(record, event.next(resources=ledger.with_more(record.resources, more)))
 
 
 def _publish_made(instance, record):
@@ -330,11 +323,11 @@ def _attach_disk(found, xml, path, flags):
 
 
 def _disks_of(spec):
-    return data_disks.of(spec), spec.get("volumes") or []
+    return data_disks.of(spec), spec.get("volumes") or [], snapshots.of(spec)
 
 
-def _note(instance, record):
-    """Update the disks in the definition's copy of the record, which can restore it. Return whether that was needed."""
+def note(instance, record):
+    """Update the disks and snapshots in the definition's copy of the record, which can restore it. Return whether that was needed."""
     guest = domain.find(instance.host.connection, record.uuid)
     marks = [domain.mark(text) for text in domain.definitions(guest) if text] if guest is not None else []
     noted = [json.loads(mark.get("record") or "{}").get("spec") or {} for mark in marks]

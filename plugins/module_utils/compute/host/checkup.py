@@ -294,13 +294,20 @@ def _domains(host: Host, records: Sequence[Record]) -> Iterator[Finding]:
     for record in records:
         power_state = states[record.uuid][1] if record.uuid in states else None
         if _is_at_rest(record) and power_state is None:
-            yield finding("DomainMissing", ERROR, "%s is not defined in libvirt" % record.name, record.uuid)
+            yield _undefined(record)
         elif _is_at_rest(record):
             yield from _unlike_its_record(host, record, power_state)
         elif record.role != OWN and power_state == "running" and record.task_state is None:
             yield finding(
                 "RunsWithoutOwner", ERROR, "%s runs here, and this host does not own it" % record.name, record.uuid
             )
+
+
+def _undefined(record: Record) -> Finding:
+    code, said = vm_states.finding_undefined(record.vm_state), "%s is not defined in libvirt" % record.name
+    if code:
+        return finding(code, ERROR, "%s; %s" % (SAID[code] % record.name, said), record.uuid)
+    return finding("DomainMissing", ERROR, said, record.uuid)
 
 
 def _packets(host: Host, records: Sequence[Record], fix: bool) -> Iterator[Finding]:

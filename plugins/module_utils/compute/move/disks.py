@@ -19,7 +19,7 @@ from ...model import disk_hints, volume_hints
 from ...model.move_errors import CannotResizeDisk, MigrationConflict, MigrationPreCheckError, TransferFailed
 from .. import durable, paths
 from ..disk import disk as disks
-from ..disk import layers, volume_files
+from ..disk import image_check, layers, volume_files
 from ..disk.disk import NVRAM, READ_ONLY, planned
 from ..guest import domain, gate, nvram, qemu_nodes
 from ..run import run
@@ -32,16 +32,17 @@ from . import block_jobs
 # that one is removed, which file stood on it.
 
 
-def merge(connection, record, path, kept):
+def merge(connection, record, path, kept, form="qcow2", note=None):
     """Make the qcow2 disk at ``path`` independent of ``kept``, and all of it durable. Raise TransferFailed if that is not
-    certain. ``unstartable``: a guest that runs must be the one that ran at an earlier call that did not end."""
+    certain. ``unstartable``: a guest that runs must be the one that ran at an earlier call that did not end. ``form``: the
+    format of ``kept``; ``note``: the path of the note, by default beside it."""
     guest = domain.find(connection, record.uuid) if domain.is_active(connection, record.uuid) else None
-    note = paths.merging_file(kept)
+    note = note or paths.merging_file(kept)
     if guest is None and os.path.lexists(note) and not _stands_on(path, kept):
-        _check_same_file(record, path, kept)
+        _check_same_file(record, path, kept, note)
         # What was merged is written again; what the guest has written or zeroed since is in the new disk.
         run(
-            ["qemu-img", "rebase", "-q", "-u", "-f", "qcow2", "-F", "qcow2", "-b", os.path.basename(kept), "--", path],
+            ["qemu-img", "rebase", "-q", "-u", "-f", "qcow2", "-F", form, "-b", _seen_from(path, kept), "--", path],
             error=TransferFailed,
         )
     if _stands_on(path, kept):
@@ -75,10 +76,14 @@ def _identity(path):
     return run(["stat", "-c", "%i %.W", "--", path], error=TransferFailed).encode()
 
 
-def _check_same_file(record, path, kept):
+def _seen_from(path, kept):
+    """A kept disk is named without its directory, which other hosts may have elsewhere."""
+    return os.path.basename(kept) if os.path.dirname(kept) == os.path.dirname(path) else kept
+
+
+def _check_same_file(record, path, kept, note):
     """Raise TransferFailed if the disk was replaced: on the kept one, what is zero in it would be the old data again. A
     note of an earlier version is empty and names none."""
-    note = paths.merging_file(kept)
     with open(note, "rb") as file:
         if file.read(64) in (b"", _identity(path)):
             return
@@ -119,17 +124,57 @@ def volumes_of(pool_path, spec):
 
 def manifest(pool_path, record, with_path=False):
     """Return [{name, format, size}] of disks and volumes on this host, with {variables} of the file of UEFI variables
-    (nvram.form). Raise VolumeNotFound if a volume is missing."""
+    (nvram.form), and {whole} of a disk with snapshots inside. Raise VolumeNotFound if a volume is missing."""
     found = []
     for disk, path in files(pool_path, record.uuid, record.spec):
         if disk.kind == disks.VOLUME and not os.path.lexists(path):
             raise volume_files.not_there(disk.serial, path)
         if os.path.lexists(path):
             entry = {"name": disk.name, "format": disk.format, "size": virtual_size(path, disk.format)}
+            if disk.format == "qcow2" and layers.read_header(path).snapshots:
+                entry["whole"] = whole_size(path, entry["size"])
             if disk == NVRAM:
                 entry["variables"] = nvram.form(path)
             found.append(dict(entry, path=path) if with_path else entry)
     return found
+
+
+# A disk with snapshots is copied as the file that it is, when its guest is off. What arrives was written by another host:
+# its header is checked like that of an image before it is used.
+CLUSTERS = 64 << 20  # bytes, more than what the tables of a file begin with
+
+
+def whole_size(path, virtual):
+    """Return how large the file may be when the guest is off: it may write all of the disk until then."""
+    size = end_of_data(path) + virtual + virtual // 512 + CLUSTERS
+    return -(-size // disks.SECTOR) * disks.SECTOR
+
+
+def end_of_data(path):
+    """What lies behind is a hole: an arrived file is as large as its source had said."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        end = 0
+        with contextlib.suppress(OSError):  # ENXIO: there is no more data
+            while True:
+                end = os.lseek(fd, os.lseek(fd, end, os.SEEK_DATA), os.SEEK_HOLE)
+        return end or os.fstat(fd).st_size
+    finally:
+        os.close(fd)
+
+
+def is_whole(entry):
+    """Whether a disk of a manifest is copied as a file, not as what its guest sees."""
+    return bool(entry.get("whole"))
+
+
+def check_container(path):
+    """Raise ImageInvalid if an arrived qcow2 file refers to another file, or is not sound."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        image_check.inspect(fd, "qcow2")
+    finally:
+        os.close(fd)
 
 
 def variables(manifest):
@@ -156,13 +201,24 @@ def expected(pool_path, record, manifest):
     for entry in manifest:
         disk, path = known.get(entry.get("name"), (None, None))
         size = entry.get("size")
-        if disk is None or disk.format != entry.get("format") or not isinstance(size, int) or not 0 < size <= LARGEST:
+        whole = entry.get("whole")
+        if (
+            disk is None
+            or disk.format != entry.get("format")
+            or not _is_size(size)
+            or whole is not None
+            and not (disk.format == "qcow2" and _is_size(whole) and whole % disks.SECTOR == 0)
+        ):
             raise MigrationConflict("the source offers a disk that %s does not have: %r" % (record.uuid, entry))
         if disk.kind == disks.VOLUME:
             paths.make_directory(os.path.dirname(os.path.dirname(path)))
             paths.make_directory(os.path.dirname(path))
-        wanted.append({"name": disk.name, "format": disk.format, "size": size, "path": path})
+        wanted.append({"name": disk.name, "format": disk.format, "size": size, "path": path, "whole": whole})
     return wanted
+
+
+def _is_size(size):
+    return isinstance(size, int) and 0 < size <= LARGEST
 
 
 def check_volumes_offered(pool_path, record, arriving):
@@ -215,6 +271,9 @@ def _publish(arrived, record):
         if os.path.lexists(part):
             if disk.kind == "swap":
                 fit(disk, part, sizes.get(disk.name))
+            elif disk.format == "qcow2" and layers.read_header(part).snapshots:
+                check_container(part)
+                grow(disk, part, sizes.get(disk.name))
             os.chmod(part, 0o600)
             paths.publish(part, path)
 
@@ -272,6 +331,11 @@ def fit(disk, path, size):
     run(["qemu-img", "resize", "-q", "-f", disk.format, "--", path, str(size)], error=TransferFailed)
     if disk.kind == "swap":
         disks.make_swap(path)
+
+
+def grow(disk, path, size):
+    """Grow a disk to ``size`` bytes if it has less (None: leave it)."""
+    fit(disk, path, max(size or 0, virtual_size(path, disk.format)))
 
 
 def add_new(pool_path, record):
@@ -370,14 +434,16 @@ def only_new(record):
 
 
 def lay_over(disk, source, backing, path, size):
-    """Make a qcow2 overlay on ``backing``, the future name of ``source``. Clone a raw disk, or else copy it."""
+    """Make a qcow2 overlay on ``backing``, the future name of ``source``. Clone a raw disk, or else copy it; so with one that
+    has snapshots, which a layer would not have."""
     now = virtual_size(source, disk.format)
-    if disk.format == "qcow2":
+    with_snapshots = disk.format == "qcow2" and bool(layers.read_header(source).snapshots)
+    if disk.format == "qcow2" and not with_snapshots:
         command = ["qemu-img", "create", "-q", "-u", "-f", "qcow2", "-F", "qcow2", "-b", os.path.basename(backing)]
         run(command + ["--", path, str(max(now, size or 0))], error=TransferFailed)
     else:
         run(["cp", "--reflink=auto", "--sparse=always", "--", source, path], timeout=None, error=TransferFailed)
-        fit(disk, path, size)
+        (grow if with_snapshots else fit)(disk, path, size)
 
 
 def swap_in(pool_path, record):

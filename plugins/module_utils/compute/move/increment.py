@@ -24,6 +24,7 @@ import time
 from ...model.move_errors import TransferFailed
 from .. import paths
 from ..connection import require_libvirt
+from ..disk import inside
 from ..guest import domain as guests
 from ..run import PATH
 from . import block_jobs, disks, following, storage, transfer
@@ -182,7 +183,12 @@ def is_possible(connection, record, manifest):
     guest = guests.find(connection, record.uuid)
     if guest is None or not guest.isActive() or not shutil.which(DAEMON, path=PATH):
         return False
-    return any(disk["format"] == "qcow2" for disk in manifest)
+    return bool(_recording(manifest))
+
+
+def _recording(manifest):
+    """Return the disks that can record writes meanwhile. One with snapshots is copied as a file, when its guest is off."""
+    return [disk for disk in manifest if disk["format"] == "qcow2" and not disks.is_whole(disk)]
 
 
 def copy_running(connection, record, manifest, targets, key, bandwidth):
@@ -192,7 +198,7 @@ def copy_running(connection, record, manifest, targets, key, bandwidth):
     block_jobs.end_backup(domain)
     block_jobs.forget_checkpoints(domain)
 
-    chosen = [disk for disk in manifest if disk["format"] == "qcow2"]
+    chosen = _recording(manifest)
     room = Room(disk["path"] for disk in chosen)
     room.check()
 
@@ -273,25 +279,19 @@ def what_is_missing(record, manifest):
     if not any(os.path.lexists(copied_mark(disk["path"], record, 0)) for disk in manifest[:1]):
         return manifest, {}
     missing = [disk for disk in manifest if not disks.is_read_only(disk)]
-    found = {disk["name"]: _usable_bitmap(record, disk) for disk in missing if disk["format"] == "qcow2"}
+    found = {disk["name"]: _usable_bitmap(record, disk) for disk in _recording(missing)}
     return missing, {name: bitmap for name, bitmap in found.items() if bitmap}
 
 
 def _usable_bitmap(record, disk):
     """Return the newest bitmap that covers all writes since a complete copy of this attempt began ("auto"), or None.
     The bitmap of a killed guest is marked as in use and worthless."""
-    found = bitmaps(disk["path"])
+    found = inside.bitmaps(disk["path"], TransferFailed)
     for number in range(MOST, -1, -1):
         flags = found.get(bitmap_name(record, number), ())
         if "auto" in flags and "in-use" not in flags and os.path.lexists(copied_mark(disk["path"], record, number)):
             return bitmap_name(record, number)
     return None
-
-
-def bitmaps(path):
-    """Return {name: flags} of a qcow2 file's bitmaps."""
-    data = (disks.info(path, "qcow2").get("format-specific") or {}).get("data") or {}
-    return {bitmap["name"]: bitmap["flags"] for bitmap in data.get("bitmaps") or ()}
 
 
 def copy_rest(uuid, disk, target, bitmap, bandwidth):
@@ -318,10 +318,6 @@ def discard_scratch(manifest):
 
 def remove_bitmaps(path):
     """Remove the bitmaps of moves from a disk whose guest is off."""
-    for name in bitmaps(path):
+    for name in inside.bitmaps(path, TransferFailed):
         if name.startswith("berth-") and not name.startswith(paths.BITMAP):
-            remove_bitmap(path, name)
-
-
-def remove_bitmap(path, name):
-    transfer.run(["qemu-img", "bitmap", "--remove", "-f", "qcow2", "--", path, name], error=TransferFailed)
+            transfer.run(["qemu-img", "bitmap", "--remove", "-f", "qcow2", "--", path, name], error=TransferFailed)

@@ -12,8 +12,8 @@ from __future__ import annotations
 import os
 from xml.etree import ElementTree
 
-from ...model import disk_hints, hints, host_hints
-from ...model.errors import BerthError
+from ...model import disk_hints, hints, host_hints, snapshot_hints, snapshots
+from ...model.errors import BerthError, shortened
 from ...model.guest_settings import GuestSettings
 from .. import paths
 from ..connection import connect, require_libvirt
@@ -225,9 +225,9 @@ def _guest_problems(found, record, text):
     devices = ElementTree.fromstring(text).find("devices/hostdev") is not None
     if devices or record.resources.get("pci_devices") or record.resources.get("vgpus"):
         yield "the guest holds devices of the host"
-    snapshots = found.snapshotListNames(0)
-    if snapshots:
-        hint = disk_hints.forget_snapshots(found.connect().getHostname(), record.uuid, snapshots)
+    noted = found.snapshotListNames(0)
+    if noted:
+        hint = disk_hints.forget_snapshots(found.connect().getHostname(), record.uuid, noted)
         yield (
             "libvirt migrates no guest of which it has noted snapshots, even if their layers are merged by now. %s"
             % hint
@@ -236,7 +236,17 @@ def _guest_problems(found, record, text):
 
 def disk_problems(text, record, pool_path, shared):
     """Return which of the running guest's disks (``text``: its definition) cannot be migrated, as sentences."""
-    return [*_not_its_own(text, record, pool_path), *_left_behind(text, record, pool_path, shared)]
+    left = [] if shared else _snapshots_left(record)
+    return [*_not_its_own(text, record, pool_path), *_left_behind(text, record, pool_path, shared), *left]
+
+
+def _snapshots_left(record):
+    names = [each["name"] for each in snapshots.of(record.spec)]
+    if names:
+        yield "QEMU copies what the guest sees, and would leave its snapshots behind: %s. %s" % (
+            shortened(names),
+            snapshot_hints.move_cold(record.name, names[0]),
+        )
 
 
 def _not_its_own(text, record, pool_path):

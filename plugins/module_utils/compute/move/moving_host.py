@@ -204,7 +204,10 @@ class Effects(Guests, VolumeEffects):
             storage.mark(self.pool_path(record), record, self.host.identity["uuid"])
         found = disks.manifest(self.pool_path(record), record, with_path=True)
         return [
-            {"name": disk["name"], "format": disk["format"], "size": disk["size"], "used": transfer.allocated(disk)}
+            {
+                **{part: disk[part] for part in ("name", "format", "size", "whole") if part in disk},
+                "used": transfer.allocated(disk),
+            }
             for disk in found
         ]
 

@@ -129,11 +129,16 @@ def open_targets(uuid, disks, key, address, attempt):
         for disk in disks:
             path = incoming_file(disk["path"], attempt)
             paths.remove(path)
-            make_empty(path, disk["format"], disk["size"])
+            make_empty(path, form(disk), disk.get("whole") or disk["size"])
             targets.append({"name": disk["name"], "host": address, "port": _serve(uuid, disk, path, address)})
             # The names must survive a power cut too: the source lets go once it has flushed the content.
             paths.sync_directory(os.path.dirname(path))
     return targets
+
+
+def form(disk):
+    """As what a disk is copied: one with snapshots inside as the file that it is."""
+    return "raw" if disk.get("whole") else disk["format"]
 
 
 @contextlib.contextmanager
@@ -167,7 +172,7 @@ def _serve(uuid, disk, path, address):
             "qemu-nbd", "--fork", "--persistent", "--shared=4", "--pid-file", pid_file, "--bind", address, "--port",
             str(port),
             "--object", "tls-creds-psk,id=tls0,endpoint=server,dir=%s" % directory(uuid), "--tls-creds", "tls0",
-            "--format", disk["format"], "--discard", "unmap", "--detect-zeroes", "unmap", "--export-name",
+            "--format", form(disk), "--discard", "unmap", "--detect-zeroes", "unmap", "--export-name",
             disk["name"], path,
         ]  # fmt: skip
         # The server continues in the background: it must hold none of our pipes.
@@ -280,7 +285,7 @@ def _follow(uuid, command, target, on_percent=None, also=()):
 
 def source_options(disk):
     """Return the options of a disk on this host: the export of a running guest's disk, else its file."""
-    return disk.get("options") or "driver=%s,file.driver=file,file.filename=%s" % (disk["format"], disk["path"])
+    return disk.get("options") or "driver=%s,file.driver=file,file.filename=%s" % (form(disk), disk["path"])
 
 
 class Progress:

@@ -17,14 +17,13 @@ from ...model import data_disks, vm_states, volume_hints, volumes
 from ...model.errors import BerthError, InstanceExists, InvalidInput
 from ...model.identity import check_name, instance_uuid
 from ...model.lifecycle import CLAIM
-from ...model.pools import DISK
 from ...model.record import Record
 from ...model.request_spec import RequestSpec
 from ...model.volumes import VolumeConflict
 from ..disk import volume
 from ..errors import ClaimRevoked, InstanceBusy, StaleRecord
 from . import failed_instances, journal, state_directory, volume_claim, volume_store, whereabouts
-from .ledger import Ledger
+from .ledger import Ledger, less_disk
 from .store import check_uuid
 
 CLAIMED = "claimed"
@@ -186,13 +185,7 @@ def _attach_volumes(host, record):
 def without_volumes(allocation, spec):
     """Return what the instance itself takes: new volumes count by their own records, and may outlive it."""
     more = volumes.new_gb(spec)
-    if not more:
-        return allocation
-    classes = {
-        name: amount - more if name.split(":")[0] == DISK else amount
-        for name, amount in allocation["resources"].items()
-    }
-    return dict(allocation, disk_gb=allocation["disk_gb"] - more, resources=classes)
+    return less_disk(allocation, more) if more else allocation
 
 
 def first_epoch(store, uuid, after):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from ...model import address_clash, hints, nics
 from ...model.errors import InstanceExists
 from ...model.host_state import HostState
+from ...model.pools import DISK
 from ...model.request_spec import RequestSpec
 from ...placement import capacity
 from ..errors import GroupPolicyViolated
@@ -94,6 +95,23 @@ def check_names(spec, present):
                 hint=hints.another_name(),
                 domain=instance["name"],
             )
+
+
+def with_more(resources, more):
+    """Return what a record has set aside, with what allocate() returned."""
+    amounts = dict(resources.get("resources") or {})
+    for name, amount in more["resources"].items():
+        amounts[name] = amounts.get(name, 0) + amount
+    return dict(resources, disk_gb=resources.get("disk_gb", 0) + more["disk_gb"], resources=amounts)
+
+
+def less_disk(resources, gb):
+    """Return it with so many GiB less in its pool, never below 0."""
+    amounts = {
+        name: max(0, amount - gb) if name.split(":")[0] == DISK else amount
+        for name, amount in (resources.get("resources") or {}).items()
+    }
+    return dict(resources, disk_gb=max(0, resources.get("disk_gb", 0) - gb), resources=amounts)
 
 
 def allocate(host, record, more_gb):

@@ -6,15 +6,13 @@ lost is written. All hosts hear first which record becomes the latest."""
 
 from __future__ import annotations
 
-from typing import Any, Callable, Collection, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
-from ...model import hints
 from ...model.errors import BerthError
 from ...model.messages import Document
-from ..errors import HostUnknown
-from ..report import text_of
 from .operate import Done, Tasks, asked, operate
-from .steps import Ask, Look, Procedure
+from .steps import Look, Procedure
+from .telling import tell_latest
 
 COPY = "instance_copy"
 
@@ -79,21 +77,6 @@ def recover_record(tasks: Tasks, given: Mapping[str, Document], dry: bool) -> Pr
         "recover_record", {name: tasks[name] for name in tasks if not done[name].errors}, given
     )
     return {**done, **written}
-
-
-def tell_latest(name: str, told: Document, hosts: Collection[str], unprepared: Collection[str]) -> Procedure[None]:
-    """``told``: see gossip.will_own(). Raise HostUnknown if one of the hosts does not take it: it would take a lost host
-    that is back for the owner."""
-    answers = yield Ask("rescan", {host: {"told": told} for host in hosts})
-    for host, answer in answers.items():
-        error = answer.get("error") or {}
-        if (error or "reason" in answer) and host not in unprepared:
-            why = answer.get("reason") or text_of({**error, "hint": None})
-            raise HostUnknown(
-                "the record of %s was left as it is: %s did not accept that it becomes the latest: %s"
-                % (name, host, why),
-                hint=error.get("hint") or hints.run_again(),
-            )
 
 
 def tell_all(tasks: Mapping[str, Mapping[str, Any]], done: Dict[str, Done]) -> Procedure[None]:

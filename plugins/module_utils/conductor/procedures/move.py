@@ -17,7 +17,7 @@ from ...model.errors import BerthError
 from ...model.messages import Document
 from ...model.move_errors import MigrationEnded
 from ...model.quota import Amounts
-from .. import report
+from .. import closing_table
 from ..commit_move import check_claim
 from ..errors import HostUnknown
 from ..moving import PlannedMove
@@ -56,7 +56,7 @@ def operation(plan: Move, run: Run, plan_again: Callable[[], Procedure[Optional[
     try:
         again = yield from plan_again()
     except BerthError as error:
-        walk.failure = walk.failure or report.text_of(error.to_dict())
+        walk.failure = walk.failure or closing_table.text_of(error.to_dict())
         return walk
     if again is None:
         walk.failure = None if walk.met_end else walk.failure
@@ -103,7 +103,7 @@ def _legs(walk: Walk, run: Run) -> Procedure[Optional[Failed]]:
         error = yield from (_judged(walk, run) if leg.side == FLEET else _asked(walk, leg, run))
         if error:
             walk.error = error
-            return Failed(leg, error, report.named(report.text_of(error), walk.move.uuid, walk.move.name))
+            return Failed(leg, error, closing_table.named(closing_table.text_of(error), walk.move.uuid, walk.move.name))
         if leg.may_be_last and walk.last.get("ended"):
             return None
     return None

@@ -10,8 +10,8 @@ import dataclasses
 from typing import Any, Dict, Iterable, List, Mapping
 
 from ...model.messages import Document
+from ..closing_table import error_of
 from ..operations import OPERATIONS
-from ..report import error_of
 from ..silence import is_there, unanswered
 from .steps import Ask, Procedure, said
 
@@ -87,20 +87,19 @@ def delete(
     return done
 
 
-def console(tasks: Tasks, given: Mapping[str, Document]) -> Procedure[Dict[str, Done]]:
-    """Look at the consoles: ``instance`` of each has its ``console``."""
+def look(operation: str, tasks: Tasks, given: Mapping[str, Document]) -> Procedure[Dict[str, Done]]:
+    """Look at the instances: ``instance`` of each has its ``console``, or its ``snapshots``."""
     at = {name: task["hosts"][-1] for name, task in tasks.items()}
-    arguments = {
-        name: {"uuids": [task["uuid"]], "console_lines": CONSOLE_LINES, **given[name]} for name, task in tasks.items()
-    }
+    more = {"console_lines": CONSOLE_LINES} if operation == "console" else {}
+    arguments = {name: {"uuids": [task["uuid"]], **more, **given[name]} for name, task in tasks.items()}
     done = {name: Done() for name in tasks}
-    answers = yield Ask(OPERATIONS["console"].module, arguments, at)
+    answers = yield Ask(OPERATIONS[operation].module, arguments, at)
     for name, answer in answers.items():
         if answer.keys() & FAILED:
             done[name].errors.append(_error_of(at[name], answer))
             continue
         for shown in answer["instances"]:
-            done[name].instance = {part: shown[part] for part in ("console",) if part in shown}
+            done[name].instance = {operation: shown[operation]} if operation in shown else {}
     return done
 
 

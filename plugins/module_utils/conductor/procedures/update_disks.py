@@ -12,8 +12,8 @@ from typing import Any, Callable, Collection, Dict, Iterable, List, Mapping
 
 from ...model.messages import Document
 from .. import new_volumes
+from ..closing_table import error_of, text_of
 from ..new_volumes import Making
-from ..report import error_of, text_of
 from .operate import Done, Tasks, operate
 from .steps import Ask, Procedure
 

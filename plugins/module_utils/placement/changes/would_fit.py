@@ -13,6 +13,7 @@ the hosts that lack least are tried.
 
 from __future__ import annotations
 
+from ...model.pools import DISK, disk_class
 from ...model.request_spec import RequestSpec
 from ...model.resources import InstanceTopology
 from .. import capacity, numa_usage, pci
@@ -218,9 +219,16 @@ def _devices(state, instance):
     return [device for device in state.pci_devices if device.get("used_by") == instance["uuid"]]
 
 
+def held(state, instance):
+    """Return {resource class: amount} that an instance counts on its host, as far as the host tells that of each."""
+    gives = _gives(instance)
+    gives[disk_class(state.document, instance.get("pool"))] = gives.pop(DISK)
+    return gives
+
+
 def leave(state, instance):
     """Remove an instance from a host state, in place."""
-    free_up(state, _gives(instance))
+    free_up(state, held(state, instance))
     state.instances.pop(instance["uuid"], None)
     state.num_instances -= 1
     topology = InstanceTopology.from_document(instance.get("numa_topology"))

@@ -66,9 +66,9 @@ def test_others_find_it_by_the_uuid_that_the_inventory_says_and_by_nothing_else(
         assert without["found"] == [] and "berth_adopted=%s" % GUEST in without["errors"]["web1"]
 
 
-@pytest.mark.parametrize("method", ["delete", "update_disks"])
-def test_what_is_for_created_instances_alone_is_refused_by_name(locate, method):
-    assert "AdoptedNotSupported" in locate(method, {}, SAID, h1=[adopted()])["errors"]["web1"]
+def test_what_is_for_created_instances_alone_is_refused_by_name(locate):
+    assert "AdoptedNotSupported" in locate("update_disks", {}, SAID, h1=[adopted()])["errors"]["web1"]
+    assert locate("delete", {}, SAID, h1=[adopted()])["instances"]["web1"]["hosts"] == ["h1"]
 
 
 @pytest.mark.parametrize("method", ["start", "stop", "delete"])

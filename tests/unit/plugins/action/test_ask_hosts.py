@@ -9,7 +9,7 @@ import pytest
 from ansible.module_utils._internal._messages import Event, WarningSummary
 from controller import Controller
 
-from ansible_collections.berth.kvm.plugins.plugin_utils import asking, delegates
+from ansible_collections.berth.kvm.plugins.plugin_utils import delegates, fan_out
 
 HOSTS = ["h1", "h2"]
 GOOD = {"changed": True, "failed": False, "results": [1]}
@@ -67,7 +67,7 @@ def test_each_end_of_a_module_is_the_answer_of_its_host_and_leaves_the_others(re
 
 
 def test_where_no_host_is_asked_the_code_of_the_modules_is_not_read(monkeypatch):
-    monkeypatch.setattr(asking.sent_code, "of_files", None)
+    monkeypatch.setattr(fan_out.sent_code, "of_files", None)
     assert ask(monkeypatch, {})[0]["answers"] == {}
 
 
@@ -103,6 +103,6 @@ def test_facts_stay_with_the_host_that_asked_itself_and_go_to_nobody_else(asker,
 )
 def test_all_askers_together_keep_to_the_forks(forks, askers, each):
     values = {"ansible_forks": forks, "ansible_play_hosts_all": ["vm%d" % number for number in range(askers)]}
-    assert asking.at_once(values, alone=False) == each
-    assert asking.at_once(values, alone=True) == forks
+    assert fan_out.at_once(values, alone=False) == each
+    assert fan_out.at_once(values, alone=True) == forks
     assert each * min(askers, forks) <= forks

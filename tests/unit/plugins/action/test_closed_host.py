@@ -11,7 +11,7 @@ import pytest
 from placement_case import VM, controller, facts
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import silence
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.report_creation import creation, outcomes
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.outcome_of_create import creation, outcomes
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 

@@ -17,7 +17,8 @@ from controller import Controller
 from placement_case import CATALOG, VM
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import WorkEnded
-from ansible_collections.berth.kvm.plugins.plugin_utils import delegates, together
+from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
+from ansible_collections.berth.kvm.plugins.plugin_utils import delegates, guest_addresses, together
 
 HOST_OF = {"web-1": "kvm1", "web-2": "kvm1", "db-1": "kvm2"}
 SECRET = "#cloud-config\npassword: wholly-secret\n"
@@ -324,3 +325,46 @@ def test_who_waited_and_has_no_part_in_the_work_has_not_failed():
 
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         assert list(pool.map(run, "ab")) == ["part of a", {}]
+
+
+DHCP = {"networks": [{**NIC, "address": None, "gateway": None, "type": "network", "source": "default"}]}
+
+
+class Leases(Hosts):
+    """kvm2 knows the address of db-1 after so many questions; 192.0.2.9 is the one that it knows then."""
+
+    def __init__(self, after):
+        super().__init__()
+        self.after = after
+
+    def _plain(self, name, given):
+        if name != "host_facts":
+            return super()._plain(name, given)
+        self.after -= 1
+        uuid = instance_uuid("p", "db-1")
+        known = {"addresses": {uuid: {"address": "192.0.2.9", "source": "lease"}}, "awaited": []}
+        return {"changed": False, **(known if self.after < 0 else {"addresses": {}, "awaited": [uuid]})}
+
+
+def waiting_for(monkeypatch, create, hosts, **how):
+    """How often it waited, and the address of the row of db-1."""
+    slept = []
+    monkeypatch.setattr(guest_addresses.time, "sleep", slept.append)
+    monkeypatch.setattr(guest_addresses.time, "monotonic", lambda: 1000.0 + sum(slept))
+    uuid = instance_uuid("p", "db-1")
+    planned = plan(db1={"changed": True, "uuid": uuid})
+    planned["instances"]["db-1"]["spec"].update(DHCP, uuid=uuid)
+    done = create(planned, hosts, **how)
+    rows = {row["instance"]: row["address"] for row in done["web-1"]["outcomes"]}
+    return slept.count(guest_addresses.PAUSE), rows["db-1"]
+
+
+def test_the_table_has_the_address_that_a_guest_gets_by_dhcp_once_its_host_knows_it(monkeypatch, create):
+    hosts = Leases(after=2)
+    assert waiting_for(monkeypatch, create, hosts) == (2, "192.0.2.9")
+    assert {host for host, name, _given, _s in hosts.asked if name == "host_facts"} == {"kvm2"}
+
+
+def test_an_address_that_no_guest_asks_for_is_not_awaited_without_limit(monkeypatch, create):
+    waits, address = waiting_for(monkeypatch, create, Leases(after=1000))
+    assert 2 < waits <= guest_addresses.WAIT // guest_addresses.PAUSE and address == ""

@@ -12,8 +12,8 @@ import pytest
 from controller import Controller
 
 from ansible_collections.berth.kvm.plugins.action import report_failure
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.closing_table import error_of
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.operate import Done
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.report import error_of
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.plugin_utils import end_of_operation
 

@@ -16,7 +16,13 @@ from placement_case import VM, controller, facts, place
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.inventory_names import NotListed, failed
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
-from ansible_collections.berth.kvm.plugins.plugin_utils import acting, delegates, end_of_operation, failed_requests
+from ansible_collections.berth.kvm.plugins.plugin_utils import (
+    acting,
+    delegates,
+    end_of_operation,
+    failed_requests,
+    whose_fleet,
+)
 
 WEB = instance_uuid("default", "web1")
 HUGE = {**VM, "berth_flavor": "huge"}
@@ -128,20 +134,20 @@ def test_a_refused_move_is_told_and_no_typing_error_is_kept(own_state):
     outcomes = ended["outcomes"]
     assert {outcome["error_code"] for outcome in outcomes} == {"NoValidHost", "InstanceNotFound"}
     assert files(own_state) == [WEB + ".json"]
-    said = failed_requests.known(HOSTS)[WEB]
+    said = failed_requests.known(whose_fleet.Fleet(whose_fleet.machines(it.task_vars(), HOSTS)))[WEB]
     assert (said["operation"], said["code"], said["message"]) == ("resize", "NoValidHost", "none")
 
 
 def test_that_of_another_fleet_of_the_same_controller_is_not_told(own_state):
     create({"web1": HUGE})
-    assert failed_requests.known(["k9"]) == {} and show(hosts=("k9",))["state"] == "absent"
+    assert show(hosts=("k9",))["state"] == "absent"
 
 
 @pytest.mark.parametrize("nonsense", ["", "{", "[]", "null", '{"uuid": 1}', "[" * 99999, '{"hosts": ["h1"]}'])
 def test_a_file_that_was_edited_is_passed_over(own_state, nonsense):
     create({"web1": HUGE})
     (own_state / "failed" / (WEB + ".json")).write_text(nonsense)
-    assert failed_requests.known(HOSTS) == {}
+    assert show()["state"] == "absent"
 
 
 def test_where_it_cannot_be_kept_one_warning_says_so_and_the_run_ends_as_ever(own_state, monkeypatch, tmp_path):

@@ -16,7 +16,7 @@ from test_show_volume import HISTORY, controller, volume
 from test_write_report import ASKED, HOSTILE, VARIABLES, Case, harmless, put, texts
 
 from ansible_collections.berth.kvm.plugins.action import show_volume
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import report
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import closing_table
 from ansible_collections.berth.kvm.plugins.module_utils.model import host_document, safe_text
 from ansible_collections.berth.kvm.plugins.plugin_utils import delegates, receipts, screen
 
@@ -114,9 +114,9 @@ def test_no_text_of_a_host_is_more_than_text_where_a_volume_is_shown(text, only_
 @WORDS
 def test_no_field_of_the_closing_table_is_more_than_text(text, only_text):
     fields = ("instance", "state", "host", "flavor", "address", "why", "error")
-    rows = [report.Outcome(**{"instance": "web1", "state": "active", field: text}) for field in fields]
+    rows = [closing_table.Outcome(**{"instance": "web1", "state": "active", field: text}) for field in fields]
     attempts = [{"attempt": 1, "host": text, "code": text, "cause": text}]
-    lines = report.closing(rows, {text: text}, report.tried(text, WEB, attempts))
+    lines = closing_table.closing(rows, {text: text}, closing_table.tried(text, WEB, attempts))
     assert screen.say(*lines) == [str(safe_text.visible(line)) for line in lines]
     only_text(len(lines))
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from held_case import WEB, held
 
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import report_power
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import outcome_of_operation
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.operations import OPERATIONS, needs_selection
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.operate import Done
 from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints
@@ -157,7 +157,7 @@ ALL = {"berth_all": "true"}
 
 @pytest.mark.parametrize("method", sorted(filter(needs_selection, OPERATIONS)))
 def test_what_changes_guests_needs_a_selection_or_the_word_that_all_are_meant(locate, method):
-    run = {"berth_keep_on": "h1", "berth_set_aside_on": "h2", "berth_recover_on": "h1"}
+    run = {"berth_keep_on": "h1", "berth_set_aside_on": "h2", "berth_recover_on": "h1", "berth_snapshot": "one"}
     refused = locate(method, run, selected=False, h1=[held()])
     assert refused["error_code"] == "SelectionNotExplicit" and hints.select_instances() in refused["msg"]
     for word in [ALL, {"berth_delete_all": True}] if method == "delete" else [ALL]:
@@ -296,13 +296,23 @@ def test_what_a_run_says_of_a_reboot_or_a_lock_is_checked_before_anything_is_don
     assert refused["error_code"] == "InvalidInput" and next(iter(wrong)) in refused["msg"]
 
 
+@pytest.mark.follows("name_snapshot")
+@pytest.mark.parametrize("method", ["snapshot", "revert_snapshot", "delete_snapshot"])
+def test_a_run_says_which_snapshot_it_means_before_anything_is_done(locate, method):
+    refused = locate(method, {}, h1=[held()])
+    assert refused["error_code"] == "InvalidInput" and "-e berth_snapshot=NAME" in refused["msg"]
+    refused = locate(method, {"berth_snapshot": "../one"}, h1=[held()])
+    assert refused["error_code"] == "InvalidInput" and "berth_snapshot" in refused["msg"]
+    assert locate(method, {"berth_snapshot": "one"}, h1=[held()])["found"] == ["web1"]
+
+
 @pytest.mark.follows("create_follows")
 @pytest.mark.parametrize("method, berth_state", [("stop", "active"), ("start", "stopped")])
 def test_the_line_says_that_create_will_have_it_otherwise(locate, method, berth_state):
     """That create does so is test_create_brings_what_is_there_to_the_state_that_the_inventory_names."""
     found = locate(method, {}, {"berth_state": berth_state}, h1=[held()])
     assert found["notes"]["web1"] == hints.create_follows(berth_state)
-    said = report_power.outcome(method, "web1", found, Done(changed=True), False)
+    said = outcome_of_operation.outcome(method, "web1", found, Done(changed=True), False)
     assert said.why == "inventory says berth_state: %s, so berth.kvm.create %s it again" % (
         (berth_state, "starts" if berth_state == "active" else "stops")
     )

@@ -10,7 +10,7 @@ import uuid
 import pytest
 from placement_case import VM, controller, facts
 
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.report_creation import outcomes
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.outcome_of_create import outcomes
 from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.plugin_utils import place_instances

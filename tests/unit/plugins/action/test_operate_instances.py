@@ -126,6 +126,7 @@ def test_the_diff_and_the_warnings_of_a_host_are_those_of_the_task(operate):
             {"shutdown_timeout": 300, "reboot": "hard"},
         ),
         ("lock", {"berth_lock_reason": "why"}, {"reason": "why"}),
+        ("snapshot", {"berth_snapshot": "one"}, {"snapshot": "one"}),
         ("delete", {"berth_delete_changed_disks": True}, {"changed_disks": True}),
         ("delete", {"delete_changed_disks": False, "berth_delete_changed_disks": True}, {"changed_disks": False}),
     ],
@@ -155,6 +156,29 @@ def test_a_console_is_shown_as_text_before_the_table_and_is_in_the_result_for_pr
     assert said.index(begin) < said.index("INSTANCE") and "\x1b" not in said
     assert not done["web1"]["changed"] and done["web1"]["instance"]["console"] == CONSOLE
     assert done["web2"]["error"]["code"] == "HostUnknown"
+
+
+def test_snapshots_are_listed_before_the_table_and_are_in_the_result_for_programs(operate, capsys):
+    one = {
+        "name": "one",
+        "made_at": "2026-11-28T10:00:00Z",
+        "taken": "frozen",
+        "size_gb": 3,
+        "disks": ["root", "data-db"],
+    }
+    two = {**one, "name": "two", "made_at": None, "taken": None}
+    hosts = Hosts(
+        web1={"changed": False, "instances": [{"uuid": "u", "snapshots": [one, two]}]},
+        web2={"changed": False, "instances": [{"uuid": "u", "snapshots": []}]},
+    )
+    done = operate("snapshots", hosts)
+    assert [given for _host, _module, given, _check in hosts.asked] == [{"uuids": ["u"]}] * 2
+    said = capsys.readouterr().out
+    assert [line.split() for line in said.splitlines() if "data-db" in line] == [
+        ["web1", "one", "2026-11-28T10:00:00Z", "frozen", "3", "GiB", "root,", "data-db"],
+        ["web1", "two", "not", "whole", "3", "GiB", "root,", "data-db"],
+    ]
+    assert not done["web1"]["changed"] and done["web1"]["instance"]["snapshots"] == [one, two]
 
 
 @pytest.mark.follows("remove_set_aside")

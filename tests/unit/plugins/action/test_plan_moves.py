@@ -12,6 +12,7 @@ import pytest
 from plan_moves_case import CATALOG, HOSTS, held, host_uuid, plan, view, vm
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import moving
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import plan_moves as procedure
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints, input_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.plugin_utils import plan_moves
@@ -32,28 +33,36 @@ def test_no_move_of_an_adopted_instance_is_planned(action):
     assert found["errors"]["a"].startswith("AdoptedNotSupported: ") and found["moves"] == {}
 
 
+def heard(monkeypatch, telling):
+    """What the procedure tells the hosts by ``telling``: its arguments, each time."""
+    calls = []
+
+    def tell(*given):
+        calls.append(given)
+        yield from ()
+
+    monkeypatch.setattr(procedure, telling, tell)
+    return calls
+
+
 def test_hosts_that_have_missed_a_move_are_told_where_the_instance_is(monkeypatch):
     """Only its two sides know of it. A confirm reads all hosts, so it tells what a resize did."""
-    told = []
-    monkeypatch.setattr(plan_moves, "tell_owners", lambda _action, _vars, *given: told.append(given))
+    told = heard(monkeypatch, "tell_owners")
     plan(at={"h2": ["a"]}, held_with={"generation": [2, 3]})
-    ((what, hosts),) = told
-    assert what["known"] == {host_uuid("h2"): {instance_uuid("default", "a"): [2, 3]}} and hosts == list(HOSTS)
+    ((what, digests),) = told
+    assert what["known"] == {host_uuid("h2"): {instance_uuid("default", "a"): [2, 3]}} and list(digests) == list(HOSTS)
 
 
 def test_hosts_are_told_who_takes_an_instance_back_from_a_lost_host_and_of_no_other_move(monkeypatch):
     """Nobody else may know of it when the lost host is back."""
-    asked = []
-    monkeypatch.setattr(
-        plan_moves, "tell_latest", lambda _action, _vars, _fleet, names, told: asked.append((names, told))
-    )
+    asked = heard(monkeypatch, "tell_latest")
     sides = {end: {"uuid": host_uuid(host), "name": host} for end, host in (("source", "h1"), ("destination", "h2"))}
     migration = {"type": "resize", **sides, "new_spec": view("a")["spec"]}
     kept = {"role": "OUT", "phase": "keep", "generation": [2, 0], "op": "ab" * 16, "migration": migration}
     lost = {"berth_lost_hosts": "h2"}
     found = plan("revert", variables=lost, views={"a": kept}, held_with={"role": "OUT", "phase": "keep"}, silent=["h2"])
     assert found["moves"]["a"]["sequence"] == "reclaim_alone", found
-    ((names, told),) = asked
+    ((names, told, *_hosts),) = asked
     assert (names, told["after"]) == ("a", {instance_uuid("default", "a"): 2})
     assert [each["host_uuid"] for each in told["planned"]] == [host_uuid("h1")]
     plan(variables=lost, silent=["h2"])
@@ -141,7 +150,7 @@ def test_what_the_bridges_of_the_destination_would_lose_is_a_warning(monkeypatch
     def compared(spec, here, there):
         return ["%s %s %s" % (spec["name"], here["uuid"], there["uuid"])]
 
-    monkeypatch.setattr(plan_moves.bridges, "lost_by_a_move", compared)
+    monkeypatch.setattr(procedure.bridges, "lost_by_a_move", compared)
     move = plan()["moves"]["a"]
     there = move["destination"]
     assert warned == ["a moves from h1 to %s: a %s %s" % (there, host_uuid("h1"), host_uuid(there))]

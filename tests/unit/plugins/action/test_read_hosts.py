@@ -11,7 +11,7 @@ import pytest
 from controller import Controller
 
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
-from ansible_collections.berth.kvm.plugins.plugin_utils import asking, delegates
+from ansible_collections.berth.kvm.plugins.plugin_utils import delegates, fan_out
 
 VARIABLES = {"web-1": {"berth_flavor": "small"}, "db": {"berth_flavor": "small", "berth_project": "shop"}}
 FACTS = {"changed": False, "ansible_facts": {"berth_host": {"schema": 1}}}
@@ -81,10 +81,10 @@ def asked_again(monkeypatch, said, module="host_facts", **arguments):
         return {host: FACTS if host == "good" else {**said[min(len(times), len(said)) - 1]} for host in hosts}
 
     monkeypatch.setattr(delegates, "run_on", run_on)
-    monkeypatch.setattr(asking, "PAUSE", 0)
+    monkeypatch.setattr(fan_out, "PAUSE", 0)
     it = Controller({"kvm_hosts": ["h1", "good"]})
     action = SimpleNamespace(_task=SimpleNamespace(run_once=True))
-    results = asking.ask(action, it.task_vars(), ["h1", "good"], module, arguments)
+    results = fan_out.ask(action, it.task_vars(), ["h1", "good"], module, arguments)
     assert results["good"] == FACTS and times[0] == ["h1", "good"] and set(map(tuple, times[1:])) <= {("h1",)}
     return results["h1"], len(times)
 
@@ -95,7 +95,7 @@ BROKE = {"unreachable": True, "msg": "kex_exchange_identification: Connection cl
 def test_what_is_only_read_is_asked_again_where_the_connection_broke(monkeypatch):
     """S03"""
     assert asked_again(monkeypatch, [BROKE, FACTS]) == (FACTS, 2)
-    assert asked_again(monkeypatch, [BROKE]) == (BROKE, asking.TRIES)
+    assert asked_again(monkeypatch, [BROKE]) == (BROKE, fan_out.TRIES)
 
 
 @pytest.mark.parametrize("module, more", [("claim", {}), ("rescan", {}), ("volume", {}), ("host_facts", {"fix": True})])

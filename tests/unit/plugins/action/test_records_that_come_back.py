@@ -12,7 +12,7 @@ from held_case import held
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
     keep_one,
-    report_power,
+    outcome_of_operation,
     what_to_operate,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.operate import Done
@@ -79,7 +79,7 @@ def test_a_copy_of_which_only_files_are_left_waits_for_its_address_without_a_rec
 def test_that_a_lock_was_lost_with_the_record_is_said_with_what_locks_it_again(locate):
     found = locate("recover_record", {}, h1=[held(**WITHOUT_RECORD)])
     assert found["notes"]["web1"] == copy_hints.lock_again("web1")
-    said = report_power.outcome("recover_record", "web1", found, Done(changed=True), False)
+    said = outcome_of_operation.outcome("recover_record", "web1", found, Done(changed=True), False)
     assert said.why == copy_hints.lock_again("web1")
     assert locate("lock", {}, h1=[held()])["found"] == ["web1"], "which finds it once it has its record"
     assert locate("recover_record", {}, h1=[held()])["notes"] == {"web1": None}, "nothing was lost"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from plan_moves_case import host_uuid, plan, vm
 
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import report_moves
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import outcome_of_move
 from ansible_collections.berth.kvm.plugins.plugin_utils.inventory_variables import who_locked
 
 
@@ -67,7 +67,7 @@ def test_a_quota_says_what_is_used_allowed_and_asked_for():
     found = plan(variables={"berth_quotas": {"default": {"cores": 2}}})
     message = found["errors"]["a"]
     assert "cores" in message and "1 of 2" in message and "2" in message, message
-    told = report_moves.outcome("resize", "a", found, {}, False).to_dict()
+    told = outcome_of_move.outcome("resize", "a", found, {}, False).to_dict()
     assert (told["error_code"], told["error_details"]["limits"]) == ("QuotaExceeded", {"cores": 2}), told
     assert (told["error_details"]["used"]["cores"], told["error_details"]["requested"]["cores"]) == (1, 2), told
     enough = {"cores": 3, "ram": 384, "instances": 1}

@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import pytest
-from placement_case import VM, place
-from test_write_report import Case
+from placement_case import VM, facts, place
+from test_write_report import Case, good
 
+from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.plugin_utils import acting, receipts
 
 
@@ -18,9 +19,9 @@ def case(tmp_path, monkeypatch):
 
 
 def decide(**instances):
-    return place(
-        {name: {**VM, "berth_flavor": flavor} for name, flavor in instances.items()}, None, args={"plan": True}
-    )
+    wished = {name: {**VM, "berth_flavor": flavor} for name, flavor in instances.items()}
+    same_machines = {host: facts(host, uuid=good.UUIDS[host]) for host in ("h1", "h2")}
+    return place(wished, None, args={"plan": True}, more_facts=same_machines)
 
 
 def kept(tmp_path):
@@ -68,3 +69,27 @@ def test_no_more_receipts_are_read_than_the_bound(case, monkeypatch):
     monkeypatch.setattr(receipts, "read", lambda path, real=receipts.read: read.append(path) or real(path))
     assert not case.write().get("failed")
     assert (len(read), len(case.written()[1]["decisions"])) == (1, 1)
+
+
+def test_beside_a_decision_stands_what_became_of_it(case):
+    """L3: what was chosen is not where an instance is whose build failed, or that went elsewhere since."""
+    selections = decide(broken="tiny", moved="tiny", stays="tiny")["selections"]
+    decide(broken="tiny")
+    at = {name: selection["host"] for name, selection in selections.items()}
+    failure = {"name": "broken", "project_id": "default", "code": "ImageInvalid", "message": "no such image"}
+    for host in ("h1", "h2"):
+        document = case.document(host)
+        document["failed_instances"] = [{**failure, "uuid": instance_uuid("default", "broken")}]
+        held = "moved" if host != at["moved"] else "stays" if host == at["stays"] else None
+        if held:
+            like = document["instances"][0]
+            document["instances"].append({**like, "uuid": instance_uuid("default", held), "name": held})
+            document["num_instances"] += 1
+    assert not case.write().get("failed")
+    page, data = case.written()
+    newest, *_others, first = [row for row in data["decisions"] if row["instance"] == "broken"]
+    assert newest["became"] == "its build failed there: ImageInvalid: no such image" and first["became"] == ""
+    (moved,) = [row for row in data["decisions"] if row["instance"] == "moved"]
+    assert moved["became"] == "it is on %s now" % ({"h1", "h2"} - {at["moved"]}).pop()
+    assert [cell for row in page.rows for cell in row if "its build failed there" in cell]
+    assert all(row["became"] == "" for row in data["decisions"] if row["instance"] == "stays")

@@ -219,6 +219,27 @@ def test_an_instance_of_no_inventory_with_the_name_of_one_that_is_in_it_is_told_
     assert hints.mend("web1") in why["web1"] and "berth_name" not in why["web1"]
 
 
+ADOPTED = "5f0c1f7d-9d0b-4a1c-8d7f-1e2a0b7f9a52"
+
+
+@pytest.mark.parametrize(
+    "name, project, options",
+    [
+        ("old", "default", "-e berth_name=old -e berth_adopted=" + ADOPTED),
+        ("old", "lab", "-e berth_name=old -e berth_project=lab -e berth_adopted=" + ADOPTED),
+        ("web1", "default", ""),
+        ("a b", "default", ""),
+    ],
+)
+def test_an_adopted_instance_that_the_inventory_does_not_describe_has_what_selects_it(show, name, project, options):
+    """Its name alone means none, and no --limit finds its uuid."""
+    told = dict(KNOWN, uuid=ADOPTED, name=name, project_id=project, locked=None)
+    known = held(uuid=ADOPTED, name=name, project_id=project, adopted=name)
+    result, _said = show({"h1": KNOWN, "h2": told}, h1=[held()], h2=[known])
+    row = result["outcomes"][1]
+    assert (row["instance"], row["why"]) == (ADOPTED, fleet_hints.select_unlisted(options))
+
+
 def test_what_is_wrong_with_an_instance_of_no_inventory_is_told_with_commands_that_find_it(show):
     told, known = other("app-1")
     result, said = show({"h1": told, "h2": told}, h1=[known], h2=[{**known, "generation": [2, 0]}])

@@ -19,7 +19,9 @@ from controller import Controller
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "replies"))
 import good  # noqa: E402
 
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import doctor, fleet_report  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.model import host_document  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid  # noqa: E402
 from ansible_collections.berth.kvm.plugins.plugin_utils import report_page
 
 ASKED = [1800000000.0, 1800000005.0]
@@ -113,6 +115,22 @@ def test_the_data_have_hosts_instances_groups_confirms_and_findings(case):
     ]  # fmt: skip
     assert {found["code"] for found in data["findings"]} >= {"PoolMissing", "NotConfirmed"}
     assert data["counts"]["error"] == 3
+
+
+def test_an_instance_in_error_is_one_of_the_errors_and_none_that_the_doctor_names_counts_twice(case, capsys):
+    """L3"""
+    case.write()
+    before = case.written()[1]
+    assert before["errors"] == before["counts"]["error"] == 3
+    failure = {"name": "broken", "project_id": "default", "code": "ImageInvalid", "message": "no such image"}
+    case.document("h1")["failed_instances"] = [{**failure, "uuid": instance_uuid("default", "broken")}]
+    case.write()
+    _page, data = case.written()
+    assert (data["errors"], data["counts"]["error"]) == (4, 3) and "errors: 4, " in capsys.readouterr().out
+    card = case.page.read_text("utf-8").partition(">Errors</span>")[2]
+    assert card.split("</strong>")[0].strip() == "<strong>4"
+    named = [{"name": "resized", "state": "error"}, {"name": "broken", "state": "error"}]
+    assert fleet_report.errors([doctor.Finding("X", doctor.ERROR, "h1", "said", "", "resized")], named) == 2
 
 
 def test_the_page_says_the_same(case):

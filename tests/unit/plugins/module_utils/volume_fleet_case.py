@@ -21,12 +21,12 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.instance i
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim, state_directory, whereabouts
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
+    closing_table,
     gossip,
     locate,
     lost_data,
     new_volumes,
     quotas,
-    report,
     volumes,
     what_to_create,
 )
@@ -295,7 +295,7 @@ class Fleet(MakesVolumes):
             return self.ask(host, method, **arguments)
 
         done = yield from self._update(name, task, ask)
-        return report.text_of(done.errors[0]) if done.errors else done.changed
+        return closing_table.text_of(done.errors[0]) if done.errors else done.changed
 
     def delete(self, name):
         seen = yield from self.read()

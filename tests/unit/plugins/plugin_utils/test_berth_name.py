@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.report import Outcome
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.closing_table import Outcome
 from ansible_collections.berth.kvm.plugins.plugin_utils import berth_name
 
 GROUPS = {"all": ["app", "web1", "kvm1"], "ungrouped": [], "berth_requested": ["app"], "web": ["web1"]}
@@ -48,7 +48,7 @@ def test_commands_select_by_name_what_no_inventory_has(text, shown):
 
 def test_what_the_command_line_leaves_out_is_not_said():
     said = berth_name.unsaid(REQUESTED, "app", {"berth_key_names": ["me"], "berth_disks": []})
-    assert said == ["networks", "metadata", "group"]
+    assert said == ["image", "networks", "metadata", "group"]
 
 
 def test_an_inventory_says_all_that_its_instances_have():

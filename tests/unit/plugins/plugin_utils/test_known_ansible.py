@@ -29,7 +29,7 @@ REPOSITORY = Path(__file__).resolve().parents[4]
 KNOWN = ["2.19.0", "2.19.14", "2.20.3", "2.21.0rc1", "2.21.5", "2.22.0b1", "2.22.1"]
 OLDER = ["2.9.27", "2.18.9"]
 NEWER = ["2.23.0.dev0", "2.23.0", "2.190.0", "3.0.0"]
-PART = "ansible.executor.module_common.recursive_finder"  # one of those that the check looks for
+PART = "ansible.executor.process.worker.current_worker"  # one of those that the check looks for
 
 
 @pytest.mark.parametrize("version", KNOWN)
@@ -72,6 +72,12 @@ def test_a_newer_version_whose_workers_take_something_else_is_refused(monkeypatc
     worker_that_takes(monkeypatch, needed)
     with pytest.raises(AnsibleUnknown):
         known_ansible.check()
+
+
+def test_a_newer_version_that_packs_modules_in_another_way_is_used(monkeypatch):
+    monkeypatch.setattr(known_ansible, "VERSION", NEWER[0])
+    monkeypatch.delattr("ansible.executor.module_common.recursive_finder")
+    known_ansible.check()
 
 
 @pytest.mark.parametrize("version", OLDER + NEWER)

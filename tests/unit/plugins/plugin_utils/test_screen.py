@@ -16,7 +16,7 @@ from ansible.utils.display import Display
 
 from ansible_collections.berth.kvm.plugins.filter.fleet_table import fleet_table
 from ansible_collections.berth.kvm.plugins.filter.placement_table import placement_table
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import report, report_creation
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import closing_table, outcome_of_create
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.placement.explain import decision_text
 from ansible_collections.berth.kvm.plugins.module_utils.placement.text import table
@@ -36,7 +36,7 @@ def shown(monkeypatch):
 
 
 PRINTS = """
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.report import Outcome, closing
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.closing_table import Outcome, closing
 from ansible_collections.berth.kvm.plugins.plugin_utils.screen import say
 rows = [Outcome("web1", "active"), Outcome("web2", "unchanged"), Outcome("web3", "failed", error="BuildFailed: x")]
 say("", *closing(rows, {"kvm9": "UNREACHABLE: no route"}), "")
@@ -112,7 +112,9 @@ def test_a_log_has_no_colours(tmp_path):
 
 
 def test_what_was_shown_is_plain_text_for_the_result_of_the_task(shown):
-    assert {type(line) for line in screen.say(*report.closing([report.Outcome("web1", "failed")], {}))} == {str}
+    assert {
+        type(line) for line in screen.say(*closing_table.closing([closing_table.Outcome("web1", "failed")], {}))
+    } == {str}
 
 
 def is_harmless(text):
@@ -151,7 +153,7 @@ def test_the_report_of_a_creation_shows_a_hosts_words_as_harmless_text(shown):
         "error": {"code": "X", "message": HOSTILE},
     }
     plan = {"instances": {"a": {**failed, "uuid": "u-1"}}, "hosts": {"h9": {"reason": HOSTILE}}}
-    screen.say(*report_creation.creation(plan, report_creation.outcomes(plan)))
+    screen.say(*outcome_of_create.creation(plan, outcome_of_create.outcomes(plan)))
     assert is_harmless(shown[0][1])
 
 

@@ -145,6 +145,14 @@ def test_a_wrapper_of_another_kind_is_sent_as_it_is(text):
     assert not sending.has_to_have_code({"missing_code": None})
 
 
+@pytest.mark.parametrize("part", sent_code.USED)
+def test_an_ansible_that_packs_in_another_way_sends_the_code_as_it_makes_it(monkeypatch, part):
+    monkeypatch.delattr(sent_code.module_common, part)
+    sending, made = sent_code.Sending("berth.kvm.rescan"), (Built(b"as it is"), "path")
+    assert sending.made(lambda: made, check_mode=False) is made
+    assert not sending.has_to_have_code({"missing_code": None})
+
+
 def test_only_the_digest_that_was_asked_for_is_believed_to_be_missing(monkeypatch):
     sending = sent_code.Sending("berth.kvm.rescan")
     monkeypatch.setattr(sent_code, "of_module", lambda *_given: "a" * 64)

@@ -119,3 +119,45 @@ def test_200_guests_cost_one_call_for_each_network_where_leases_or_records_know_
     libvirt = Libvirt()
     assert len(known(libvirt, *(record(str(number), 2, "192.0.2.%d" % (number + 10)) for number in range(200)))) == 200
     assert libvirt.asked == []
+
+
+class Network:
+    """``given``: what is in its element ip."""
+
+    def __init__(self, name, given=""):
+        self._name, self._given = name, given
+
+    def name(self):
+        return self._name
+
+    def XMLDesc(self, _flags):  # noqa: N802
+        return "<network><forward mode='bridge'/><ip>%s</ip></network>" % self._given
+
+
+def nic_of(uuid, role="OWN", **nic):
+    properties = nic.pop("properties", {})
+    spec = {"flavor": {}, "networks": [{"mac": MAC % 9, **nic}], "image": {"properties": properties}}
+    return types.SimpleNamespace(uuid=uuid, role=role, spec=spec)
+
+
+def test_an_address_is_awaited_only_where_the_host_will_know_it(monkeypatch):
+    monkeypatch.setattr(connection, "libvirt", fake_libvirt.library())
+    libvirt = Libvirt()
+    libvirt.listAllNetworks = lambda _flags: [Network("default", "<dhcp/>"), Network("plain")]
+    given = [
+        nic_of("leased", type="network", source="default"),
+        nic_of("known", type="network", source="default"),
+        nic_of("copy", role="SOURCE", type="network", source="default"),
+        nic_of("plain", type="network", source="plain"),
+        nic_of("bridge", type="bridge", source="default"),
+        nic_of("agent", type="bridge", source="br0", properties={"hw_qemu_guest_agent": True}),
+    ]
+    assert addresses.awaited(libvirt, given, {"known"}) == ["leased", "agent"]
+
+
+def test_no_address_is_awaited_of_a_guest_that_is_off(monkeypatch):
+    monkeypatch.setattr(connection, "libvirt", fake_libvirt.library())
+    monkeypatch.setattr(Guest, "isActive", lambda _self: False)
+    libvirt = Libvirt()
+    libvirt.listAllNetworks = lambda _flags: [Network("default", "<dhcp/>")]
+    assert addresses.awaited(libvirt, [nic_of("off", type="network", source="default")], ()) == []

@@ -309,11 +309,11 @@ def test_a_copy_of_an_instance_or_one_without_its_record_is_in_the_way(guest):
 
 
 @pytest.mark.follows("leave_adopted")
-def test_a_delete_is_refused_and_after_a_leave_the_guest_is_libvirts_alone(guest):
+def test_an_update_of_disks_is_refused_and_after_a_leave_the_guest_is_libvirts_alone(guest):
     before = guest.domain.xml
     guest.adopt()
     with pytest.raises(AdoptedNotSupported, match=r"berth\.kvm\.leave --limit web1"):
-        adopt.check_supported(guest.instance(), "delete")
+        adopt.check_supported(guest.instance(), "update_disks")
     assert guest.leave() is True
     assert bare(guest.domain.xml) == bare(before) and "berth" not in guest.domain.xml
     assert guest.domain.isActive() and guest.domain.starts == 1 and guest.disk.exists()

@@ -201,8 +201,10 @@ def test_whole_disks_are_copied_where_writes_were_not_recorded_and_it_is_said_wh
 
 def test_a_bitmap_that_qemu_did_not_close_is_not_trusted(web, to, monkeypatch):
     back_up(web, to)
-    known = off.bitmaps
-    monkeypatch.setattr(off, "bitmaps", lambda path: {name: [*flags, "in-use"] for name, flags in known(path).items()})
+    known = off.inside.bitmaps
+    monkeypatch.setattr(
+        off.inside, "bitmaps", lambda *given: {name: [*flags, "in-use"] for name, flags in known(*given).items()}
+    )
     assert back_up(web, to)["kind"] == "full"
 
 
@@ -302,6 +304,18 @@ def test_a_restore_brings_the_disks_back_as_large_as_the_instance_has_them(web, 
     assert web.state()[0] == "active"
 
 
+def test_an_instance_with_snapshots_is_not_restored_since_they_are_inside_its_disks(web, to):
+    back_up(web, to)
+    spec = {
+        **web.record.spec,
+        "snapshots": [{"name": "old", "made_at": None, "taken": None, "size_gb": 1, "disks": []}],
+    }
+    web.host.store.compare_and_swap(web.record, web.record.next(spec=spec))
+    with pytest.raises(RestoreDiscards, match="has the snapshots old") as refused:
+        restore(web, to)
+    assert "berth.kvm.delete_snapshot" in refused.value.hint
+
+
 def test_an_earlier_backup_is_restored_by_its_id(web, to):
     write(web, 1)
     first = back_up(web, to)
@@ -333,13 +347,13 @@ def test_what_was_written_since_is_lost_only_if_the_instance_is_named(web, to, s
     assert holds(web.root, 9)
 
 
-@pytest.mark.follows("stop_first")
+@pytest.mark.follows("stop_to_restore")
 def test_a_running_instance_is_not_restored(web, to):
     back_up(web, to)
     power.start(web.instance(), None, None)
     with pytest.raises(InstanceInvalidState, match="vm_state active") as refused:
         restore(web, to)
-    assert refused.value.hint == hints.stop_first("web1")
+    assert refused.value.hint == hints.stop_to_restore("web1")
     web.instance().stopped(0.01)
     restore(web, to)
 

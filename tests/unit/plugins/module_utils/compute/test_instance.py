@@ -25,7 +25,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
 )
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate, network
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import Store
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import report_creation
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import outcome_of_create
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError, InstanceExists
 from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import CLAIM
@@ -136,7 +136,7 @@ def line(web, **more):
         "error": None,
     }
     instance = {**parts, "result": web.instance().summary(), **more}
-    return report_creation.outcomes({"instances": {"web1": instance}, "hosts": {}})[0].why
+    return outcome_of_create.outcomes({"instances": {"web1": instance}, "hosts": {}})[0].why
 
 
 @pytest.mark.follows("run_it")

@@ -20,7 +20,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     PacketFilterInUse,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain_xml, network, packet_filter, power
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import drift, report_creation
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import drift, outcome_of_create
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints, packet_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.unknown_names import NetworkNotFound
 
@@ -108,7 +108,7 @@ def why(web):
         "name": "web1", "state": "active", "host": "kvm1", "attempts": [], "error": None, "existing": True, "why": "is there",
         "spec": web.spec, "result": web.instance().summary(),
     }  # fmt: skip
-    return report_creation.outcomes({"instances": {"web1": instance}})[0].why
+    return outcome_of_create.outcomes({"instances": {"web1": instance}})[0].why
 
 
 def without_filter(one):

@@ -91,6 +91,17 @@ def test_what_was_killed_is_not_moved_and_start_or_the_playbook_that_the_doctor_
     assert web.state() == ON
 
 
+TASKS = {"paused": "pausing", "unpaused": "unpausing", "suspended": "suspending", "resumed": "resuming"}  # Nova's
+
+
+@pytest.mark.parametrize("state, step", STEPS)
+def test_the_task_state_meanwhile_is_novas(web, state, step):
+    made(web, *BEFORE[state])
+    with pytest.raises(Killed):
+        act(web, state, killed_at=step)
+    assert web.record.task_state == TASKS[state]
+
+
 LEGAL = {  # Nova's check_instance_state
     "active": {"stopped", "paused", "suspended", "rebooted", "hard", "absent"},
     "paused": {"unpaused", "hard", "absent"},
@@ -275,6 +286,27 @@ def test_the_doctor_finds_what_is_not_as_the_state_says_and_nothing_else(web, no
     web.domain.end(fake_libvirt.DESTROYED)
     web.domain.saved = False
     assert found() == ([code] if code else [])
+
+
+@pytest.mark.parametrize(
+    "now, code, ways",
+    [
+        ("paused", "PausedGuestOff", [{"state": "unpaused"}]),
+        ("suspended", "SavedMemoryGone", [{"state": "rebooted", "reboot": "hard"}]),
+        (None, "DomainMissing", [{"state": "started"}]),
+        ("stopped", "DomainMissing", [{"state": "started"}]),
+    ],
+)
+def test_what_the_doctor_advises_where_libvirt_lost_the_definition_is_not_refused(web, now, code, ways):
+    """A start is refused where the instance is paused or suspended."""
+    made(web, *([now] if now else ()))
+    web.domain.end(fake_libvirt.DESTROYED)
+    del web.host.connection.domains[web.uuid]
+    (found,) = checkup._domains(web.host, [web.record])
+    assert (found["code"], "not defined" in found["said"]) == (code, True)
+    for way in ways:
+        act(web, **way)
+    assert web.state() == ON
 
 
 # ---- create

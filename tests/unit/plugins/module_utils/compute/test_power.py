@@ -31,7 +31,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import (
 )
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.power import recover
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import journal
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import report_creation
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import outcome_of_create
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints, host_hints, migration
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InstanceIsLocked
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceInvalidState
@@ -121,7 +121,7 @@ def test_the_line_of_an_instance_says_whether_its_power_is_what_the_inventory_na
         "name": "web1", "uuid": web.uuid, "state": "active", "host": "kvm1", "attempts": [], "error": None,
         "existing": True, "spec": web.spec, "why": "is there", "result": web.instance().summary(), **parts,
     }  # fmt: skip
-    outcome = report_creation.outcomes({"instances": {"web1": known}, "hosts": {}})[0]
+    outcome = outcome_of_create.outcomes({"instances": {"web1": known}, "hosts": {}})[0]
     assert (outcome.state, outcome.why) == said
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import moving, report_creation, volumes
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import moving, outcome_of_create, volumes
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import Fleet
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.plan import ACTIVE, BUILDING, EXISTING, FAILED
 from ansible_collections.berth.kvm.plugins.module_utils.model import volume_hints
@@ -228,11 +228,11 @@ def test_two_owners_of_a_volume_are_told_whoever_else_knows_of_it():
 
 def test_what_a_delete_would_remove_against_the_inventory_is_told_by_create():
     web = {**instance("db"), "state": ACTIVE, "result": {"volumes": {"db": 2}, "delete_on_termination": ["db"]}}
-    assert "volume db, which a delete would remove although the inventory keeps it" in report_creation.differs(web)
+    assert "volume db, which a delete would remove although the inventory keeps it" in outcome_of_create.differs(web)
     web["spec"]["volumes"][0]["delete_on_termination"] = True
-    assert report_creation.differs(web) is None
+    assert outcome_of_create.differs(web) is None
     web["result"]["delete_on_termination"] = []
-    assert "volume db, which a delete would keep although the inventory removes it" in report_creation.differs(web)
+    assert "volume db, which a delete would keep although the inventory removes it" in outcome_of_create.differs(web)
 
 
 @pytest.mark.follows("say_what_it_boots_from")
@@ -243,7 +243,7 @@ def test_create_tells_what_an_instance_boots_from_against_the_inventory(has, wan
         web["result"] = {"volumes": {"db": 2, "os": 2}, "boot_order": {has: 0} if has else {}}
         for entry in web["spec"]["volumes"]:
             entry.update(size_gb=2, **({"boot_index": 0} if entry["name"] == boots else {}))
-        return report_creation.differs(web)
+        return outcome_of_create.differs(web)
 
     said = found(wanted)
     assert said.startswith("boots from volume db" if has else "boots from its own root disk")
@@ -259,7 +259,7 @@ def test_create_tells_another_turn_in_the_boot_order_and_how_a_volume_gets_it(ha
     db, os_disk = web["spec"]["volumes"]
     db.update({"boot_index": wanted} if wanted else {})
     os_disk.update(boot_index=3)  # not attached, so it has no turn to be told
-    told = report_creation.differs(web)
+    told = outcome_of_create.differs(web)
     start = "boot_index of volume db is %s, the inventory says %s. " % (said, wanted or "none")
     expected = start + volume_hints.attach_again("web1", "db") + "; "
     assert told.startswith(expected) if said else "boot_index" not in told
@@ -269,7 +269,7 @@ def test_create_tells_another_turn_in_the_boot_order_and_how_a_volume_gets_it(ha
 def test_an_inventory_without_volumes_says_nothing_about_what_an_instance_boots_from():
     web = {**instance("db"), "state": ACTIVE, "result": {"volumes": {"db": 2}, "boot_order": {"db": 0}}}
     del web["spec"]["volumes"]
-    assert report_creation.differs(web) is None
+    assert outcome_of_create.differs(web) is None
 
 
 def test_what_no_host_has_is_made_for_an_instance_that_is_there_and_so_is_what_an_ended_run_had_begun():

@@ -9,8 +9,8 @@ import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
     groups,
+    outcome_of_create,
     quotas,
-    report_creation,
     what_to_create,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import (
@@ -238,7 +238,7 @@ def test_report_names_the_attempts_of_a_failure():
         "error": {"code": "MaxRetriesExceeded", "message": "m"},
     }
     plan = {"instances": {"a": {**failed, "uuid": "u-1"}}, "hosts": {"h9": {"reason": "UNREACHABLE"}}}
-    lines = report_creation.creation(plan, report_creation.outcomes(plan))
+    lines = outcome_of_create.creation(plan, outcome_of_create.outcomes(plan))
     assert "a: MaxRetriesExceeded: m" in lines
     assert any(line.split() == ["1", "h1", "ClaimFailed", "full"] for line in lines)
     assert lines[-1] == "host h9 left out: UNREACHABLE"
@@ -258,6 +258,6 @@ def test_the_table_shows_the_flavor_that_a_resized_instance_has_and_not_the_one_
     wanted = {**spec("a"), "flavor": {"name": "small", "vcpus": 1, "memory_mb": 512}}
     instances = what_to_create.sort_out({"a": wanted}, fleet(h1=[waits]))
     instances["a"].update(error=None, attempts=[])
-    [line] = report_creation.outcomes({"instances": instances})
+    [line] = outcome_of_create.outcomes({"instances": instances})
     assert (line.state, line.host, line.flavor) == ("unchanged", "h1", "large")
     assert line.why == "has flavor large there and waits for confirm_resize or revert_resize"

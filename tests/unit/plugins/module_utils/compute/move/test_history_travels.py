@@ -12,7 +12,7 @@ from move_side import ATTEMPT, DECIDED, OP
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import startable
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import common
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import report_instance
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import show_instance
 from ansible_collections.berth.kvm.plugins.module_utils.model import travelled_history
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import HISTORY_LIMIT, Record
 
@@ -109,5 +109,5 @@ def test_the_name_of_the_host_is_the_one_that_was_decided_and_not_the_sources_wo
 def test_what_both_hosts_of_a_move_tell_is_shown_once_with_the_host_where_it_was():
     here = {"role": "OUT", "history": [MADE]}
     there = {"role": "OWN", "history": [{**MADE, "on": "kvm1"}, {"event": "acquired", "at": "2026-11-03T00:00:00Z"}]}
-    rows = report_instance.history([("kvm1", here), ("kvm2", there)])
+    rows = show_instance.history([("kvm1", here), ("kvm2", there)])
     assert [row[1:4] for row in rows] == [("build", "kvm1", "ann@ctl"), ("acquired", "kvm2", "-")]

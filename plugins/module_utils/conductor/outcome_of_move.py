@@ -12,8 +12,8 @@ from ..model import disk_words, lifecycle
 from ..model import migration as migrations
 from ..model.safe_text import clean_all
 from . import downtime, unconfirmed
+from .closing_table import FAILED, Outcome, address_of, first_word
 from .fleet import Place
-from .report import FAILED, Outcome, address_of, first_word
 
 # Operation -> the state shown afterwards.
 DONE = {

@@ -15,7 +15,7 @@ from ..model.travelled_history import ON
 from ..model.vm_states import RESIZED, VM_STATES
 from ..placement.text import table
 from . import unconfirmed
-from .report import Outcome, disks_gone, left_off, power
+from .closing_table import Outcome, disks_gone, left_off, power
 
 Held = Sequence[Tuple[str, Document]]  # (host, what its module instance_info reports about the instance)
 DELETED = "deleted"  # the vm_state of an instance that no longer exists
@@ -143,3 +143,13 @@ def _move(move: Optional[Dict[str, Any]]) -> Optional[str]:
 def utc(seconds: float) -> str:
     """Seconds since 1970 as UTC text for people."""
     return datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def console_lines(name: str, host: str, console: Mapping[str, Any]) -> List[str]:
+    """The console of an instance, as people read it. ``console``: as module instance_info returns it."""
+    ways = ["%s on %s: attach there with %s" % (name, host, console["attach"])]
+    ways += ["screen (VNC) at %s there" % console["vnc"]] if console["vnc"] else []
+    if console["addresses"]:
+        ways.append("addresses %s" % ", ".join("%(address)s (%(source)s)" % each for each in console["addresses"]))
+    shown = ["    " + line for line in console["lines"]] or ["    its console log is empty"]
+    return ["", "; ".join(ways), *shown]

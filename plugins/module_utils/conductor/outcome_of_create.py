@@ -11,8 +11,8 @@ from ..model import hints, vm_states
 from ..model.lifecycle import PAUSED
 from ..placement.text import WIDTH
 from . import drift
+from .closing_table import Outcome, address_of, closing, details_of, disks_gone, left_off, named, not_running, tried
 from .plan import ACTIVE, EXISTING, FAILED, PLANNED, UNCONFIRMED
-from .report import Outcome, address_of, closing, details_of, disks_gone, left_off, named, not_running, tried
 
 Plan = Dict[str, Any]
 

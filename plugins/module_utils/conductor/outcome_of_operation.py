@@ -11,9 +11,9 @@ from ..model import disk_words
 from ..model.lifecycle import SAVED
 from ..model.vm_states import VM_STATES
 from . import drift
+from .closing_table import FAILED, Outcome, address_of, first_word, left_off, text_of
 from .operations import OPERATIONS, Words
 from .procedures.operate import Done
-from .report import FAILED, Outcome, address_of, first_word, left_off, text_of
 
 # Stopping a guest that is off already discards its saved memory.
 STOPPED_SAVED = "its memory was saved to a file with virsh save, and the next start boots without it. Never restore that file afterwards"

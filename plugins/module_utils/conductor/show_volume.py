@@ -12,7 +12,7 @@ from ..model.messages import Document
 from ..placement.text import table
 from . import volumes
 from .fleet import Fleet
-from .report_instance import HEADS, Held, history, owner
+from .show_instance import HEADS, Held, history, owner
 
 
 def held(fleet: Fleet, name: str, project: Optional[str]) -> Dict[str, volumes.Found]:

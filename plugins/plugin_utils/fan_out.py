@@ -51,7 +51,8 @@ def ask_each(
     names = list(host_args)
     if not names:
         return {}
-    sent_code.of_files()  # once for all the processes that ask
+    if sent_code.packs_as_known():
+        sent_code.of_files()  # once for all the processes that ask
     at_a_time = at_once(task_vars, getattr(action, "asks_alone", bool(action._task.run_once)))
     hosts = {name: (at or {}).get(name, name) for name in names}
     seconds = {name: task_seconds(task_vars, hosts[name], module, host_args[name].get("state")) for name in names}

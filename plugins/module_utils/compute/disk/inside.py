@@ -1,0 +1,49 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is inside a qcow2 file beside the disk: snapshots and bitmaps of changes. No QEMU uses the file where it is changed;
+guest/qemu_nodes.py has the snapshots of a running guest.
+"""
+
+from __future__ import annotations
+
+import json
+
+from ..errors import SnapshotFailed
+from ..run import run
+from . import virtual_size
+
+
+def make(path, tag):
+    _snapshot("-c", path, tag)
+
+
+def delete(path, tag):
+    """Delete it, and give what only it needed back to the pool."""
+    _snapshot("-d", path, tag)
+
+
+def go_back(path, tag):
+    """Make the disk what it was then. A size that it got since stays. Bitmaps of changes would be wrong, and are removed."""
+    size = virtual_size.read(path, "qcow2")[0]
+    for name in bitmaps(path, SnapshotFailed):
+        _run(["qemu-img", "bitmap", "--remove", "-f", "qcow2", "--", path, name])
+    _snapshot("-a", path, tag)
+    if virtual_size.read(path, "qcow2")[0] < size:
+        _run(["qemu-img", "resize", "-q", "-f", "qcow2", "--", path, str(size)])
+
+
+def bitmaps(path, error):
+    """Return {name: flags} of a qcow2 file's bitmaps. Raise ``error`` if it cannot be read."""
+    command = ["qemu-img", "info", "-U", "--output=json", "-f", "qcow2", "--", path]
+    data = (json.loads(run(command, timeout=60, error=error)).get("format-specific") or {}).get("data") or {}
+    return {bitmap["name"]: bitmap["flags"] for bitmap in data.get("bitmaps") or ()}
+
+
+def _snapshot(option, path, tag):
+    options = "driver=qcow2,discard=unmap,file.driver=file,file.filename=%s" % path.replace(",", ",,")
+    _run(["qemu-img", "snapshot", "-q", option, tag, "--image-opts", options])
+
+
+def _run(command):
+    run(command, error=SnapshotFailed)

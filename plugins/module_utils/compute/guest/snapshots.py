@@ -1,0 +1,272 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Snapshots of the disks of an instance: made while the guest runs or is off, gone back to while it is off, deleted.
+
+Each is inside the qcow2 file of each disk. A disk that stands on an image is made independent of it first, since only then
+a move takes disk and snapshots along as one file. The record names a snapshot, with its room, before anything is done, and
+says when it is whole; so the next run finishes one that was killed. Volumes, and the raw ephemeral and swap disks, are left
+out: they are no part of what is gone back to.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+from ...model import snapshot_hints, snapshots
+from ...model.errors import BerthError
+from ...model.vm_states import CHANGES
+from .. import paths
+from ..disk import disk as disks
+from ..disk import disk_chain, inside, layers, virtual_size
+from ..errors import SnapshotFailed, SnapshotIncomplete, SnapshotNotPossible
+from ..move import block_jobs
+from ..move.disks import merge, unstartable
+from ..record import journal, ledger
+from . import agent, domain, qemu_nodes, startable
+from .update_disks import note
+
+SNAPSHOT, REVERT, DELETE = "snapshot", "revert_snapshot", "delete_snapshot"
+OFF, FROZEN, RUNNING = "off", "frozen", "running"  # how the guest was when a snapshot was taken
+
+
+def snapshot(instance, name):
+    """Make the snapshot unless it is there. Return whether anything was changed."""
+    with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
+        if not would_snapshot(instance, name):
+            return False
+        instance.host.require_prepared()
+        record = instance.at_rest(SNAPSHOT)
+        startable.own_disks(instance.host, record)
+        record = _claim(instance, record, name)
+        try:
+            record = _make(instance, record, name)
+        except BerthError as error:
+            _give_up(instance, name, error)
+            raise
+        note(instance, record)
+        return True
+
+
+def would_snapshot(instance, name):
+    record, host = instance.at_rest(SNAPSHOT), instance.host
+    entry = snapshots.find(record.spec, snapshots.check_name(name))
+    if entry and entry["made_at"] and record.task_state is None:
+        _check_whole(instance, record, entry)
+        return False
+    startable.check_owner(host, record)
+    startable.check_reverted(record)
+    if entry is None:
+        snapshots.check_room(record.name, record.spec)
+    disk_chain.check_snapshot(host, record)
+    block_jobs.check_no_others_jobs(host.connection, record, host.connection.getHostname())
+    with instance.store.host_lock():
+        _room(instance, record, entry)
+    return True
+
+
+def revert(instance, name):
+    """Make the disks of the guest, which is off, what they were. Return whether anything was changed."""
+    with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
+        if not would_revert(instance, name):
+            return False
+        record = instance.at_rest(REVERT)
+        startable.own_disks(instance.host, record)
+        entry = snapshots.find(record.spec, name)
+        spec = snapshots.with_one(record.spec, dict(entry, reverting=True))
+        record = instance.swap(record.replace(spec=spec, task_state=CHANGES[REVERT].task))
+        for path in _files(instance, record, entry["disks"]):
+            instance.observe("revert disk")
+            inside.go_back(path, snapshots.tag(name))
+        instance.observe("reverted")
+        record = journal.noted(record, REVERT, snapshot=name, made_at=entry["made_at"])
+        at_rest = {part: value for part, value in entry.items() if part != "reverting"}
+        instance.swap(record.replace(spec=snapshots.with_one(record.spec, at_rest), task_state=None))
+        return True
+
+
+def would_revert(instance, name):
+    """A guest that did not run since an earlier revert to it has nothing to lose."""
+    record = instance.at_rest(REVERT)
+    entry = snapshots.need(record.name, record.spec, snapshots.check_name(name))
+    last = record.history[-1] if record.history else {}
+    if record.task_state is None and (last.get("event"), last.get("snapshot")) == (REVERT, name):
+        return False
+    if snapshots.reverting(record.spec) not in (None, name):
+        startable.check_reverted(record)
+    _check_whole(instance, record, entry)
+    if domain.is_active(instance.host.connection, instance.uuid):
+        raise SnapshotFailed(
+            "%s is stopped by its record, and its guest runs" % record.name,
+            hint=snapshot_hints.stop_first(record.name),
+        )
+    startable.check_owner(instance.host, record)
+    disk_chain.check_unsaved(instance.host, record)
+    disk_chain.check(instance.host, record)
+    return True
+
+
+def delete(instance, name):
+    """Delete the snapshot from all disks and give its room back. Return whether anything was changed."""
+    with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
+        if not would_delete(instance, name):
+            return False
+        record = instance.at_rest(DELETE)
+        startable.own_disks(instance.host, record)
+        entry = snapshots.find(record.spec, name)
+        spec = snapshots.with_one(record.spec, dict(entry, made_at=None)) if entry else record.spec
+        record = instance.swap(record.replace(spec=spec, task_state=CHANGES[DELETE].task))
+        _stand_alone(instance, record)
+        _delete_from_disks(instance, record, name)
+        instance.observe("snapshot deleted")
+        record = journal.noted(_forgotten(record, name), DELETE, snapshot=name)
+        note(instance, instance.swap(record.replace(task_state=None)))
+        return True
+
+
+def would_delete(instance, name):
+    """One that is on a disk alone is deleted, too: the record may be from a backup."""
+    record = instance.at_rest(DELETE)
+    startable.check_owner(instance.host, record)
+    startable.check_reverted(record)
+    tag = snapshots.tag(snapshots.check_name(name))
+    there = any(tag in layers.snapshots_in(path) for path in _files(instance, record))
+    if there or snapshots.find(record.spec, name):
+        block_jobs.check_no_others_jobs(instance.host.connection, record, instance.host.connection.getHostname())
+        return True
+    return False
+
+
+def _check_whole(instance, record, entry):
+    tag = snapshots.tag(entry["name"])
+    lacking = [
+        each
+        for each, path in zip(entry["disks"], _files(instance, record, entry["disks"]))
+        if tag not in layers.snapshots_in(path)
+    ]
+    if lacking or not entry["made_at"]:
+        raise SnapshotIncomplete(
+            "snapshot %s of %s is not whole%s"
+            % (entry["name"], record.name, ": it is not in %s" % ", ".join(lacking) if lacking else ""),
+            hint=snapshot_hints.delete_rest(record.name, entry["name"]),
+        )
+
+
+def _included(record):
+    """Return the disks that a snapshot has. Raise SnapshotNotPossible."""
+    found = [disk for disk in disks.plan(record.spec) if disk.name == "root" or disk.kind == disks.DATA]
+    raw = [disk.name for disk in found if disk.format != "qcow2"]
+    if raw or not found:
+        why = "its disk %s is raw" % raw[0] if raw else "it has volumes alone, of which no snapshot is made"
+        raise SnapshotNotPossible("%s can have no snapshot: %s" % (record.name, why))
+    return found
+
+
+def _files(instance, record, names=None):
+    """Return the paths of the disks of these names, by default of all that can have a snapshot."""
+    pool_path = instance.host.pool_of(record)
+    found = {disk.name: disk for disk in disks.plan(record.spec) if disk.format == "qcow2"}
+    wanted = found if names is None else names
+    return [paths.instance(pool_path, record.uuid, found[each].file) for each in wanted if each in found]
+
+
+def _room(instance, record, entry):
+    """Return (GiB of the snapshot, what they take here beside what ``entry`` has). The caller holds the host's lock."""
+    files = _files(instance, record, [disk.name for disk in _included(record)])
+    size_gb = sum(-(-virtual_size.read(path, "qcow2")[0] // disks.GIB) for path in files)
+    more = size_gb - (entry or {}).get("size_gb", 0)
+    return size_gb, ledger.allocate(instance.host, record, more) if more > 0 else None
+
+
+def _claim(instance, record, name):
+    """Write the record that names the snapshot and has its room."""
+    with instance.store.host_lock():
+        entry = snapshots.find(record.spec, name)
+        size_gb, more = _room(instance, record, entry)
+        resources = ledger.with_more(record.resources, more) if more else record.resources
+        entry = {
+            "name": name,
+            "made_at": None,
+            "taken": None,
+            "size_gb": max(size_gb, (entry or {}).get("size_gb", 0)),
+            "disks": [disk.name for disk in _included(record)],
+        }
+        spec = snapshots.with_one(record.spec, entry)
+        instance.observe("snapshot record")
+        return instance.swap(record.replace(spec=spec, resources=resources, task_state=CHANGES[SNAPSHOT].task))
+
+
+def _make(instance, record, name):
+    _stand_alone(instance, record)
+    _delete_from_disks(instance, record, name)  # of a run that was killed: it may be of another moment
+    instance.observe("snapshot take")
+    taken = _take(instance, record, name)
+    instance.observe("snapshot taken")
+    entry = dict(snapshots.find(record.spec, name), made_at=journal.now(), taken=taken)
+    record = journal.noted(record, SNAPSHOT, snapshot=name, taken=taken)
+    return instance.swap(record.replace(spec=snapshots.with_one(record.spec, entry), task_state=None))
+
+
+def _take(instance, record, name):
+    """Make it on all disks at one moment. Return how the guest was."""
+    files, tag = _files(instance, record), snapshots.tag(name)
+    guest = _running(instance)
+    if guest is None:
+        for path in files:
+            inside.make(path, tag)
+        return OFF
+    frozen = domain.state(instance.host.connection, instance.uuid) == "running" and agent.freeze(guest)
+    try:
+        qemu_nodes.snapshot(guest, files, tag)
+    finally:
+        agent.thaw(guest)  # an earlier run may have been killed before it did
+    return FROZEN if frozen else RUNNING
+
+
+def _stand_alone(instance, record):
+    """Make the root disk independent of its image, while the guest runs or is off. Nobody starts it until it is whole."""
+    pool_path, image = instance.host.pool_of(record), record.spec.get("image") or {}
+    for path in _files(instance, record):
+        merging, below = paths.merging_file(path), layers.read_header(path).backing
+        if below or os.path.lexists(merging):
+            instance.observe("snapshot stands alone")
+            below = below or paths.image(pool_path, image["checksum"])
+            with unstartable(instance.host.connection, record.uuid):
+                merge(instance.host.connection, record, path, below, image["disk_format"], merging)
+                paths.remove(merging)
+
+
+def _delete_from_disks(instance, record, name):
+    tag, guest = snapshots.tag(name), _running(instance)
+    for path in _files(instance, record):
+        if tag in layers.snapshots_in(path):
+            instance.observe("snapshot delete")
+            if guest is None:
+                inside.delete(path, tag)
+            else:
+                qemu_nodes.delete_snapshot(guest, path, tag)
+
+
+def _running(instance):
+    guest = domain.find(instance.host.connection, instance.uuid)
+    return guest if guest is not None and guest.isActive() else None
+
+
+def _forgotten(record, name):
+    """Return the record without the snapshot and its room."""
+    entry = snapshots.find(record.spec, name)
+    if entry is None:
+        return record
+    left = ledger.less_disk(record.resources, entry["size_gb"])
+    return record.replace(spec=snapshots.without(record.spec, name), resources=left)
+
+
+def _give_up(instance, name, error):
+    """Undo a snapshot that failed. What cannot be undone stays in the record, for the next run."""
+    record = journal.faulted(instance.store.read(instance.uuid), error)
+    with contextlib.suppress(BerthError):
+        if not any(os.path.lexists(paths.merging_file(path)) for path in _files(instance, record)):
+            _delete_from_disks(instance, record, name)
+            record = _forgotten(record, name)
+    instance.swap(record.replace(task_state=None))

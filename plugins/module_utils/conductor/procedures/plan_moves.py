@@ -1,0 +1,243 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The plan of the moves of a run, from what all hosts said: between which hosts each goes, what is done about it, and why not.
+
+Hosts that missed who owns an instance are told first, and before a host takes an instance back from a lost one all hosts are.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Callable, Collection, Dict, Iterable, List, Mapping, NamedTuple, Optional, Tuple
+
+from ...model import migration
+from ...model.errors import BerthError, InstanceIsLocked
+from ...model.messages import Document, View
+from ...model.move_errors import InstanceNotFound
+from ...model.quota import Amounts
+from .. import (
+    adopting,
+    bridges,
+    closing_table,
+    commit_move,
+    gossip,
+    groups,
+    maintenance,
+    moving,
+    quotas,
+    sides,
+    unconfirmed,
+)
+from ..errors import HostUnknown
+from ..fleet import Fleet
+from ..locate import locate
+from ..locks import check_unlocked_there
+from ..moving import PlannedMove
+from ..plan import FAILED, Instance
+from ..what_to_create import unplaced
+from .steps import Procedure
+from .telling import tell_latest, tell_owners
+
+KINDS = {"resize": migration.RESIZE, "cold_migrate": migration.COLD, "live_migrate": migration.LIVE, "migrate": None}
+Views = Mapping[str, Mapping[str, View]]  # host -> {instance uuid: what the host says of its record}
+Moves = Dict[str, PlannedMove]
+
+
+class Subject(NamedTuple):
+    """An instance to move. ``request_of``: (its record's request, whether its move has begun) -> the one to resize it to."""
+
+    uuid: str
+    locked: Any
+    request_of: Callable[[Document, bool], Document]
+
+
+@dataclasses.dataclass(frozen=True)
+class Wanted:
+    """What a run asks for. ``subject_of``: name -> Subject, or raises what is wrong with it; ``choose``: finds hosts for the
+    instances of a plan, those that are resized are named; ``goals``: of a second plan, name -> the destination of its move
+    that has just ended; ``nowhere``: (name, error) -> what is said of an instance that no host has; ``dry``: in check mode."""
+
+    action: str
+    run: str
+    subject_of: Callable[[str], Subject]
+    choose: Callable[[Dict[str, Instance], Collection[str]], None]
+    new_token: Callable[[], str]
+    migration: str = "auto"
+    target: Optional[str] = None
+    lost: Collection[str] = ()
+    quotas: Mapping[str, Amounts] = dataclasses.field(default_factory=dict)
+    digests: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    same_host: bool = False
+    drains: bool = False
+    goals: Optional[Mapping[str, Optional[str]]] = None
+    nowhere: Callable[[str, BerthError], BerthError] = lambda _name, error: error
+    dry: bool = False
+
+
+@dataclasses.dataclass
+class Planned:
+    """``moves`` and ``errors`` by name, no name in both; ``uuids``: of all that have one; ``notes``: lines for people."""
+
+    moves: Moves = dataclasses.field(default_factory=dict)
+    errors: Dict[str, Document] = dataclasses.field(default_factory=dict)
+    uuids: Dict[str, str] = dataclasses.field(default_factory=dict)
+    notes: List[str] = dataclasses.field(default_factory=list)
+    warnings: List[str] = dataclasses.field(default_factory=list)
+
+    def refuse(self, name: str, error: Document) -> None:
+        self.moves.pop(name, None)
+        self.errors[name] = error
+
+
+def plan_moves(names: Iterable[str], fleet: Fleet, views: Views, wanted: Wanted) -> Procedure[Planned]:
+    """``views``: of the hosts that told their records."""
+    if not wanted.dry:
+        yield from tell_owners(gossip.whereabouts(fleet), {host: wanted.digests.get(host) for host in fleet.documents})
+    planned, requests = Planned(), {}
+    for name in names:
+        try:
+            subject = wanted.subject_of(name)
+            planned.uuids[name] = subject.uuid
+            planned.moves[name], requests[name] = _plan(name, subject, fleet, views, wanted)
+        except InstanceNotFound as error:
+            planned.errors[name] = wanted.nowhere(name, error).to_dict()
+        except BerthError as error:
+            planned.errors[name] = error.to_dict()
+    if wanted.action == "confirm_due":
+        _keep_due(planned, views)
+    _place(planned, requests, fleet, wanted)
+    for name, move in list(planned.moves.items()):
+        move["id"] = wanted.new_token()
+        move["look"] = sorted(fleet.documents) if commit_move.needs_a_look(move, wanted.quotas) else []
+        if wanted.goals is None:
+            continue
+        move["again"] = True
+        if move["settles"]:  # that would need a third plan
+            planned.refuse(name, moving.busy(move).to_dict())
+    yield from _tell_who_takes_back(planned, fleet, wanted)
+    return planned
+
+
+def _plan(
+    name: str, subject: Subject, fleet: Fleet, views: Views, wanted: Wanted
+) -> Tuple[PlannedMove, Optional[Document]]:
+    """(the move of one instance, the request to resize it to)."""
+    places, action = fleet.places.get(subject.uuid, ()), wanted.action
+    check_unlocked_there(name, places)
+    adopting.check_created(name, places, action)
+    both = _source, here, destination, there = _sides(name, subject.uuid, fleet, views, wanted)
+    request = None
+    if action == "resize":
+        request = subject.request_of(here.get("spec") or there["spec"], destination is not None)
+    kind = KINDS.get(action, migration.RESIZE) or moving.kind_to_migrate(wanted.migration, both)
+    plain_action = "move" if action in KINDS else "confirm" if action == "confirm_due" else action
+    move = moving.plan(plain_action, kind, subject.uuid, name, both, request, subject.locked, wanted.target)
+    goal = (wanted.goals or {}).get(name)
+    if move["place"] and kind != migration.RESIZE and move["source"] in (wanted.target, goal):
+        move["place"], move["why"] = False, "is on %s already" % move["source"]
+    return move, request
+
+
+def _sides(name: str, uuid: str, fleet: Fleet, views: Views, wanted: Wanted) -> sides.Sides:
+    """Source and destination of a move, with what they report. A delete also accepts an instance that is nowhere."""
+    hosts = {host_uuid: host for host, host_uuid in fleet.uuids().items() if host in views}
+    silent = {**dict.fromkeys(set(fleet.documents) - set(views), "did not tell its records"), **fleet.verdicts}
+    try:
+        both = sides.find(uuid, name, views, hosts, silent, wanted.lost)
+    except InstanceNotFound:
+        if wanted.action != "delete":
+            locate(fleet, name, uuid, wanted.lost)  # raises where it may be, and why that host is silent
+        raise
+    if wanted.action != "delete":
+        sides.check(fleet, uuid, name, both, wanted.lost)
+    return both
+
+
+def _keep_due(planned: Planned, views: Views) -> None:
+    """Keep the moves to confirm now, and the errors of those. A lock is meant, so a timer's run tells it and does not fail."""
+    for name, move in sorted(planned.moves.items()):
+        if unconfirmed.is_due(move):
+            move["when_due"] = True
+            continue
+        del planned.moves[name]
+        if unconfirmed.is_unconfirmed(move):
+            waits = unconfirmed.described(unconfirmed.owner(move).get("phase"), move["confirm_in"])
+            planned.notes.append("%s: not due, it %s" % (name, waits))
+    for name, error in sorted(planned.errors.items()):
+        of_it = [seen[planned.uuids[name]] for seen in views.values() if planned.uuids.get(name) in seen]
+        is_due = any(map(unconfirmed.view_is_due, of_it))
+        if not is_due or error["code"] == InstanceIsLocked.__name__:
+            del planned.errors[name]
+        if is_due and error["code"] == InstanceIsLocked.__name__:
+            planned.notes.append("%s: due, but not confirmed: %s" % (name, closing_table.text_of(error)))
+
+
+def _place(planned: Planned, requests: Mapping[str, Optional[Document]], fleet: Fleet, wanted: Wanted) -> None:
+    """Choose a destination for each move without one; each instance is placed as if it were new, so its old and new room
+    both count."""
+    instances = unplaced(_waiting(planned, requests, fleet, wanted))
+    groups.set_members(instances, fleet)
+    for instance in instances.values():
+        group = instance["spec"].get("group")
+        if group:
+            group["members"] = [member for member in group["members"] if member != instance["uuid"]]
+    # A migration uses nothing twice for long: only a resize counts twice, until it is confirmed.
+    resized = {name: each for name, each in instances.items() if planned.moves[name]["kind"] == migration.RESIZE}
+    for name, instance in resized.items():
+        instance["old_flavor"] = moving.old_flavor(planned.moves[name])
+    quotas.before_placement(resized, fleet, wanted.quotas)
+    if instances:
+        wanted.choose(instances, resized)
+    for name, instance in instances.items():
+        if instance.get("state") == FAILED:
+            planned.refuse(name, instance["error"] or {})
+            continue
+        move = planned.moves[name]
+        _set_destination(move, instance, fleet, wanted.new_token)
+        source, destination = fleet.documents[move["source"]], fleet.documents[instance["host"] or ""]
+        for text in bridges.lost_by_a_move(move["views"]["source"]["spec"], source, destination):
+            planned.warnings.append("%s moves from %s to %s: %s" % (name, move["source"], instance["host"], text))
+
+
+def _waiting(
+    planned: Planned, requests: Mapping[str, Optional[Document]], fleet: Fleet, wanted: Wanted
+) -> Dict[str, Document]:
+    """Name -> the request of each move without a destination; what cannot leave its host is an error."""
+    waiting = {}
+    for name, move in list(planned.moves.items()):
+        if not move["place"]:
+            continue
+        try:
+            ignored = moving.hosts_to_leave_out(move, fleet.documents, wanted.target, wanted.same_host)
+        except BerthError as error:
+            planned.refuse(name, error.to_dict())
+            continue
+        source, view = fleet.documents[move["source"]], move["views"]["source"]
+        home = maintenance.home(view["spec"], source["uuid"], wanted.drains)
+        waiting[name] = moving.request(view, requests[name], move["kind"], ignored, source.get("cell"), home)
+    return waiting
+
+
+def _set_destination(move: PlannedMove, instance: Instance, fleet: Fleet, new_token: Callable[[], str]) -> None:
+    move["spec"], move["candidates"] = instance["spec"], moving.candidates(instance, new_token)
+    move["destination"], move["why"] = instance["host"], instance.get("why")
+    move["source_host"] = {"name": move["source"], "uuid": fleet.documents[move["source"]]["uuid"]}
+    begin = {migration.LIVE: "live_migrate"}.get(move["kind"], "resize")
+    move["sequence"] = "resize_here" if move["destination"] == move["source"] else begin
+    if move["sequence"] != "resize_here":
+        move["candidates"] = [candidate for candidate in move["candidates"] if candidate["host"] != move["source"]]
+
+
+def _tell_who_takes_back(planned: Planned, fleet: Fleet, wanted: Wanted) -> Procedure[None]:
+    """What is to be taken back is an error, and stays as it is, unless every host has taken that."""
+    of_each = {name: gossip.will_take_back(fleet, move, wanted.run) for name, move in planned.moves.items()}
+    told = {name: document for name, document in of_each.items() if document}
+    if not told or wanted.dry:
+        return
+    try:
+        together = gossip.together(told.values())
+        yield from tell_latest(", ".join(sorted(told)), together, fleet.documents, fleet.unprepared())
+    except HostUnknown as error:
+        for name in told:
+            planned.refuse(name, error.to_dict())

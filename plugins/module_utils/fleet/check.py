@@ -1,0 +1,69 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Proves that each moment of a plan is legal, before anything of it runs. It walks the plan from the state of the fleet and
+asks placement about each move; what rules are broken before may not become worse."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Collection, Sequence, Tuple
+
+from ..model.errors import BerthError
+from .order import Move
+from .state import Fleet, State
+
+
+class PlanNotLegal(BerthError):
+    """A plan has a move that placement refuses at the moment when it would run, so nothing of it runs. Make a new plan."""
+
+
+def check(fleet: Fleet, waves: Sequence[Sequence[Move]], closed: Collection[str] = ()) -> State:
+    """Return the state at the end. ``closed``: hosts that take nothing in. Raises PlanNotLegal about the first fault."""
+    state = State(fleet)
+    begin = state.broken()
+    for number, wave in enumerate(waves, 1):
+        before = state.broken()
+        _enter(state, number, wave, closed)
+        _compare(before, state, "during wave %d" % number)
+        state.arrive()
+        _compare(before, state, "after wave %d" % number)
+    _compare(begin, state, "at the end")
+    return state
+
+
+def _enter(state: State, number: int, wave: Sequence[Move], closed: Collection[str]) -> None:
+    together = [uuid for uuid, _host in wave]
+    for at, (uuid, host) in enumerate(wave):
+        why = _refused(state, uuid, host, together[:at], closed) or state.enter(uuid, [host], together)[1]
+        if why:
+            instance = state.fleet.instances.get(uuid)
+            name = instance.name if instance else uuid
+            raise PlanNotLegal(
+                "wave %d of the plan: %s may not move to %s: %s" % (number, name, host, why),
+                hint="make a new plan with berth.kvm.plan",
+            )
+
+
+def _refused(state: State, uuid: str, host: str, before: Collection[str], closed: Collection[str]) -> str:
+    instance = state.fleet.instances.get(uuid)
+    if instance is None or uuid not in state.where:
+        return "no host has it"
+    if host not in state.hosts:
+        return "there is no such host"
+    if uuid in before:
+        return "the wave moves it twice"
+    if state.where[uuid] == host:
+        return "it is there already"
+    if host in closed:
+        return "the host takes nothing in"
+    return instance.fixed or ""
+
+
+def _compare(before: Counter[Tuple[str, ...]], state: State, when: str) -> None:
+    worse = [what for what, by in state.broken().items() if by > before[what]]
+    if worse:
+        raise PlanNotLegal(
+            "%s the plan breaks a rule: %s" % (when, "; ".join(" ".join(what) for what in sorted(worse))),
+            hint="make a new plan with berth.kvm.plan",
+        )

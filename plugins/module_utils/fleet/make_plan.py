@@ -1,0 +1,182 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Makes a plan: searches the moves that reach a goal best, in waves, and says why what stays does.
+
+CP-SAT proposes final places, placement carries them out on a copy of the fleet. What it refuses goes back as a cut. A drain
+is first placed one after the other, as every other instance is: where all find a place, no plan has fewer moves.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Dict, List, NamedTuple, Tuple
+
+from . import goals, one_by_one, propose
+from .goals import BALANCE, CONSOLIDATE, DRAIN, REPAIR, Goal
+from .order import Move, Ordered, ordered
+from .state import Fleet, State
+from .terms import Empty, terms
+
+MOST_ROUNDS = 25  # how often the solver is asked again after placement has refused what it proposed
+MOST_PAIRS = 30000  # of an instance and a host that it may go to: what the solver is given of a large fleet
+MOST_WAVES = 4  # in which an order is searched, if the first places that were found have none
+EFFORT = 10.0  # of the solver for one plan, about seconds
+
+Score = Tuple[float, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """``waves``: [[(uuid, host)]]; ``stays``: uuid -> why it does not leave, of what was to leave; ``proven``: no plan is
+    better; ``proof``: in words; ``before``, ``after``: the score of the goal."""
+
+    goal: Goal
+    waves: List[List[Move]]
+    stays: Dict[str, str]
+    proven: bool
+    proof: str
+    before: Score
+    after: Score
+
+    @property
+    def moves(self) -> List[Move]:
+        return [move for wave in self.waves for move in wave]
+
+
+class _Found(NamedTuple):
+    ordered: Ordered
+    score: Score
+
+
+class _Reach(NamedTuple):
+    """What the solver is given: ``complete`` if that is all that may move."""
+
+    movers: List[str]
+    targets: List[str]
+    complete: bool
+
+
+def make(fleet: Fleet, goal: Goal, effort: float = EFFORT) -> Plan:
+    """Raises SolverMissing for a goal other than drain where OR-tools is not there."""
+    if goal.name != DRAIN:
+        propose.check_there(goal.name)
+    empty = Empty(fleet)
+    begin = goals.score(goal, State(fleet), 0, empty)
+    nothing = _Found(Ordered([], {}), begin)
+    if goal.name == REPAIR and not begin[0]:
+        return _plan(fleet, goal, empty, begin, nothing, True, "no rule is broken")
+    if goal.name == DRAIN:
+        found = _drained(fleet, goal, empty)
+        leaving = len(goals.left(goal, State(fleet)))
+        if found.score == (0, leaving):
+            return _plan(fleet, goal, empty, begin, found, True, "no plan has fewer moves")
+        if not propose.is_there():
+            why = "placed one after the other: OR-tools, which would search further, is not on this controller"
+            return _plan(fleet, goal, empty, begin, found, False, why)
+        nothing = min(nothing, found, key=lambda each: each.score)
+    found, proven, proof = _searched(fleet, goal, empty, nothing, effort)
+    if goal.name == BALANCE and begin[0] - found.score[0] <= goal.least_gain:
+        found, proof = nothing, "nothing to gain: %s" % proof
+    return _plan(fleet, goal, empty, begin, found, proven, proof)
+
+
+def _plan(fleet: Fleet, goal: Goal, empty: Empty, begin: Score, found: _Found, proven: bool, proof: str) -> Plan:
+    stays = _stays(fleet, goal, found.ordered) if goal.name == DRAIN else {}
+    return Plan(goal, found.ordered.waves, stays, proven, proof, begin, found.score)
+
+
+def _drained(fleet: Fleet, goal: Goal, empty: Empty) -> _Found:
+    state = State(fleet)
+    targets = [host for host in state.hosts if host not in goal.hosts]
+    done = one_by_one.placed(state, empty, list(goals.left(goal, state)), targets)
+    return _Found(done, goals.score(goal, state, len(done.moves), empty))
+
+
+def _searched(fleet: Fleet, goal: Goal, empty: Empty, best: _Found, effort: float) -> Tuple[_Found, bool, str]:
+    """(the best that was found, whether it is proven, the proof in words)."""
+    reach = _reach(fleet, goal, empty)
+    state = State(fleet)
+    known = terms(fleet, empty, reach.movers, reach.targets, goal.hosts)
+    cuts: List[propose.Cut] = []
+    waves = 0
+    for number in range(MOST_ROUNDS):
+        proposal = propose.propose(state, known, goal, cuts, effort / (1 + number), waves)
+        if proposal is None:
+            break
+        tried = State(fleet)
+        done = ordered(tried, proposal.waves)
+        best = min(best, _Found(done, goals.score(goal, tried, len(done.moves), empty)), key=lambda each: each.score)
+        if not done.refused:
+            return best, proposal.proven and reach.complete, _proof(proposal, reach, waves)
+        if not waves:
+            waves = MOST_WAVES  # these places are good, and no order leads there
+        else:
+            moves = {uuid: host for wave in proposal.waves for uuid, host in wave.items()}
+            cuts.append(frozenset((uuid, moves[uuid]) for uuid in done.refused))
+    return best, False, "not proven: placement refused %d of the solver's proposals" % len(cuts)
+
+
+def _proof(proposal: propose.Proposal, reach: _Reach, waves: int) -> str:
+    if proposal.proven and reach.complete:
+        return "proven optimal" + (
+            " of all plans with at most %d waves and one move of each instance" % waves if waves else ""
+        )
+    if proposal.proven:
+        return "the best of %d instances and %d hosts, which are not all" % (len(reach.movers), len(reach.targets))
+    gap = 100 * (proposal.value - proposal.bound) / max(abs(proposal.value), 1)
+    return "not proven: the best may be up to %.1f %% better" % gap
+
+
+# -- what the solver is given
+def _reach(fleet: Fleet, goal: Goal, empty: Empty) -> _Reach:
+    state = State(fleet)
+    movers = [uuid for uuid in state.where if fleet.instances[uuid].fixed is None]
+    targets = [host for host in state.hosts if host not in goal.hosts]
+    if len(movers) * len(targets) <= MOST_PAIRS:
+        return _Reach(movers, targets, True)
+    source_hosts = _sources(state, goal, empty)
+    sources = [uuid for host in source_hosts for uuid in movers if state.where[uuid] == host]
+    roomy = sorted(targets, key=lambda host: -state.hosts[host].free_ram_mb)
+    movers = sources[: MOST_PAIRS // 20]
+    return _Reach(movers, roomy[: max(20, MOST_PAIRS // max(1, len(movers)))], False)
+
+
+def _sources(state: State, goal: Goal, empty: Empty) -> List[str]:
+    """The hosts whose instances matter most, in this order."""
+    most = goal.max_moves or len(state.hosts)
+    if goal.name == DRAIN:
+        return sorted(goal.hosts)
+    if goal.name == BALANCE:
+        full = goals.fullness(state, goal.resource)
+        return sorted(full, key=lambda host: -full[host])[:most]
+    if goal.name == CONSOLIDATE:
+        count = {host: 0 for host in state.hosts}
+        for host in state.where.values():
+            count[host] += 1
+        return sorted((host for host in count if count[host]), key=lambda host: count[host])[:most]
+    broken = {what[2] for what in state.broken() if len(what) > 2 and what[0] == "group"}
+    broken |= {what[1] for what in state.broken() if what[0] == "over"}
+    broken |= {state.where[uuid] for uuid in goals.misplaced(state, empty)}
+    for what in state.broken():
+        if what[0] == "group":
+            broken |= {state.where[uuid] for uuid in state.members[what[1]] if uuid in state.where}
+    return sorted(broken)
+
+
+# -- why what stays does
+def _stays(fleet: Fleet, goal: Goal, done: Ordered) -> Dict[str, str]:
+    state, moved = State(fleet), {uuid for uuid, _host in done.moves}
+    for wave in done.waves:
+        for uuid, host in wave:
+            state.enter(uuid, [host], [each for each, _host in wave])
+        state.arrive()
+    targets = [host for host in state.hosts if host not in goal.hosts]
+    found = {}
+    for uuid, host in sorted(state.where.items()):
+        if host in goal.hosts and uuid not in moved:
+            fixed = fleet.instances[uuid].fixed
+            found[uuid] = fixed or state.enter(uuid, targets)[1] or "its place is needed by what leaves with it"
+            if uuid in state.going:
+                state.withdraw([uuid])
+    return found

@@ -1,0 +1,85 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Puts moves in an order in which each is legal: waves of moves that run side by side.
+
+A wave may use no room that another of its moves will free. The members of an affinity group that go to one host go in one
+wave. Placement decides each move again on the state of that moment.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Dict, List, Mapping, Sequence, Tuple
+
+from .state import AFFINITY, State
+
+Move = Tuple[str, str]  # instance uuid, host
+
+
+@dataclasses.dataclass
+class Ordered:
+    """``refused``: uuid -> why placement refuses the move, after all the others."""
+
+    waves: List[List[Move]]
+    refused: Dict[str, str]
+
+    @property
+    def moves(self) -> List[Move]:
+        return [move for wave in self.waves for move in wave]
+
+
+def ordered(state: State, moves: Sequence[Mapping[str, str]]) -> Ordered:
+    """Carry out on ``state`` what of ``moves`` [{uuid: host}] can be carried out, the largest of each part first, and nothing
+    of a part before all that can be of the parts before it."""
+    found = Ordered([], {})
+    for part in moves:
+        _order(state, _units(state, part), found)
+    return found
+
+
+def _order(state: State, units: List[List[Move]], found: Ordered) -> None:
+    while units:
+        wave: List[Move] = []
+        rest: List[List[Move]] = []
+        refused: Dict[str, str] = {}
+        for unit in units:
+            why = enter_together(state, unit)
+            if why:
+                refused.update(dict.fromkeys((uuid for uuid, _host in unit), why))
+                rest.append(unit)
+            else:
+                wave += unit
+        if not wave:
+            found.refused.update(refused)
+            return
+        state.arrive()
+        found.waves.append(wave)
+        units = rest
+
+
+def enter_together(state: State, unit: List[Move]) -> str:
+    """Have all instances of the unit enter their hosts, or none. Return why not, "" if they have."""
+    together = [uuid for uuid, _host in unit]
+    entered: List[str] = []
+    for uuid, host in unit:
+        chosen, why = state.enter(uuid, [host], together)
+        if chosen is None:
+            state.withdraw(entered)
+            return why
+        entered.append(uuid)
+    return ""
+
+
+def _units(state: State, moves: Mapping[str, str]) -> List[List[Move]]:
+    """The moves that have to go together, the largest first."""
+    by: Dict[Tuple[str, str], List[Move]] = {}
+    for uuid, host in moves.items():
+        group = state.fleet.instances[uuid].group
+        bound = group is not None and state.policies[group]["policy"] == AFFINITY
+        by.setdefault((str(group), host) if bound else (uuid, ""), []).append((uuid, host))
+    return sorted(by.values(), key=lambda unit: (-sum(_size(state, uuid) for uuid, _host in unit), unit))
+
+
+def _size(state: State, uuid: str) -> int:
+    return int(state.fleet.instances[uuid].request["flavor"]["memory_mb"])

@@ -1,0 +1,213 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Proposes where instances should be, by CP-SAT of OR-tools: the best final places in linear terms (terms.py).
+
+Placement has the last word: what it refuses comes back as a cut, a set of moves of which at least one must not be.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Dict, FrozenSet, List, Optional, Sequence, Tuple
+
+from ..model.errors import BerthError
+from .goals import BALANCE, CONSOLIDATE, DRAIN, REPAIR, STEPS, Goal
+from .order import Move
+from .state import AFFINITY, ANTI_AFFINITY, State, most_on_a_host
+from .terms import Terms
+
+try:
+    from ortools.sat.python import cp_model
+except ImportError:
+    cp_model = None
+
+Cut = FrozenSet[Move]
+
+
+class SolverMissing(BerthError):
+    """A plan of this goal needs OR-tools on the controller. Install it there as the message says. Nothing was changed."""
+
+
+def is_there() -> bool:
+    return cp_model is not None
+
+
+def check_there(goal: str) -> None:
+    if cp_model is None:
+        raise SolverMissing(
+            "a plan for %s needs OR-tools, which this controller does not have" % goal,
+            hint="run pip install ortools where ansible-playbook runs (requirements-fleet.txt of this collection names "
+            "the version), then run the playbook again",
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Proposal:
+    """``waves``: of moves uuid -> host, in their order, if the solver was asked for it; ``proven``: no better final places
+    exist in these terms; ``value`` and ``bound`` are of the solver's objective: what was found, and what nothing can be
+    below."""
+
+    waves: List[Dict[str, str]]
+    proven: bool
+    value: float
+    bound: float
+
+
+def propose(
+    state: State, terms: Terms, goal: Optional[Goal], cuts: Sequence[Cut], effort: float, waves: int = 0
+) -> Optional[Proposal]:
+    """The best final places, or None if there are none. Without a goal any will do, and instances that are nowhere get one.
+    ``effort``: of the solver, about seconds; the same effort gives the same answer on every machine. ``waves``: only places
+    that so many waves of moves reach, with an order in which they do; it takes the solver longer."""
+    return _Model(state, terms, goal, cuts, waves).solve(effort)
+
+
+class _Model:
+    def __init__(self, state: State, terms: Terms, goal: Optional[Goal], cuts: Sequence[Cut], waves: int) -> None:
+        self.cp = cp_model.CpModel()
+        self.state, self.terms, self.goal = state, terms, goal
+        self.waves = range(waves)
+        self.begins: Dict[Tuple[str, str, int], Any] = {}  # whether a move is made in that wave
+        self.x: Dict[Move, Any] = {}
+        self.stays: Dict[str, Any] = {}
+        self.excess: List[Any] = []  # by how much rules stay broken, if that is to be as little as possible
+        self.on: Dict[str, List[Move]] = {host: [] for host in state.hosts}
+        for uuid, hosts in terms.may.items():
+            self._place(uuid, hosts)
+        broken = state.broken()
+        for host in state.hosts:
+            self._capacity(host, broken)
+        for group in state.members:
+            self._group(group, broken)
+        for cut in cuts:
+            self._cut(cut)
+        self._objective()
+
+    # -- places
+
+    def _place(self, uuid: str, hosts: Sequence[str]) -> None:
+        own = self.state.where.get(uuid)
+        for host in [*([own] if own else []), *hosts]:
+            self.x[uuid, host] = self.cp.NewBoolVar("")
+            self.on[host].append((uuid, host))
+            self.cp.AddHint(self.x[uuid, host], int(host == own))
+        if own:
+            self.stays[uuid] = self.x[uuid, own]
+        self.cp.AddExactlyOne(self.x[uuid, host] for host in [*([own] if own else []), *hosts])
+        for host in hosts if self.waves else ():
+            for wave in self.waves:
+                self.begins[uuid, host, wave] = self.cp.NewBoolVar("")
+            self.cp.Add(sum(self.begins[uuid, host, wave] for wave in self.waves) == self.x[uuid, host])
+
+    def _during(self, wave: int, move: Move) -> Any:
+        """Whether the instance counts on the host in that wave: it has come, or has not left before."""
+        uuid, host = move
+        if self.state.where.get(uuid) != host:
+            return sum(self.begins[uuid, host, each] for each in range(wave + 1))
+        return 1 - sum(self.begins[uuid, to, each] for to in self.terms.may[uuid] for each in range(wave))
+
+    def _broken_by(self, over: int) -> Any:
+        """What is broken may stay so, and must not become worse; a repair counts what stays."""
+        if not over or self.goal is None or self.goal.name != REPAIR:
+            return over
+        self.excess.append(self.cp.NewIntVar(0, over, ""))
+        return self.excess[-1]
+
+    def _capacity(self, host: str, broken: Dict[Tuple[str, ...], int]) -> None:
+        moves = self.on[host]
+        for name in {name for move in moves for name in self.terms.takes[move]}:
+            taken = [(self.terms.takes[move].get(name, 0), self.x[move]) for move in moves]
+            free = self.terms.limit[host].get(name, 0) - self.terms.fixed[host].get(name, 0)
+            if sum(amount for amount, _x in taken) > free:
+                over = broken.get(("over", host, name), 0)
+                self.cp.Add(sum(amount * x for amount, x in taken if amount) <= free + self._broken_by(over))
+                for wave in self.waves:
+                    taken = [(self.terms.takes[move].get(name, 0), self._during(wave, move)) for move in moves]
+                    self.cp.Add(sum(amount * x for amount, x in taken if amount) <= free + over)
+
+    def _group(self, group: str, broken: Dict[Tuple[str, ...], int]) -> None:
+        policy, members = self.state.policies[group], self.state.members[group]
+        here: Dict[str, List[Move]] = {}
+        held: Dict[str, int] = {}
+        for uuid in sorted(members):
+            own = self.state.where.get(uuid)
+            if uuid not in self.terms.may and own:
+                held[own] = held.get(own, 0) + 1
+            for host in [own, *self.terms.may.get(uuid, ())]:
+                if host and (uuid, host) in self.x:
+                    here.setdefault(host, []).append((uuid, host))
+        if policy["policy"] == ANTI_AFFINITY:
+            for host, moves in here.items():
+                over = broken.get(("group", group, host), 0)
+                most = most_on_a_host(policy) - held.get(host, 0)
+                self.cp.Add(sum(self.x[move] for move in moves) <= most + self._broken_by(over))
+                for wave in self.waves:
+                    self.cp.Add(sum(self._during(wave, move) for move in moves) <= most + over)
+        elif policy["policy"] == AFFINITY and here:
+            used = []
+            for host in sorted({*here, *held}):
+                used.append(self.cp.NewBoolVar(""))
+                for move in here.get(host, ()):
+                    self.cp.AddImplication(self.x[move], used[-1])
+                if host in held:
+                    self.cp.Add(used[-1] == 1)
+            self.cp.Add(sum(used) <= 1 + self._broken_by(broken.get(("group", group), 0)))
+
+    def _cut(self, cut: Cut) -> None:
+        known = [self.x[move] for move in cut if move in self.x]
+        if len(known) == len(cut):
+            self.cp.AddBoolOr([variable.Not() for variable in known])
+
+    # -- objectives
+    def _objective(self) -> None:
+        if self.goal is None:
+            return
+        moved = [1 - stay for stay in self.stays.values()]
+        if self.goal.max_moves is not None:
+            self.cp.Add(sum(moved) <= self.goal.max_moves)
+        weight = len(moved) + 1
+        if self.goal.name == DRAIN:
+            first = sum(stay for uuid, stay in self.stays.items() if self.state.where[uuid] in self.goal.hosts)
+        elif self.goal.name == REPAIR:
+            first = sum(self.excess) + sum(self.stays[uuid] for uuid in self.terms.misplaced)
+        elif self.goal.name == BALANCE:
+            first = self._fullest(self.goal.resource)
+        else:
+            assert self.goal.name == CONSOLIDATE
+            first = sum(self._used())
+        self.cp.Minimize(weight * first + sum(moved))
+
+    def _fullest(self, resource: str) -> Any:
+        top = self.cp.NewIntVar(0, 100 * STEPS, "")
+        for host, moves in self.on.items():
+            limit = self.terms.limit[host].get(resource, 0)
+            if limit > 0:
+                taken = sum(self.terms.takes[move].get(resource, 0) * STEPS * self.x[move] for move in moves)
+                self.cp.Add(taken + self.terms.fixed[host].get(resource, 0) * STEPS <= top * limit)
+        return top
+
+    def _used(self) -> List[Any]:
+        used = []
+        kept = {host for uuid, host in self.state.where.items() if uuid not in self.terms.may}
+        for host, moves in self.on.items():
+            if host not in kept and moves:
+                used.append(self.cp.NewBoolVar(""))
+                for move in moves:
+                    self.cp.AddImplication(self.x[move], used[-1])
+        return used
+
+    def solve(self, effort: float) -> Optional[Proposal]:
+        solver = cp_model.CpSolver()
+        solver.parameters.max_deterministic_time = effort
+        solver.parameters.num_workers = 1
+        solver.parameters.random_seed = self.state.fleet.seed % (1 << 31)
+        status = solver.Solve(self.cp)
+        if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+            return None
+        made = [move for move, x in self.x.items() if solver.Value(x) and self.state.where.get(move[0]) != move[1]]
+        waves: List[Dict[str, str]] = [{} for _wave in self.waves] or [{}]
+        for uuid, host in made:
+            wave = next((each for each in self.waves if solver.Value(self.begins[uuid, host, each])), 0)
+            waves[wave][uuid] = host
+        return Proposal(waves, status == cp_model.OPTIMAL, solver.ObjectiveValue(), solver.BestObjectiveBound())

@@ -1,0 +1,119 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Questions about a fleet that need no plan: how much more fits, and whether it survives hosts that fail."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from typing import Dict, List, NamedTuple, Sequence, Tuple
+
+from ..model.messages import Document
+from . import one_by_one, propose
+from .order import ordered
+from .state import AFFINITY, Fleet, State, refusal
+from .terms import Empty, Terms, terms
+
+NEW = "one more"
+
+
+@dataclasses.dataclass(frozen=True)
+class Capacity:
+    """``count``: how many more of the request fit; ``of_host``: host -> how many of them, were they the only ones there;
+    ``limited``: host -> why not one more."""
+
+    count: int
+    of_host: Dict[str, int]
+    limited: Dict[str, str]
+
+
+def capacity(fleet: Fleet, request: Document, kept_free: int = 0) -> Capacity:
+    """How many more instances of ``request`` fit. ``kept_free``: so many hosts, those that could take most, stay free."""
+    state, found = State(fleet), Capacity(0, {}, {})
+    group = request.get("group")
+    key = (group.get("uuid") or group["name"]) if group else ""
+    where = {state.where[uuid] for uuid in state.members.get(key, ()) if uuid in state.where}
+    if group and group["policy"] == AFFINITY and len(where) > 1:
+        why = "server group %s has to be on one host, and is on %s" % (group["name"], ", ".join(sorted(where)))
+        return Capacity(0, dict.fromkeys(state.hosts, 0), dict.fromkeys(state.hosts, why))
+    members = set(state.members.get(key, ()))
+    for host in state.hosts:
+        number, why = _more_on(state, host, request, members, where)
+        found.of_host[host], found.limited[host] = number, why
+    counts = sorted(found.of_host.values())[: len(found.of_host) - kept_free]
+    together = max(counts, default=0) if group and group["policy"] == AFFINITY else sum(counts)
+    return dataclasses.replace(found, count=together)
+
+
+def _more_on(state: State, host: str, request: Document, members: set[str], where: set[str]) -> Tuple[int, str]:
+    """(how many more fit on the host, why not one more). The host counts them afterwards."""
+    here, number, members, where = state.hosts[host], 0, set(members), set(where)
+    while True:
+        uuid = "%s %d" % (NEW, number)
+        spec = state.scheduler.spec({**request, "uuid": uuid, "instance_uuids": [uuid]})
+        if spec.instance_group:
+            members.add(uuid)
+            spec.instance_group.members, spec.instance_group.hosts = set(members), set(where)
+        answer, _before = state.scheduler.choose([here], spec)
+        if answer.error is not None:
+            return number, refusal(answer)
+        where.add(host)
+        here.num_io_ops -= 1
+        number += 1
+
+
+class Survival(NamedTuple):
+    """``hosts``: hosts that may not fail together, () if the fleet survives; ``names``: their instances without a place;
+    ``proven``: whether that is certain."""
+
+    hosts: Sequence[str]
+    names: Sequence[str]
+    proven: bool
+
+
+def survive(fleet: Fleet, failures: int, effort: float = 5.0) -> Survival:
+    """Whether the instances of any ``failures`` hosts that fail at once find a place on the others, which keep theirs."""
+    empty = Empty(fleet)
+    for gone in itertools.combinations(sorted(fleet.documents), failures):
+        lost = [uuid for uuid, instance in fleet.instances.items() if instance.host in gone]
+        if lost:
+            without, proven = _without_place(fleet, empty, gone, lost, effort)
+            if without:
+                return Survival(gone, sorted(fleet.instances[uuid].name for uuid in without), proven)
+    return Survival((), (), True)
+
+
+def _without_place(
+    fleet: Fleet, empty: Empty, gone: Sequence[str], lost: List[str], effort: float
+) -> Tuple[List[str], bool]:
+    """(the instances that find no place, whether that is certain)."""
+    state = State(fleet, gone)
+    placed = one_by_one.placed(state, empty, lost, list(state.hosts))
+    if not placed.refused or not propose.is_there():
+        return list(placed.refused), False
+    known = _terms(fleet, empty, State(fleet, gone), lost)
+    if not all(known.may.values()):
+        return [uuid for uuid, hosts in known.may.items() if not hosts], True
+    cuts: List[propose.Cut] = []
+    for _round in range(25):
+        proposal = propose.propose(State(fleet, gone), known, None, cuts, effort)
+        if proposal is None:
+            return list(placed.refused), True
+        done = ordered(State(fleet, gone), proposal.waves)
+        if not done.refused:
+            return [], True
+        cuts.append(frozenset((uuid, proposal.waves[0][uuid]) for uuid in done.refused))
+    return list(placed.refused), False
+
+
+def _terms(fleet: Fleet, empty: Empty, state: State, lost: Sequence[str]) -> Terms:
+    found = terms(fleet, empty, (), ())
+    for uuid in lost:
+        found.may[uuid] = []
+        for host in state.hosts:
+            good, amounts = empty.takes(uuid, host)
+            if good:
+                found.may[uuid].append(host)
+                found.takes[uuid, host] = amounts
+    return found

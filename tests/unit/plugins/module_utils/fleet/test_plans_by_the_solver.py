@@ -1,0 +1,127 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plans by the solver: the best final places, an order in which each moment is legal, and what placement refuses."""
+
+from __future__ import annotations
+
+import pytest
+from plans_case import fleet, group, instance
+
+from ansible_collections.berth.kvm.plugins.module_utils.fleet import make_plan, questions
+from ansible_collections.berth.kvm.plugins.module_utils.fleet.check import check
+from ansible_collections.berth.kvm.plugins.module_utils.fleet.goals import Goal
+
+pytest.importorskip("ortools")
+
+DRAIN_A = Goal("drain", frozenset(("a",)))
+
+
+def planned(found, goal):
+    plan = make_plan.make(found, goal)
+    check(found, plan.waves, goal.hosts)
+    return plan
+
+
+def test_a_drain_makes_room_by_moving_others_first():
+    """x fits nowhere until y has left b for c."""
+    found = fleet({"a": 4, "b": 4, "c": 2}, [instance("x", "a", 3), instance("y", "b", 2)])
+    plan = planned(found, DRAIN_A)
+    assert plan.waves == [[("y", "c")], [("x", "b")]] and plan.proven
+
+
+def test_a_drain_that_no_order_of_moves_completes_is_proven_to_be_so():
+    found = fleet({"a": 4, "b": 4, "c": 4}, [instance("x", "a", 2), instance("y", "b", 3), instance("z", "c", 3)])
+    plan = planned(found, DRAIN_A)
+    assert plan.waves == [] and plan.proven and "x" in plan.stays
+
+
+def test_places_that_are_good_and_cannot_be_reached_are_replaced_by_others():
+    """Without regard to the order, x and y would trade places."""
+    zone = {"name": "az", "hosts": ["a", "b"], "metadata": {"availability_zone": "az"}}
+    found = fleet(
+        {"a": 4, "b": 4, "c": 4}, [instance("x", "a", 4, availability_zone="az"), instance("y", "b", 4)], [zone]
+    )
+    plan = planned(found, DRAIN_A)
+    assert plan.waves == [[("y", "c")], [("x", "b")]]
+
+
+def test_repair_parts_a_group_with_as_few_moves_as_possible():
+    apart = group("apart")
+    members = [instance(name, "a", group=apart) for name in ("x", "y", "z")]
+    plan = planned(fleet({"a": 8, "b": 8, "c": 8}, members), Goal("repair"))
+    assert len(plan.moves) == 2 and {host for _uuid, host in plan.moves} == {"b", "c"} and plan.after == (0, 2)
+
+
+def test_repair_empties_a_host_that_is_over_its_limit_only_as_far_as_it_must():
+    found = fleet({"a": 4, "b": 8}, [instance("x", "a", 3), instance("y", "a", 2), instance("z", "a", 1)])
+    assert planned(found, Goal("repair")).after == (0, 1)
+
+
+def test_repair_moves_what_its_host_would_not_take_today():
+    zone = {"name": "az", "hosts": ["b"], "metadata": {"availability_zone": "az"}}
+    found = fleet({"a": 8, "b": 8}, [instance("x", "a", availability_zone="az")], [zone])
+    assert planned(found, Goal("repair")).moves == [("x", "b")]
+
+
+def test_repair_of_a_fleet_that_breaks_no_rule_moves_nothing():
+    plan = planned(fleet({"a": 8, "b": 8}, [instance("x", "a")]), Goal("repair"))
+    assert plan.moves == [] and plan.proof == "no rule is broken"
+
+
+def test_balance_lowers_the_fullest_host_as_far_as_its_moves_can():
+    found = fleet({"a": 8, "b": 8}, [instance(name, "a", 2) for name in "wxyz"])
+    plan = planned(found, Goal("balance", max_moves=1))
+    assert (plan.before[0], plan.after) == (1.0, (0.75, 1))
+    assert planned(found, Goal("balance", max_moves=9)).after == (0.5, 2)
+
+
+def test_balance_again_has_nothing_to_gain():
+    found = fleet({"a": 8, "b": 8}, [instance("x", "a", 4), instance("y", "b", 4)])
+    plan = planned(found, Goal("balance", max_moves=5))
+    assert plan.moves == [] and plan.proof.startswith("nothing to gain")
+
+
+def test_balance_moves_nothing_for_less_than_the_least_gain():
+    found = fleet({"a": 10, "b": 10}, [instance("x", "a", 5), instance("y", "a", 1), instance("z", "b", 4)])
+    assert planned(found, Goal("balance", max_moves=5)).moves == [("y", "b")]
+    assert planned(found, Goal("balance", max_moves=5, least_gain=0.2)).moves == []
+
+
+def test_balance_counts_vcpus_if_asked():
+    found = fleet({"a": 8, "b": 8}, [instance("x", "a", 1, vcpus=8), instance("y", "a", 1, vcpus=8)])
+    assert len(planned(found, Goal("balance", max_moves=5, resource="VCPU")).moves) == 1
+
+
+def test_consolidate_empties_as_many_hosts_as_its_moves_can():
+    instances = [instance("x", "a"), instance("y", "b"), instance("z", "c", 2), instance("w", "c", 2)]
+    assert planned(fleet(dict.fromkeys("abc", 8), instances), Goal("consolidate", max_moves=1)).after == (2, 1)
+    assert planned(fleet(dict.fromkeys("abc", 8), instances), Goal("consolidate", max_moves=2)).after == (1, 2)
+
+
+def test_what_placement_refuses_though_the_numbers_fit_is_not_proposed_again():
+    """Hints are no part of the solver's terms."""
+    found = fleet(
+        {"a": 8, "b": 8, "c": 8},
+        [
+            instance("x", "a", 4, scheduler_hints={"different_host": ["y"]}),
+            instance("y", "b", 1),
+            instance("z", "a", 4),
+        ],
+        options={"enabled_filters": ["DifferentHostFilter"]},
+    )
+    plan = planned(found, Goal("balance", max_moves=5))
+    assert dict(plan.moves).get("x") != "b" and plan.after[0] == 0.5
+
+
+def test_the_same_seed_gives_the_same_plan():
+    found = fleet(dict.fromkeys("abcd", 8), [instance("i%d" % number, "a", 1) for number in range(8)])
+    first, second = (planned(found, Goal("balance", max_moves=6)) for _each in range(2))
+    assert first == second
+
+
+def test_a_failing_host_is_only_named_if_no_choice_of_places_takes_all():
+    """One after the other, largest first, x would go where only both of the others fit."""
+    instances = [instance("x", "a", 4), instance("y", "a", 3), instance("z", "a", 3)]
+    found = fleet({"a": 12, "b": 6, "c": 4}, instances, options={"weight_classes": []})
+    assert questions.survive(found, 1).hosts == ()
