@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import time
 
 from ansible.errors import AnsibleError
 
 from ..module_utils.conductor import adopting, report_backup, show_instance, show_snapshots
 from ..module_utils.conductor.closing_table import error_of, text_of
 from ..module_utils.conductor.operations import OPERATIONS
+from ..module_utils.conductor.procedures.backup import back_up
 from ..module_utils.conductor.procedures.copies import keep_one, recover_record
 from ..module_utils.conductor.procedures.operate import Done, adopt, delete, look, operate
 from ..module_utils.conductor.procedures.steps import side_by_side
@@ -35,6 +37,7 @@ from ..plugin_utils.selection import check_play, in_inventory
 from ..plugin_utils.together import own_part
 from ..plugin_utils.whose_variables import Catalogs
 
+MINUTES = "berth_backup_minutes"
 CARRIED_OUT = {"operation": None, "names": [], "found": [], "moving": [], "instances": {}, "errors": {}}
 
 
@@ -148,6 +151,9 @@ class ActionModule(LocateInstances, MovesInstances):
             return look(operation, tasks, given)
         if operation == "adopt":
             return adopt(tasks, given, hosts)
+        minutes = self.own_variables(task_vars, [MINUTES]).get(MINUTES) if operation == "backup" else None
+        if minutes:
+            return back_up(tasks, given, int(task_vars["ansible_forks"]), int(minutes), time.monotonic)
         if operation in ("delete", "leave"):
             return delete(tasks, given, hosts, operation)
         if operation == "update_disks":

@@ -39,3 +39,8 @@ def name_whose_backup(uuids: Sequence[str]) -> str:
 def resize_to_restore(name: str) -> str:
     """A disk in the backup is larger than that of the instance."""
     return "Resize %s to a flavor with larger disks with berth.kvm.resize, then run the same again" % name
+
+
+def next_window() -> str:
+    """More instances were to be backed up than fit into the window of a run."""
+    return "The next run begins with those whose last backup is the oldest. More at once: a higher -f; or longer: -e berth_backup_minutes"
