@@ -39,7 +39,7 @@ def back_up(case, check=True, **more):  # noqa: F811
 
 
 def backups_of(case):  # noqa: F811
-    """{id: the line that tells it}."""
+    """{id: the line that tells it}. All is read."""
     said = case.play("backups", {"berth_backup_to": TO, "berth_backup_deep": True}).output
     return {line.split()[0]: line for line in said.splitlines() if re.match(r"    2\d{7}T", line)}
 
@@ -90,14 +90,14 @@ def test_a_backup_in_place_gives_back_what_was_there_and_what_came_later_is_gone
     source = case.owner()
     back_up(case)
     before = facts(case, source)
-    facts(case, source, lambda said: said["ack"] > before["ack"] + 20)
+    later = facts(case, source, lambda said: said["ack"] > before["ack"] + 20)["ack"]
     case.play("stop")
     said = case.play("restore", {"berth_backup_to": TO}, check=False)
     assert said.rc and "RestoreDiscards" in said.output
     case.play("restore", {"berth_backup_to": TO, "berth_restore_discards": cases.NAME})
     case.play("start")
     inside = facts(case, source, verified)
-    assert inside["verify"]["result"] == "ok" and inside["boots"] == before["boots"] + 1
+    assert inside["verify"]["result"] == "ok" and inside["verify"]["last"] < later
 
 
 @pytest.mark.parametrize("who", ["module", "libvirtd", "guest"])
@@ -107,7 +107,7 @@ def test_a_backup_that_is_killed_leaves_the_last_one_whole_and_moves_go_on(case,
     process = case.start("backup", {"berth_backup_to": TO, "berth_backup_full": True})
     until = time.monotonic() + 60
     while not case.lab.sh(source, "ls -d %s/*/.partial-*" % TO, check=False).stdout:
-        assert time.monotonic() < until and process.poll() is None
+        assert time.monotonic() < until
     if who == "module":
         case.lab.sh(source, "pkill -9 -f [A]nsiballZ_instance_backup; true")
     elif who == "libvirtd":

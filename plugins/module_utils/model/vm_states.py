@@ -71,7 +71,7 @@ CHANGES: Dict[str, Change] = {
     "suspend": Change((ACTIVE,), SUSPENDED, "suspending"),
     "resume": Change((SUSPENDED,), ACTIVE, RESUMING),
     "update_disks": Change((ACTIVE, PAUSED, STOPPED)),
-    "backup": Change((ACTIVE, PAUSED, SUSPENDED, STOPPED), task="image_backup"),
+    "backup": Change((ACTIVE, PAUSED, SUSPENDED, STOPPED)),
     "backups": Change(ALL),
     "restore": Change((STOPPED, ERROR), STOPPED, "restoring"),
     "snapshot": Change((ACTIVE, PAUSED, STOPPED), task="image_snapshot"),

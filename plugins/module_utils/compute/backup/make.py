@@ -3,10 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The backup of an instance to a directory of its host, on or off.
 
-    record: task_state image_backup -> files in .partial-ID -> read back -> backup.json -> renamed to ID -> record
-    -> what no wish keeps is removed
+    files in .partial-ID -> read back -> backup.json -> renamed to ID -> record -> what no wish keeps is removed
 
-Until the rename there is no new backup, and the last one is whole. The next run removes what a killed one left.
+Until the rename there is no new backup, and the last one is whole. The next run removes what a killed one left, as it finds
+it in libvirt, the disks and the directory. The record does not say that one is under way: nothing has to wait for that end.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from ...model import backup_hints, backups
 from ...model.backups import FULL, INCREMENT, Backup, Disk
 from ...model.errors import BerthError
 from ...model.move_errors import TransferFailed
-from ...model.vm_states import CHANGES
 from .. import durable, paths
 from ..connection import require_libvirt
 from ..disk import disk as disks
@@ -73,24 +72,22 @@ def would_back_up(instance: Any, wish: Wish) -> bool:
 def back_up(instance: Any, wish: Wish) -> Backup:
     """Return the backup that was made."""
     with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
-        record = _checked(instance, wish).replace(task_state=None)
+        record = _checked(instance, wish)
         where = Place(wish.to, record.uuid)
         found = _running(instance)
         if found is not None:
             running.forget(found)
         where.remove_partial()
-        before = instance.swap(record.replace(task_state=CHANGES[OPERATION].task))
         instance.observe("backup")
         try:
             made = _made(instance, record, wish, where, found)
         except (BerthError, OSError, require_libvirt().libvirtError) as error:
             failure = _failure(instance, record, wish, error)
             _undo(where, found)
-            instance.swap(journal.faulted(before, failure).replace(task_state=None))
+            instance.swap(journal.faulted(record, failure))
             raise failure
         instance.observe("backup made")
-        noted = journal.noted(before, OPERATION, backup=made.id, kind=made.kind, to=wish.to)
-        instance.swap(noted.replace(task_state=None))
+        instance.swap(journal.noted(record, OPERATION, backup=made.id, kind=made.kind, to=wish.to))
         _remove_old(where, wish, made)
         return made
 

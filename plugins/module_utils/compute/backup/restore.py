@@ -22,7 +22,6 @@ from ...model.vm_states import CHANGES, ERROR, STOPPED, said
 from .. import paths
 from ..disk import disk as disks
 from ..disk import disk_chain, owner
-from ..errors import BuildFailed
 from ..guest import domain
 from ..move import disks as moved_disks
 from ..record import journal
@@ -36,6 +35,10 @@ OPERATION = "restore"
 class RestoreDiscards(BerthError):
     """A restore replaces the disks of the instance, and what was written to them since the backup is lost. Nothing was
     changed."""
+
+
+class RestoreFailed(BerthError):
+    """The new disks could not be written beside the old ones, for example for lack of room. Nothing was changed."""
 
 
 class DisksOfBackupDiffer(BerthError):
@@ -74,8 +77,7 @@ def restore(instance: Any, wish: Wish) -> Backup:
         record, where, backup, targets = _checked(instance, wish)
         _check_whole(where, backup, deep=True)
         paths.make_directory(paths.instance(instance.host.pool_of(record), record.uuid))
-        for target in targets:
-            _make(target)
+        _make_all(targets)
         instance.observe("restore")
         record = instance.swap(record.replace(**said(ERROR), task_state=CHANGES[OPERATION].task))
         for target in targets:
@@ -177,10 +179,20 @@ def _targets(host: Any, record: Any, where: Place, backup: Backup) -> List[Targe
     return targets
 
 
+def _make_all(targets: List[Target]) -> None:
+    try:
+        for target in targets:
+            _make(target)
+    except BerthError:
+        for target in targets:
+            paths.remove(target.made)
+        raise
+
+
 def _make(target: Target) -> None:
     """Write the disk beside its place, whole in itself and as large as the instance has it."""
     paths.remove(target.made)
     convert = ["qemu-img", "convert", "-q", "-f", "qcow2", "-O", target.format, "--", target.source, target.made]
-    run(convert, timeout=off.LONGEST, error=BuildFailed)
-    run(["qemu-img", "resize", "-q", "-f", target.format, "--", target.made, str(target.size)], error=BuildFailed)
+    run(convert, timeout=off.LONGEST, error=RestoreFailed)
+    run(["qemu-img", "resize", "-q", "-f", target.format, "--", target.made, str(target.size)], error=RestoreFailed)
     os.chmod(target.made, 0o600)

@@ -15,6 +15,7 @@ import pytest
 from instance_case import Case, Killed
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import acts, make, off, place
+from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import restore as restore_of_backup
 from ansible_collections.berth.kvm.plugins.module_utils.compute.backup.make import BackupFailed
 from ansible_collections.berth.kvm.plugins.module_utils.compute.backup.place import (
     BackupDamaged,
@@ -25,6 +26,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.backup.place imp
 from ansible_collections.berth.kvm.plugins.module_utils.compute.backup.restore import (
     DisksOfBackupDiffer,
     RestoreDiscards,
+    RestoreFailed,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged
@@ -314,6 +316,22 @@ def test_an_instance_with_snapshots_is_not_restored_since_they_are_inside_its_di
     with pytest.raises(RestoreDiscards, match="has the snapshots old") as refused:
         restore(web, to)
     assert "berth.kvm.delete_snapshot" in refused.value.hint
+
+
+def test_a_restore_for_which_there_is_no_room_changes_nothing_and_leaves_nothing(web, to, monkeypatch):
+    back_up(web, to)
+    write(web, 9)
+    before, known = sorted(os.listdir(web.root.parent)), restore_of_backup.run
+
+    def full(arguments, **more):
+        if "data-db.qcow2" in arguments[-1]:
+            raise more["error"]("No space left on device")
+        return known(arguments, **more)
+
+    monkeypatch.setattr(restore_of_backup, "run", full)
+    with pytest.raises(RestoreFailed, match="No space left"):
+        restore(web, to)
+    assert holds(web.root, 9) and sorted(os.listdir(web.root.parent)) == before and web.state()[0] == "stopped"
 
 
 def test_an_earlier_backup_is_restored_by_its_id(web, to):
