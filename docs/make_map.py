@@ -69,6 +69,7 @@ ROOMS = {
     "On the host: guests": ["plugins/module_utils/compute/guest/*.py"],
     "On the host: disks and images": ["plugins/module_utils/compute/disk/*.py"],
     "On the host: facts and set-up": ["plugins/module_utils/compute/host/*.py"],
+    "On the host: backups": ["plugins/module_utils/compute/backup/*.py"],
     "On the host: moves": ["plugins/module_utils/compute/move/*.py", "plugins/module_utils/compute/move/steps/*.py"],
 }
 

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import time
 
 from ansible.errors import AnsibleError
 
-from ..module_utils.conductor import adopting, show_instance, show_snapshots
+from ..module_utils.conductor import adopting, show_backup, show_instance, show_snapshots
 from ..module_utils.conductor.closing_table import error_of, text_of
 from ..module_utils.conductor.operations import OPERATIONS
 from ..module_utils.conductor.procedures import update
+from ..module_utils.conductor.procedures.backup import back_up
 from ..module_utils.conductor.procedures.copies import keep_one, recover_record
 from ..module_utils.conductor.procedures.operate import Done, adopt, delete, look, operate
 from ..module_utils.conductor.procedures.steps import side_by_side
@@ -38,6 +40,7 @@ from ..plugin_utils.selection import check_play, in_inventory
 from ..plugin_utils.together import own_part
 from ..plugin_utils.whose_variables import Catalogs
 
+MINUTES = "berth_backup_minutes"
 CARRIED_OUT = {"operation": None, "names": [], "found": [], "moving": [], "instances": {}, "errors": {}}
 
 
@@ -82,6 +85,7 @@ class ActionModule(LocateInstances, MovesInstances):
         procedure = self._procedure(operation, _tasks(located), hosts, task_vars)
         done, more = carry_out(self, task_vars, procedure, look)
         lines = [*_where_set_aside(located, done, self._task.check_mode), *_looked_at(located, done)]
+        lines += _backups(operation, located, done)
         say(*(selected_by_name(line, task_vars) for line in lines))
         if operation in ("delete", "update") and any(each.changed for each in done.values()):
             fleet_filters.follow(self, task_vars, hosts)
@@ -150,6 +154,9 @@ class ActionModule(LocateInstances, MovesInstances):
             return look(operation, tasks, given)
         if operation == "adopt":
             return adopt(tasks, given, hosts)
+        minutes = self.own_variables(task_vars, [MINUTES]).get(MINUTES) if operation == "backup" else None
+        if minutes:
+            return back_up(tasks, given, int(task_vars["ansible_forks"]), int(minutes), time.monotonic)
         if operation in ("delete", "leave"):
             return delete(tasks, given, hosts, operation)
         if operation == "update_disks":
@@ -213,6 +220,14 @@ def _looked_at(located, done):
             yield from show_instance.console_lines(
                 name, located["instances"][name]["hosts"][-1], each.instance["console"]
             )
+
+
+def _backups(operation, located, done):
+    """The lines about the backups that were made, listed or restored."""
+    for name, each in done.items():
+        if "backups" in each.instance:
+            host = located["instances"][name]["hosts"][-1]
+            yield from show_backup.lines(operation, name, host, each.instance["backups"])
 
 
 def _part(refused, done):

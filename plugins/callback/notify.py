@@ -54,6 +54,7 @@ COLLECTION = "berth.kvm."
 # Actions whose result has the present state of an instance: action -> the part of the result.
 UPDATES = {
     "instance": "instance",
+    "instance_backup": "instance",
     "instance_copy": "instance_copy",
 }
 # Actions whose result has what was said while they ran.

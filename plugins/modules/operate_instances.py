@@ -23,8 +23,8 @@ options:
     type: str
     required: true
     choices:
-      [adopt, console, delete, delete_snapshot, keep_one, leave, lock, pause, reboot, recover, recover_record,
-       remove_set_aside, resume, revert_snapshot, snapshot, snapshots, start, stop, suspend, unlock, unpause, update,
+      [adopt, backup, backups, console, delete, delete_snapshot, keep_one, leave, lock, pause, reboot, recover, recover_record,
+       remove_set_aside, restore, resume, revert_snapshot, snapshot, snapshots, start, stop, suspend, unlock, unpause, update,
        update_disks]
   may_fail:
     description:

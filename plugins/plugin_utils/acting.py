@@ -22,7 +22,16 @@ from ..module_utils.model.safe_text import clean
 from .screen import warn
 
 # Modules that write events into records.
-NOTING = ("build_instances", "claim", "group_members", "instance", "instance_copy", "migration", "volume")
+NOTING = (
+    "build_instances",
+    "claim",
+    "group_members",
+    "instance",
+    "instance_backup",
+    "instance_copy",
+    "migration",
+    "volume",
+)
 
 
 def _user() -> str:

@@ -25,6 +25,7 @@ WORK = {
     "build_instances": SHUTDOWN + 6 * HOUR,
     "cached_image": 6 * HOUR,
     "instance": SHUTDOWN + 6 * HOUR,
+    "instance_backup": 72 * HOUR,
     "instance_copy": SHUTDOWN + HOUR,
     "migration": 72 * HOUR,
     "volume present": 6 * HOUR,

@@ -116,6 +116,7 @@ def make(name, directory, shared=False):
     """A lab of two hosts, prepared. -> Case"""
     lab = prepared(name, 2)
     case = Case(lab, image(), directory, shared)
+    lab.sh(lab.hosts[0], "mkdir -p /srv/shared/backups")
     lab.warm = Warm(lab.environment())
     for host in lab.hosts:
         case.mount(host)

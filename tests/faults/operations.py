@@ -54,6 +54,7 @@ def at_rest(playbook, begin, end, stops=False, **more):
     return Operation(playbook, begin, end, "source", stops, moves=False, **more)
 
 
+BACKUPS = "/srv/shared/backups"  # on both hosts
 SNAPSHOT = {"berth_snapshot": "sweep"}
 # What the inventory says beside the rest of an instance that an update changes.
 PLUGGED = {"berth_networks": [{"network": "lan"}, {"network": "lan"}], "berth_metadata": {"role": "db"}}
@@ -71,6 +72,7 @@ OPERATIONS = {
     "revert_here": Operation("revert_resize", "resized_here", "active", "source", gives_up_writes=True),
     "reboot": at_rest("reboot", "active", "active", stops=True, repeats=True),
     "reboot_hard": at_rest("reboot", "active", "active", stops=True, repeats=True, variables={"berth_reboot": "hard"}),
+    "backup": at_rest("backup", "active", "active", repeats=True, variables={"berth_backup_to": BACKUPS}),
     "stop": at_rest("stop", "active", "stopped"),
     "start": at_rest("start", "stopped", "active", stops=True),
     "pause": at_rest("pause", "active", "paused"),

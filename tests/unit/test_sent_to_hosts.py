@@ -29,6 +29,7 @@ MOST = {
     "host_prepare": 221,
     "host_system": 3,
     "instance": 508,
+    "instance_backup": 440,
     "instance_copy": 353,
     "instance_info": 280,
     "migration": 563,
@@ -37,7 +38,7 @@ MOST = {
     "volume_info": 100,
 }
 CLAIMING = {"claim", "instance", "migration", "volume"}
-DEFINING = {"build_instances", "instance", "instance_copy", "migration"}
+DEFINING = {"build_instances", "instance", "instance_backup", "instance_copy", "migration"}
 # File -> the modules that need it on a host, and why the others do not.
 ONLY_FOR = {
     "module_utils/model/catalog.py": (set(), "the controller reads the catalog, hosts get the request"),
@@ -56,7 +57,10 @@ ONLY_FOR = {
         "who knows an instance's disks has it, the others never read an image",
     ),
     "module_utils/compute/move/moving_host.py": ({"migration"}, "who only looks at a host has onlooker.py"),
-    "module_utils/compute/move/increment.py": ({"migration"}, "who only looks at a host copies nothing"),
+    "module_utils/compute/move/increment.py": (
+        {"instance_backup", "migration"},
+        "who only looks at a host copies nothing",
+    ),
     "module_utils/compute/move/live.py": ({"migration"}, "the state of a guest is read in onlooker.py"),
 }
 

@@ -186,6 +186,15 @@ def remove(path):
     return True
 
 
+# The directory of a backup until it is whole, and its bitmap in a disk, which records what is written after that moment. Both end
+# with the backup's id.
+PARTIAL, BITMAP = ".partial-", "berth-backup-"
+
+
+def bitmap_of(backup_id):
+    return BITMAP + backup_id
+
+
 # The names of the files that a move writes beside a disk until it has ended.
 KEPT, INCOMING, SCRATCH, MERGING = ".pre-", ".incoming-", ".scratch", ".merging"
 

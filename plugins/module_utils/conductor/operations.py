@@ -42,11 +42,22 @@ class Operation(NamedTuple):
 
 SNAPSHOT = {"snapshot": ("berth_snapshot",)}
 SHUTDOWN = {"shutdown_timeout": ("berth_shutdown_timeout",)}
+BACKUPS = {"to": ("berth_backup_to",)}
 
 OPERATIONS: Dict[str, Operation] = {
     "adopt": Operation(
         Words("adopted", "would be adopted", "is an instance already"),
         "adopted", found=("after", "name", "project_id", "flavor"), needs_one=True, selected=False,
+    ),
+    "backup": Operation(
+        Words("backed up", "would be backed up", "was not backed up"), "made",
+        {**BACKUPS, "full": ("berth_backup_full",), "chain": ("berth_backup_chain",), "keep": ("berth_backup_keep",),
+         "keep_days": ("berth_backup_keep_days",)}, module="instance_backup", needs_one=True, lockable=False,
+    ),
+    "backups": Operation(
+        Words("listed", "would be listed", "is shown above"), "listed",
+        {**BACKUPS, "of": ("berth_backup_of",), "deep": ("berth_backup_deep",)},
+        module="instance_backup", needs_one=True, selected=False, lockable=False,
     ),
     "console": Operation(
         Words("shown", "would be shown", "is shown above"), module="instance_info",
@@ -88,6 +99,11 @@ OPERATIONS: Dict[str, Operation] = {
     ),
     "remove_set_aside": Operation(
         Words("copy removed", "copy would be removed", "nothing was set aside there"), "removed", module="instance_copy"
+    ),
+    "restore": Operation(
+        Words("restored", "would be restored", "was not restored"), "restored",
+        {**BACKUPS, "of": ("berth_backup_of",), "backup": ("berth_backup",), "discards": ("berth_restore_discards",)},
+        module="instance_backup", needs_one=True, differences=True,
     ),
     "resume": Operation(
         Words("resumed", "would be resumed", "runs already"),

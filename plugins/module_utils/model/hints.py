@@ -421,6 +421,16 @@ def start_it(name: str) -> str:
     return "berth.kvm.start --limit %s starts it" % name
 
 
+def stop_to_restore(name: str) -> str:
+    """The instance is active, and the operation is for one that is off."""
+    return "Run berth.kvm.stop --limit %s first" % name
+
+
+def restore_again(name: str) -> str:
+    """A restore was interrupted: some disks of the instance may be of the backup and others not."""
+    return "A restore of %s was interrupted: run berth.kvm.restore for it again" % name
+
+
 def make_active(name: str, back: str) -> str:
     """The instance is paused, suspended or stopped, and the operation is not legal then."""
     return "berth.kvm.%s --limit %s makes it active; then run the same again" % (back, name)

@@ -138,7 +138,12 @@ _OF_MANY = {
     "rescan": ("instances",),
     "volume_info": ("volumes", "deleted"),
 }
-_OF_SINGLE = {"instance": "instance", "instance_copy": "instance_copy", "migration": "move"}
+_OF_SINGLE = {
+    "instance": "instance",
+    "instance_backup": "instance",
+    "instance_copy": "instance_copy",
+    "migration": "move",
+}
 
 
 def _check_answers(module: str, reply: Reply, arguments: Mapping[str, Any]) -> None:

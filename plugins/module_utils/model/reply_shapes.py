@@ -192,6 +192,19 @@ _CONSOLE = object_of(
         "addresses": list_of(object_of({"mac": text(), "address": text(), "source": choice("agent", "lease")}), 64),
     }
 )
+_BACKUP = object_of(
+    {
+        "id": word("[0-9TZ]+", 16),
+        "kind": choice("full", "increment"),
+        "previous": or_null(word("[0-9TZ]+", 16)),
+        "bytes": whole(0, 1 << 60),
+        "of": cleaned(),
+        "frozen": flag,
+        "why": list_of(cleaned(), 1000),
+        "faults": list_of(cleaned(500), 1000),
+    },
+    optional=("kind", "previous", "bytes", "of", "frozen", "why"),
+)
 _SNAPSHOT = object_of(
     {
         "name": word(snapshots.NAME, snapshots.LONGEST_NAME),
@@ -201,6 +214,7 @@ _SNAPSHOT = object_of(
     }
 )
 _OF_INSTANCE: Dict[str, Check] = {
+    "backups": list_of(_BACKUP, 10000),
     "console": _CONSOLE,
     "uuid": uuid,
     "state": word("[a-z]+", 32),
@@ -481,6 +495,7 @@ REPLIES = {
     "host_prepare": PREPARE,
     "host_system": SYSTEM,
     "instance": object_of({"instance": _SHOWN, "diff": DIFF}, optional=("diff",)),
+    "instance_backup": object_of({"instance": _SHOWN, "diff": DIFF}, optional=("diff",)),
     "instance_copy": object_of({"instance_copy": _COPY}),
     "instance_info": object_of(
         {"instances": many(_SHOWN), "foreign": many(_FOREIGN), "histories": many(_HISTORY)}, optional=("histories",)

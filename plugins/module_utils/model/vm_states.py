@@ -72,6 +72,9 @@ CHANGES: Dict[str, Change] = {
     "resume": Change((SUSPENDED,), ACTIVE, RESUMING),
     "update": Change((ACTIVE, PAUSED, STOPPED)),
     "update_disks": Change((ACTIVE, PAUSED, STOPPED)),
+    "backup": Change((ACTIVE, PAUSED, SUSPENDED, STOPPED)),
+    "backups": Change(ALL),
+    "restore": Change((STOPPED, ERROR), STOPPED, "restoring"),
     "snapshot": Change((ACTIVE, PAUSED, STOPPED), task="image_snapshot"),
     "revert_snapshot": Change((STOPPED,), task="reverting_snapshot"),
     "delete_snapshot": Change((ACTIVE, PAUSED, STOPPED), task="deleting_snapshot"),
@@ -120,6 +123,10 @@ def check(name: str, vm_state: Optional[str], operation: str) -> None:
         hint = hints.make_active(name, back) if back else None
         if now == ACTIVE and change.legal == (STOPPED,):
             hint = snapshot_hints.stop_first(name)
+        elif now == ACTIVE and change.after == STOPPED:
+            hint = hints.stop_to_restore(name)
+        elif now == ERROR:
+            hint = hints.restore_again(name)
         raise InstanceInvalidState(name, "vm_state", now, operation, hint=hint)
 
 

@@ -59,7 +59,7 @@ def answer(directory, name, given, check_mode):
             reply = load(directory, "after.json")
         asked = {**given, "ansible_facts": True, "notes": given.get("about")}
         return {part: value for part, value in reply.items() if asked.get(part)}
-    if name == "instance":
+    if name in ("instance", "instance_backup"):
         return of_instance(reply, given)
     if name == "build_instances":
         builds = [{"uuid": each["uuid"], "reply": of_instance(good["instance"], each)} for each in given["builds"]]

@@ -213,6 +213,18 @@ def instance(host):
     return {"uuid": held.uuid, "state": "started"}, {"changed": True, "instance": said, "diff": diff}
 
 
+def instance_backup(host):
+    held = record("at-rest-" + host)
+    whole = {
+        "id": "20260102T030405Z", "kind": "increment", "previous": "20260101T030405Z", "bytes": 1 << 20, "of": "at-rest",
+        "frozen": True, "why": ["root: it was resized"], "faults": [],
+    }  # fmt: skip
+    found = [whole, {"id": "20260103T030405Z", "faults": ["backup.json: nothing"]}]
+    diff = {"before": "", "after": "a backup in /b: 20260102T030405Z\n"}
+    said = dict(shown(held), backups=found)
+    return {"uuid": held.uuid, "state": "made", "to": "/b"}, {"changed": True, "instance": said, "diff": diff}
+
+
 def build_instances(host):
     """Of two, the second failed."""
     (asked, made), (_asked, failed) = instance(host), failure(host)
@@ -363,6 +375,7 @@ KINDS = {
     "claims": ("claim", claim),
     "rescans": ("rescan", rescan),
     "builds": ("instance", instance),
+    "backups": ("instance_backup", instance_backup),
     "builds of a host": ("build_instances", build_instances),
     "errors": ("instance", failure),
     "looks": ("host_facts", looks),

@@ -204,7 +204,7 @@ def test_the_good_replies_pass_whole_and_bring_what_they_say():
             assert result.get("error_code") != "InvalidReply", result
             assert {name: result.get(name) for name in REPLIES[module].fields if name in result} == {
                 name: part for name, part in sent.items() if name in REPLIES[module].fields and name in result
-            } or kind in ("instances", "builds", "builds of a host", "looks", "services"), kind
+            } or kind in ("instances", "backups", "builds", "builds of a host", "looks", "services"), kind
     assert commit(GOOD["claims"]["h1"], "claims") == ("building", "building")
     assert settle(GOOD["builds"]["h1"], "builds") == ("active", "active")
     mine, others = place(GOOD["facts"]["h1"], "facts")

@@ -106,6 +106,16 @@ def check_beside(host, record):
     _refuse(host, record, found_beside(host.pool_of(record), record, _specs(record)))
 
 
+def check_backup(host, record, live):
+    """Do the same check, before a backup: it has the record's own disks, as the guest sees them now."""
+    _refuse(host, record, _found_but((SEEDLESS, EXTRA, SNAPSHOT, *((IMAGELESS,) if live else ())), host, record))
+
+
+def check_restore(host, record):
+    """Do the same check, before other files become the record's disks: those that are replaced may be missing or damaged."""
+    _refuse(host, record, _found_but((MISSING, SEEDLESS, IMAGELESS, BASE, CONVERTED, FORMAT, SNAPSHOT), host, record))
+
+
 def check_stop(host, record):
     """Raise DiskChainChanged if the running guest has the only copy of a disk, whose file was removed or replaced."""
     try:

@@ -83,9 +83,9 @@ def _check_disk(head):
             )
 
 
-def inspect(fd, declared, is_disk=True):
+def inspect(fd, declared, is_disk=True, is_layer=False):
     """Return {format, virtual_size (bytes)} of an open file, or raise ImageInvalid. ``declared`` is raw or qcow2.
-    Files that are not disks, such as an initrd, may be compressed."""
+    Files that are not disks, such as an initrd, may be compressed. ``is_layer``: it may have a backing file."""
     size = os.fstat(fd).st_size
     head = os.pread(fd, HEAD, 0)
     tail = os.pread(fd, TAIL, max(0, size - TAIL))
@@ -104,22 +104,22 @@ def inspect(fd, declared, is_disk=True):
         if size == 0:
             raise ImageInvalid("the image is empty", field="checksum")
         return {"format": "raw", "virtual_size": -(-size // SECTOR) * SECTOR}
-    return {"format": "qcow2", "virtual_size": _qcow2(head, size)}
+    return {"format": "qcow2", "virtual_size": _qcow2(head, size, is_layer)}
 
 
 def _refuse(what):
     return ImageInvalid("the qcow2 image %s" % what, field="disk_format", value="qcow2")
 
 
-def _qcow2(head, size):
-    """Return the virtual size in bytes from a qcow2 header that refers to no other file."""
+def _qcow2(head, size, is_layer):
+    """Return the virtual size in bytes from a qcow2 header that refers to no other file, or only to that below a layer."""
     if len(head) < QCOW2.size:
         raise _refuse("is cut off inside its header")
     (_magic, version, backing, backing_length, cluster_bits, virtual_size, encryption, l1_size, l1_offset,
      refcount_offset, refcount_clusters, snapshots, snapshots_offset) = QCOW2.unpack_from(head)  # fmt: skip
     if version not in (2, 3):
         raise _refuse("has the unknown version %d" % version)
-    if backing or backing_length:
+    if (backing or backing_length) and not is_layer:
         raise _refuse("has a backing file")
     if encryption:
         raise _refuse("is encrypted")

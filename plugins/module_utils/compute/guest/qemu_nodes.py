@@ -56,6 +56,24 @@ def write_out(guest, path):
     return bool(answers) and not any(answer is None or answer.strip() for answer in answers)
 
 
+def bitmaps(guest, path):
+    """Return {name: (node, whether it has recorded all writes since it began)} of the bitmaps in the qcow2 file ``path``."""
+    found = _ask(guest, "query-named-block-nodes", flat=True) or []
+    nodes = [node for node in found if node.get("file") == path and node.get("drv") == "qcow2"]
+    return {
+        bitmap["name"]: (
+            node["node-name"],
+            bool(bitmap.get("persistent") and bitmap.get("recording")) and not bitmap.get("inconsistent"),
+        )
+        for node in nodes
+        for bitmap in node.get("dirty-bitmaps") or ()
+    }
+
+
+def remove_bitmap(guest, node, name):
+    _ask(guest, "block-dirty-bitmap-remove", node=node, name=name)
+
+
 def snapshot(guest, files, tag):
     """Make a snapshot inside each of the qcow2 ``files`` of the running guest, all at one moment or none. Raise
     SnapshotFailed."""

@@ -16,7 +16,7 @@ from .. import paths
 from ..connection import LibvirtTimeout, require_libvirt
 from ..errors import DisksBusy
 from ..guest import domain as guests
-from ..paths import scratch_file
+from ..paths import PARTIAL, scratch_file
 from . import following
 
 # Block jobs of a running guest, through libvirt.
@@ -88,7 +88,7 @@ def has_ended(domain):
 
 
 # libvirt's backups of a running guest: its disks as they are at one moment, or what changed since an earlier one, and
-# from then on a bitmap of writes in each qcow2 file. The backups of a move are recognized by their files.
+# from then on a bitmap of writes in each qcow2 file. Those of a move and of compute/backup are recognized by their files.
 SOCKET = "berth-backup.sock"
 LIBVIRT_DIR = "/var/lib/libvirt/qemu"
 
@@ -102,7 +102,7 @@ def show_backup(domain, socket, shown, checkpoint):
     for target, path in shown.items():
         element = ElementTree.SubElement(parts, "disk", name=target, backup="yes", type="file", exportname=target)
         ElementTree.SubElement(element, "scratch", file=scratch_file(path))
-    _begin(domain, root, shown, checkpoint)
+    begin(domain, root, shown, checkpoint)
 
 
 def write_changes(domain, shown, since, checkpoint):
@@ -115,7 +115,7 @@ def write_changes(domain, shown, since, checkpoint):
         element = ElementTree.SubElement(parts, "disk", name=target, backup="yes", type="file")
         ElementTree.SubElement(element, "driver", type="qcow2")
         ElementTree.SubElement(element, "target", file=scratch_file(path))
-    _begin(domain, root, shown, checkpoint)
+    begin(domain, root, shown, checkpoint)
 
 
 def discard_backup(found):
@@ -131,27 +131,34 @@ def socket_of(domain):
     return os.path.join(found[0], SOCKET)
 
 
-def _begin(domain, root, shown, name):
-    """Begin a backup and, at the same moment, the checkpoint ``name`` of the same disks."""
+def begin(domain, root, shown, name, recorded=None, flags=0):
+    """Begin a backup of the disks ``shown`` and, at the same moment, the checkpoint ``name`` of those that are ``recorded``,
+    by default the same."""
+    recorded = shown if recorded is None else recorded
     checkpoint = ElementTree.Element("domaincheckpoint")
     ElementTree.SubElement(checkpoint, "name").text = name
     parts = ElementTree.SubElement(checkpoint, "disks")
-    for target in shown:
+    for target in recorded:
         ElementTree.SubElement(parts, "disk", name=target, checkpoint="bitmap", bitmap=name)
     for element in ElementTree.fromstring(domain.XMLDesc(0)).iterfind("devices/disk/target"):
         if element.get("dev") not in shown:
             ElementTree.SubElement(root.find("disks"), "disk", name=element.get("dev"), backup="no")
+        if element.get("dev") not in recorded:
             ElementTree.SubElement(parts, "disk", name=element.get("dev"), checkpoint="no")
+    backup, since = (ElementTree.tostring(each, encoding="unicode") for each in (root, checkpoint))
     try:
-        domain.backupBegin(*(ElementTree.tostring(each, encoding="unicode") for each in (root, checkpoint)), 0)
+        domain.backupBegin(backup, since if recorded else None, flags)
     except require_libvirt().libvirtError as error:
         raise TransferFailed("libvirt began no backup of the running disks: %s" % error)
 
 
-def is_of_a_move(domain, text):
-    """Whether a backup that libvirt describes belongs to a move."""
-    written = {target.get("file") for target in ElementTree.fromstring(text).iterfind("disks/disk/target")}
-    return SOCKET in text or bool(written) and any(scratch_file(path) in written for path in _paths(domain))
+def is_ours(domain, text):
+    """Whether a backup that libvirt describes belongs to a move, or is one of an instance (compute/backup)."""
+    written = {target.get("file") or "" for target in ElementTree.fromstring(text).iterfind("disks/disk/target")}
+    of_instance = "/%s/%s" % (domain.UUIDString(), PARTIAL)
+    if SOCKET in text or any(of_instance in path for path in written):
+        return True
+    return bool(written) and any(scratch_file(path) in written for path in _paths(domain))
 
 
 def _paths(domain):
@@ -160,10 +167,10 @@ def _paths(domain):
 
 
 def end_backup(domain):
-    """End a backup of this guest by a move, if there is one, even if a killed run left it."""
+    """End a backup of this guest by berth, if there is one, even if a killed run left it."""
     library = require_libvirt()
     try:
-        if not is_of_a_move(domain, domain.backupGetXMLDesc(0)):
+        if not is_ours(domain, domain.backupGetXMLDesc(0)):
             return  # another program's
     except (library.libvirtError, LibvirtTimeout):
         return
@@ -207,7 +214,7 @@ def forget_checkpoints(domain):
 
 
 def check_no_others_jobs(connection, record, host, so="that guest is not stopped for a move"):
-    """Raise DisksBusy if there is a backup of the guest that no move began, or a copy of one of its disks. ``so``: what is
+    """Raise DisksBusy if there is a backup of the guest that berth did not begin, or a copy of one of its disks. ``so``: what is
     not done meanwhile."""
     guest = guests.find(connection, record.uuid)
     if guest is None or not guest.isActive():
@@ -227,7 +234,7 @@ def _backup(found):
         backup = found.backupGetXMLDesc(0)
     except require_libvirt().libvirtError:
         return None  # no job
-    return None if is_of_a_move(found, backup) else "a backup"
+    return None if is_ours(found, backup) else "a backup"
 
 
 def _copy(found):

@@ -286,9 +286,9 @@ def what_is_missing(record, manifest):
 def _usable_bitmap(record, disk):
     """Return the newest bitmap that covers all writes since a complete copy of this attempt began ("auto"), or None.
     The bitmap of a killed guest is marked as in use and worthless."""
-    bitmaps = inside.bitmaps(disk["path"], TransferFailed)
+    found = inside.bitmaps(disk["path"], TransferFailed)
     for number in range(MOST, -1, -1):
-        flags = bitmaps.get(bitmap_name(record, number), ())
+        flags = found.get(bitmap_name(record, number), ())
         if "auto" in flags and "in-use" not in flags and os.path.lexists(copied_mark(disk["path"], record, number)):
             return bitmap_name(record, number)
     return None
@@ -317,7 +317,7 @@ def discard_scratch(manifest):
 
 
 def remove_bitmaps(path):
-    """Remove berth's bitmaps from a disk whose guest is off."""
+    """Remove the bitmaps of moves from a disk whose guest is off."""
     for name in inside.bitmaps(path, TransferFailed):
-        if name.startswith("berth-"):
+        if name.startswith("berth-") and not name.startswith(paths.BITMAP):
             transfer.run(["qemu-img", "bitmap", "--remove", "-f", "qcow2", "--", path, name], error=TransferFailed)

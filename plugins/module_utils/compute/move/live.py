@@ -125,6 +125,7 @@ def migrate(effects, record, targets, options, there=None):
         return None, None
     if not is_here:
         raise MigrationError(why_off(connection, record.uuid))
+    block_jobs.backup_end_of(connection, record.uuid)  # of a killed run: libvirt would migrate no guest beside it
     remote = open_remote(targets, options)
     downtime = Downtime(connection.unbounded, remote, record.uuid)
     try:

@@ -70,7 +70,7 @@ def test_what_was_found_of_an_instance_goes_to_its_host_and_nothing_else_does():
         "adopt": {"after"}, "delete": {"after"}, "leave": {"after"}, "recover_record": {"after", "moved_by"},
         "update": {"disks"}, "update_disks": {"disks"},
     }  # fmt: skip
-    assert {step.module for step in sent.values()} == {"instance", "instance_copy"}
+    assert {step.module for step in sent.values()} == {"instance", "instance_backup", "instance_copy"}
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,9 @@ class Guest:
         self.top, self.begun, self.ended, self.changes = top, [], 0, []
         self.left, self.met = {"backup", "checkpoints"}, None
 
+    def UUIDString(self):
+        return RECORD.uuid
+
     def XMLDesc(self, _flags):
         root = ElementTree.Element("domain")
         devices = ElementTree.SubElement(root, "devices")
@@ -195,8 +198,8 @@ def test_a_guest_that_the_copy_had_paused_goes_on_when_its_files_are_gone(guest,
 def test_a_backup_is_a_moves_if_it_writes_beside_any_disk_of_the_guest(guest):
     """It has the copied disks only; one that a killed run left is ended, and one of somebody else never."""
     text = "<domainbackup><disks><disk><target file='%s'/></disk></disks></domainbackup>"
-    assert block_jobs.is_of_a_move(guest, text % paths.scratch_file(str(guest.top / "root")))
-    assert not block_jobs.is_of_a_move(guest, text % "/backups/root")
+    assert block_jobs.is_ours(guest, text % paths.scratch_file(str(guest.top / "root")))
+    assert not block_jobs.is_ours(guest, text % "/backups/root")
 
 
 def test_libvirt_shows_each_disk_on_the_socket_and_writes_beside_it_alone(guest, monkeypatch):

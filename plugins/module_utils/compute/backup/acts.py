@@ -1,0 +1,60 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a host does for each state of module instance_backup, and its reply."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List
+
+from ...model.backups import Backup
+from ...model.safe_text import clean
+from ..guest import power
+from . import make, place, restore
+
+STATES = ("made", "listed", "restored")
+
+
+def outcome_of(instance: Any, params: Dict[str, Any], dry: bool) -> Dict[str, Any]:
+    """Return {changed, instance, diff}."""
+    if params["state"] == "listed":
+        found = listed(instance, params)
+        return {"changed": False, "instance": {**power.summary_after(instance), "backups": found}}
+    if params["state"] == "made":
+        wish = make.Wish(*(params[name] for name in make.Wish._fields))
+        changed = make.would_back_up(instance, wish) if dry else make.back_up(instance, wish)
+        words = "a backup in %s" % wish.to
+    else:
+        chosen = restore.Wish(*(params[name] for name in restore.Wish._fields))
+        with power.unlocked(instance, dry):
+            changed = restore.would_restore(instance, chosen) if dry else restore.restore(instance, chosen)
+        words = "the disks of a backup in %s" % chosen.to
+    made = [told(changed)] if isinstance(changed, Backup) else []
+    diff = {"before": "", "after": "%s%s\n" % (words, ": " + made[0]["id"] if made else "")}
+    return {"changed": bool(changed), "instance": {**power.summary_after(instance), "backups": made}, "diff": diff}
+
+
+def listed(instance: Any, params: Dict[str, Any]) -> List[Dict[str, Any]]:
+    """Return the backups, the oldest first."""
+    to = place.check(instance.host.connection.getHostname(), params["to"])
+    where = place.of_instance(to, params["of"] or instance.uuid)
+    known, shown = where.known(), []
+    for name, found in where.read().items():
+        if isinstance(found, Backup):
+            shown.append(told(found, where.faults(found, known, params["deep"])))
+        else:
+            shown.append({"id": name, "faults": [found]})
+    return shown
+
+
+def told(backup: Backup, faults: Any = ()) -> Dict[str, Any]:
+    return {
+        "id": backup.id,
+        "kind": backup.kind,
+        "previous": backup.previous,
+        "bytes": backup.bytes,
+        "of": clean(backup.name),
+        "frozen": backup.frozen,
+        "why": [clean("%s: %s" % (disk.name, disk.why)) for disk in backup.disks if disk.why],
+        "faults": [clean(fault, 500) for fault in faults],
+    }

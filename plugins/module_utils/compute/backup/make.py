@@ -1,0 +1,265 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The backup of an instance to a directory of its host, on or off.
+
+    files in .partial-ID -> read back -> backup.json -> renamed to ID -> record -> what no wish keeps is removed
+
+Until the rename there is no new backup, and the last one is whole. The next run removes what a killed one left, as it finds
+it in libvirt, the disks and the directory. The record does not say that one is under way: nothing has to wait for that end.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence
+
+from ...model import backup_hints, backups
+from ...model.backups import FULL, INCREMENT, Backup, Disk
+from ...model.errors import BerthError
+from ...model.move_errors import TransferFailed
+from .. import durable, paths
+from ..connection import require_libvirt
+from ..disk import disk as disks
+from ..disk import disk_chain
+from ..guest import domain, startable
+from ..host import as_qemu
+from ..move import block_jobs
+from ..move import disks as moved_disks
+from ..record import journal
+from ..run import run
+from . import off, place, running
+from .place import Place
+
+OPERATION = "backup"
+LONGEST_CHAIN = 30
+
+
+class BackupFailed(BerthError):
+    """The backup was not made, and nothing of it was left. The backups before it are as they were, and so is the guest."""
+
+
+class Wish(NamedTuple):
+    """``to``: the directory; ``full``: copy whole disks; ``chain``: the most backups that stand on each other; ``keep`` and
+    ``keep_days``: see backups.removable."""
+
+    to: str
+    full: bool = False
+    chain: int = LONGEST_CHAIN
+    keep: Optional[int] = None
+    keep_days: Optional[int] = None
+
+
+class Part(NamedTuple):
+    """A disk to copy: the file ``path`` of ``format`` to the file ``target``. ``why``: see backups.Disk."""
+
+    name: str
+    path: str
+    format: str
+    size: int
+    kind: str
+    why: str
+    target: str
+
+
+def would_back_up(instance: Any, wish: Wish) -> bool:
+    _checked(instance, wish)
+    return True
+
+
+def back_up(instance: Any, wish: Wish) -> Backup:
+    """Return the backup that was made."""
+    with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
+        record = _checked(instance, wish)
+        where = Place(wish.to, record.uuid)
+        found = _running(instance)
+        if found is not None:
+            running.forget(found)
+        where.remove_partial()
+        instance.observe("backup")
+        try:
+            made = _made(instance, record, wish, where, found)
+        except (BerthError, OSError, require_libvirt().libvirtError) as error:
+            failure = _failure(instance, record, wish, error)
+            _undo(where, found)
+            instance.swap(journal.faulted(record, failure))
+            raise failure
+        instance.observe("backup made")
+        instance.swap(journal.noted(record, OPERATION, backup=made.id, kind=made.kind, to=wish.to))
+        _remove_old(where, wish, made)
+        return made
+
+
+def _checked(instance: Any, wish: Wish) -> Any:
+    record = instance.at_rest(OPERATION)
+    host = instance.host
+    place.check(host.connection.getHostname(), wish.to)
+    host.require_prepared()
+    startable.check_owner(host, record)
+    active = domain.is_active(host.connection, record.uuid)
+    disk_chain.check_backup(host, record, active)
+    if active:
+        block_jobs.check_no_others_jobs(host.connection, record, host.connection.getHostname())
+        _check_reach(host, wish.to)
+    return record
+
+
+def _check_reach(host: Any, to: str) -> None:
+    """Raise BackupPlaceUnfit if QEMU, which writes the files, may not enter the directory."""
+    who = as_qemu.user(host.connection.getCapabilities())
+    shut = as_qemu.closed(who, directories=[to])
+    if shut:
+        name = host.connection.getHostname()
+        raise place.BackupPlaceUnfit(
+            "; ".join(as_qemu.told(who, path) for path in shut), hint=backup_hints.let_qemu_reach(name, shut), host=name
+        )
+
+
+def _running(instance: Any) -> Any:
+    """Return libvirt's domain of a guest that has a QEMU, or None."""
+    found = domain.find(instance.host.connection, instance.uuid)
+    return found if found is not None and domain.is_active(instance.host.connection, instance.uuid) else None
+
+
+def _made(instance: Any, record: Any, wish: Wish, where: Place, found: Any) -> Backup:
+    newest, backup_id = next(where.whole(), None), _new_id(where)
+    previous = newest if newest and not _begins_a_chain(where, wish, newest) else None
+    paths.make_directory(where.path())
+    directory = where.partial(backup_id)
+    paths.make_directory(directory)
+    parts = _parts(instance.host, record, previous, found, directory)
+    _drop_bitmaps(parts, found, newest.id if newest else "")
+    for part in parts:
+        _make_target(part, previous, found is not None)
+    instance.observe("backup copy")
+    frozen, since = False, previous.id if previous else None
+    if found is not None:
+        frozen = running.copy(found, backup_id, since, parts)
+    else:
+        off.copy(backup_id, since, parts)
+    instance.observe("backup copied")
+    written = tuple(_read_back(part) for part in parts)
+    stands = any(part.kind == INCREMENT for part in parts)
+    made = Backup(
+        backup_id, record.uuid, record.name, record.project_id, instance.host.connection.getHostname(),
+        since if stands else None, frozen, written, record.to_dict(),
+    )  # fmt: skip
+    _publish(where, made, instance)
+    _drop_bitmaps(parts, found, backup_id)
+    if found is not None:
+        running.forget(found)
+    return made
+
+
+def _drop_bitmaps(parts: Sequence[Part], found: Any, backup_id: str) -> None:
+    """Leave in the disks only the bitmap of that backup: runs that were killed left theirs."""
+    for part in parts:
+        if part.format == "qcow2" and found is not None:
+            running.drop(found, part.path, paths.bitmap_of(backup_id))
+        elif part.format == "qcow2":
+            off.drop(part.path, paths.bitmap_of(backup_id))
+
+
+def _new_id(where: Place) -> str:
+    """Return the time, or that after the last backup if the clock is not later."""
+    now = datetime.datetime.now(datetime.timezone.utc)
+    last = max((name for name in paths.entries(where.path()) if backups.ID.pattern.match(name)), default="")
+    while now.strftime(backups.TIME) <= last:
+        now = datetime.datetime.strptime(last, backups.TIME) + datetime.timedelta(seconds=1)
+    return now.strftime(backups.TIME)
+
+
+def _begins_a_chain(where: Place, wish: Wish, newest: Backup) -> bool:
+    return wish.full or len(backups.chain(newest, where.known())) >= wish.chain
+
+
+def _parts(host: Any, record: Any, previous: Optional[Backup], found: Any, directory: str) -> List[Part]:
+    parts = []
+    pool = host.pool_of(record)
+    planned = [(disk, path) for disk, path in moved_disks.files(pool, record.uuid, record.spec)
+               if disk.kind not in disks.KINDS_OF_NO_DISKS]  # fmt: skip
+    for disk, path in planned:
+        size = moved_disks.virtual_size(path, disk.format)
+        why = _why_full(disk, path, size, previous, found) if previous else ""
+        kind = INCREMENT if previous and not why else FULL
+        target = os.path.join(directory, backups.file_of(disk.name))
+        parts.append(Part(disk.name, path, disk.format, size, kind, why, target))
+    return parts
+
+
+def _why_full(disk: Any, path: str, size: int, previous: Backup, found: Any) -> str:
+    """Return why all of the disk is copied, nothing if what its bitmap marks is enough."""
+    before = previous.disk(disk.name)
+    if disk.format != "qcow2":
+        return "a raw disk records no writes"
+    if before is None:
+        return "it is not in the backup before"
+    if before.size != size:
+        return "it was resized"
+    known = running.usable(found, path) if found is not None else off.usable(path)
+    if known.get(paths.bitmap_of(previous.id)):
+        return ""
+    return "what was written since %s was not recorded, as after a move, a restore or a crash" % previous.id
+
+
+def _make_target(part: Part, previous: Optional[Backup], runs: bool) -> None:
+    """Make the file that libvirt or a qemu-storage-daemon writes to. qemu-img makes those of whole disks itself."""
+    if part.kind == INCREMENT and previous:
+        below = ["-F", "qcow2", "-b", backups.below(previous.id, part.name)]
+    elif runs:
+        below = []
+    else:
+        return
+    command = ["qemu-img", "create", "-q", "-f", "qcow2", *below, "--", part.target, str(part.size)]
+    run(command, timeout=60, error=TransferFailed)
+
+
+def _read_back(part: Part) -> Disk:
+    """Return the disk as it is in the backup, from what the storage has."""
+    os.chown(part.target, os.geteuid(), os.getegid())
+    os.chmod(part.target, durable.FILE_MODE)
+    paths.sync(part.target)
+    place.check_qcow2(part.target, TransferFailed)
+    size = os.path.getsize(part.target)
+    return Disk(part.name, part.kind, part.why, part.size, size, place.digest(part.target))
+
+
+def _publish(where: Place, made: Backup, instance: Any) -> None:
+    directory = where.partial(made.id)
+    texts = {backups.RECIPE: backups.recipe(made), backups.FILE: json.dumps(made.to_dict(), indent=1) + "\n"}
+    for name, text in texts.items():
+        durable.write_at(os.path.join(directory, name), text.encode(), durable.FILE_MODE)
+    instance.observe("backup written")
+    os.rename(directory, where.path(made.id))
+    paths.sync_directory(where.path())
+    instance.observe("backup named")
+
+
+def _undo(where: Place, found: Any) -> None:
+    """Leave nothing of a backup that failed. What cannot be removed now, the next run removes."""
+    try:
+        if found is not None:
+            running.forget(found)
+        where.remove_partial()
+    except (BerthError, OSError, require_libvirt().libvirtError):
+        pass
+
+
+def _failure(instance: Any, record: Any, wish: Wish, error: Any) -> BerthError:
+    name = instance.host.connection.getHostname()
+    words = error.message if isinstance(error, BerthError) else str(error)
+    hint = error.hint if isinstance(error, BerthError) else None
+    return BackupFailed(
+        "the backup of %s on %s to %s failed: %s" % (record.name, name, wish.to, words),
+        hint=hint,
+        instance=record.name,
+        host=name,
+    )
+
+
+def _remove_old(where: Place, wish: Wish, made: Backup) -> None:
+    known: Dict[str, Backup] = where.known()
+    for backup_id in backups.removable(list(known.values()), wish.keep, wish.keep_days, made.id):
+        where.remove(backup_id)

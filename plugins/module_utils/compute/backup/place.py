@@ -1,0 +1,200 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where backups are: a directory of this host on storage of its own, see model/backups.py. Which of them is whole is seen
+by looking at the files. What lies there is input: whoever writes to that storage may have changed it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional
+
+from ...model import backup_hints, backups
+from ...model.backups import INCREMENT, Backup
+from ...model.errors import BerthError, InvalidInput
+from ...model.identity import is_uuid
+from ...model.safe_text import clean
+from .. import paths
+from ..disk import image_check, layers
+from ..errors import BuildFailed
+from ..run import run
+
+LARGEST_FILE = 16 << 20  # bytes of a description
+PART = 1 << 20
+LONGEST_READ = 24 * 3600  # s
+
+
+class BackupPlaceUnfit(BerthError):
+    """The directory for backups is missing on this host, or is on the root file system, or QEMU may not enter it. Nothing was
+    changed."""
+
+
+class BackupNotFound(BerthError):
+    """There is no such backup of the instance in that directory, or no whole one. Nothing was changed."""
+
+
+class BackupDamaged(BerthError):
+    """A file of the backup, or of one that it stands on, is missing or is not as it was written. Nothing was changed."""
+
+
+def check(host_name: str, to: Any) -> str:
+    """Return the directory. Raise BackupPlaceUnfit if it is not on storage of its own."""
+    if not isinstance(to, str) or not os.path.isabs(to) or os.path.normpath(to) != to or clean(to, 1000) != to:
+        raise InvalidInput("berth_backup_to", to, "the absolute path of a directory")
+    hint = backup_hints.mount_backups(host_name, to)
+    if not os.path.isdir(to):
+        raise BackupPlaceUnfit("%s on %s is no directory" % (to, host_name), hint=hint, host=host_name)
+    if is_on_root(to):
+        raise BackupPlaceUnfit(
+            "%s on %s is on the root file system of that host, which backups would fill" % (to, host_name),
+            hint=hint,
+            host=host_name,
+        )
+    return to
+
+
+def is_on_root(path: str) -> bool:
+    return os.stat(path).st_dev == os.stat(os.path.sep).st_dev
+
+
+class Place(NamedTuple):
+    """The backups of one instance below ``to``."""
+
+    to: str
+    uuid: str
+
+    def path(self, *names: str) -> str:
+        return os.path.join(self.to, self.uuid, *names)
+
+    def partial(self, backup_id: str) -> str:
+        return self.path(paths.PARTIAL + backup_id)
+
+    def read(self) -> Dict[str, Any]:
+        """Return {id: Backup, or why it is none}, the oldest first."""
+        names = sorted(name for name in paths.entries(self.path()) if backups.ID.pattern.match(name))
+        return {name: self._read(name) for name in names}
+
+    def _read(self, name: str) -> Any:
+        try:
+            found = Backup.from_dict(json.loads(_text(self.path(name, backups.FILE))))
+        except (OSError, ValueError, BerthError) as error:
+            return clean("%s: %s" % (backups.FILE, getattr(error, "strerror", None) or error), 300)
+        if (found.id, found.uuid) != (name, self.uuid):
+            return "%s is that of another backup, %s of %s" % (backups.FILE, found.id, found.uuid)
+        return found
+
+    def known(self) -> Dict[str, Backup]:
+        """Return {id: Backup} of those that describe themselves, the oldest first."""
+        return {name: found for name, found in self.read().items() if isinstance(found, Backup)}
+
+    def faults(self, backup: Backup, known: Dict[str, Backup], deep: bool = False) -> List[str]:
+        """Return why the backup cannot be restored, nothing if it can. ``deep``: compare all that its files contain."""
+        try:
+            parts = backups.chain(backup, known)
+        except KeyError as error:
+            return ["the backup %s, on which it stands, is not there" % error.args[0]]
+        return [fault for part in parts for fault in self._faults(part, deep)]
+
+    def _faults(self, backup: Backup, deep: bool) -> Iterator[str]:
+        for disk in backup.disks:
+            path = self.path(backup.id, disk.file)
+            below = self.path(str(backup.previous), disk.file) if disk.kind == INCREMENT else None
+            fault = _fault(path, disk, below) or (deep and _deep_fault(path, disk)) or None
+            if fault:
+                yield "%s/%s %s" % (backup.id, disk.file, fault)
+
+    def whole(self) -> Iterator[Backup]:
+        """Yield those that are whole as far as their sizes and headers tell, the newest first."""
+        known = self.known()
+        for backup in reversed(list(known.values())):
+            if not self.faults(backup, known):
+                yield backup
+
+    def remove(self, backup_id: str) -> None:
+        """Remove a backup, its description first: what is cut off is none."""
+        paths.remove(self.path(backup_id, backups.FILE))
+        paths.sync_directory(self.path(backup_id))
+        paths.remove_directory(self.path(backup_id))
+
+    def remove_partial(self) -> None:
+        """Remove what runs left that were killed, also while they removed a backup."""
+        for name in paths.entries(self.path()):
+            is_cut = backups.ID.pattern.match(name) and not os.path.lexists(self.path(name, backups.FILE))
+            if name.startswith(paths.PARTIAL) or is_cut:
+                paths.remove_directory(self.path(name))
+
+
+def of_instance(to: str, whose: str) -> Place:
+    """Return the place of the backups of ``whose``, a uuid or a name."""
+    if is_uuid(whose):
+        return Place(to, whose)
+    places = [Place(to, name) for name in sorted(paths.entries(to)) if is_uuid(name)]
+    found = [place for place in places if any(backup.name == whose for backup in place.known().values())]
+    if len(found) > 1:
+        hint = backup_hints.name_whose_backup([place.uuid for place in found])
+        raise BackupNotFound("%s has backups of %d instances with the name %s" % (to, len(found), whose), hint=hint)
+    if not found:
+        raise BackupNotFound("%s has no backup of %s" % (to, whose))
+    return found[0]
+
+
+def _text(path: str) -> str:
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    with open(fd, "rb") as file:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise ValueError("it is no file")
+        return file.read(LARGEST_FILE).decode()
+
+
+def _fault(path: str, disk: backups.Disk, below: Optional[str]) -> Optional[str]:
+    """Return what is wrong with the file by its size and its header: what it stands on decides what qemu-img reads."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        return "cannot be read: %s" % error.strerror
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode) or os.fstat(fd).st_size != disk.bytes:
+            return "has %d bytes, not %d" % (os.fstat(fd).st_size, disk.bytes)
+        size = image_check.inspect(fd, "qcow2", is_disk=False, is_layer=below is not None)["virtual_size"]
+    except BerthError as error:
+        return "is damaged: %s" % error.message
+    finally:
+        os.close(fd)
+    header = layers.read_header(path)
+    if header.backing != below or header.backing_format != ("qcow2" if below else None):
+        return "stands on %s, not on %s" % (clean(str(header.backing)), below)
+    return None if size == disk.size else "is a disk of %d bytes, not %d" % (size, disk.size)
+
+
+def _deep_fault(path: str, disk: backups.Disk) -> Optional[str]:
+    try:
+        if digest(path) != disk.sha256:
+            return "has another digest than was noted: it was changed or is damaged"
+        check_qcow2(path)
+    except OSError as error:
+        return "cannot be read: %s" % error.strerror
+    except BerthError as error:
+        return "is damaged: %s" % clean(error.message, 300)
+    return None
+
+
+def check_qcow2(path: str, error: Any = BuildFailed) -> None:
+    run(["qemu-img", "check", "-q", "-f", "qcow2", "--", path], timeout=LONGEST_READ, error=error)
+
+
+def digest(path: str) -> str:
+    """Return the sha256 of a file as the storage has it: what was written is read back, not what memory still has."""
+    found = hashlib.sha256()
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        part = os.read(fd, PART)
+        while part:
+            found.update(part)
+            part = os.read(fd, PART)
+    finally:
+        os.close(fd)
+    return found.hexdigest()

@@ -1,0 +1,198 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The restore of a backup into the disks of an instance that is off: its own backup, or that of another instance, which then
+goes on under the new name.
+
+    the whole chain is read and compared -> new files beside the disks -> record: vm_state error -> renamed -> record: stopped
+
+A guest in vm_state error is not started: a run that is killed between two renames leaves that, and the next one ends it.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, List, NamedTuple, Optional, Tuple
+
+from ...model import adopted, backup_hints, hints, snapshot_hints, snapshots
+from ...model.backups import Backup
+from ...model.errors import BerthError
+from ...model.move_errors import InstanceInvalidState
+from ...model.vm_states import CHANGES, ERROR, STOPPED, said
+from .. import paths
+from ..disk import disk as disks
+from ..disk import disk_chain, owner
+from ..guest import domain
+from ..move import disks as moved_disks
+from ..record import journal
+from ..run import run
+from . import off, place
+from .place import BackupDamaged, BackupNotFound, Place
+
+OPERATION = "restore"
+
+
+class RestoreDiscards(BerthError):
+    """A restore replaces the disks of the instance, and what was written to them since the backup is lost. Nothing was
+    changed."""
+
+
+class RestoreFailed(BerthError):
+    """The new disks could not be written beside the old ones, for example for lack of room. Nothing was changed."""
+
+
+class DisksOfBackupDiffer(BerthError):
+    """The instance and the backup do not have the same disks, or a disk in the backup is larger. Nothing was changed."""
+
+
+class Wish(NamedTuple):
+    """``to``: the directory; ``of``: the uuid or name of the instance that was backed up, by default this one; ``backup``: the id,
+    by default that of the newest; ``discards``: the name of the instance whose disks may be replaced."""
+
+    to: str
+    of: Optional[str] = None
+    backup: Optional[str] = None
+    discards: Optional[str] = None
+
+
+class Target(NamedTuple):
+    source: str
+    path: str
+    format: str
+    size: int
+
+    @property
+    def made(self) -> str:
+        return self.path + ".tmp"
+
+
+def would_restore(instance: Any, wish: Wish) -> bool:
+    _checked(instance, wish)
+    return True
+
+
+def restore(instance: Any, wish: Wish) -> Backup:
+    """Return the backup that the instance has now."""
+    with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
+        record, where, backup, targets = _checked(instance, wish)
+        _check_whole(where, backup, deep=True)
+        paths.make_directory(paths.instance(instance.host.pool_of(record), record.uuid))
+        _make_all(targets)
+        instance.observe("restore")
+        record = instance.swap(record.replace(**said(ERROR), task_state=CHANGES[OPERATION].task))
+        for target in targets:
+            instance.observe("restore disk")
+            paths.publish(target.made, target.path)
+        instance.observe("restored")
+        noted = journal.noted(record, OPERATION, backup=backup.id, of=backup.name, uuid=backup.uuid)
+        instance.swap(noted.replace(**said(STOPPED), task_state=None))
+        return backup
+
+
+def _checked(instance: Any, wish: Wish) -> Tuple[Any, Place, Backup, List[Target]]:
+    record = instance.at_rest(OPERATION)
+    if adopted.of(record.spec):
+        raise adopted.refused(record.name, OPERATION)
+    host, name = instance.host, instance.host.connection.getHostname()
+    place.check(name, wish.to)
+    host.require_prepared()
+    if domain.is_active(host.connection, record.uuid):
+        raise InstanceInvalidState(
+            record.name, "power_state", "running", OPERATION, hint=hints.stop_to_restore(record.name)
+        )
+    owner.check(host.pool_of(record), record.uuid, record.name, host.identify())
+    disk_chain.check_unsaved(host, record)
+    disk_chain.check_restore(host, record)
+    _check_no_snapshots(record)
+    where = place.of_instance(wish.to, wish.of or record.uuid)
+    backup = _chosen(where, wish, record)
+    targets = _targets(host, record, where, backup)
+    if wish.discards != record.name:
+        raise RestoreDiscards(
+            "%s would lose what was written to its disks after the backup %s of %s"
+            % (record.name, backup.id, backup.name),
+            field="berth_restore_discards",
+            value=wish.discards,
+            rule="the name of the instance, %s" % record.name,
+            hint=backup_hints.discard_writes(record.name),
+        )
+    return record, where, backup, targets
+
+
+def _check_no_snapshots(record: Any) -> None:
+    """Snapshots are inside the disks that are replaced."""
+    names = [each["name"] for each in snapshots.of(record.spec)]
+    if names:
+        raise RestoreDiscards(
+            "%s has the snapshots %s, which would be lost with its disks" % (record.name, ", ".join(names)),
+            hint=snapshot_hints.delete_one(record.name, names[0]),
+        )
+
+
+def _chosen(where: Place, wish: Wish, record: Any) -> Backup:
+    hint = backup_hints.list_backups(record.name, wish.to)
+    if not wish.backup:
+        newest = next(where.whole(), None)
+        if newest is None:
+            raise BackupNotFound("%s has no whole backup of %s" % (wish.to, wish.of or record.name), hint=hint)
+        return newest
+    found = where.known().get(wish.backup)
+    if found is None:
+        raise BackupNotFound("%s has no backup %s of %s" % (wish.to, wish.backup, wish.of or record.name), hint=hint)
+    _check_whole(where, found)
+    return found
+
+
+def _check_whole(where: Place, backup: Backup, deep: bool = False) -> None:
+    faults = where.faults(backup, where.known(), deep)
+    if faults:
+        raise BackupDamaged(
+            "the backup %s of %s in %s cannot be restored: %s"
+            % (backup.id, backup.name, where.path(), "; ".join(faults[:5])),
+            hint=backup_hints.list_backups(backup.name, where.to),
+        )
+
+
+def _targets(host: Any, record: Any, where: Place, backup: Backup) -> List[Target]:
+    """Raise DisksOfBackupDiffer for all disks that do not fit, together."""
+    pool, faults, targets = host.pool_of(record), [], []
+    own = {
+        disk.name: (disk, path)
+        for disk, path in moved_disks.files(pool, record.uuid, record.spec)
+        if disk.kind not in disks.KINDS_OF_NO_DISKS
+    }
+    faults += ["the backup has no disk %s" % name for name in own if backup.disk(name) is None]
+    for disk in backup.disks:
+        if disk.name not in own:
+            faults.append("%s has no disk %s, which is in the backup" % (record.name, disk.name))
+            continue
+        planned, path = own[disk.name]
+        if planned.size and planned.size < disk.size:
+            faults.append("disk %s has %d bytes, %d in the backup" % (disk.name, planned.size, disk.size))
+        source = where.path(backup.id, disk.file)
+        targets.append(Target(source, path, planned.format, max(planned.size or 0, disk.size)))
+    if faults:
+        raise DisksOfBackupDiffer(
+            "the backup %s of %s does not fit %s: %s" % (backup.id, backup.name, record.name, "; ".join(faults)),
+            hint=backup_hints.resize_to_restore(record.name),
+        )
+    return targets
+
+
+def _make_all(targets: List[Target]) -> None:
+    try:
+        for target in targets:
+            _make(target)
+    except BerthError:
+        for target in targets:
+            paths.remove(target.made)
+        raise
+
+
+def _make(target: Target) -> None:
+    """Write the disk beside its place, whole in itself and as large as the instance has it."""
+    paths.remove(target.made)
+    convert = ["qemu-img", "convert", "-q", "-f", "qcow2", "-O", target.format, "--", target.source, target.made]
+    run(convert, timeout=off.LONGEST, error=RestoreFailed)
+    run(["qemu-img", "resize", "-q", "-f", target.format, "--", target.made, str(target.size)], error=RestoreFailed)
+    os.chmod(target.made, 0o600)

@@ -1,0 +1,33 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The backups of an instance, as people read them."""
+
+from __future__ import annotations
+
+from typing import Any, Iterator, List, Mapping, Sequence
+
+WORDS = {"backup": "backup", "restore": "now has backup"}
+MIB = 1 << 20
+
+
+def lines(operation: str, name: str, host: str, backups: Sequence[Mapping[str, Any]]) -> List[str]:
+    """``backups``: as module instance_backup returns them."""
+    if operation != "backups":
+        return ["%s on %s: %s %s" % (name, host, WORDS[operation], text) for each in backups for text in _text(each)]
+    shown = ["    %s" % text for each in backups for text in _text(each)]
+    return ["", "%s: backups that %s reads" % (name, host), *(shown or ["    none"])]
+
+
+def _text(backup: Mapping[str, Any]) -> Iterator[str]:
+    if "kind" not in backup:
+        yield "%s is none: %s" % (backup["id"], "; ".join(backup["faults"]))
+        return
+    on = ", on %s" % backup["previous"] if backup["previous"] else ""
+    parts = [
+        "%s of %s, %s%s, %d MiB" % (backup["id"], backup["of"], backup["kind"], on, -(-backup["bytes"] // MIB)),
+        "file systems frozen" if backup["frozen"] else "",
+        *("all of %s" % why for why in backup["why"]),
+    ]
+    faults = backup["faults"]
+    yield "; ".join(filter(None, [*parts, "CANNOT BE RESTORED: %s" % "; ".join(faults) if faults else ""]))

@@ -1,0 +1,46 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Hints about backups: see hints.py."""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+
+def mount_backups(host: str, path: str) -> str:
+    """The directory for backups is not there, or is on the root file system of the host: its own is not mounted."""
+    return "On %s, mount the storage for backups at %s and run the same again" % (host, path)
+
+
+def let_qemu_reach(host: str, paths: Sequence[str]) -> str:
+    """QEMU, which writes the backup of a running guest, may not enter the directories."""
+    return "On %s: chmod o+x %s. Then run the same again" % (host, " ".join(paths))
+
+
+def list_backups(name: str, to: str) -> str:
+    """There is no such backup, or no whole one."""
+    return "berth.kvm.backups --limit %s -e berth_backup_to=%s lists those that are there" % (name, to)
+
+
+def discard_writes(name: str) -> str:
+    """A restore replaces disks, and what was written to them since is lost."""
+    return (
+        "To keep that, run berth.kvm.backup for it first. To discard it, run the same again with -e berth_restore_discards=%s"
+        % name
+    )
+
+
+def name_whose_backup(uuids: Sequence[str]) -> str:
+    """Several instances of one name were backed up to that directory."""
+    return "Say which with -e berth_backup_of=UUID: %s" % ", ".join(uuids)
+
+
+def resize_to_restore(name: str) -> str:
+    """A disk in the backup is larger than that of the instance."""
+    return "Resize %s to a flavor with larger disks with berth.kvm.resize, then run the same again" % name
+
+
+def next_window() -> str:
+    """More instances were to be backed up than fit into the window of a run."""
+    return "The next run begins with those whose last backup is the oldest. More at once: a higher -f; or longer: -e berth_backup_minutes"

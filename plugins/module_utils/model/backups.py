@@ -1,0 +1,174 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A backup of an instance as it describes itself, which backups a retention keeps, and how people restore one by hand.
+
+    TO/UUID/ID/        one backup. ID: the time of the guest's disks in it, in UTC, which sorts
+        root.qcow2     a whole disk, or what was written since the backup before: then that one's file is its backing file
+        backup.json    written last: without it there is no backup
+        RESTORE.txt    the commands of qemu-img that restore it
+
+The files are plain qcow2, so that qemu-img alone reads a backup with all that it stands on. Sizes are in bytes.
+"""
+
+from __future__ import annotations
+
+import datetime
+import shlex
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+
+from .messages import Document
+from .schema import Fields, Flag, ListOf, MapOf, OneOf, OrNull, Text, Whole
+
+FILE, RECIPE = "backup.json", "RESTORE.txt"
+FULL, INCREMENT = "full", "increment"
+TIME = "%Y%m%dT%H%M%SZ"
+ID = Text(r"[0-9]{8}T[0-9]{6}Z\Z", "the id of a backup, such as 20260102T030405Z")
+LARGEST = 64 << 40
+SCHEMA = 1
+
+
+class _Anything:
+    """The record is for people: what it says is looked at by nobody here."""
+
+    def check(self, value: Any, field: str) -> Any:
+        return value
+
+
+_DISK = Fields(
+    {
+        "name": Text(r"[a-zA-Z0-9._-]+\Z", "the name of a disk"),
+        "kind": OneOf(FULL, INCREMENT),
+        "why": Text(empty=True),
+        "size": Whole(1, LARGEST),
+        "bytes": Whole(1, LARGEST),
+        "sha256": Text(r"[0-9a-f]{64}\Z", "64 hexadecimal digits"),
+    }
+)
+_BACKUP = Fields(
+    {
+        "schema": Whole(SCHEMA, SCHEMA),
+        "id": ID,
+        "uuid": Text(r"[0-9a-f-]{36}\Z", "a uuid"),
+        "name": Text(),
+        "project_id": Text(),
+        "host": Text(),
+        "previous": OrNull(ID),
+        "frozen": Flag(),
+        "disks": ListOf(_DISK, longest=1000),
+        "record": MapOf(_Anything()),
+    },
+    defaults={"previous": None},
+)
+
+
+class Disk(NamedTuple):
+    """One disk in a backup. ``size``: that of the guest's disk; ``bytes`` and ``sha256``: of the file; ``why``: why all of
+    it was copied although there was a backup to stand on, or nothing."""
+
+    name: str
+    kind: str
+    why: str
+    size: int
+    bytes: int
+    sha256: str
+
+    @property
+    def file(self) -> str:
+        return file_of(self.name)
+
+
+class Backup(NamedTuple):
+    """``previous``: the backup that its increments stand on; ``frozen``: whether the guest's agent had written out its file
+    systems; ``record``: that of the instance."""
+
+    id: str
+    uuid: str
+    name: str
+    project_id: str
+    host: str
+    previous: Optional[str]
+    frozen: bool
+    disks: Tuple[Disk, ...]
+    record: Mapping[str, Any]
+
+    @property
+    def kind(self) -> str:
+        return INCREMENT if self.previous else FULL
+
+    @property
+    def bytes(self) -> int:
+        return sum(disk.bytes for disk in self.disks)
+
+    def disk(self, name: str) -> Optional[Disk]:
+        return next((disk for disk in self.disks if disk.name == name), None)
+
+    def to_dict(self) -> Document:
+        return {"schema": SCHEMA, **self._asdict(), "disks": [disk._asdict() for disk in self.disks]}
+
+    @classmethod
+    def from_dict(cls, found: Any) -> Backup:
+        """Raise InvalidInput for what is no description of a backup."""
+        read: Dict[str, Any] = dict(_BACKUP.check(found, FILE))
+        del read["schema"]
+        return cls(**{**read, "disks": tuple(Disk(**disk) for disk in read["disks"])})
+
+
+def file_of(disk: str) -> str:
+    return disk + ".qcow2"
+
+
+def below(previous: str, disk: str) -> str:
+    """The backing file of an increment, as the file itself names it: the whole directory of an instance can be moved."""
+    return "../%s/%s" % (previous, file_of(disk))
+
+
+def chain(backup: Backup, known: Mapping[str, Backup]) -> List[Backup]:
+    """The backup and those that it stands on, the full one last. Raise KeyError if one of them is not ``known``."""
+    found = [backup]
+    while found[-1].previous:
+        found.append(known[found[-1].previous])
+        if len(found) > len(known):
+            raise KeyError(backup.id)
+    return found
+
+
+def removable(backups: Sequence[Backup], keep: Optional[int], keep_days: Optional[int], now: str) -> List[str]:
+    """The ids of those that no wish keeps and on which none that stays stands, the newest first, so that what is left after a
+    cut is whole. The newest ``keep`` stay, and those of the last ``keep_days``; without both, all. ``now``: an id."""
+    known = {backup.id: backup for backup in backups}
+    newest = sorted(known, reverse=True)
+    if keep is None and keep_days is None:
+        return []
+    kept = newest[: max(keep or 0, 1)]
+    if keep_days is not None:
+        since = datetime.datetime.strptime(now, TIME) - datetime.timedelta(days=keep_days)
+        kept += [each for each in newest if each >= since.strftime(TIME)]
+    stays = set(kept)
+    for each in kept:
+        while known[each].previous in known:
+            each = str(known[each].previous)
+            stays.add(each)
+    return [each for each in newest if each not in stays]
+
+
+def recipe(backup: Backup) -> str:
+    """What lies beside a backup for people. The paths are relative, so it holds where the directory was moved to."""
+    lines = [
+        "Backup %s of %s (%s), made on %s. Its disks are %s." % (
+            backup.id, backup.name, backup.uuid, backup.host,
+            "increments on the backup %s, which must stay beside it" % backup.previous if backup.previous else "whole",
+        ),
+        "berth.kvm.restore restores it. By hand, with qemu-img alone, in this directory:",
+        "",
+        "1. Compare the files with their digests, here and in each directory that a file stands on:",
+        "   qemu-img info --backing-chain FILE shows which.",
+        *("   echo '%s  %s' | sha256sum -c" % (disk.sha256, disk.file) for disk in backup.disks),
+        "2. Write each disk to where it is to be, as raw or qcow2, whole in itself:",
+        *("   qemu-img convert -f qcow2 -O qcow2 %s /PATH/%s" % (shlex.quote(disk.file), disk.file) for disk in backup.disks),
+        "3. One file out of it, without restoring: as root",
+        "   modprobe nbd; qemu-nbd --read-only --format=qcow2 --connect=/dev/nbd0 FILE; mount -o ro /dev/nbd0p1 /mnt",
+        "   and afterwards: umount /mnt; qemu-nbd --disconnect /dev/nbd0",
+        "",
+    ]  # fmt: skip
+    return "\n".join(lines)

@@ -1,0 +1,125 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Backups of a guest that writes all the time: full, increments, across moves, killed, and restored elsewhere."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+
+import pytest
+from test_migrate_refused_or_broken_off import other_host
+from test_resize import cases, facts, mover, verified  # noqa: F401  pylint: disable=unused-import
+
+from playbooks import homes
+
+TO = "/srv/shared/backups"
+MADE = re.compile(r"backup (\d{8}T\d{6}Z) of mover, (full|increment)")
+BLOCKS = """cd %s/*/ && last=$(ls -d 2* | tail -1) && qemu-img compare -f qcow2 -F qcow2 $last/root.qcow2 \
+/var/lib/libvirt/berth/instances/*/root.qcow2"""
+NOTES = "virsh checkpoint-list --name $(virsh -q list --all --name | head -1)"
+OTHER = "other"
+
+
+@pytest.fixture
+def case(mover):  # noqa: F811
+    """The mover, with an empty directory for backups that both hosts have, and the variables for it."""
+    found, host = mover
+    found.lab.sh(host, "rm -rf %s; mkdir %s" % (TO, TO))
+    yield found
+    found.lab.sh(host, "rm -rf %s" % TO)
+
+
+def back_up(case, check=True, **more):  # noqa: F811
+    """(id, kind) of the backup that was made."""
+    said = case.play("backup", {"berth_backup_to": TO, **more}, check=check).output
+    return MADE.search(said).groups() if check else said
+
+
+def backups_of(case):  # noqa: F811
+    """{id: the line that tells it}. All is read."""
+    said = case.play("backups", {"berth_backup_to": TO, "berth_backup_deep": True}).output
+    return {line.split()[0]: line for line in said.splitlines() if re.match(r"    2\d{7}T", line)}
+
+
+def test_increments_of_a_writing_guest_are_its_blocks_also_across_live_and_reverted_moves(case):
+    source = case.owner()
+    target = other_host(case, source)
+    kinds = [back_up(case)[1]]
+    facts(case, source, lambda said: said["ack"] > 20)
+    kinds.append(back_up(case)[1])
+    assert case.lab.sh(source, NOTES).stdout.strip() == ""  # libvirt would move no guest with one
+    case.play("live_migrate", {"berth_target_host": target})
+    kinds.append(back_up(case)[1])
+    case.play("cold_migrate", {"berth_target_host": source})
+    case.play("revert_resize")
+    kinds.append(back_up(case)[1])
+    case.play("stop")
+    kinds.append(back_up(case)[1])
+    assert kinds[:2] == ["full", "increment"] and kinds[-1] == "increment", kinds
+    assert "identical" in case.lab.sh(target, BLOCKS % TO).stdout
+    assert not [line for line in backups_of(case).values() if "CANNOT" in line]
+
+
+def test_a_backup_of_a_running_guest_goes_on_elsewhere_under_a_new_name_with_all_that_was_acknowledged(case, tmp_path):
+    source = case.owner()
+    back_up(case)
+    acknowledged = facts(case, source, lambda said: said["ack"] > 30)["ack"]
+    back_up(case)
+    tree = json.loads(case.path.read_text())
+    tree["all"]["children"]["instances"]["hosts"][OTHER] = tree["all"]["children"]["instances"]["hosts"][cases.NAME]
+    path = tmp_path / "two.yml"
+    path.write_text(json.dumps(tree))
+    more = {"berth_backup_to": TO, "berth_backup_of": cases.NAME, "berth_restore_discards": OTHER}
+    for playbook, given in (
+        ("create", {"berth_state": "stopped", "berth_target_host": other_host(case, source)}),
+        ("restore", more),
+        ("start", {}),
+    ):
+        case.lab.ansible_playbook("berth.kvm." + playbook, "--limit", OTHER, inventory=[path], extra_vars=given)
+    there = homes(case.lab)[OTHER]
+    inside = case.lab.guest_facts(OTHER, there, timeout=180, until=verified)
+    assert inside["verify"]["result"] == "ok" and inside["verify"]["last"] >= acknowledged
+    assert inside["mac"] != facts(case, source)["mac"]
+    case.lab.ansible_playbook("berth.kvm.delete", "--limit", OTHER, inventory=[path])
+
+
+def test_a_backup_in_place_gives_back_what_was_there_and_what_came_later_is_gone(case):
+    source = case.owner()
+    back_up(case)
+    before = facts(case, source)
+    later = facts(case, source, lambda said: said["ack"] > before["ack"] + 20)["ack"]
+    case.play("stop")
+    said = case.play("restore", {"berth_backup_to": TO}, check=False)
+    assert said.rc and "RestoreDiscards" in said.output
+    case.play("restore", {"berth_backup_to": TO, "berth_restore_discards": cases.NAME})
+    case.play("start")
+    inside = facts(case, source, verified)
+    assert inside["verify"]["result"] == "ok" and inside["verify"]["last"] < later
+
+
+@pytest.mark.parametrize("who", ["module", "libvirtd", "guest"])
+def test_a_backup_that_is_killed_leaves_the_last_one_whole_and_moves_go_on(case, who):
+    source = case.owner()
+    first = back_up(case)[0]
+    process = case.start("backup", {"berth_backup_to": TO, "berth_backup_full": True})
+    until = time.monotonic() + 60
+    while not case.lab.sh(source, "ls -d %s/*/.partial-*" % TO, check=False).stdout:
+        assert time.monotonic() < until
+    if who == "module":
+        case.lab.sh(source, "pkill -9 -f [A]nsiballZ_instance_backup; true")
+    elif who == "libvirtd":
+        case.lab.restart_libvirtd(source)
+    else:
+        case.lab.sh(source, "virsh destroy $(virsh -q list --name | head -1); true")
+    process.communicate(timeout=120)
+    found = backups_of(case)
+    assert "CANNOT" not in found[first] and len(found) <= 2
+    if who == "guest":
+        case.play("start")
+    case.play("live_migrate", {"berth_target_host": other_host(case, source)})
+    back_up(case)
+    assert not [line for line in backups_of(case).values() if "CANNOT" in line]
+    assert case.lab.sh(source, "ls -A %s/*/" % TO).stdout.count(".partial") == 0

@@ -1,0 +1,524 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Backups of a guest that is off, made and read by the host's own qemu-img; what libvirt does for one that runs is in
+test_backup_running.py."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+
+import pytest
+from instance_case import Case, Killed
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import acts, make, off, place
+from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import restore as restore_of_backup
+from ansible_collections.berth.kvm.plugins.module_utils.compute.backup.make import BackupFailed
+from ansible_collections.berth.kvm.plugins.module_utils.compute.backup.place import (
+    BackupDamaged,
+    BackupNotFound,
+    BackupPlaceUnfit,
+    Place,
+)
+from ansible_collections.berth.kvm.plugins.module_utils.compute.backup.restore import (
+    DisksOfBackupDiffer,
+    RestoreDiscards,
+    RestoreFailed,
+)
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk
+from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import power
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import as_qemu
+from ansible_collections.berth.kvm.plugins.module_utils.model import backup_hints, hints
+from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InstanceIsLocked, InvalidInput
+from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceInvalidState, TransferFailed
+
+needed = [shutil.which(name) for name in ("qemu-img", "qemu-io", "qemu-storage-daemon")]
+pytestmark = pytest.mark.skipif(not all(needed), reason="QEMU's tools are not installed")
+MIB = 1 << 20
+
+
+def qemu(*arguments):
+    return subprocess.run([str(each) for each in arguments], check=True, capture_output=True, text=True).stdout
+
+
+@pytest.fixture
+def to(tmp_path, monkeypatch):
+    """A directory for backups. In tests it may be on the root file system."""
+    monkeypatch.setattr(place, "is_on_root", lambda path: path.endswith("on-root"))
+    path = tmp_path / "backups"
+    path.mkdir()
+    return str(path)
+
+
+def make_disk(planned, path, _base):
+    size = str(planned.size) if planned.kind == "data" else "16M"
+    qemu("qemu-img", "create", "-q", "-f", planned.format, path, size)
+
+
+@pytest.fixture
+def web(prepared, wanted, monkeypatch):
+    """web1, off, with a root disk of 16 MiB in a flavor of 1 GiB and a data disk."""
+    monkeypatch.setattr(disk, "make", make_disk)
+    spec, seed = wanted("web1")
+    spec["disks"] = [{"name": "db", "size_gb": 1, "bus": "virtio"}]
+    case = Case(prepared, (spec, seed))
+    case.make()
+    case.instance().stopped(0.01)
+    return case
+
+
+def write(case, byte, at=0, name="root.qcow2"):
+    qemu("qemu-io", "-f", "qcow2", "-c", "write -P %d %d 64k" % (byte, at), case.root.parent / name)
+
+
+def holds(path, byte, at=0):
+    said = subprocess.run(
+        ["qemu-io", "-r", "-f", "qcow2", "-c", "read -P %d %d 64k" % (byte, at), path], capture_output=True
+    )
+    return said.returncode == 0 and b"Pattern verification failed" not in said.stdout
+
+
+def act(case, state, to, dry=False, killed_at=None, **more):
+    params = {"state": state, "to": to, "full": False, "chain": 30, "keep": None, "keep_days": None, "of": None,
+              "backup": None, "discards": None, "deep": False, **more}  # fmt: skip
+    return acts.outcome_of(case.instance(killed_at), params, dry)
+
+
+def back_up(case, to, **more):
+    """Return the backup that was made, as it is told."""
+    return act(case, "made", to, **more)["instance"]["backups"][0]
+
+
+def restore(case, to, **more):
+    return act(case, "restored", to, **{"discards": case.record.name, **more})
+
+
+def listed(case, to, **more):
+    return {each["id"]: each["faults"] for each in act(case, "listed", to, **more)["instance"]["backups"]}
+
+
+def test_the_second_backup_has_what_was_written_since_and_qemu_img_alone_reads_it_with_all_below(web, to):
+    write(web, 1)
+    first = back_up(web, to)
+    write(web, 2, MIB)
+    second = back_up(web, to)
+    assert (first["kind"], second["kind"], second["previous"]) == ("full", "increment", first["id"])
+    of = Place(to, web.uuid)
+    own = json.loads(qemu("qemu-img", "map", "--output=json", of.path(second["id"], "root.qcow2")))
+    assert sum(each["length"] for each in own if each["depth"] == 0) == 64 << 10
+    qemu("qemu-img", "compare", "-f", "qcow2", "-F", "qcow2", of.path(second["id"], "root.qcow2"), web.root)
+    assert holds(of.path(first["id"], "root.qcow2"), 0, MIB)
+    assert os.stat(of.path(second["id"], "root.qcow2")).st_mode & 0o077 == 0
+    assert web.record.history[-1]["event"] == "backup" and web.record.task_state is None
+    assert listed(web, to, deep=True) == {first["id"]: [], second["id"]: []}
+
+
+def test_the_recipe_beside_a_backup_restores_it_word_for_word(web, to, tmp_path):
+    write(web, 1)
+    back_up(web, to)
+    write(web, 2, MIB)
+    directory = Place(to, web.uuid).path(back_up(web, to)["id"])
+    lines = [line.strip() for line in open(os.path.join(directory, "RESTORE.txt"))]
+    for line in lines:
+        if line.startswith(("echo", "qemu-img convert")):
+            subprocess.run(line.replace("/PATH", str(tmp_path)), shell=True, check=True, cwd=directory)
+    assert holds(tmp_path / "root.qcow2", 1) and holds(tmp_path / "root.qcow2", 2, MIB)
+    assert (tmp_path / "data-db.qcow2").exists()
+
+
+def test_a_directory_of_backups_that_was_moved_elsewhere_is_whole(web, to, tmp_path):
+    back_up(web, to)
+    back_up(web, to)
+    (tmp_path / "elsewhere").mkdir()
+    os.rename(to, tmp_path / "elsewhere" / "b")
+    assert list(listed(web, str(tmp_path / "elsewhere" / "b"), deep=True).values()) == [[], []]
+
+
+def test_a_check_run_makes_and_restores_nothing_and_says_that_it_would(web, to):
+    assert act(web, "made", to, dry=True)["changed"] and os.listdir(to) == []
+    back_up(web, to)
+    before = web.record, web.root.read_bytes(), sorted(os.listdir(to))
+    assert act(web, "restored", to, dry=True, discards="web1")["changed"]
+    assert (web.record, web.root.read_bytes(), sorted(os.listdir(to))) == before
+
+
+STEPS = ("backup", "backup copy", "backup copied", "backup written", "backup named", "backup made")
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_backup_that_is_killed_at_any_step_is_none_and_leaves_the_last_one_whole_and_the_next_is_right(web, to, step):
+    write(web, 1)
+    first = back_up(web, to)
+    write(web, 2, MIB)
+    with pytest.raises(Killed):
+        act(web, "made", to, killed_at=step)
+    found = listed(web, to, deep=True)
+    assert found[first["id"]] == [] and len(found) == (2 if step in ("backup named", "backup made") else 1)
+    write(web, 3, 2 * MIB)
+    last = back_up(web, to)
+    assert not any(listed(web, to, deep=True).values())
+    assert not [name for name in os.listdir(os.path.join(to, web.uuid)) if name.startswith(".")]
+    qemu(
+        "qemu-img",
+        "compare",
+        "-f",
+        "qcow2",
+        "-F",
+        "qcow2",
+        Place(to, web.uuid).path(last["id"], "root.qcow2"),
+        web.root,
+    )
+    assert web.record.task_state is None
+
+
+def test_a_backup_that_fails_says_why_and_leaves_nothing(web, to, monkeypatch):
+    first = back_up(web, to)
+
+    def full(*_arguments):
+        raise TransferFailed("No space left on device")
+
+    monkeypatch.setattr(off, "copy", full)
+    with pytest.raises(BackupFailed, match="the backup of web1 on kvm1 to .* failed: No space left"):
+        back_up(web, to)
+    assert os.listdir(os.path.join(to, web.uuid)) == [first["id"]]
+    assert web.record.task_state is None and web.record.faults[-1]["code"] == "BackupFailed"
+
+
+def test_whole_disks_are_copied_where_writes_were_not_recorded_and_it_is_said_why(web, to):
+    first = back_up(web, to)
+    copy = str(web.root) + ".copy"
+    qemu("qemu-img", "convert", "-f", "qcow2", "-O", "qcow2", web.root, copy)
+    os.rename(copy, web.root)
+    second = back_up(web, to)
+    why = "root: what was written since %s was not recorded, as after a move, a restore or a crash" % first["id"]
+    assert (second["kind"], second["why"]) == ("increment", [why])
+    assert holds(Place(to, web.uuid).path(second["id"], "root.qcow2"), 0)
+    qemu("qemu-img", "resize", "-q", "-f", "qcow2", web.root, "32M")
+    assert back_up(web, to)["why"] == ["root: it was resized"]
+
+
+def test_a_bitmap_that_qemu_did_not_close_is_not_trusted(web, to, monkeypatch):
+    back_up(web, to)
+    known = off.inside.bitmaps
+    monkeypatch.setattr(
+        off.inside, "bitmaps", lambda *given: {name: [*flags, "in-use"] for name, flags in known(*given).items()}
+    )
+    assert back_up(web, to)["kind"] == "full"
+
+
+@pytest.mark.parametrize("damage", ["cut", "described", "gone", "elsewhere"])
+def test_a_backup_that_is_not_whole_by_its_files_is_stood_on_by_none(web, to, damage):
+    first = back_up(web, to)
+    file = Place(to, web.uuid).path(first["id"], "root.qcow2")
+    if damage == "cut":
+        os.truncate(file, os.path.getsize(file) - 512)
+    elif damage == "described":
+        with open(Place(to, web.uuid).path(first["id"], "backup.json"), "w") as stream:
+            stream.write("{")
+    elif damage == "gone":
+        os.unlink(file)
+    else:
+        qemu("qemu-img", "rebase", "-u", "-f", "qcow2", "-F", "raw", "-b", "/etc/passwd", file)
+    assert listed(web, to)[first["id"]]
+    assert back_up(web, to)["kind"] == "full"
+
+
+def test_a_chain_ends_and_whole_disks_are_copied_when_asked(web, to):
+    kinds = [back_up(web, to, chain=2)["kind"] for _each in range(4)]
+    assert kinds == ["full", "increment", "full", "increment"]
+    assert back_up(web, to, full=True)["kind"] == "full"
+
+
+def test_what_no_wish_keeps_goes_and_never_what_another_stands_on(web, to):
+    made = [back_up(web, to, chain=2)["id"] for _each in range(4)]
+    last = back_up(web, to, chain=2, keep=2)["id"]
+    assert list(listed(web, to)) == [*made[2:], last]
+
+
+def test_a_removal_that_was_killed_is_ended_by_the_next_backup(web, to):
+    first = back_up(web, to, chain=1)
+    os.unlink(Place(to, web.uuid).path(first["id"], "backup.json"))
+    last = back_up(web, to, chain=1)
+    assert os.listdir(os.path.join(to, web.uuid)) == [last["id"]]
+
+
+@pytest.mark.follows("mount_backups")
+@pytest.mark.parametrize("path", ["missing", "on-root"])
+def test_a_directory_that_is_not_there_or_on_the_root_file_system_is_refused(web, to, path):
+    where = os.path.join(to, path)
+    if path == "on-root":
+        os.mkdir(where)
+    with pytest.raises(BackupPlaceUnfit) as refused:
+        back_up(web, where)
+    assert refused.value.hint == backup_hints.mount_backups("kvm1", where) and web.record.task_state is None
+    back_up(web, to)
+
+
+@pytest.mark.parametrize("path", [None, "", "backups", "/mnt/../etc", "/mnt/"])
+def test_the_directory_is_an_absolute_path(web, path):
+    with pytest.raises(InvalidInput, match="berth_backup_to"):
+        back_up(web, path)
+
+
+@pytest.mark.follows("let_qemu_reach")
+def test_a_directory_that_qemu_may_not_enter_is_named_before_a_running_guest_is_touched(web, to, monkeypatch):
+    power.start(web.instance(), None, None)
+    monkeypatch.setattr(make.block_jobs, "check_no_others_jobs", lambda *_arguments: None)
+    monkeypatch.setattr(
+        as_qemu, "closed", lambda _who, directories: [path for path in directories if os.stat(path).st_mode & 1 == 0]
+    )
+    os.chmod(to, 0o700)
+    with pytest.raises(BackupPlaceUnfit, match="may not enter") as refused:
+        back_up(web, to)
+    assert refused.value.hint == backup_hints.let_qemu_reach("kvm1", [to])
+    os.chmod(to, 0o701)
+    make._check_reach(web.host, to)
+
+
+def test_a_layer_that_somebody_put_on_a_disk_is_refused_by_name(web, to):
+    layer = str(web.root) + ".layer"
+    qemu("qemu-img", "create", "-q", "-f", "qcow2", "-F", "qcow2", "-b", web.root, layer)
+    web.domain.xml = web.domain.xml.replace(str(web.root), layer)
+    for state in ("made", "restored"):
+        with pytest.raises(DiskChainChanged, match="layer"):
+            act(web, state, to, discards="web1")
+
+
+# ---- restore
+
+
+def test_a_restore_brings_the_disks_back_as_large_as_the_instance_has_them(web, to):
+    write(web, 1)
+    back_up(web, to)
+    write(web, 2, MIB)
+    second = back_up(web, to)
+    write(web, 9)
+    assert restore(web, to)["instance"]["backups"][0]["id"] == second["id"]
+    assert holds(web.root, 1) and holds(web.root, 2, MIB)
+    info = json.loads(qemu("qemu-img", "info", "--output=json", web.root))
+    assert info["virtual-size"] == 1 << 30 and "backing-filename" not in info
+    assert web.record.history[-1]["event"] == "restore" and web.state()[:3] == ("stopped", None, "shutdown")
+    power.start(web.instance(), None, None)
+    assert web.state()[0] == "active"
+
+
+def test_an_instance_with_snapshots_is_not_restored_since_they_are_inside_its_disks(web, to):
+    back_up(web, to)
+    spec = {
+        **web.record.spec,
+        "snapshots": [{"name": "old", "made_at": None, "taken": None, "size_gb": 1, "disks": []}],
+    }
+    web.host.store.compare_and_swap(web.record, web.record.next(spec=spec))
+    with pytest.raises(RestoreDiscards, match="has the snapshots old") as refused:
+        restore(web, to)
+    assert "berth.kvm.delete_snapshot" in refused.value.hint
+
+
+def test_a_restore_for_which_there_is_no_room_changes_nothing_and_leaves_nothing(web, to, monkeypatch):
+    back_up(web, to)
+    write(web, 9)
+    before, known = sorted(os.listdir(web.root.parent)), restore_of_backup.run
+
+    def full(arguments, **more):
+        if "data-db.qcow2" in arguments[-1]:
+            raise more["error"]("No space left on device")
+        return known(arguments, **more)
+
+    monkeypatch.setattr(restore_of_backup, "run", full)
+    with pytest.raises(RestoreFailed, match="No space left"):
+        restore(web, to)
+    assert holds(web.root, 9) and sorted(os.listdir(web.root.parent)) == before and web.state()[0] == "stopped"
+
+
+def test_an_earlier_backup_is_restored_by_its_id(web, to):
+    write(web, 1)
+    first = back_up(web, to)
+    write(web, 2)
+    back_up(web, to)
+    restore(web, to, backup=first["id"])
+    assert holds(web.root, 1)
+
+
+def test_after_a_restore_the_next_backup_does_not_trust_what_was_recorded_before(web, to):
+    back_up(web, to)
+    write(web, 2)
+    restore(web, to)
+    last = back_up(web, to)
+    assert [each.partition(":")[0] for each in last["why"]] == ["root", "data-db"]
+    assert holds(Place(to, web.uuid).path(last["id"], "root.qcow2"), 0)
+
+
+@pytest.mark.follows("discard_writes")
+@pytest.mark.parametrize("said", [None, "", "web2"])
+def test_what_was_written_since_is_lost_only_if_the_instance_is_named(web, to, said):
+    back_up(web, to)
+    write(web, 9)
+    with pytest.raises(RestoreDiscards, match="web1 would lose what was written to its disks after") as refused:
+        restore(web, to, discards=said)
+    assert refused.value.hint == backup_hints.discard_writes("web1") and holds(web.root, 9)
+    back_up(web, to)
+    restore(web, to)
+    assert holds(web.root, 9)
+
+
+@pytest.mark.follows("stop_to_restore")
+def test_a_running_instance_is_not_restored(web, to):
+    back_up(web, to)
+    power.start(web.instance(), None, None)
+    with pytest.raises(InstanceInvalidState, match="vm_state active") as refused:
+        restore(web, to)
+    assert refused.value.hint == hints.stop_to_restore("web1")
+    web.instance().stopped(0.01)
+    restore(web, to)
+
+
+def test_a_lock_stops_a_restore_and_no_backup(web, to):
+    power.lock(web.instance(), "ann", "")
+    back_up(web, to)
+    with pytest.raises(InstanceIsLocked):
+        restore(web, to)
+
+
+@pytest.mark.follows("list_backups")
+@pytest.mark.parametrize("damaged", [0, 1])
+def test_a_byte_that_changed_anywhere_in_the_chain_is_found_before_a_disk_is_touched(web, to, damaged):
+    write(web, 1)
+    made = [back_up(web, to)["id"]]
+    write(web, 2, MIB)
+    made.append(back_up(web, to)["id"])
+    write(web, 3)
+    with open(Place(to, web.uuid).path(made[damaged], "root.qcow2"), "r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        byte = file.read(1)
+        file.seek(-1, os.SEEK_END)
+        file.write(bytes([byte[0] ^ 1]))
+    with pytest.raises(BackupDamaged, match="%s/root.qcow2 has another digest" % made[damaged]) as refused:
+        restore(web, to)
+    assert holds(web.root, 3) and web.state()[:2] == ("stopped", None)
+    assert refused.value.hint == backup_hints.list_backups("web1", to)
+    assert [bool(faults) for faults in listed(web, to, deep=True).values()] == [damaged == 0, True]
+
+
+def test_a_backup_that_is_not_there_is_not_found(web, to):
+    for more in ({}, {"backup": "20200101T000000Z"}, {"of": "db9"}):
+        with pytest.raises(BackupNotFound):
+            restore(web, to, **more)
+
+
+@pytest.mark.parametrize("step", ["restore", "restore disk", "restored"])
+@pytest.mark.follows("restore_again")
+def test_a_restore_that_is_killed_never_starts_with_disks_of_two_times_and_the_next_run_ends_it(web, to, step):
+    write(web, 1)
+    back_up(web, to)
+    write(web, 2)
+    with pytest.raises(Killed):
+        act(web, "restored", to, killed_at=step, discards="web1")
+    if step != "restore":
+        for start in (
+            lambda: power.start(web.instance(), None, None),
+            lambda: power.converge(web.instance(), None, None, "running", 1),
+        ):
+            with pytest.raises(InstanceInvalidState) as refused:
+                start()
+            assert refused.value.hint == hints.restore_again("web1")
+        assert not power.would_recover(web.instance())
+    restore(web, to)
+    assert holds(web.root, 1) and web.state()[:2] == ("stopped", None)
+
+
+# ---- under another name
+
+
+@pytest.fixture
+def other(web, prepared, wanted):
+    """web2, off, with a data disk of the same name."""
+    spec, seed = wanted("web2")
+    spec["disks"] = [{"name": "db", "size_gb": 1, "bus": "virtio"}]
+    case = Case(prepared, (spec, seed))
+    case.make()
+    case.instance().stopped(0.01)
+    return case
+
+
+@pytest.mark.parametrize("by", ["name", "uuid"])
+def test_a_backup_goes_on_under_another_name_with_an_identity_of_its_own(web, other, to, by):
+    write(web, 7)
+    back_up(web, to)
+    before = other.record
+    restore(other, to, of="web1" if by == "name" else web.uuid)
+    after = other.record
+    assert holds(other.root, 7) and (after.uuid, after.spec) == (before.uuid, before.spec)
+    assert after.history[-1]["of"] == "web1"
+
+
+@pytest.mark.follows("name_whose_backup")
+def test_two_instances_of_one_name_are_told_apart_by_their_uuids(web, other, to):
+    back_up(web, to)
+    made = back_up(other, to)
+    file = Place(to, other.uuid).path(made["id"], "backup.json")
+    text = open(file).read()
+    with open(file, "w") as stream:
+        stream.write(text.replace('"web2"', '"web1"'))
+    with pytest.raises(BackupNotFound) as refused:
+        restore(other, to, of="web1")
+    assert refused.value.hint == backup_hints.name_whose_backup(sorted((web.uuid, other.uuid)))
+    restore(other, to, of=web.uuid)
+
+
+@pytest.mark.follows("resize_to_restore")
+def test_disks_that_do_not_fit_are_all_named_and_nothing_is_changed(web, prepared, wanted, to):
+    qemu("qemu-img", "resize", "-q", "-f", "qcow2", web.root, "2G")
+    back_up(web, to)
+    spec, seed = wanted("web3")
+    other = Case(prepared, ({**spec, "disks": [{"name": "logs", "size_gb": 1, "bus": "virtio"}]}, seed))
+    other.make()
+    other.instance().stopped(0.01)
+    before = other.root.read_bytes()
+    with pytest.raises(DisksOfBackupDiffer) as refused:
+        restore(other, to, of="web1")
+    said = refused.value.message
+    assert "has no disk data-logs" in said and "no disk data-db" in said and "disk root has 1073741824 bytes" in said
+    assert refused.value.hint == backup_hints.resize_to_restore("web3") and other.root.read_bytes() == before
+    flavor = {**web.record.spec["flavor"], "root_gb": 2}
+    web.host.store.compare_and_swap(web.record, web.record.next(spec={**web.record.spec, "flavor": flavor}))
+    restore(web, to)
+
+
+# ---- what lies there is input
+
+
+@pytest.mark.parametrize(
+    "change", [{"id": "20200101T000000Z"}, {"uuid": "x"}, {"previous": "../../etc"}, {"disks": {}}, {"more": 1}]
+)
+def test_a_description_that_is_not_one_makes_no_backup(web, to, change):
+    made = back_up(web, to)
+    file = Place(to, web.uuid).path(made["id"], "backup.json")
+    found = json.loads(open(file).read())
+    with open(file, "w") as stream:
+        json.dump({**found, **change}, stream)
+    assert listed(web, to)[made["id"]]
+    with pytest.raises(BackupNotFound):
+        restore(web, to)
+
+
+@pytest.mark.parametrize("name", ["../../../etc/passwd", "a/b", "root;x"])
+def test_a_disk_whose_name_leads_elsewhere_makes_no_backup(web, to, name):
+    made = back_up(web, to)
+    file = Place(to, web.uuid).path(made["id"], "backup.json")
+    found = json.loads(open(file).read())
+    found["disks"][0]["name"] = name
+    with open(file, "w") as stream:
+        json.dump(found, stream)
+    assert listed(web, to)[made["id"]]
+
+
+def test_a_file_that_is_a_link_is_not_read(web, to):
+    made = back_up(web, to)
+    file = Place(to, web.uuid).path(made["id"], "root.qcow2")
+    os.rename(file, file + ".real")
+    os.symlink(file + ".real", file)
+    assert listed(web, to)[made["id"]]
