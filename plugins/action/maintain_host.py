@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 
 from ansible.utils.vars import load_extra_vars
@@ -13,17 +12,16 @@ from ansible.utils.vars import load_extra_vars
 from ..module_utils.conductor import maintenance, majority
 from ..module_utils.conductor.errors import HostUnknown, KvmHostNotFound
 from ..module_utils.model import hints, input_hints
-from ..module_utils.model.errors import BerthError, InvalidInput, together
-from ..module_utils.model.identity import IDENTITY, uuid_of
+from ..module_utils.model.errors import InvalidInput, together
 from ..module_utils.model.safe_text import is_safe
 from ..plugin_utils import berth_where_hosts
 from ..plugin_utils.answers_of_hosts import read_reports
 from ..plugin_utils.controller import ControllerAction
 from ..plugin_utils.fan_out import answers, ask, refusals
-from ..plugin_utils.inventory_variables import described, kvm_hosts, variables
+from ..plugin_utils.inventory_variables import kvm_hosts
 from ..plugin_utils.screen import say
-from ..plugin_utils.selection import names_by_uuid
-from ..plugin_utils.telling_owners import tell_members
+from ..plugin_utils.selection import instances_by_uuid
+from ..plugin_utils.telling_members import tell_members
 
 VARIABLE = "berth_kvm_host"
 LONGEST_REASON = 200
@@ -55,7 +53,7 @@ class ActionModule(ControllerAction):
         drains = args["state"] == "drained"
         known = set(map(str, task_vars["groups"]["all"]))
         choose = maintenance.leaving if drains else maintenance.coming_home
-        found = choose(fleet, host, _instances(task_vars, hosts), known)
+        found = choose(fleet, host, instances_by_uuid(task_vars, hosts), known)
         changed = self._tell(task_vars, fleet, host, args)
         say("", *_summary(host, drains, found, self._task.check_mode))
         return {
@@ -102,17 +100,6 @@ class ActionModule(ControllerAction):
 
 def _refuse(name, value):
     raise InvalidInput(name, value, "nothing here: %s says which host, and all of its instances are meant" % VARIABLE)
-
-
-def _instances(task_vars, hosts):
-    """uuid -> name, of those that the inventory describes or that its plugin found. No host gains by a name of the plugin's:
-    the uuid follows from it."""
-    found = names_by_uuid(task_vars)
-    for name in described(task_vars, task_vars["groups"]["all"]):
-        if name not in hosts and name != "localhost":
-            with contextlib.suppress(BerthError):
-                found.setdefault(uuid_of(name, variables(task_vars, name, IDENTITY)), name)
-    return found
 
 
 def _summary(host, drains, found, check_mode):

@@ -18,7 +18,7 @@ from ..plugin_utils.inventory_variables import kvm_hosts, lost_hosts
 from ..plugin_utils.revoked import Signed
 from ..plugin_utils.screen import say
 from ..plugin_utils.selection import names_by_uuid
-from ..plugin_utils.telling_owners import tell_members
+from ..plugin_utils.telling_members import tell_members
 
 NOT_CLEANED = {"changed": False, "removed": [], "left": []}
 

@@ -18,7 +18,7 @@ from .answers_of_hosts import read_reports, replies
 from .controller import ControllerAction, new_token
 from .driving import carry_out
 from .inventory_differences import InventoryDifferences, owner
-from .inventory_variables import kvm_hosts, lost_hosts, variables, who_locked
+from .inventory_variables import kvm_hosts, lost_hosts, raw_vars, variables, who_locked
 from .locating import shown
 from .plain import plain
 from .screen import say, verbosity, warn
@@ -30,6 +30,7 @@ ENDED = (MigrationEnded.__name__, InstanceNotFound.__name__)
 MIGRATION = OneOf("auto", "cold", "live")
 
 
+GOES_TO = "__berth_goes_to"  # of an instance: the host that a plan sends it to
 DRAINS = "__berth_drains"  # of the playbook drain: what it moves comes home when the host is returned
 
 
@@ -77,7 +78,7 @@ class PlanMoves(ControllerAction):
         catalogs = Catalogs(task_vars, names, hosts, self._loader)
         warn_of_lost(lost_hosts(catalogs.run), known_hosts(task_vars, hosts), fleet)
         wanted = self._wanted(args, task_vars, fleet, told, catalogs, goals)
-        planned = carry_out(self, task_vars, plan_moves(names, fleet, _views(told, fleet), wanted))[0]
+        planned = carry_out(self, task_vars, plan_moves(names, fleet, views_of(told, fleet), wanted))[0]
         for line in planned.notes:
             say(line)
         for text in planned.warnings:
@@ -118,6 +119,7 @@ class PlanMoves(ControllerAction):
             new_token=new_token,
             migration=MIGRATION.check(own.get("berth_migration", "auto"), "berth_migration"),
             target=args["target"],
+            targets=_targets(task_vars, catalogs.instances) if args["action"] == "migrate" else {},
             lost=lost_hosts(catalogs.run),
             quotas=catalogs.shared.quotas,
             digests={host: answer.get("digests") for host, answer in told.items()},
@@ -163,7 +165,13 @@ class PlanMoves(ControllerAction):
         }
 
 
-def _views(told, fleet):
+def _targets(task_vars, names):
+    """name -> the host that a plan of the run sends it to."""
+    known = {name: raw_vars(task_vars, name).get(GOES_TO) for name in names}
+    return {name: str(host) for name, host in known.items() if host}
+
+
+def views_of(told, fleet):
     return {
         host: {view["uuid"]: view for view in plain(answer["moves"])}
         for host, answer in told.items()

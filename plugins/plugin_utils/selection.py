@@ -8,8 +8,9 @@ the hosts that a request names are KVM hosts; and the error for a name that is n
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from typing import Any, Dict, Iterable, List
+from typing import Any, Collection, Dict, Iterable, List
 
 from ..module_utils.conductor import adopting
 from ..module_utils.conductor.errors import KvmHostNotFound, NoHostAnswered, SelectionNotExplicit
@@ -233,4 +234,15 @@ def names_by_uuid(task_vars: Dict[str, Any]) -> Dict[str, str]:
             found[uuid_of(name, variables(task_vars, name, IDENTITY))] = name
         except BerthError:
             continue  # create reports what is wrong with its name
+    return found
+
+
+def instances_by_uuid(task_vars: Dict[str, Any], hosts: Collection[str]) -> Dict[str, str]:
+    """uuid -> name, of those that the inventory describes or that its plugin found. No host gains by a name of the plugin's:
+    the uuid follows from it."""
+    found = names_by_uuid(task_vars)
+    for name in described(task_vars, task_vars["groups"]["all"]):
+        if name not in hosts and name != "localhost":
+            with contextlib.suppress(BerthError):
+                found.setdefault(uuid_of(name, variables(task_vars, name, IDENTITY)), name)
     return found

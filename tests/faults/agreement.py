@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from invariants import Violation
 
-from ansible_collections.berth.kvm.plugins.module_utils.model.vm_states import ACTIVE, PAUSED, VM_STATES
+from ansible_collections.berth.kvm.plugins.module_utils.model.vm_states import ACTIVE, PAUSED, STOPPED, VM_STATES
 
 VOLUME = "data"
+OFF = {"snapped_off": STOPPED}
 
 
 def check(operation, view, uuid, volume_gb):
     """The record of an instance, those of its volumes and libvirt say the same. Raises Violation."""
     record = view.records[uuid]
-    meant = VM_STATES.get(operation.end, VM_STATES[ACTIVE])
+    meant = VM_STATES.get(OFF.get(operation.end, operation.end), VM_STATES[ACTIVE])
     meant = VM_STATES[ACTIVE] if meant.power_state is None else meant  # a move keeps that from before, which was on
     off = not meant.on()
     if record["power_state"] != meant.power_state or bool(record.get("lock")) != (operation.end == "locked"):
@@ -24,6 +25,9 @@ def check(operation, view, uuid, volume_gb):
         raise Violation("I4 a guest that is off is %s, permits %s" % (view.domains.get(uuid), view.permits))
     if operation.end == PAUSED and view.domains.get(uuid, ("off",))[0] != "paused":
         raise Violation("I4 a paused guest is %s" % (view.domains.get(uuid),))
+    snapshots = [bool(entry["made_at"]) for entry in record["spec"].get("snapshots") or []]
+    if snapshots != [True] * operation.end.startswith("snapped"):
+        raise Violation("I4 the snapshots are %s" % (record["spec"].get("snapshots"),))
     names = [entry["name"] for entry in record["spec"].get("volumes") or []]
     named = sorted(volume for volume, found in view.volumes.items() if found["name"] in names)
     if len(names) != len(named) or len(named) != (operation.end == "attached"):

@@ -73,9 +73,10 @@ class Chain:
         base = BASE.get(begin, "active")
         if self.state is None or self.step >= cases.STEPS or BASE.get(self.state, "active") != base:
             self.fresh(base)
-        if self.state not in (base, begin):
+        while self.state not in (base, begin):
             self.walk(END[self.state])
         if self.state != begin:
+            self.bring(OPERATIONS[PREPARE[begin]].begin)
             self.walk(PREPARE[begin])
 
     def walk(self, name, legs=None):
@@ -170,6 +171,8 @@ class Chain:
             self.written_before, self.step_before = written, self.step
             self.step += operation.playbook == "resize"
             variables["berth_target_host"] = getattr(self, operation.owner)
+        if name == "snapshot":
+            self.written_before, self.step_before = written, self.step
         if operation.here and operation.moves:
             variables["berth_allow_resize_to_same_host"] = True
         variables["mover_flavor"] = "step%d" % self.step
@@ -199,7 +202,7 @@ class Chain:
     def _start(self, operation):
         """A guest that a power cut ended before an operation that starts nothing is started now. -> whether it is; else the
         operation ends with the guest off"""
-        if operation.end in ("stopped", "locked", "paused", "suspended"):
+        if operation.end in ("stopped", "locked", "paused", "suspended", "snapped_off"):
             return False
         if operation.end.startswith("resized"):
             raise Violation("I4 the guest does not run after the re-run")

@@ -54,6 +54,8 @@ def at_rest(playbook, begin, end, stops=False, **more):
     return Operation(playbook, begin, end, "source", stops, moves=False, **more)
 
 
+SNAPSHOT = {"berth_snapshot": "sweep"}
+# snapped: at rest with a snapshot; snapped_off: the same, stopped
 # active: at rest; resized: on the destination, to be confirmed; resized_here: the same on one host; attached: at rest with
 # a volume; detached: at rest beside it
 OPERATIONS = {
@@ -75,6 +77,13 @@ OPERATIONS = {
     "resume": at_rest("resume", "suspended", "active"),
     "lock": at_rest("lock", "active", "locked"),
     "unlock": at_rest("unlock", "locked", "active"),
+    "snapshot": at_rest("snapshot", "active", "snapped", variables=SNAPSHOT),
+    "delete_snapshot": at_rest("delete_snapshot", "snapped", "active", variables=SNAPSHOT),
+    "stop_snapped": at_rest("stop", "snapped", "snapped_off"),
+    "revert_snapshot": at_rest(
+        "revert_snapshot", "snapped_off", "snapped_off", gives_up_writes=True, variables=SNAPSHOT
+    ),
+    "start_snapped": at_rest("start", "snapped_off", "snapped", stops=True, gives_up_writes=True),
     "detach": at_rest("update_disks", "attached", "detached"),
     "attach": at_rest("update_disks", "detached", "attached"),
     "grow": at_rest("update_disks", "attached", "attached"),
@@ -89,10 +98,12 @@ PREPARE = {
     "suspended": "suspend",
     "locked": "lock",
     "detached": "detach",
+    "snapped": "snapshot",
+    "snapped_off": "stop_snapped",
 }
 END = {
     "resized": "confirm", "resized_here": "confirm_here", "stopped": "start", "locked": "unlock", "detached": "attach",
-    "paused": "unpause", "suspended": "resume",
+    "paused": "unpause", "suspended": "resume", "snapped": "delete_snapshot", "snapped_off": "start_snapped",
 }  # fmt: skip
 # A volume stays on its host, so an instance that had one is not moved: where a new one begins, else "active".
 BASE = {"attached": "attached", "detached": "attached"}

@@ -41,7 +41,7 @@ from operations import OPERATIONS, Fault, described, faults_of  # noqa: E402
 TOUR = (
     "resize", "revert", "cold", "confirm", "live", "resize_here", "revert_here", "confirm_here",
     "reboot", "reboot_hard", "stop", "start", "pause", "unpause", "suspend", "resume",
-    "lock", "unlock", "grow", "detach", "attach", "delete",
+    "lock", "unlock", "snapshot", "revert_snapshot", "delete_snapshot", "grow", "detach", "attach", "delete",
 )  # fmt: skip
 
 

@@ -115,7 +115,9 @@ def newest(world, machine, uuid):
 
 
 FOLLOWED = (
-    "create", "delete", "keep_one", "recover_record", "start", "stop", "recover", "unpause", "resume", "reboot", *MOVES
+    "create", "delete", "keep_one", "recover_record", "start", "stop", "recover", "unpause", "resume", "reboot",
+    "snapshot", "revert_snapshot",
+    "delete_snapshot", *MOVES
 )  # fmt: skip
 
 

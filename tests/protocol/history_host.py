@@ -133,10 +133,9 @@ class Machine(volume_fleet_case.Site):
                 found[known[0]] = max(found.get(known[0], 0), known[1])
         return found
 
-    def oldest(self, disk_name):
-        """The lowest counter of the files of that disk here, or None."""
-        found = filter(None, map(read_disk, files_below(str(self.host.pool))))
-        return min((counter for name, counter in found if name == disk_name), default=None)
+    def files_of_disk(self, disk_name):
+        """The files here that have something of that disk."""
+        return [path for path in files_below(str(self.host.pool)) if (read_disk(path) or [None])[0] == disk_name]
 
     def records_count(self):
         return not self.dead and not state_directory.look(self.host.store)["fault"]
@@ -187,9 +186,9 @@ class Machine(volume_fleet_case.Site):
         changed = power.present(instance, wanted, False)
         return {"changed": changed, "instance": {"generation": list(self.host.store.read(spec["uuid"]).generation)}}
 
-    def instance(self, uuid, state, after=None, reboot="soft", changed_disks=False, moved_by=None):
+    def instance(self, uuid, state, after=None, reboot="soft", changed_disks=False, moved_by=None, snapshot=None):
         params = {"token": None, "seed": None, "shutdown_timeout": 1, "after": after, "reboot": reboot, "state": state,
-                  "changed_disks": changed_disks, "moved_by": moved_by}  # fmt: skip
+                  "changed_disks": changed_disks, "moved_by": moved_by, "snapshot": snapshot}  # fmt: skip
         return {"changed": acts.act(Instance(self.host, uuid, timeout=1), params, False)}
 
     def instance_copy(self, uuid, state, above=None, check=False):

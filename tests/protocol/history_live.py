@@ -13,7 +13,7 @@ import volume_fleet_case
 from history_host import header_size
 from libvirt_names import BY_USER, MIGRATED, PAUSED
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move import disks, moving_host, onlooker
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import disks, live_checks, moving_host, onlooker
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.live import has_arrived
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import MigrationError
 
@@ -32,11 +32,15 @@ def set_up(world, monkeypatch):
         abort=lambda *_: None, has_arrived=has_arrived, follow=live.follow, prepare=live.prepare, migrate=live.migrate,
     ))  # fmt: skip
     monkeypatch.setattr(moving_host, "live_checks", types.SimpleNamespace(
-        describe=lambda *_: {"cpu": None}, look=lambda *_: {"problems": []}, judge=lambda *_: [],
+        describe=lambda *_: {"cpu": None}, look=lambda *_: {"problems": []}, judge=judge,
     ))  # fmt: skip
     monkeypatch.setattr(moving_host.Effects, "channel_to_source", lambda *_: NobodyListens)
     monkeypatch.setattr(onlooker, "is_migrating", lambda _guest: False)
     monkeypatch.setattr(disks, "lay_over", lay_over)
+
+
+def judge(_guest, record, *_seen):
+    return list(live_checks._snapshots_left(record))
 
 
 class Live:

@@ -15,6 +15,7 @@ import time
 
 import fibers
 import history_host
+import history_snapshots
 import prepared_host
 import volume_fleet_case
 from fibers import OfEach
@@ -53,6 +54,7 @@ class World:
         monkeypatch.setattr(facts, "collect", history_host.collect)
         self.fuse = Fuse(monkeypatch)
         network = Network(self, monkeypatch)
+        history_snapshots.set_up(self, monkeypatch)
         for machine in self.machines.values():
             machine.network = network
         self.inventory = list(self.machines)
@@ -88,11 +90,11 @@ class World:
         self.flavors[name] = LARGER
 
     def agrees_to_revert(self, name):
-        """Whoever reverts gives up what was written since."""
+        """Whoever reverts a move, or to a snapshot, gives up what was written since."""
         for disk_name, uuid in self.of_disk.items():
             if uuid == self.uuid(name):
-                found = [machine.oldest(disk_name) for machine in self.machines.values()]
-                self.newest[disk_name] = min([each for each in found if each is not None], default=0)
+                files = [path for machine in self.machines.values() for path in machine.files_of_disk(disk_name)]
+                self.newest[disk_name] = min(map(history_snapshots.oldest, files), default=0)
 
     def gives_up_copy(self, name, host):
         """What was written last on that host counts no more."""

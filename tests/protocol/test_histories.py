@@ -96,3 +96,27 @@ def test_a_broken_rule_is_found_and_its_history_is_shortened(monkeypatch):
     assert violation and violation.startswith("H1")
     steps, again = histories.shorten(HOSTS, NAMES, LOST_AND_BACK, violation)
     assert again.startswith("H1") and len(steps) <= 6
+
+
+CALLS = HOSTS + 1  # to the hosts until one does what it was asked
+# Each playbook of a snapshot is killed at another change on its host, and run again; the instance moves between them.
+SNAPSHOTS = [
+    step
+    for number in range(8)
+    for step in (
+        run("snapshot", killed=(CALLS, 2 * number)),
+        run("snapshot"),
+        run("cold_migrate"),
+        run("confirm_resize"),
+        run("start"),
+        run("revert_snapshot", killed=(CALLS, 2 * number)),
+        run("revert_snapshot"),
+        run("start"),
+        run("delete_snapshot", killed=(CALLS, 2 * number)),
+        run("delete_snapshot"),
+    )
+]
+
+
+def test_a_disk_goes_back_to_its_snapshot_wherever_it_is_and_whoever_is_killed():
+    assert histories.play(HOSTS, NAMES, [run("create"), *SNAPSHOTS]) is None

@@ -126,9 +126,13 @@ def test_every_operation_begins_where_another_one_ends():
     new = {"active", *operations.BASE.values()}
     assert {operations.OPERATIONS[name].end for name in operations.PREPARE.values()} == states - {"gone", *new}
     for state, name in operations.END.items():
-        assert operations.OPERATIONS[name].end == operations.BASE.get(state, "active")
+        assert operations.OPERATIONS[name].end == {"snapped_off": "snapped"}.get(
+            state, operations.BASE.get(state, "active")
+        )
     for state, name in operations.PREPARE.items():
-        assert operations.OPERATIONS[name].begin == operations.BASE.get(state, "active")
+        assert operations.OPERATIONS[name].begin == {"snapped_off": "snapped"}.get(
+            state, operations.BASE.get(state, "active")
+        )
         assert operations.OPERATIONS[name].end == state
 
 

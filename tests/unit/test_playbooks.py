@@ -36,7 +36,14 @@ def role_variables(role):
 
 OF_ROLES = set().union(*(role_variables(path.name) for path in (ROOT / "roles").iterdir()))
 # Groups and marks of instances that playbooks make.
-IN_PLAYS = {"berth_in_maintenance", "berth_off_in_maintenance", "berth_present_flavor"}
+IN_PLAYS = {
+    "berth_in_plan",
+    "berth_plan_hash",
+    "berth_planned_moves",
+    "berth_in_maintenance",
+    "berth_off_in_maintenance",
+    "berth_present_flavor",
+}
 # What the catalog's page and the roles explain, and the group of read_requested.yml.
 EXPLAINED_ELSEWHERE = {*CATALOG, *INSTANCE, *HOST, *OF_ROLES, "berth_requested", *IN_PLAYS}
 # Not a fact in brackets, nor NAME=VALUE in a text that says what to run.

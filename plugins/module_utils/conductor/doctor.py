@@ -21,6 +21,7 @@ from ..model import (
     host_hints,
     packet_hints,
     pools,
+    snapshot_hints,
     state_hints,
     volume_hints,
 )
@@ -110,6 +111,7 @@ TODO: Dict[str, Callable[[str, str, str], str]] = {
     ),
     "DisksMissing": lambda host, name, said: disk_hints.bring_files_back(host, name),
     "DisksDiffer": lambda host, name, said: disk_hints.undo_before_a_move(name),
+    "SnapshotNotWhole": lambda host, name, said: snapshot_hints.delete_rest(name, said.rpartition(" ")[2]),
     "SeedMissing": lambda host, name, said: state_hints.make_seed_anew(name),
     "VolumeFileMissing": lambda host, name, said: volume_hints.mount_or_restore_volume(host),
     "VolumeDamaged": lambda host, name, said: state_hints.restore_damaged_volume(name),

@@ -49,6 +49,10 @@ def leaving(fleet: Fleet, host: str, inventory: Mapping[str, str], known: Collec
     return found
 
 
+def all_of(fleet: Fleet, inventory: Mapping[str, str], known: Collection[str]) -> Moving:
+    return _chosen(fleet, inventory, known, lambda _owner, _instance: True)
+
+
 def coming_home(fleet: Fleet, host: str, inventory: Mapping[str, str], known: Collection[str]) -> Moving:
     uuid = fleet.documents[host]["uuid"]
     return _chosen(fleet, inventory, known, lambda owner, instance: owner != host and instance.get("home") == uuid)
@@ -94,9 +98,13 @@ def _chosen(
 
 def _owned(fleet: Fleet) -> Iterator[Tuple[str, Document]]:
     for host, document in sorted(fleet.documents.items()):
-        for instance in sorted(document["instances"], key=lambda each: each["name"]):
-            if not instance["foreign"] and instance["role"] == OWN:
-                yield host, instance
+        for instance in owned_by(document):
+            yield host, instance
+
+
+def owned_by(document: Document) -> List[Document]:
+    found = [each for each in document["instances"] if not each["foreign"] and each["role"] == OWN]
+    return sorted(found, key=lambda each: str(each["name"]))
 
 
 def _check(

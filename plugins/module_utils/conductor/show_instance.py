@@ -60,6 +60,7 @@ def lines(name: str, held: Held, problem: Optional[str], most: int) -> List[str]
         "image": instance.get("image"),
         "networks": ", ".join(_nic(nic) for nic in instance.get("networks") or ()),
         "disks": ", ".join("%s %s GiB" % entry for entry in sorted((instance.get("disks") or {}).items())),
+        "snapshots": ", ".join(each["name"] for each in instance.get("snapshots") or ()),
         "volumes": ", ".join("%s %s GiB" % entry for entry in sorted((instance.get("volumes") or {}).items())),
         "zone": instance.get("availability_zone"),
         "access": ", ".join(instance.get("access_ips") or ()),

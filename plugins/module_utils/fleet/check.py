@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Collection, Sequence, Tuple
 
+from ..model import fleet_hints
 from ..model.errors import BerthError
 from .order import Move
 from .state import Fleet, State
@@ -41,7 +42,7 @@ def _enter(state: State, number: int, wave: Sequence[Move], closed: Collection[s
             name = instance.name if instance else uuid
             raise PlanNotLegal(
                 "wave %d of the plan: %s may not move to %s: %s" % (number, name, host, why),
-                hint="make a new plan with berth.kvm.plan",
+                hint=fleet_hints.plan_again(),
             )
 
 
@@ -65,5 +66,5 @@ def _compare(before: Counter[Tuple[str, ...]], state: State, when: str) -> None:
     if worse:
         raise PlanNotLegal(
             "%s the plan breaks a rule: %s" % (when, "; ".join(" ".join(what) for what in sorted(worse))),
-            hint="make a new plan with berth.kvm.plan",
+            hint=fleet_hints.plan_again(),
         )

@@ -18,7 +18,8 @@ from .order import Move, Ordered, ordered
 from .state import Fleet, State
 from .terms import Empty, terms
 
-MOST_ROUNDS = 25  # how often the solver is asked again after placement has refused what it proposed
+FIRST_ROUNDS = 3  # in which the solver looks at the places alone, and an order is found afterwards if there is one
+MOST_ROUNDS = 12  # how often the solver is asked again after placement has refused what it proposed
 MOST_PAIRS = 30000  # of an instance and a host that it may go to: what the solver is given of a large fleet
 MOST_WAVES = 4  # in which an order is searched, if the first places that were found have none
 EFFORT = 10.0  # of the solver for one plan, about seconds
@@ -76,8 +77,13 @@ def make(fleet: Fleet, goal: Goal, effort: float = EFFORT) -> Plan:
             return _plan(fleet, goal, empty, begin, found, False, why)
         nothing = min(nothing, found, key=lambda each: each.score)
     found, proven, proof = _searched(fleet, goal, empty, nothing, effort)
-    if goal.name == BALANCE and begin[0] - found.score[0] <= goal.least_gain:
-        found, proof = nothing, "nothing to gain: %s" % proof
+    gain = begin[0] - found.score[0]
+    if goal.name == BALANCE and gain <= goal.least_gain:
+        found = nothing
+        proof = "nothing to gain: the fullest host would be less full by %.1f %% of what it can hold (%s)" % (
+            100 * gain,
+            proof,
+        )
     return _plan(fleet, goal, empty, begin, found, proven, proof)
 
 
@@ -99,9 +105,10 @@ def _searched(fleet: Fleet, goal: Goal, empty: Empty, best: _Found, effort: floa
     state = State(fleet)
     known = terms(fleet, empty, reach.movers, reach.targets, goal.hosts)
     cuts: List[propose.Cut] = []
-    waves = 0
     for number in range(MOST_ROUNDS):
-        proposal = propose.propose(state, known, goal, cuts, effort / (1 + number), waves)
+        waves = MOST_WAVES if number >= FIRST_ROUNDS else 0
+        known_waves = best.ordered.waves if len(best.ordered.waves) <= waves else []
+        proposal = propose.propose(state, known, goal, cuts, effort / (2 if waves else 10), waves, known_waves)
         if proposal is None:
             break
         tried = State(fleet)
@@ -109,11 +116,8 @@ def _searched(fleet: Fleet, goal: Goal, empty: Empty, best: _Found, effort: floa
         best = min(best, _Found(done, goals.score(goal, tried, len(done.moves), empty)), key=lambda each: each.score)
         if not done.refused:
             return best, proposal.proven and reach.complete, _proof(proposal, reach, waves)
-        if not waves:
-            waves = MOST_WAVES  # these places are good, and no order leads there
-        else:
-            moves = {uuid: host for wave in proposal.waves for uuid, host in wave.items()}
-            cuts.append(frozenset((uuid, moves[uuid]) for uuid in done.refused))
+        moves = {uuid: host for wave in proposal.waves for uuid, host in wave.items()}
+        cuts.append(frozenset((uuid, moves[uuid]) for uuid in done.refused))
     return best, False, "not proven: placement refused %d of the solver's proposals" % len(cuts)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Dict, FrozenSet, List, Optional, Sequence, Tuple
 
+from ..model import fleet_hints
 from ..model.errors import BerthError
 from .goals import BALANCE, CONSOLIDATE, DRAIN, REPAIR, STEPS, Goal
 from .order import Move
@@ -37,8 +38,7 @@ def check_there(goal: str) -> None:
     if cp_model is None:
         raise SolverMissing(
             "a plan for %s needs OR-tools, which this controller does not have" % goal,
-            hint="run pip install ortools where ansible-playbook runs (requirements-fleet.txt of this collection names "
-            "the version), then run the playbook again",
+            hint=fleet_hints.install_solver(),
         )
 
 
@@ -55,12 +55,21 @@ class Proposal:
 
 
 def propose(
-    state: State, terms: Terms, goal: Optional[Goal], cuts: Sequence[Cut], effort: float, waves: int = 0
+    state: State,
+    terms: Terms,
+    goal: Optional[Goal],
+    cuts: Sequence[Cut],
+    effort: float,
+    waves: int = 0,
+    known: Sequence[Sequence[Move]] = (),
 ) -> Optional[Proposal]:
     """The best final places, or None if there are none. Without a goal any will do, and instances that are nowhere get one.
     ``effort``: of the solver, about seconds; the same effort gives the same answer on every machine. ``waves``: only places
-    that so many waves of moves reach, with an order in which they do; it takes the solver longer."""
-    return _Model(state, terms, goal, cuts, waves).solve(effort)
+    that so many waves of moves reach, with an order in which they do; it takes the solver longer. ``known``: waves that are possible,
+    from which it begins."""
+    model = _Model(state, terms, goal, cuts, waves)
+    model.hint(known)
+    return model.solve(effort)
 
 
 class _Model:
@@ -91,7 +100,6 @@ class _Model:
         for host in [*([own] if own else []), *hosts]:
             self.x[uuid, host] = self.cp.NewBoolVar("")
             self.on[host].append((uuid, host))
-            self.cp.AddHint(self.x[uuid, host], int(host == own))
         if own:
             self.stays[uuid] = self.x[uuid, own]
         self.cp.AddExactlyOne(self.x[uuid, host] for host in [*([own] if own else []), *hosts])
@@ -197,10 +205,19 @@ class _Model:
                     self.cp.AddImplication(self.x[move], used[-1])
         return used
 
+    def hint(self, waves: Sequence[Sequence[Move]]) -> None:
+        made = {move: number for number, wave in enumerate(waves) for move in wave}
+        moved = {uuid for uuid, _host in made}
+        for (uuid, host), x in self.x.items():
+            here = host == self.state.where.get(uuid) and uuid not in moved
+            self.cp.AddHint(x, int(here or (uuid, host) in made))
+        for (uuid, host, wave), begins in self.begins.items():
+            self.cp.AddHint(begins, int(made.get((uuid, host)) == wave))
+
     def solve(self, effort: float) -> Optional[Proposal]:
         solver = cp_model.CpSolver()
         solver.parameters.max_deterministic_time = effort
-        solver.parameters.num_workers = 1
+        solver.parameters.num_workers = 1  # several would race, and the answer would not be the same each time
         solver.parameters.random_seed = self.state.fleet.seed % (1 << 31)
         status = solver.Solve(self.cp)
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):

@@ -29,7 +29,8 @@ AFFINITY, ANTI_AFFINITY = "affinity", "anti-affinity"
 
 @dataclasses.dataclass(frozen=True)
 class Instance:
-    """``request``: as a move of it is placed. ``fixed``: why it may not move, None if it may. ``how``: live or cold."""
+    """``request``: as a move of it is placed. ``fixed``: why it may not move, None if it may. ``how``: live or cold.
+    ``going``: the host to which a move of it has begun that has not ended."""
 
     uuid: str
     name: str
@@ -37,6 +38,7 @@ class Instance:
     request: Document
     fixed: Optional[str] = None
     how: str = "live"
+    going: Optional[str] = None
 
     @property
     def group(self) -> Optional[str]:

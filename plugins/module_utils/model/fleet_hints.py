@@ -362,3 +362,26 @@ def unlock_in_inventory(name: str) -> str:
         "When whoever set it agrees: take berth_locked out of the variables of %s in the inventory, where ansible-inventory "
         "--host %s shows it, or for one run -e berth_locked=false. berth.kvm.unlock does not lift it" % (name, name)
     )
+
+
+def plan_again() -> str:
+    """A plan for the fleet is no longer what the fleet needs, or cannot be carried out as it is."""
+    return "Nothing was moved by this run. Make a new plan with berth.kvm.plan"
+
+
+def install_solver() -> str:
+    """The controller has no OR-tools."""
+    return (
+        "Run pip install ortools in the Python environment of ansible-playbook (requirements-fleet.txt of this collection "
+        "names the version), then run the same command again"
+    )
+
+
+def carry_out_plan(path: str) -> str:
+    """A plan was written, and nothing was moved yet."""
+    return "To carry it out: ansible-playbook -i fleet.yml berth.kvm.apply_plan -e berth_plan=%s" % shlex.quote(path)
+
+
+def keep_plan() -> str:
+    """A plan was only shown."""
+    return "To carry it out, run this again with -e berth_plan=FILE, which writes it, and then berth.kvm.apply_plan with the same"

@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parents[3]
 MODULES = sorted((ROOT / "plugins" / "modules").glob("*.py"))
 # What the playbooks and roles call in one fixed order, and nobody calls alone.
 INTERNAL = {
+    "apply_plan",
     "agree_on_members",
     "ask_hosts",
     "build_instances",

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import json
 
+from ...model import snapshots
+from .. import paths
 from ..errors import SnapshotFailed
 from ..run import run
-from . import virtual_size
+from . import disk, virtual_size
+from .layers import snapshots_in
 
 
 def make(path, tag):
@@ -31,6 +34,16 @@ def go_back(path, tag):
     _snapshot("-a", path, tag)
     if virtual_size.read(path, "qcow2")[0] < size:
         _run(["qemu-img", "resize", "-q", "-f", "qcow2", "--", path, str(size)])
+
+
+def lacking(pool_path, record, entry):
+    """Return the names of the disks of a snapshot in the record that do not have it."""
+    tag, files = snapshots.tag(entry["name"]), {each.name: each.file for each in disk.plan(record.spec)}
+    return [
+        name
+        for name in entry["disks"]
+        if name not in files or tag not in snapshots_in(paths.instance(pool_path, record.uuid, files[name]))
+    ]
 
 
 def bitmaps(path, error):

@@ -52,7 +52,7 @@ def snapshot(instance, name):
 def would_snapshot(instance, name):
     record, host = instance.at_rest(SNAPSHOT), instance.host
     entry = snapshots.find(record.spec, snapshots.check_name(name))
-    if entry and entry["made_at"] and record.task_state is None:
+    if entry and entry["made_at"]:
         _check_whole(instance, record, entry)
         return False
     startable.check_owner(host, record)
@@ -60,7 +60,7 @@ def would_snapshot(instance, name):
     if entry is None:
         snapshots.check_room(record.name, record.spec)
     disk_chain.check_snapshot(host, record)
-    block_jobs.check_no_others_jobs(host.connection, record, host.connection.getHostname())
+    _check_no_others_jobs(instance, record)
     with instance.store.host_lock():
         _room(instance, record, entry)
     return True
@@ -117,7 +117,7 @@ def delete(instance, name):
         entry = snapshots.find(record.spec, name)
         spec = snapshots.with_one(record.spec, dict(entry, made_at=None)) if entry else record.spec
         record = instance.swap(record.replace(spec=spec, task_state=CHANGES[DELETE].task))
-        _stand_alone(instance, record)
+        _stand_alone(instance, record, only_begun=True)
         _delete_from_disks(instance, record, name)
         instance.observe("snapshot deleted")
         record = journal.noted(_forgotten(record, name), DELETE, snapshot=name)
@@ -133,18 +133,18 @@ def would_delete(instance, name):
     tag = snapshots.tag(snapshots.check_name(name))
     there = any(tag in layers.snapshots_in(path) for path in _files(instance, record))
     if there or snapshots.find(record.spec, name):
-        block_jobs.check_no_others_jobs(instance.host.connection, record, instance.host.connection.getHostname())
+        _check_no_others_jobs(instance, record)
         return True
     return False
 
 
+def _check_no_others_jobs(instance, record):
+    connection = instance.host.connection
+    block_jobs.check_no_others_jobs(connection, record, connection.getHostname(), "none of its snapshots is touched")
+
+
 def _check_whole(instance, record, entry):
-    tag = snapshots.tag(entry["name"])
-    lacking = [
-        each
-        for each, path in zip(entry["disks"], _files(instance, record, entry["disks"]))
-        if tag not in layers.snapshots_in(path)
-    ]
+    lacking = inside.lacking(instance.host.pool_of(record), record, entry)
     if lacking or not entry["made_at"]:
         raise SnapshotIncomplete(
             "snapshot %s of %s is not whole%s"
@@ -224,12 +224,13 @@ def _take(instance, record, name):
     return FROZEN if frozen else RUNNING
 
 
-def _stand_alone(instance, record):
-    """Make the root disk independent of its image, while the guest runs or is off. Nobody starts it until it is whole."""
+def _stand_alone(instance, record, only_begun=False):
+    """Make the root disk independent of its image, while the guest runs or is off, or finish that. Nobody starts it until it
+    is whole."""
     pool_path, image = instance.host.pool_of(record), record.spec.get("image") or {}
     for path in _files(instance, record):
         merging, below = paths.merging_file(path), layers.read_header(path).backing
-        if below or os.path.lexists(merging):
+        if os.path.lexists(merging) or below and not only_begun:
             instance.observe("snapshot stands alone")
             below = below or paths.image(pool_path, image["checksum"])
             with unstartable(instance.host.connection, record.uuid):

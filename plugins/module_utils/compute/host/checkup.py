@@ -9,12 +9,13 @@ They only report. On request they repair four things, never a guest, a disk or a
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import time
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
-from ...model import adopted, vm_states
+from ...model import adopted, snapshots, vm_states
 from ...model.errors import BerthError, shortened, worded
 from ...model.identity import is_uuid
 from ...model.lifecycle import ACTIVE, ALIVE, OWN
@@ -22,7 +23,7 @@ from ...model.record import Record
 from ...model.safe_text import clean
 from .. import paths
 from ..connection import require_libvirt
-from ..disk import disk_chain, owner, volume_files
+from ..disk import disk_chain, inside, owner, volume_files
 from ..disk.differences import ASIDE, found_beside
 from ..errors import BootGateMissing, GuestHung, StateUnsafe
 from ..guest import disk_users, domain, domains, gate, health, live_differences, packet_path
@@ -62,6 +63,7 @@ def look(host: Host, fix: bool = False, pki: str = certificates.PKI, port: int =
         lambda: _differing_disks(host, records),
         lambda: _used_disks(host, records),
         lambda: _replaced_disks(host, records),
+        lambda: _snapshots(host, records),
         lambda: _files_beside(host, records),
         lambda: _volumes(host),
         lambda: _domains(host, records),
@@ -208,6 +210,20 @@ def _differing_disks(host: Host, records: Sequence[Record]) -> Iterator[Finding]
             yield finding("DisksMissing", ERROR, _of(record, lost), record.uuid)
         if against and not adopted.of(record.spec):  # no adopted instance moves
             yield finding("DisksDiffer", WARNING, "a move would be refused: " + _of(record, against), record.uuid)
+
+
+def _snapshots(host: Host, records: Sequence[Record]) -> Iterator[Finding]:
+    """Snapshots that nobody can go back to, while no run is at work on them."""
+    for record in filter(_is_at_rest, records):
+        for entry in snapshots.of(record.spec) if record.task_state is None else ():
+            with contextlib.suppress(
+                BerthError, *live_differences.DAMAGED
+            ):  # its pool or a damaged record, told elsewhere
+                lacking = inside.lacking(host.pool_of(record), record, entry)
+                if lacking or not entry["made_at"]:
+                    where = "in %s of %s" % (shortened(lacking), record.name) if lacking else "in %s" % record.name
+                    text = "it is not whole %s: snapshot %s" % (where, entry["name"])
+                    yield finding("SnapshotNotWhole", WARNING, text, record.uuid)
 
 
 def _of(record: Record, differing: Sequence[disk_chain.Difference]) -> str:

@@ -206,16 +206,16 @@ def forget_checkpoints(domain):
 # Whether another program works on the disks of a running guest: a stop for a move would silently interrupt it.
 
 
-def check_no_others_jobs(connection, record, host):
-    """Raise DisksBusy if there is a backup of the guest that no move began, or a copy of one of its disks."""
+def check_no_others_jobs(connection, record, host, so="that guest is not stopped for a move"):
+    """Raise DisksBusy if there is a backup of the guest that no move began, or a copy of one of its disks. ``so``: what is
+    not done meanwhile."""
     guest = guests.find(connection, record.uuid)
     if guest is None or not guest.isActive():
         return
     work = _backup(guest) or _copy(guest)
     if work:
         raise DisksBusy(
-            "another program makes %s of %s (%s) on %s, so that guest is not stopped for a move"
-            % (work, record.name, record.uuid, host),
+            "another program makes %s of %s (%s) on %s, so %s" % (work, record.name, record.uuid, host, so),
             hint=hints.end_job(host, record.uuid),
             instance=record.name,
             host=host,

@@ -202,19 +202,18 @@ def expected(pool_path, record, manifest):
         disk, path = known.get(entry.get("name"), (None, None))
         size = entry.get("size")
         whole = entry.get("whole")
-        if (
-            disk is None
-            or disk.format != entry.get("format")
-            or not _is_size(size)
-            or whole is not None
-            and not (disk.format == "qcow2" and _is_size(whole) and whole % disks.SECTOR == 0)
-        ):
+        if disk is None or disk.format != entry.get("format") or not (_is_size(size) and _fits(whole, disk)):
             raise MigrationConflict("the source offers a disk that %s does not have: %r" % (record.uuid, entry))
         if disk.kind == disks.VOLUME:
             paths.make_directory(os.path.dirname(os.path.dirname(path)))
             paths.make_directory(os.path.dirname(path))
         wanted.append({"name": disk.name, "format": disk.format, "size": size, "path": path, "whole": whole})
     return wanted
+
+
+def _fits(whole, disk):
+    """Whether the disk may be copied as a file of that size; None: it is not."""
+    return whole is None or disk.format == "qcow2" and _is_size(whole) and whole % disks.SECTOR == 0
 
 
 def _is_size(size):

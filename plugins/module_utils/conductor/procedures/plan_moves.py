@@ -55,7 +55,8 @@ class Subject(NamedTuple):
 @dataclasses.dataclass(frozen=True)
 class Wanted:
     """What a run asks for. ``subject_of``: name -> Subject, or raises what is wrong with it; ``choose``: finds hosts for the
-    instances of a plan, those that are resized are named; ``goals``: of a second plan, name -> the destination of its move
+    instances of a plan, those that are resized are named; ``targets``: name -> the only host that it may go to, ``target`` that
+    of all others; ``goals``: of a second plan, name -> the destination of its move
     that has just ended; ``nowhere``: (name, error) -> what is said of an instance that no host has; ``dry``: in check mode."""
 
     action: str
@@ -65,6 +66,7 @@ class Wanted:
     new_token: Callable[[], str]
     migration: str = "auto"
     target: Optional[str] = None
+    targets: Mapping[str, str] = dataclasses.field(default_factory=dict)
     lost: Collection[str] = ()
     quotas: Mapping[str, Amounts] = dataclasses.field(default_factory=dict)
     digests: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -73,6 +75,9 @@ class Wanted:
     goals: Optional[Mapping[str, Optional[str]]] = None
     nowhere: Callable[[str, BerthError], BerthError] = lambda _name, error: error
     dry: bool = False
+
+    def target_of(self, name: str) -> Optional[str]:
+        return self.targets.get(name, self.target)
 
 
 @dataclasses.dataclass
@@ -132,9 +137,9 @@ def _plan(
         request = subject.request_of(here.get("spec") or there["spec"], destination is not None)
     kind = KINDS.get(action, migration.RESIZE) or moving.kind_to_migrate(wanted.migration, both)
     plain_action = "move" if action in KINDS else "confirm" if action == "confirm_due" else action
-    move = moving.plan(plain_action, kind, subject.uuid, name, both, request, subject.locked, wanted.target)
+    move = moving.plan(plain_action, kind, subject.uuid, name, both, request, subject.locked, wanted.target_of(name))
     goal = (wanted.goals or {}).get(name)
-    if move["place"] and kind != migration.RESIZE and move["source"] in (wanted.target, goal):
+    if move["place"] and kind != migration.RESIZE and move["source"] in (wanted.target_of(name), goal):
         move["place"], move["why"] = False, "is on %s already" % move["source"]
     return move, request
 
@@ -209,7 +214,7 @@ def _waiting(
         if not move["place"]:
             continue
         try:
-            ignored = moving.hosts_to_leave_out(move, fleet.documents, wanted.target, wanted.same_host)
+            ignored = moving.hosts_to_leave_out(move, fleet.documents, wanted.target_of(name), wanted.same_host)
         except BerthError as error:
             planned.refuse(name, error.to_dict())
             continue

@@ -109,6 +109,12 @@ def test_a_host_has_to_be_named_and_no_limit_counts(hosts, given, code):
     assert done["failed"] and done["error_code"] == code and hosts.asked == []
 
 
+@pytest.mark.follows("give_host")
+def test_who_names_no_host_is_told_the_variable_of_this_playbook(hosts):
+    assert maintain(answers(), name=None)["error"]["hint"] == input_hints.give_host("berth_kvm_host")
+    assert not maintain(answers(), name="kvm1").get("failed")
+
+
 @pytest.mark.parametrize("name", ["berth_instances", "berth_name", "berth_where", "berth_target_host"])
 def test_what_would_move_other_instances_than_those_of_the_host_is_refused_before_it_is_closed(
     monkeypatch, hosts, name

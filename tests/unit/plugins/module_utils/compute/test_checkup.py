@@ -37,6 +37,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.model import (
     disk_hints,
     fleet_hints,
     host_hints,
+    snapshot_hints,
     state_hints,
     volume_hints,
 )
@@ -456,4 +457,17 @@ def test_a_volume_whose_record_is_damaged_is_named_and_the_others_are_looked_at(
     assert (found["code"], found["severity"], found["uuid"]) == ("VolumeDamaged", "error", volume.uuid)
     assert "checksum" in found["said"] and told(found).todo == state_hints.restore_damaged_volume(volume.uuid)
     path.write_bytes(before)
+    assert look() == []
+
+
+@pytest.mark.parametrize("made_at", [None, "2026-11-28T10:00:00Z"])
+def test_a_snapshot_of_the_record_that_nobody_can_go_back_to_is_told_until_it_is_deleted(well, made_at):
+    host, uuid, look = well
+    record = host.store.read(uuid)
+    entry = {"name": "one", "made_at": made_at, "taken": "off", "size_gb": 1, "disks": ["root"]}
+    plant(host.store, record.replace(spec=dict(record.spec, snapshots=[entry])))
+    found = look()
+    assert codes(found) == [("SnapshotNotWhole", "warning", uuid, False)] and found[0]["said"].endswith("snapshot one")
+    assert told(found[0]).todo == snapshot_hints.delete_rest(uuid, "one")
+    plant(host.store, record)
     assert look() == []

@@ -216,6 +216,19 @@ def test_a_delete_killed_at_a_step_is_finished_by_the_next_run_and_nobody_goes_b
     assert web.delete() is True and web.tags() == [[], []] and web.gb()[0] == before[0]
 
 
+def test_a_whole_snapshot_is_never_made_anew_whatever_else_was_killed(web):
+    web.take()
+    before = web.record.spec["snapshots"][0]
+    web.write(2)
+    web.take("two")
+    with pytest.raises(Killed):
+        web.delete("two", killed_at="snapshot deleted")
+    assert web.take() is False and web.record.spec["snapshots"][0] == before
+    web.stop()
+    web.revert()
+    assert all(web.holds(1))
+
+
 @pytest.mark.follows("finish_revert")
 @pytest.mark.parametrize("number", [0, 1])
 def test_a_guest_starts_from_no_disks_that_are_half_reverted(web, number):
@@ -362,6 +375,13 @@ def test_a_disk_that_stands_on_its_image_stands_alone_before_the_first_snapshot(
     overlay.take()
     assert layers.read_header(str(overlay.root)).backing is None and of_the_image(overlay)
     assert not (overlay.root.parent / "root.qcow2.merging").exists()
+
+
+def test_what_was_only_recorded_of_a_snapshot_is_deleted_and_the_disk_stands_where_it_stood(overlay):
+    with pytest.raises(Killed):
+        overlay.take(killed_at="snapshot stands alone")
+    assert overlay.delete() is True and "snapshots" not in overlay.record.spec
+    assert layers.read_header(str(overlay.root)).backing
 
 
 @pytest.mark.follows("finish")

@@ -77,8 +77,8 @@ def test_other_goals_are_refused_with_the_command_that_installs_the_solver():
 
 
 def test_the_room_that_a_wave_frees_is_used_in_the_next_wave():
-    found = fleet({"a": 4, "b": 4, "c": 4}, [instance("x", "a", 4), instance("y", "b", 4)])
-    assert ordered(State(found), [{"x": "b", "y": "c"}]).waves == [[("y", "c")], [("x", "b")]]
+    found = fleet({"a": 4, "b": 4, "c": 4}, [instance("z", "a", 4), instance("y", "b", 4)])
+    assert ordered(State(found), [{"z": "b", "y": "c"}]).waves == [[("y", "c")], [("z", "b")]]
 
 
 def test_moves_that_wait_for_each_other_are_refused():

@@ -1,0 +1,129 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action apply_plan: see plugins/modules/apply_plan.py for its documentation."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import re
+
+import yaml
+
+from ..module_utils.fleet import plan_file
+from ..module_utils.fleet.check import check
+from ..module_utils.model.errors import InvalidInput
+from ..module_utils.model.lifecycle import RESIZED
+from ..module_utils.model.schema import Whole
+from ..plugin_utils.controller import ControllerAction
+from ..plugin_utils.inventory_variables import kvm_hosts
+from ..plugin_utils.known_fleet import known_fleet
+from ..plugin_utils.plain import number
+from ..plugin_utils.planned_lines import lines
+from ..plugin_utils.screen import say
+
+MOST_BYTES = 1 << 26
+TIME = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])\Z")
+
+
+class ActionModule(ControllerAction):
+    argument_spec = {
+        "path": {"type": "path"},
+        "plan": {"type": "dict"},
+        "at_once": {"type": "raw", "default": 4},
+        "per_host": {"type": "raw", "default": 2},
+        "until": {"type": "str"},
+        "hosts": {"type": "list", "elements": "str"},
+    }
+
+    def reported(self, result):
+        return None if result["moves"] else {part: result[part] for part in ("goal", "moves")}
+
+    def act(self, args, task_vars):
+        at_once, per_host = (
+            Whole(1, 1000).check(number(args[option]), variable)
+            for option, variable in (("at_once", "berth_moves_at_once"), ("per_host", "berth_moves_per_host"))
+        )
+        until = _until(args["until"], datetime.datetime.now())
+        document, path = args["plan"] or _document(args["path"]), args["path"] or "of this run"
+        written = plan_file.read(document, path)
+        known = known_fleet(self, task_vars, kvm_hosts(task_vars, args["hosts"]))
+        waves = plan_file.left(written, known.fleet)
+        first = [plan_file.begun(written, known.fleet), _unconfirmed(written, known)]
+        if not any(
+            first
+        ):  # what has begun counts on both hosts until it ends, and placement decides each move again anyway
+            check(known.fleet, waves, written.goal.hosts)
+        parts = [part for part in first if part]
+        parts += [part for wave in waves for part in plan_file.batches(wave, known.fleet, at_once, per_host)]
+        if not args["plan"]:
+            say("", *lines(document), "", _summary(written, parts, args["until"], self._task.check_mode), "")
+        return {
+            "goal": written.goal.name,
+            "until": until,
+            "sizes": [len(part) for part in parts],
+            "moves": [_move(known, uuid, host) for part in parts for uuid, host in part],
+        }
+
+
+def _unconfirmed(written, known):
+    """What a run has moved while it was off, and did not confirm."""
+    phases = {
+        (each["uuid"], host): each["phase"]
+        for host, document in known.reported.documents.items()
+        for each in document["instances"]
+    }
+    return [
+        (uuid, move["to"])
+        for uuid, move in written.moves.items()
+        if move["how"] == "cold" and phases.get((uuid, move["to"])) == RESIZED
+    ]
+
+
+def _document(path):
+    if not path:
+        raise InvalidInput("berth_plan", None, "the file that berth.kvm.plan has written")
+    try:
+        with open(path, encoding="utf-8") as file:
+            if os.fstat(file.fileno()).st_size > MOST_BYTES:
+                raise InvalidInput("berth_plan", path, "at most %d bytes" % MOST_BYTES)
+            return yaml.safe_load(file)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise InvalidInput("berth_plan", path, "a file with a plan: %s" % error) from None
+
+
+def _until(text, now):
+    """The seconds since 1970 of the next such time of day on the controller, None without one."""
+    if not text:
+        return None
+    found = TIME.match(text)
+    if not found:
+        raise InvalidInput("berth_until", text, "a time of day of the controller, such as 06:00")
+    at = now.replace(hour=int(found[1]), minute=int(found[2]), second=0, microsecond=0)
+    return (at if at > now else at + datetime.timedelta(days=1)).timestamp()
+
+
+def _move(known, uuid, host):
+    instance = known.fleet.instances[uuid]
+    added = instance.name in known.moving.added
+    return {
+        "name": instance.name,
+        "to": host,
+        "how": "confirm" if instance.host == host and not instance.going else instance.how,
+        "project": known.moving.names[instance.name] if added else None,
+    }
+
+
+def _summary(written, parts, until, check_mode):
+    left = sum(map(len, parts))
+    done = len(written.moves) - left
+    if not left:
+        return "All of it is done already."
+    text = "%s %d moves, %d of them at most at once" % (
+        "Would make" if check_mode else "To make:",
+        left,
+        max(map(len, parts)),
+    )
+    text += "; %d were made already" % done if done else ""
+    return text + (". No move begins after %s" % until if until else "") + "."

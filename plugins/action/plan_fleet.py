@@ -1,0 +1,99 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action plan_fleet: see plugins/modules/plan_fleet.py for its documentation."""
+
+from __future__ import annotations
+
+import os
+
+import yaml
+
+from ..module_utils.conductor.errors import KvmHostNotFound
+from ..module_utils.fleet import make_plan, plan_file
+from ..module_utils.fleet.check import check
+from ..module_utils.fleet.goals import BALANCE, CONSOLIDATE, DRAIN, GOALS, Goal
+from ..module_utils.model import fleet_hints, input_hints
+from ..module_utils.model.errors import InvalidInput
+from ..module_utils.model.schema import Whole
+from ..plugin_utils.controller import ControllerAction
+from ..plugin_utils.documents import check_replaceable, write_private
+from ..plugin_utils.inventory_variables import kvm_hosts
+from ..plugin_utils.known_fleet import known_fleet
+from ..plugin_utils.plain import number, plain
+from ..plugin_utils.planned_lines import lines
+from ..plugin_utils.screen import say
+
+RESOURCES = {"memory": "MEMORY_MB", "vcpus": "VCPU"}
+OURS = b"# A plan of berth.kvm"
+HEAD = OURS.decode() + " for goal %s. %s\n"
+
+
+class ActionModule(ControllerAction):
+    argument_spec = {
+        "goal": {"type": "str"},
+        "drained": {"type": "list", "elements": "str", "default": []},
+        "max_moves": {"type": "raw"},
+        "balance_by": {"type": "str", "choices": sorted(RESOURCES), "default": "memory"},
+        "least_gain": {"type": "raw", "default": 5},
+        "path": {"type": "path"},
+        "hosts": {"type": "list", "elements": "str"},
+    }
+
+    def reported(self, result):
+        return {"plan": result["plan"]}
+
+    def act(self, args, task_vars):
+        hosts = kvm_hosts(task_vars, args["hosts"])
+        goal = _goal(args, hosts)
+        path = args["path"] or None
+        if path:
+            rule = "a file that is not there yet, or another plan"
+            check_replaceable(path, "berth_plan", path, lambda file: file.read(len(OURS)) == OURS, rule)
+        known = known_fleet(self, task_vars, hosts)
+        plan = make_plan.make(known.fleet, goal)
+        check(known.fleet, plan.waves, goal.hosts)
+        document = plain(plan_file.to_document(known.fleet, plan))
+        if path and not self._task.check_mode:
+            text = yaml.safe_dump(document, sort_keys=False, width=120, allow_unicode=True)
+            write_private(
+                path, (HEAD % (goal.name, fleet_hints.carry_out_plan(os.path.basename(path))) + text).encode()
+            )
+        say("", *lines(document), *_left_out(known.reported), _next(document, path, self._task.check_mode), "")
+        return {"plan": document, "path": path}
+
+
+def _goal(args, hosts):
+    name, most = args["goal"], args["max_moves"]
+    if name not in GOALS:
+        raise InvalidInput("berth_goal", name, "one of " + ", ".join(GOALS))
+    if name == DRAIN:
+        if not args["drained"]:
+            raise InvalidInput("berth_kvm_host", None, "the name of a KVM host", hint=input_hints.give_host())
+        for host in args["drained"]:
+            if host not in hosts:
+                raise KvmHostNotFound.of("berth_kvm_host", host, hosts)
+    if name in (BALANCE, CONSOLIDATE):
+        most = Whole(1, 1000).check(number(10 if most in (None, "") else most), "berth_max_moves")
+    gain = Whole(0, 100, "percent").check(number(args["least_gain"]), "berth_least_gain")
+    return Goal(
+        name,
+        frozenset(args["drained"]) if name == DRAIN else frozenset(),
+        most if name in (BALANCE, CONSOLIDATE) else None,
+        RESOURCES[args["balance_by"]],
+        gain / 100,
+    )
+
+
+def _left_out(reported):
+    return ["%s is not in the plan: %s" % told for told in sorted(reported.verdicts.items())]
+
+
+def _next(document, path, check_mode):
+    if not document["waves"]:
+        return "There is nothing to carry out."
+    if not path:
+        return fleet_hints.keep_plan()
+    if check_mode:
+        return "Check mode: %s was not written." % path
+    return fleet_hints.carry_out_plan(path)

@@ -1,0 +1,136 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The fleet of this run as plans are made for it: each instance with the request by which a move of it is placed, or with why it
+may not move. Both come from the planning of moves itself."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterable, List, NamedTuple
+
+from ..module_utils.conductor import maintenance
+from ..module_utils.conductor.closing_table import text_of
+from ..module_utils.conductor.errors import InstanceMoving
+from ..module_utils.conductor.fleet import Fleet as Reported
+from ..module_utils.conductor.maintenance import Moving
+from ..module_utils.conductor.plan import fail
+from ..module_utils.conductor.procedures.plan_moves import Planned, Subject, Wanted, plan_moves
+from ..module_utils.fleet.state import AFFINITY, Fleet, Instance
+from ..module_utils.model import hints
+from ..module_utils.model.identity import IDENTITY, uuid_of
+from . import acting, seeds
+from .answers_of_hosts import read_reports, replies
+from .controller import new_token
+from .driving import carry_out
+from .inventory_variables import kvm_hosts, lost_hosts, variables, who_locked
+from .plain import plain
+from .plan_moves import views_of
+from .selection import instances_by_uuid
+from .whose_variables import Catalogs
+
+
+class Known(NamedTuple):
+    """``moving``: the instances that the hosts own, by their names of the inventory."""
+
+    fleet: Fleet
+    reported: Reported
+    moving: Moving
+    flavors: Dict[str, Dict[str, Any]]
+
+
+def known_fleet(action: Any, task_vars: Dict[str, Any], hosts: List[str]) -> Known:
+    hosts = kvm_hosts(task_vars, hosts)
+    reported = read_reports(task_vars, hosts)
+    inventory = instances_by_uuid(task_vars, hosts)
+    moving = maintenance.all_of(reported, inventory, set(map(str, task_vars["groups"]["all"])))
+    catalogs = Catalogs(task_vars, sorted(inventory.values()), hosts, action._loader)
+    specs: Dict[str, Any] = {}
+    planned = _planned(action, task_vars, reported, moving, lost_hosts(catalogs.run), specs)
+    instances = {}
+    for host, document in reported.documents.items():
+        for each in maintenance.owned_by(document):
+            name = inventory.get(each["uuid"], each["name"])
+            instances[each["uuid"]] = _instance(each["uuid"], name, host, each, planned, moving, specs)
+    found = Fleet(
+        reported.documents,
+        _with_affinity_fixed(instances),
+        catalogs.shared.placement,
+        catalogs.shared.aggregate_documents(plain(task_vars["groups"])),
+        seeds.seed(action.own_variables(task_vars, [seeds.SEED])),
+    )
+    return Known(found, reported, moving, _flavors(catalogs, inventory.values()))
+
+
+def _flavors(catalogs: Catalogs, names: Iterable[str]) -> Dict[str, Dict[str, Any]]:
+    """name -> flavor, of those that the run or an instance of the inventory knows, and that are not disabled."""
+    found: Dict[str, Dict[str, Any]] = {}
+    for name in ("localhost", *sorted(names)):
+        for flavor in catalogs.of(name).flavors.values():
+            if not flavor["disabled"]:
+                found.setdefault(flavor["name"], flavor)
+    return found
+
+
+def _planned(
+    action: Any, task_vars: Dict[str, Any], reported: Reported, moving: Moving, lost: List[str], specs: Dict[str, Any]
+) -> Planned:
+    """The planning of moves of all instances up to where placement would choose hosts; ``specs`` gets the requests by name."""
+
+    def choose(instances: Any, _resized: Any) -> None:
+        for name, instance in instances.items():
+            specs[name] = instance["spec"]
+            fail(instance, InstanceMoving("a plan chooses its host"))  # nothing is moved here
+
+    def subject_of(name: str) -> Subject:
+        values = {} if name in moving.added else variables(task_vars, name, ("berth_locked", *IDENTITY))
+        given = {"berth_project": moving.names[name]} if name in moving.added else values
+        return Subject(uuid_of(name, given), who_locked(values), lambda spec, _begun: spec)
+
+    wanted = Wanted(
+        action="migrate",
+        run=acting.RUN,
+        subject_of=subject_of,
+        choose=choose,
+        new_token=new_token,
+        lost=lost,
+        dry=True,
+    )
+    views = views_of(replies(task_vars, "__berth_facts"), reported)
+    return carry_out(action, task_vars, plan_moves(sorted(moving.names), reported, views, wanted))[0]
+
+
+def _instance(
+    uuid: str, name: str, host: str, told: Dict[str, Any], planned: Planned, moving: Moving, specs: Dict[str, Any]
+) -> Instance:
+    how = "cold" if name in moving.off else "live"
+    if name in specs:
+        return Instance(uuid, name, host, {**specs[name], "ignore_hosts": []}, None, how)
+    going = planned.moves[name]["destination"] if name in planned.moves else None
+    if name in moving.errors:
+        why = text_of(moving.errors[name].to_dict())
+    elif name in planned.errors:
+        why = text_of(planned.errors[name])
+    else:
+        why = "a move of it has not ended. %s" % hints.finish_move(name)
+    return Instance(uuid, name, host, _request_of(uuid, told), why, how, going)
+
+
+def _request_of(uuid: str, told: Dict[str, Any]) -> Dict[str, Any]:
+    """What there is to say of an instance that stays where it is."""
+    flavor = told.get("flavor") or {}
+    sizes = {"vcpus": told.get("vcpus") or 0, "memory_mb": told.get("memory_mb") or 0, "root_gb": 0}
+    return {"uuid": uuid, "name": told["name"], "flavor": {**sizes, **flavor}, "image": {}, "group": None}
+
+
+def _with_affinity_fixed(instances: Dict[str, Instance]) -> Dict[str, Instance]:
+    """Of an affinity group with several members none moves: they would have to leave at once, and each is moved alone."""
+    members: Dict[str, List[str]] = {}
+    for uuid, instance in instances.items():
+        if instance.group and instance.request["group"]["policy"] == AFFINITY:
+            members.setdefault(instance.group, []).append(uuid)
+    for group in members.values():
+        for uuid in group if len(group) > 1 else ():
+            old = instances[uuid]
+            why = "it is in affinity group %s, whose members have to be on one host" % old.request["group"]["name"]
+            instances[uuid] = Instance(uuid, old.name, old.host, old.request, old.fixed or why, old.how, old.going)
+    return instances

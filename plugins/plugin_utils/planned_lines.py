@@ -1,0 +1,30 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What people see of a plan."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List
+
+from ..module_utils.placement.text import table
+
+COLUMNS = ("WAVE", "INSTANCE", "FROM", "TO", "HOW", "MEMORY", "DISK", "WHY")
+
+
+def lines(document: Dict[str, Any]) -> List[str]:
+    moves = [move for wave in document["waves"] for move in wave]
+    total = sum(move["memory_mb"] + 1024 * move["disk_gb"] for move in moves)
+    said = [
+        "plan for %s: %d moves in %d waves, at most %d GiB to copy; %s"
+        % (document["goal"]["name"], len(moves), len(document["waves"]), -(-total // 1024), document["proof"])
+    ]
+    if moves:
+        said += table(COLUMNS, [_row(at, move) for at, wave in enumerate(document["waves"], 1) for move in wave])
+        said += ["", *table(("HOST", "BEFORE -> AFTER"), sorted(document["hosts"].items()))]
+    return said + ["%s stays where it is: %s" % stays for stays in sorted(document["stays"].items())]
+
+
+def _row(at: int, move: Dict[str, Any]) -> tuple:
+    sizes = ("%d MiB" % move["memory_mb"], "%d GiB" % move["disk_gb"])
+    return (str(at), move["instance"], move["from"], move["to"], move["how"], *sizes, move["why"])

@@ -1,0 +1,215 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A plan for the fleet is made from what the hosts report and written to a file; carrying it out begins with a check of it."""
+
+from __future__ import annotations
+
+import datetime
+
+import pytest
+import yaml
+from controller import Controller
+from plan_moves_case import CATALOG, HOST, HOSTS, held, host_uuid, view, vm
+
+from ansible_collections.berth.kvm.plugins.action.apply_plan import _until
+from ansible_collections.berth.kvm.plugins.module_utils.fleet import propose
+from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints
+
+
+def controller(at=None, groups=None, inventory=("a", "b"), views=None, more=None):
+    """Three hosts; ``at``: host -> its instances; ``views``: what their records have otherwise, ``more``: their facts."""
+    at, groups, known, answers = at or {"h1": ["a", "b"]}, groups or {}, {}, {}
+    for host in HOSTS:
+        names = at.get(host, ())
+        there = [held(name, groups.get(name), **(more or {}).get(name, {})) for name in names]
+        document = {**HOST, "uuid": host_uuid(host), "instances": there, "num_instances": len(there)}
+        known[host] = {"berth_host": document}
+        moves = [view(name, groups.get(name), **(views or {}).get(name, {})) for name in names]
+        answers[host] = {"ansible_facts": known[host], "moves": moves}
+    variables = {"all": CATALOG, **{name: vm() for name in inventory}}
+    it = Controller({"kvm_hosts": HOSTS, "instances": list(inventory)}, variables, known)
+    it.register("localhost", __berth_facts={"answers": answers})
+    return it
+
+
+def plan(it, check_mode=False, **args):
+    return it.run("plan_fleet", {"goal": "drain", "drained": ["h1"], **args}, check_mode=check_mode)
+
+
+def test_a_drain_is_planned_for_all_that_the_host_has_and_written(tmp_path, capsys):
+    path = tmp_path / "plan.yml"
+    done = plan(controller(inventory=("a",)), path=str(path))
+    ((first, second),) = done["plan"]["waves"]
+    assert (first["instance"], second["instance"], first["from"]) == ("a", "b", "h1")
+    assert {first["to"], second["to"]} <= {"h2", "h3"} and not done.get("failed")
+    assert yaml.safe_load(path.read_text()) == done["plan"]
+    assert path.read_text().startswith("# A plan of berth.kvm for goal drain.")
+    assert "plan for drain: 2 moves in 1 waves" in capsys.readouterr().out
+
+
+def test_check_mode_writes_no_plan(tmp_path):
+    assert plan(controller(), check_mode=True, path=str(tmp_path / "plan.yml"))["plan"]["waves"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_is_no_plan_is_not_replaced(tmp_path):
+    path = tmp_path / "mine.txt"
+    path.write_text("mine")
+    assert plan(controller(), path=str(path))["error_code"] == "InvalidInput" and path.read_text() == "mine"
+
+
+def test_what_is_off_moves_cold():
+    it = controller(
+        more={"a": {"power_state": "shutdown", "vm_state": "stopped"}},
+        views={"a": {"running": False, "vm_state": "stopped"}},
+    )
+    assert {move["instance"]: move["how"] for move in plan(it)["plan"]["waves"][0]} == {"a": "cold", "b": "live"}
+
+
+@pytest.mark.parametrize(
+    "given, said",
+    [
+        ({"more": {"a": {"locked": "ann: do not touch"}}}, "InstanceIsLocked"),
+        ({"views": {"a": {"task_state": "rebooting"}}}, "InstanceInvalidState"),
+    ],
+)
+def test_what_may_not_move_stays_with_the_reason_of_the_move_itself(given, said):
+    made = plan(controller(**given))["plan"]
+    assert [move["instance"] for move in made["waves"][0]] == ["b"] and made["stays"]["a"].startswith(said)
+
+
+def test_members_of_an_affinity_group_stay_where_they_are():
+    together = {"name": "pair", "uuid": "pair", "policy": "affinity", "members": [], "rules": {}}
+    views = {name: {"spec": {**view(name)["spec"], "group": together}} for name in "ab"}
+    made = plan(controller(groups={"a": "pair", "b": "pair"}, views=views))["plan"]
+    assert made["waves"] == [] and "affinity group pair" in made["stays"]["a"]
+
+
+@pytest.mark.parametrize(
+    "given, field",
+    [
+        ({"goal": "win"}, "berth_goal"),
+        ({"goal": None}, "berth_goal"),
+        ({"drained": []}, "berth_kvm_host"),
+        ({"drained": ["h9"]}, "berth_kvm_host"),
+        ({"goal": "balance", "max_moves": "many"}, "berth_max_moves"),
+        ({"least_gain": 101}, "berth_least_gain"),
+    ],
+)
+def test_what_is_asked_for_has_to_make_sense(given, field):
+    done = plan(controller(), **given)
+    assert done["failed"] and done["error"]["field"] == field
+
+
+# -- carrying it out
+def written(tmp_path, it):
+    path = tmp_path / "plan.yml"
+    plan(it, path=str(path))
+    return str(path)
+
+
+def test_the_moves_that_are_left_are_told_in_their_order_with_where_they_go(tmp_path):
+    it = controller(inventory=("a",))
+    done = it.run("apply_plan", {"path": written(tmp_path, it), "at_once": 1})
+    assert done["sizes"] == [1, 1] and done["goal"] == "drain" and done["until"] is None
+    assert [(move["name"], move["how"], move["project"]) for move in done["moves"]] == [
+        ("a", "live", None),
+        ("b", "live", "default"),
+    ]
+
+
+def test_a_plan_that_is_carried_out_says_so(tmp_path, capsys):
+    path = written(tmp_path, controller())
+    where = {move["instance"]: move["to"] for move in yaml.safe_load(open(path, encoding="utf-8"))["waves"][0]}
+    at = {host: [name for name in "ab" if where[name] == host] for host in HOSTS}
+    done = controller(at=at).run("apply_plan", {"path": path})
+    assert done["moves"] == [] and "All of it is done already." in capsys.readouterr().out
+
+
+@pytest.mark.follows("plan_again")
+def test_a_stale_plan_is_refused_and_says_what_changed(tmp_path):
+    it, path = controller(at={"h1": ["a"]}), written(tmp_path, controller())
+    done = it.run("apply_plan", {"path": path})
+    assert done["error_code"] == "PlanStale" and "b is gone" in done["msg"]
+    assert fleet_hints.plan_again() in done["msg"]
+    plan(it, path=path)
+    assert [move["name"] for move in it.run("apply_plan", {"path": path})["moves"]] == ["a"]
+
+
+@pytest.mark.follows("carry_out_plan")
+def test_what_wrote_a_plan_says_how_to_carry_it_out(tmp_path, capsys):
+    it = controller()
+    path = written(tmp_path, it)
+    assert fleet_hints.carry_out_plan(path) in capsys.readouterr().out
+    assert fleet_hints.carry_out_plan("plan.yml") in open(path, encoding="utf-8").readline()
+    assert len(it.run("apply_plan", {"path": path})["moves"]) == 2
+
+
+@pytest.mark.follows("keep_plan")
+def test_a_plan_that_is_only_shown_says_how_to_keep_it(tmp_path, capsys):
+    it = controller()
+    plan(it)
+    assert fleet_hints.keep_plan() in capsys.readouterr().out
+    path = str(tmp_path / "FILE")
+    plan(it, path=path)
+    assert len(it.run("apply_plan", {"path": path})["moves"]) == 2
+
+
+@pytest.mark.follows("install_solver")
+def test_a_goal_that_needs_the_solver_says_how_to_install_it(monkeypatch):
+    monkeypatch.setattr(propose, "cp_model", None)
+    done = plan(controller(), goal="balance")
+    assert done["error_code"] == "SolverMissing" and fleet_hints.install_solver() in done["msg"]
+    monkeypatch.undo()
+    pytest.importorskip("ortools")
+    assert not plan(controller(), goal="balance").get("failed")
+
+
+def test_what_moved_while_it_was_off_and_was_not_confirmed_is_only_confirmed(tmp_path):
+    off = {"more": {"a": {"power_state": "shutdown", "vm_state": "stopped"}}, "views": {"a": {"running": False}}}
+    path = written(tmp_path, controller(at={"h1": ["a"]}, **off))
+    (to,) = [move["to"] for move in yaml.safe_load(open(path, encoding="utf-8"))["waves"][0]]
+    off["more"]["a"]["phase"] = off["views"]["a"]["phase"] = "resized"
+    done = controller(at={to: ["a"]}, **off).run("apply_plan", {"path": path})
+    assert [(move["name"], move["to"], move["how"]) for move in done["moves"]] == [("a", to, "confirm")]
+
+
+@pytest.mark.parametrize("text", [None, "nothing\n", "waves: [", "[1"])
+def test_a_file_without_a_plan_is_refused(tmp_path, text):
+    path = tmp_path / "plan.yml"
+    if text is not None:
+        path.write_text(text)
+    assert controller().run("apply_plan", {"path": str(path)})["error_code"] == "InvalidInput"
+
+
+def test_until_is_the_next_such_time_of_day():
+    now = datetime.datetime(2026, 11, 28, 22, 30)
+    assert _until("06:00", now) == datetime.datetime(2026, 11, 29, 6, 0).timestamp()
+    assert _until("22:31", now) == datetime.datetime(2026, 11, 28, 22, 31).timestamp()
+    assert _until(None, now) is None
+
+
+@pytest.mark.parametrize("given", [{"until": "25:00"}, {"until": "6"}, {"at_once": 0}, {"per_host": "x"}])
+def test_limits_of_the_run_have_to_make_sense(tmp_path, given):
+    it = controller()
+    assert it.run("apply_plan", {"path": written(tmp_path, it), **given})["error_code"] == "InvalidInput"
+
+
+# -- questions
+def test_capacity_is_told_of_each_flavor_that_is_not_disabled(capsys):
+    answer = controller().run("ask_fleet", {"question": "capacity"})["answer"]
+    assert answer["small"]["count"] == sum(answer["small"]["hosts"].values()) > answer["big"]["count"] > 0
+    assert answer["huge"]["count"] == 0 and "VCPU: needs 64" in answer["huge"]["limited"]["h1"]
+    assert "hw:cpu_policy" in answer["wrong"]["limited"]["every host"]
+    assert "gone" not in answer and "how many more fit of each flavor alone:" in capsys.readouterr().out
+
+
+def test_whether_the_fleet_survives_a_host_is_told(capsys):
+    assert controller().run("ask_fleet", {"question": "survive"})["answer"]["survives"]
+    assert "the instances of any host find a place on the others" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("given, field", [({"kept_free": 4}, "berth_kept_free"), ({"failures": 0}, "berth_failures")])
+def test_a_question_has_to_make_sense(given, field):
+    assert controller().run("ask_fleet", {"question": "survive", **given})["error"]["field"] == field
