@@ -106,6 +106,7 @@ REQUEST = {
     "networks": "the NICs, each with its MAC address, network, fixed address, filter",
     "disks": "the data disks",
     "volumes": "the volumes",
+    "snapshots": "the snapshots of its disks",
     "group": "the server group with its policy and members",
     "availability_zone": "the zone that was asked for",
     "host_zone": "the zone of the host; a move updates it",

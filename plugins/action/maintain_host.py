@@ -20,7 +20,7 @@ from ..plugin_utils.fan_out import answers, ask, refusals
 from ..plugin_utils.inventory_variables import kvm_hosts
 from ..plugin_utils.screen import say
 from ..plugin_utils.selection import instances_by_uuid
-from ..plugin_utils.telling_owners import tell_members
+from ..plugin_utils.telling_members import tell_members
 
 VARIABLE = "berth_kvm_host"
 LONGEST_REASON = 200
@@ -42,7 +42,7 @@ class ActionModule(ControllerAction):
     def act(self, args, task_vars):
         hosts, host = kvm_hosts(task_vars, args["hosts"]), args["name"]
         if not host:
-            raise InvalidInput(VARIABLE, None, "the name of a KVM host", hint=input_hints.give_host())
+            raise InvalidInput(VARIABLE, None, "the name of a KVM host", hint=input_hints.give_host(VARIABLE))
         if host not in hosts:
             raise KvmHostNotFound.of(VARIABLE, host, hosts)
         self._check_given(task_vars, args)

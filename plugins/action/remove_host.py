@@ -18,7 +18,7 @@ from ..plugin_utils.inventory_variables import kvm_hosts, lost_hosts
 from ..plugin_utils.revoked import Signed
 from ..plugin_utils.screen import say
 from ..plugin_utils.selection import names_by_uuid
-from ..plugin_utils.telling_owners import tell_members
+from ..plugin_utils.telling_members import tell_members
 
 NOT_CLEANED = {"changed": False, "removed": [], "left": []}
 
@@ -36,7 +36,9 @@ class ActionModule(ControllerAction):
     def act(self, args, task_vars):
         hosts, host = kvm_hosts(task_vars, args["hosts"]), args["name"]
         if not host:
-            raise InvalidInput("berth_remove_host", None, "the name of a KVM host", hint=input_hints.give_host())
+            raise InvalidInput(
+                "berth_remove_host", None, "the name of a KVM host", hint=input_hints.give_host("berth_remove_host")
+            )
         lost = lost_hosts(self.own_variables(task_vars, ["berth_lost_hosts"]))
         directory = trust.directory_of(task_vars, [host, *hosts], args["directory"])
         books = self._books(directory)

@@ -43,8 +43,8 @@ class ActionModule(ControllerAction):
         return {name: result[name] for name in ("page", "data", "counts")}
 
     def act(self, args, task_vars):
-        page = page_path(args["page"])
         hosts = kvm_hosts(task_vars, args["hosts"])
+        page = page_path(args["page"], Fleet(machines(task_vars, hosts)))
         case = case_of(task_vars, hosts, args["asked"], self._loader)
         document = clean_all(self._document(case, hosts, task_vars))
         if not self._task.check_mode:
@@ -74,6 +74,7 @@ class ActionModule(ControllerAction):
             **report,
             "findings": [found.to_dict() for found in findings],
             "counts": counted(findings),
+            "machines": machines(task_vars, hosts),
             "errors": errors(findings, report["instances"]),
             "decisions": decisions,
         }

@@ -333,6 +333,11 @@ ansible_facts:
           description: Whether the host takes new instances.
           type: dict
           sample: {"disabled": false, "disabled_reason": "", "up": true}
+        drained:
+          description: Why the host was drained for maintenance, by whom and when. It takes no instance until it is returned.
+          type: dict
+          returned: while it is drained
+          sample: {"reason": new disks, "by": anna, "at": "2026-03-01T09:00:00Z"}
         num_instances:
           description: Number of instances and foreign domains.
           type: int
@@ -532,7 +537,7 @@ ansible_facts:
               task_state: null
               power_state: shutdown
               foreign: false
-              flavor: {"name": "m1.tiny"}
+              flavor: {"name": "m1.tiny", "vcpus": 1, "memory_mb": 64, "root_gb": 1}
               group: null
               image_props: {}
               vcpus: 1
@@ -560,6 +565,7 @@ ansible_facts:
               size_gb: 20
               pool: berth
               instance: {uuid: 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a, name: web-1}
+              role: OWN
               phase: active
         failed_instances:
           description: The instances that are in C(vm_state) error since this host failed to build them, and why.

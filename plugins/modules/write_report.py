@@ -23,7 +23,8 @@ options:
     description:
       - The page, a name that ends in C(.html). The data get the same name with C(.json). Both are for their owner only.
       - An existing file is replaced only if it is an earlier report. A link is refused.
-      - The default is C(berth/report/fleet.html) below E(XDG_STATE_HOME), which is C(~/.local/state) by default.
+      - The default is C(berth/report/fleet.html) below E(XDG_STATE_HOME), which is C(~/.local/state) by default; for another
+        fleet C(fleet-2.html) and so on.
     type: path
 extends_documentation_fragment:
   - berth.kvm.controller

@@ -44,9 +44,8 @@ def end(
         else:
             walk = walks.get(name, {"gone": True})
             outcome = of_move(task_vars, operation, name, moves, walk, action._task.check_mode)
-            tried += (
-                closing_table.tried(name, _uuid(task_vars, name), walk.get("attempts") or ()) if outcome.error else []
-            )
+            attempts = (walk.get("attempts") or ()) if outcome.error else ()
+            tried += closing_table.tried(name, _uuid(task_vars, name), attempts)
         outcomes.append(outcome)
     left_out = (located or moves)["left_out"]
     addressed(outcomes, task_vars)

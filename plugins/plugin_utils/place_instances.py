@@ -10,24 +10,11 @@ from typing import Any, Dict, List, NamedTuple
 
 from ansible.errors import AnsibleError
 
-from ..module_utils.conductor import (
-    addressing,
-    approval,
-    gossip,
-    groups,
-    kept_entries,
-    locks,
-    lost_data,
-    placing,
-    quotas,
-    take_over,
-    unlisted,
-    what_to_create,
-)
+from ..module_utils.conductor import addressing, approval, kept_entries, lost_data, placing, unlisted
 from ..module_utils.conductor.fleet import Fleet
-from ..module_utils.conductor.plan import CLAIMING, FAILED, MAX_ROUNDS, PLANNED, new_plan, prepare_round
+from ..module_utils.conductor.plan import CLAIMING, FAILED, MAX_ROUNDS
 from ..module_utils.conductor.procedures.create import close
-from ..module_utils.conductor.unchanged import pass_over_unchanged
+from ..module_utils.conductor.procedures.plan_create import Request, Wanted, begin, to_place
 from ..module_utils.model import address_clash, catalog_schema, nics, ways_in
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.errors_of_instances import of_several
@@ -42,7 +29,6 @@ from .inventory_variables import INSTANCE, is_true, kvm_hosts, listed, lost_host
 from .plain import plain
 from .screen import say, verbosity, warn
 from .selection import check_hosts, check_own_name, in_inventory, known_hosts, names_by_uuid, selected, warn_of_lost
-from .telling_owners import tell_owners
 from .whose_variables import Catalogs
 
 MOST_NAMED = 10  # instances without a place in the task's message
@@ -71,7 +57,6 @@ class _Run(NamedTuple):
     lost: List[str]
     takes_over: bool
     is_plan: bool
-    kept_addresses: Dict[str, Dict[str, str]]
 
     def least(self) -> int:
         """How many instances of a batch (berth_count) are created at least, or none; 0 where it is no batch."""
@@ -84,20 +69,8 @@ class _Run(NamedTuple):
         return not (self.takes_over or is_true(self.variables, "berth_without_majority"))
 
 
-class _Request(NamedTuple):
-    """``after_the_build``: what the plan says beside the request, {berth_state, mend}, each only if it is asked for.
-    ``lacks``: ways_in.lacks(); ``kept``: what only its record has, see conductor/kept_entries.py;
-    ``unsaid``: berth_name.unsaid()."""
-
-    spec: Dict[str, Any]
-    locked_by: Any  # berth_locked: true, or a name
-    after_the_build: Dict[str, Any]
-    lacks: List[str]
-    kept: List[str]
-    unsaid: List[str]
-
-
 def _request(run, name, values, catalog, hosts):
+    """(its Request, what ways_in.lacks() of it)."""
     check_own_name(name, run.task_vars)
     places, unsaid = _places(run, name, values), berth_name.unsaid(run.task_vars, name, values)
     if berth_name.is_only_requested(run.task_vars, name):
@@ -112,7 +85,7 @@ def _request(run, name, values, catalog, hosts):
     if "berth_state" in values:
         after_the_build["berth_state"] = values["berth_state"]
     spec["batch_id"] = acting.RUN if run.variables.get("berth_count") else None
-    return _Request(spec, who_locked(values), after_the_build, ways_in.lacks(spec, seed), kept, unsaid)
+    return Request(spec, who_locked(values), after_the_build, kept, unsaid), ways_in.lacks(spec, seed)
 
 
 def _places(run, name, values):
@@ -120,11 +93,6 @@ def _places(run, name, values):
     with contextlib.suppress(BerthError):
         return run.fleet.places.get(uuid_of(name, values), ())
     return ()
-
-
-def _silent(run):
-    """The hosts that do not report what they hold, except lost ones, and why."""
-    return {host: why for host, why in run.fleet.verdicts.items() if host not in run.lost}
 
 
 def _say_unlisted(run, selected_uuids):
@@ -211,9 +179,13 @@ class PlaceInstances(ControllerAction):
         options = {**catalog.placement, **plain(args["options"])}
         fleet, lost = read_reports(task_vars, hosts), lost_hosts(run_variables)
         warn_of_lost(lost, known_hosts(task_vars, hosts), fleet)
-        run = _Run(task_vars, run_variables, catalogs, fleet, lost, args["take_over"], args["plan"], {})
-        requests = self._requests(run, names, known_hosts(task_vars, hosts))
-        instances = self._to_place(run, requests)
+        run = _Run(task_vars, run_variables, catalogs, fleet, lost, args["take_over"], args["plan"])
+        requests, lacks = self._requests(run, names, known_hosts(task_vars, hosts))
+        wanted = self._wanted(run, requests)
+        placed = to_place(wanted, fleet)
+        if placed.reduced:
+            say("The number of instances is %s" % placed.reduced)
+        instances = placed.instances
         approved = _approved(run_variables)
         decision = placing.place(
             instances,
@@ -223,15 +195,16 @@ class PlaceInstances(ControllerAction):
             seed=seeds.seed(run_variables, args["seed"], approval.seed_of(approved or {})),
             explained=bool(keeping.most_bytes or verbosity() or not args["plan"]),
         )
-        lacking = {name: requests[name].lacks for name, each in instances.items() if each["state"] == CLAIMING}
+        lacking = {name: lacks[name] for name, each in instances.items() if each["state"] == CLAIMING}
         lines = (*decision.forced(instances), *decision.unread(instances), *lost_data.warnings(instances))
         for line in (*lines, *ways_in.warnings(lacking)):
             warn(line)
         if approved is not None:
             approval.hold_to(instances, approved)
-        return self._result_of(run, args["plan"], instances, decision, keeping)
+        return self._result_of(run, wanted, placed, decision, keeping)
 
-    def _result_of(self, run, is_plan, instances, decision, keeping):
+    def _result_of(self, run, wanted, placed, decision, keeping):
+        instances, is_plan = placed.instances, run.is_plan
         result = self._result(instances, run.fleet)
         if result["failures"] or verbosity() or not is_plan:
             result["explanation"] = decision.explanation()
@@ -241,48 +214,37 @@ class PlaceInstances(ControllerAction):
             say("Requested together: %d, reservation %s" % (len(result["selections"]), acting.RUN))
         if is_plan:
             _say_unlisted(run, {instance["uuid"] for instance in instances.values()})
-            return {**result, **self._plan(run, instances, decision.max_attempts)}
+            return {**result, **self._plan(run, wanted, placed, decision.max_attempts)}
         result.update(_to_approve(instances, decision.seed))
         if result["failures"]:
             result.update(no_place(result["failures"]))
         return result
 
-    def _to_place(self, run, requests):
-        """The instances with all that placement needs to know of them; those that fail before it have their error."""
-        instances = self._sorted_out(run, requests)
-        groups.set_members(instances, run.fleet)
-        groups.refuse_unseen(instances, run.fleet, _silent(run))
-        lost_data.settle(instances, run.fleet, run.lost, listed(run.variables, "berth_rebuild_lost"))
-        quotas.before_placement(instances, run.fleet, run.catalogs.shared.quotas)
-        self._give_addresses(run, instances)
-        if run.least():
-            _hold_to_count(instances, run.least())
-        return instances
-
-    @staticmethod
-    def _sorted_out(run, requests):
-        """The instances of the plan: those that exist, those that cannot be created, and those to place."""
-        strict = is_true(run.variables, "berth_strict_uniqueness")
-        no_majority = not run.needs_majority
-        specs = {name: request.spec for name, request in requests.items()}
-        unsaid = {name: request.unsaid for name, request in requests.items()}
-        instances = what_to_create.sort_out(specs, run.fleet, run.lost, strict, no_majority, unsaid)
-        if run.takes_over:
-            take_over.mark(instances, run.fleet, run.lost, run.variables.get("berth_disks_of"))
-        locks.hold_locked(instances, {name: request.locked_by for name, request in requests.items()}, run.fleet)
-        for name in requests.keys() & instances.keys():
-            instances[name].update(requests[name].after_the_build)
-            kept_entries.tell(instances[name], requests[name].kept)
-        return instances
+    def _wanted(self, run, requests):
+        given = run.variables
+        return Wanted(
+            run=acting.RUN,
+            requests=requests,
+            lost=run.lost,
+            strict=is_true(given, "berth_strict_uniqueness"),
+            needs_majority=run.needs_majority,
+            rebuilt=listed(given, "berth_rebuild_lost"),
+            takes_over=run.takes_over,
+            disks_of=given.get("berth_disks_of"),
+            quotas=run.catalogs.shared.quotas,
+            least=run.least(),
+            fixed=lambda: self._fixed(run.catalogs.instances, run.catalogs),
+            dry=run.is_plan and self._task.check_mode,
+        )
 
     def _requests(self, run, names, hosts):
-        """The request of every instance. All errors in the input are reported together, before anything is done."""
-        requests, faults, held = {}, [], {}
+        """({name: its request}, {name: what it lacks}). All errors in the input are reported together, before anything is done."""
+        requests, lacks, faults, held = {}, {}, [], {}
         for name in names:
             catalog = run.catalogs.of(name)
             values = variables(run.task_vars, name, (*INSTANCE, "berth_locked", "berth_mend"))
             try:
-                request = _request(run, name, values, catalog, hosts)
+                request, lacks[name] = _request(run, name, values, catalog, hosts)
             except BerthError as error:
                 faults.append((name, error))
                 continue
@@ -297,7 +259,7 @@ class PlaceInstances(ControllerAction):
             failed_requests.settle(self, run.task_vars, "create", _refused(faults, run.task_vars))
         if faults:
             raise of_several(faults)
-        return requests
+        return requests, lacks
 
     def _taken_elsewhere(self, requests, names, catalogs):
         """[(name, error)]: addresses of instances that are not selected count too: those may be on a silent host."""
@@ -323,43 +285,16 @@ class PlaceInstances(ControllerAction):
                 owners.setdefault(address, owner)
         return owners
 
-    def _give_addresses(self, run, instances):
-        """Choose addresses from pools: never one that a host reports or that the inventory gives to an instance."""
-        on_hosts = {host: document["instances"] for host, document in run.fleet.documents.items()}
-        guests = addressing.of_guests(on_hosts)
-        addressing.refuse_taken(instances, guests)
-        silent = _silent(run)
-        if not any(nic.get("pool") for instance in instances.values() for nic in instance["spec"]["networks"]):
-            addressing.give(instances, {}, silent)
-            return
-        held = addressing.held_by(instances, on_hosts)
-        kept = {**guests, **self._fixed(run.catalogs.instances, run.catalogs)}
-        run.kept_addresses.update(addressing.reserved(instances, kept))
-        for address, owner in kept.items():
-            held.setdefault(address, owner)
-        addressing.give(instances, held, silent)
-
-    def _plan(self, run, instances, max_attempts):
+    def _plan(self, run, wanted, placed, max_attempts):
         if max_attempts > MAX_ROUNDS:
             raise InvalidInput(
                 "berth_placement.max_attempts", max_attempts, "at most %d, the rounds of playbook create" % MAX_ROUNDS
             )
-        hosts = {name: {"uuid": uuid} for name, uuid in run.fleet.uuids().items()}
-        if self._task.check_mode:
-            for instance in instances.values():
-                if instance["state"] == CLAIMING:
-                    instance.update(state=PLANNED, token=new_token())
-        hosts.update({name: {"reason": reason} for name, reason in run.fleet.verdicts.items()})
-        plan = new_plan(acting.RUN, instances, hosts, max_attempts, gossip.whereabouts(run.fleet))
-        plan["members"] = run.fleet.member_lists if run.needs_majority else {}
-        plan["unprepared"], plan["kept_addresses"] = run.fleet.unprepared(), run.kept_addresses
-        plan["least"] = run.least()
-        prepare_round(plan, new_token)
         answers = replies(run.task_vars, "__berth_facts")
-        looks = {host: plain(reply.get("looks", ())) for host, reply in answers.items()}
-        pass_over_unchanged(plan, looks)
-        if not plan["claims"]:  # else all hosts are told after the claims
-            tell_owners(self, run.task_vars, plan["told"], plan["reachable"])
+        digests = {host: answer.get("digests") for host, answer in answers.items()}
+        settled = {host: plain(answer.get("looks", ())) for host, answer in answers.items()}
+        planning = begin(wanted, placed, run.fleet, max_attempts, new_token, digests, settled)
+        plan = carry_out(self, run.task_vars, planning)[0]
         goes_on = plan["claims"] or plan["build"] or not plan["instances"]
         if goes_on:
             return plan_result(plan)
@@ -389,9 +324,3 @@ class PlaceInstances(ControllerAction):
             "verdicts": fleet.verdicts,
             "_ansible_verbose_override": True,
         }
-
-
-def _hold_to_count(instances, least):
-    reduced = quotas.hold_to_count(instances, least)
-    if reduced:
-        say("The number of instances is %s" % reduced)

@@ -10,8 +10,11 @@ what a host says is shown and never executed, even if it were not escaped.
 from __future__ import annotations
 
 import base64
+import contextlib
 import dataclasses
 import hashlib
+import itertools
+import json
 import os
 from pathlib import Path
 from typing import Any, BinaryIO, Dict, Iterable, List, Mapping, Optional, Sequence
@@ -19,10 +22,11 @@ from typing import Any, BinaryIO, Dict, Iterable, List, Mapping, Optional, Seque
 import jinja2
 
 from ..module_utils.model.catalog import DEFAULT_ZONE
-from ..module_utils.model.errors import InvalidInput
+from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.placement.text import number
 from . import state_directory
-from .documents import check_replaceable, write_document, write_private
+from .documents import check_replaceable, read_whole, write_document, write_private
+from .whose_fleet import Fleet
 
 HERE = Path(__file__).parent
 LEVELS = 5  # colours of the heat map
@@ -338,9 +342,9 @@ ABOUT = "berth.kvm.report"  # near the beginning of both files
 FOLDER, ENDING = "report", ".html"
 
 
-def page_path(value: Optional[str]) -> str:
+def page_path(value: Optional[str], fleet: Fleet) -> str:
     """The full path of the page to write. Raises InvalidInput, before anything is written, if it must not be."""
-    path = os.path.abspath(value or _default())
+    path = os.path.abspath(value or _default(fleet))
     if not path.endswith(ENDING) or os.path.basename(path) == ENDING:
         raise InvalidInput(VARIABLE, value, "a file name that ends in .html")
     for file in (path, data_path(path)):
@@ -357,7 +361,7 @@ def data_path(page: str) -> str:
 def write_report(page: str, html: str, document: Any) -> None:
     """Write both files, each completely or not at all, readable by their owner only."""
     try:
-        if page == _default():
+        if os.path.dirname(page) == state_directory.path_of(FOLDER):
             with state_directory.opened(FOLDER, make=True):
                 pass
         write_document(data_path(page), document)
@@ -367,8 +371,19 @@ def write_report(page: str, html: str, document: Any) -> None:
         raise InvalidInput(VARIABLE, page, rule) from None
 
 
-def _default() -> str:
-    return state_directory.path_of(FOLDER, "fleet" + ENDING)
+def _default(fleet: Fleet) -> str:
+    """The first page that is of this fleet, or new: fleet.html, else fleet-2.html and so on."""
+    names = itertools.chain(["fleet"], map("fleet-%d".__mod__, itertools.count(2)))
+    name = next(name for name in names if fleet.has(_machines_of(name + ".json")))
+    return state_directory.path_of(FOLDER, name + ENDING)
+
+
+def _machines_of(data: str) -> Any:
+    """Those of an earlier report; None where there is none that says so."""
+    with contextlib.suppress(BerthError, OSError, ValueError, RecursionError, AttributeError):
+        with state_directory.opened(FOLDER) as folder:
+            return json.loads(read_whole(folder, data)).get("machines") if folder is not None else None
+    return None
 
 
 def _is_report(file: BinaryIO) -> bool:

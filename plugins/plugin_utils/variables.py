@@ -33,64 +33,6 @@ from .set_by_the_run import check_set_by_the_run
 from .whose_variables import value_of
 
 OWN = "berth_own_variables"
-# These choose the instances and hosts of a run, and how it works.
-RUN = (
-    "berth_adopt_on",
-    "berth_all",
-    "berth_allow_resize_to_same_host",
-    "berth_approved",
-    "berth_balance_by",
-    "berth_bring_home",
-    "berth_confirm_crashed",
-    "berth_console_lines",
-    "berth_count",
-    "berth_delete_all",
-    "berth_delete_changed_disks",
-    "berth_disks_of",
-    "berth_drain_reason",
-    "berth_failures",
-    "berth_fix",
-    "berth_goal",
-    "berth_instances",
-    "berth_keep_on",
-    "berth_keep_on_confirmed",
-    "berth_kept_free",
-    "berth_kvm_hosts",
-    "berth_least_gain",
-    "berth_lock_reason",
-    "berth_lock_timeout",
-    "berth_locked",
-    "berth_lost_hosts",
-    "berth_max_moves",
-    "berth_may_fail",
-    "berth_mend",
-    "berth_migration",
-    "berth_min_count",
-    "berth_moves_at_once",
-    "berth_moves_per_host",
-    "berth_name",
-    OWN,
-    "berth_plan",
-    "berth_reboot",
-    "berth_rebuild_lost",
-    "berth_recover_on",
-    "berth_remove_host",
-    "berth_receipt",
-    *receipts.VARIABLES,
-    *move_options.CHECKED,
-    "berth_report",
-    "berth_report_page",
-    "berth_revert_volumes",
-    seeds.SEED,
-    "berth_set_aside_on",
-    "berth_since",
-    "berth_snapshot",
-    "berth_strict_uniqueness",
-    "berth_until",
-    "berth_volume",
-    "berth_where",
-    "berth_without_majority",
-)
 # Settings of a KVM host; the role kvm_host writes all but the first two to it, as its argument specification says.
 HOST = (
     "berth_host_timeout",
@@ -134,6 +76,66 @@ class Name(Text):
         return super().check(value or "", field)
 
 
+NAME = Name(empty=True)
+# These choose the instances and hosts of a run, and how it works. A mistake in one that has a check is reported before
+# anything is changed; the others are checked where they are used.
+RUN: Dict[str, Any] = {
+    "berth_adopt_on": NAME,
+    "berth_all": Switch(),
+    "berth_allow_resize_to_same_host": Switch(),
+    "berth_approved": None,
+    "berth_balance_by": None,
+    "berth_bring_home": Switch(),
+    "berth_confirm_crashed": Switch(),
+    "berth_console_lines": Number(0, 500),
+    "berth_count": None,
+    "berth_delete_all": Switch(),
+    "berth_delete_changed_disks": Switch(),
+    "berth_disks_of": None,
+    "berth_drain_reason": None,
+    "berth_failures": None,
+    "berth_fix": Switch(),
+    "berth_goal": None,
+    "berth_instances": None,
+    "berth_keep_on": NAME,
+    "berth_keep_on_confirmed": Switch(),
+    "berth_kept_free": None,
+    "berth_kvm_hosts": None,
+    "berth_least_gain": None,
+    "berth_lock_reason": None,
+    "berth_lock_timeout": Number(0, limits.SHUTDOWN, "seconds"),
+    "berth_locked": None,
+    "berth_lost_hosts": None,
+    "berth_max_moves": None,
+    "berth_may_fail": Switch(),
+    "berth_mend": Switch(),
+    "berth_migration": None,
+    "berth_min_count": None,
+    "berth_moves_at_once": None,
+    "berth_moves_per_host": None,
+    "berth_name": None,
+    OWN: None,
+    "berth_plan": None,
+    "berth_reboot": None,
+    "berth_rebuild_lost": None,
+    "berth_recover_on": NAME,
+    "berth_remove_host": NAME,
+    "berth_receipt": None,
+    **dict.fromkeys(receipts.VARIABLES),
+    **move_options.CHECKED,
+    "berth_report": None,
+    "berth_report_page": None,
+    "berth_revert_volumes": Switch(),
+    seeds.SEED: Number(0, MOST_SEED),
+    "berth_set_aside_on": NAME,
+    "berth_since": None,
+    "berth_snapshot": None,
+    "berth_strict_uniqueness": Switch(),
+    "berth_until": None,
+    "berth_volume": None,
+    "berth_where": None,
+    "berth_without_majority": Switch(),
+}
 # Names before 1.0, which 2.0 will not know: old -> new.
 RENAMED = {
     **move_options.RENAMED,
@@ -142,36 +144,10 @@ RENAMED = {
     "delete_changed_disks": "berth_delete_changed_disks",
     "berth_delete_all": "berth_all",
 }
-# A mistake in one of these is reported before anything is changed.
 CHECKED = {
     **{old: move_options.CHECKED[new] for old, new in move_options.RENAMED.items()},
-    **move_options.CHECKED,
-    **dict.fromkeys(
-        (
-            "berth_all",
-            "berth_allow_resize_to_same_host",
-            "berth_bring_home",
-            "berth_confirm_crashed",
-            "berth_delete_all",
-            "berth_delete_changed_disks",
-            "berth_fix",
-            "berth_keep_on_confirmed",
-            "berth_may_fail",
-            "berth_mend",
-            "berth_revert_volumes",
-            "berth_strict_uniqueness",
-            "berth_without_majority",
-        ),
-        Switch(),
-    ),
-    **dict.fromkeys(
-        ("berth_adopt_on", "berth_keep_on", "berth_recover_on", "berth_remove_host", "berth_set_aside_on"),
-        Name(empty=True),
-    ),
-    "berth_console_lines": Number(0, 500),
-    seeds.SEED: Number(0, MOST_SEED),
+    **{name: check for name, check in RUN.items() if check},
     "berth_shutdown_timeout": Number(0, limits.SHUTDOWN, "seconds"),
-    "berth_lock_timeout": Number(0, limits.SHUTDOWN, "seconds"),
     "berth_host_timeout": Number(1, limits.SHUTDOWN, "seconds"),
     **{name: TYPES[type(check)] for name, check in host_settings.VARIABLES.items() if type(check) in TYPES},
     "berth_host_certificate_days": TYPES[Whole],
@@ -195,6 +171,9 @@ OURS = re.compile("berth[_-]", re.IGNORECASE)
 OPTIONS = frozenset((*move_options.RENAMED, *misplaced.RENAMED))
 OF_ROLE = re.compile("(%s)_(.+)" % "|".join((*move_options.OF_ROLES, "kvm_host")))
 MISSPELLED = 0.87  # by a letter or two; kvm_host_data_directory is somebody's own
+# What other tools call the host to choose, which is like none of our names. Without berth_ it may well be somebody's own.
+A_HOST = "berth_target_host, or berth_kvm_host of drain and return"
+OTHER_NAMES = dict.fromkeys(("dest_host", "destination", "host", "node", "target"), A_HOST)
 LEFT_OVER = "_raw_params"  # where Ansible silently puts words of -e that are not name=value
 
 
@@ -233,16 +212,23 @@ def renamed(old: str) -> str:
 
 
 def _without_prefix(extra_vars: Mapping[str, Any], own: Set[str]) -> List[BerthError]:
-    """Errors for what -e calls by the name of a variable without berth_. In an inventory such a name is somebody else's."""
-    meant_by = {name: "--limit" if name == "limit" else PREFIX + name for name in extra_vars if name not in own}
-    given = {name: right for name, right in meant_by.items() if right == "--limit" or right in SETTABLE}
+    """Errors for what -e calls by the name of a variable without berth_, or nearly; a warning for what others call so. In an
+    inventory such a name is somebody else's."""
+    ours = {name[len(PREFIX) :]: name for name in SETTABLE if name.startswith(PREFIX)}
+    ours.update({"limit": "--limit", "kvm_host": A_HOST})
+    others = [str(name) for name in extra_vars if name not in own and name not in OPTIONS and not OURS.match(str(name))]
+    given = {name: nearest(name, ours, MISSPELLED) for name in others}
+    for name in sorted(OTHER_NAMES.keys() & given.keys()):
+        hint = "%s %s" % (meant(OTHER_NAMES[name]), input_hints.list_own_variables(OWN))
+        warn("-e: nothing of berth.kvm reads the variable %s. %s" % (name, hint))
     return [
         UnknownVariable(
             "-e: there is no variable %s" % name,
             field=name,
-            hint="%s %s" % (meant(right), input_hints.list_own_variables(OWN)),
+            hint="%s %s" % (meant(ours[right]), input_hints.list_own_variables(OWN)),
         )
         for name, right in sorted(given.items())
+        if right
     ]
 
 
@@ -332,5 +318,6 @@ def _where(names: List[str], hosts: List[str]) -> str:
 def _error(variable: str, where: str) -> UnknownVariable:
     """Names are compared without their prefix: it would make all of them similar."""
     known = {name.partition("_")[2]: name for name in SETTABLE}
-    near = _option_meant(variable) or known.get(nearest(OURS.sub("", variable), known) or "")
+    name = OURS.sub("", variable)
+    near = _option_meant(variable) or OTHER_NAMES.get(name) or known.get(nearest(name, known) or "")
     return UnknownVariable("%s: there is no variable %s" % (where, variable), field=variable, hint=near and meant(near))

@@ -19,11 +19,8 @@ from history_host import Machine
 from volume_fleet_case import answers_of
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
-    gossip,
-    lost_data,
     majority,
     removal,
-    what_to_create,
     what_to_operate,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import plan as rounds
@@ -32,7 +29,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures imp
     copies,
     create,
     operate,
-    telling,
+    plan_create,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 
@@ -101,17 +98,18 @@ class Run:
 
     def create(self):
         seen = yield from self.read()
-        requests = {name: self.world.request(name)[0] for name in self.names}
-        instances = what_to_create.sort_out(requests, seen, self.lost, self.options.get("strict", False))
-        lost_data.settle(instances, seen, self.lost, self.rebuilt)
+        wanted = plan_create.Wanted(
+            run=self.run_id,
+            requests={name: plan_create.Request(self.world.request(name)[0]) for name in self.names},
+            lost=self.lost,
+            strict=self.options.get("strict", False),
+            rebuilt=self.rebuilt,
+        )
+        placed = plan_create.to_place(wanted, seen)
+        instances = placed.instances
         self.choose(instances, seen)
-        hosts = {host: {"uuid": uuid} for host, uuid in seen.uuids().items()}
-        hosts.update({host: {"reason": reason} for host, reason in seen.verdicts.items()})
-        plan = rounds.new_plan(self.run_id, instances, hosts, 3, gossip.whereabouts(seen))
-        plan["members"] = seen.member_lists
-        rounds.prepare_round(plan, self.token)
-        if not plan["claims"]:
-            yield from procedure_case.play(telling.tell_owners(plan["told"], self.digests()), self._ask_step)
+        planning = plan_create.begin(wanted, placed, seen, 3, self.token, self.digests())
+        plan = yield from procedure_case.play(planning, self._ask_step)
         run = create.Run(
             new_token=self.token,
             build_of=self._build_of,

@@ -12,7 +12,7 @@ a HostDocumentInvalid that names field and host. Sizes are limited before anythi
 
 from __future__ import annotations
 
-from typing import Any, List, Optional
+from typing import Any, Dict, List, Optional
 
 from . import guest_settings, volumes
 from .cpu_list import MAX_CPU
@@ -21,6 +21,7 @@ from .lifecycle import ROLES
 from .messages import Document
 from .schema import CUSTOM
 from .shape import (
+    Check,
     Fault,
     address,
     anything,
@@ -166,65 +167,47 @@ domain_differs = object_of(
 
 lets_in = map_of(uuid, list_of(text(), 1000), 10000)  # as model/admitted_members.py reports it
 
-_INSTANCE = object_of(
-    {
-        "uuid": uuid,
-        "name": text(),
-        "project_id": or_null(text()),
-        "flavor": or_null(flavor),
-        "group": or_null(text()),
-        "role": or_null(choice(*ROLES)),
-        "generation": or_null(generation),
-        "managed": flag,
-        "damaged": text(1024),
-        "phase": state,
-        "vm_state": state,
-        "task_state": state,
-        "locked": text(1024),
-        "power_state": choice("nostate", "running", "paused", "shutdown", "crashed", "suspended"),
-        "foreign": flag,
-        "vcpus": _COUNT,
-        "pcpus": _COUNT,
-        "memory_mb": _SIZE,
-        "disk_gb": _SIZE,
-        "pool": or_null(text()),
-        "availability_zone": or_null(text()),
-        "image_props": _MAPPING,
-        "nics": list_of(text(), 1000),
-        "lets_in": lets_in,
-        "numa_topology": instance_topology,
-        "disks": map_of(text(), _COUNT, 1000),
-        "request_digests": map_of(word("[a-z_]+", 32), word("[0-9a-f]{12}", 12), 20),
-        "unfiltered": list_of(text(17), 1000),
-        "domain_differs": domain_differs,
-        "disks_missing": list_of(text(4096), 1000),
-        "batch_id": text(),
-        "home": uuid,
-        "adopted": text(),
-        "access_ips": list_of(text(), 2),
-        "moved_to": object_of({"op": word(r"[A-Za-z0-9_.:-]+", 64), "host_uuid": uuid}),
-    },
-    optional=(
-        "numa_topology",
-        "nics",
-        "lets_in",
-        "generation",
-        "managed",
-        "damaged",
-        "locked",
-        "disks",
-        "request_digests",
-        "unfiltered",
-        "domain_differs",
-        "disks_missing",
-        "batch_id",
-        "home",
-        "adopted",
-        "availability_zone",
-        "access_ips",
-        "moved_to",
-    ),
-)
+_OF_INSTANCE: Dict[str, Check] = {
+    "uuid": uuid,
+    "name": text(),
+    "project_id": or_null(text()),
+    "flavor": or_null(flavor),
+    "group": or_null(text()),
+    "role": or_null(choice(*ROLES)),
+    "phase": state,
+    "vm_state": state,
+    "task_state": state,
+    "power_state": choice("nostate", "running", "paused", "shutdown", "crashed", "suspended"),
+    "foreign": flag,
+    "vcpus": _COUNT,
+    "pcpus": _COUNT,
+    "memory_mb": _SIZE,
+    "disk_gb": _SIZE,
+    "pool": or_null(text()),
+    "image_props": _MAPPING,
+}
+# Only of some instances, or of hosts of this version.
+_MAYBE_OF_INSTANCE: Dict[str, Check] = {
+    "generation": or_null(generation),
+    "managed": flag,
+    "damaged": text(1024),
+    "locked": text(1024),
+    "availability_zone": or_null(text()),
+    "nics": list_of(text(), 1000),
+    "lets_in": lets_in,
+    "numa_topology": instance_topology,
+    "disks": map_of(text(), _COUNT, 1000),
+    "request_digests": map_of(word("[a-z_]+", 32), word("[0-9a-f]{12}", 12), 20),
+    "unfiltered": list_of(text(17), 1000),
+    "domain_differs": domain_differs,
+    "disks_missing": list_of(text(4096), 1000),
+    "batch_id": text(),
+    "home": uuid,
+    "adopted": text(),
+    "access_ips": list_of(text(), 2),
+    "moved_to": object_of({"op": word(r"[A-Za-z0-9_.:-]+", 64), "host_uuid": uuid}),
+}
+_INSTANCE = object_of({**_OF_INSTANCE, **_MAYBE_OF_INSTANCE}, optional=_MAYBE_OF_INSTANCE)
 
 
 def _instance(value: Any) -> Document:
@@ -277,149 +260,125 @@ _CELL = object_of(
 )
 
 DRAINED = object_of({"reason": text(1024), "by": text(255), "at": text(40)})
-_DOCUMENT = object_of(
-    {
-        "schema": whole(SCHEMA, SCHEMA),
-        "collection_version": word(r"[0-9]+\.[0-9]+\.[0-9]+[0-9A-Za-z.+-]*", 64),
-        "prepared": flag,
-        "state": object_of({"id": or_null(word("[0-9a-f]{32}", 32)), "serial": whole(0), "fault": or_null(text(1024))}),
-        "uuid": uuid,
-        "generation": whole(0),
-        "host": _NAME,
-        "node": _NAME,
-        "hypervisor_hostname": _NAME,
-        "hypervisor_type": word(_IDENTIFIER, 64),
-        "hypervisor_version": whole(0, 1 << 40),
-        "libvirt_version": whole(0, 1 << 40),
-        "host_ip": or_null(address),
-        "vcpus": whole(0, MAX_CPU + 1),
-        "pcpus": whole(0, MAX_CPU + 1),
-        "vcpus_used": _COUNT,
-        "pcpus_used": _COUNT,
-        "memory_mb": _SIZE,
-        "memory_mb_used": _SIZE,
-        "free_ram_mb": _LEFT,
-        "local_gb": _SIZE,
-        "local_gb_used": _SIZE,
-        "free_disk_gb": _LEFT,
-        "disk_available_least": _LEFT,
-        "reserved_host_cpus": _COUNT,
-        "reserved_host_memory_mb": _SIZE,
-        "reserved_host_disk_gb": _SIZE,
-        "cpu_allocation_ratio": _RATIO,
-        "ram_allocation_ratio": _RATIO,
-        "disk_allocation_ratio": _RATIO,
-        "service": object_of({"disabled": flag, "disabled_reason": text(1024), "up": flag}),
-        "drained": DRAINED,
-        "num_instances": whole(0, INSTANCES_LIMIT),
-        "num_io_ops": whole(0, INSTANCES_LIMIT),
-        "failed_builds": _COUNT,
-        "failed_build_age_s": whole(0, _WEEK),
-        "domain_types": words("kvm|qemu", 2),
-        "machine_types": words(_IDENTIFIER, 1000, 64),
-        "guest_cpu": object_of({"model": or_null(word(_IDENTIFIER, 64)), "usable": words(_IDENTIFIER, 1000, 64)}),
-        "firmware": list_of(
-            object_of(
-                {
-                    "machines": list_of(text(64), 100),
-                    "secure_boot": flag,
-                    "variables": word(guest_settings.VARIABLES, 64),
-                }
-            ),
-            100,
-        ),
-        "supported_instances": list_of(_supported, 200),
-        "cpu_info": _MAPPING,
-        "traits": words("[A-Z0-9_]+", 2000),
-        "metrics": list_of(
-            object_of(
-                {"name": word(r"[A-Za-z0-9][A-Za-z0-9._-]*", 64), "value": number(-float(1 << 62), float(1 << 62))}
-            ),
-            200,
-        ),
-        "numa_topology": or_null(object_of({"cells": list_of(_CELL, 1024)})),
-        "pci_devices": list_of(
-            object_of(
-                {
-                    "address": _PCI,
-                    "vendor_id": _HEX,
-                    "product_id": _HEX,
-                    "numa_node": _NODE,
-                    "dev_type": _DEV_TYPE,
-                    "iommu_group": or_null(_COUNT),
-                    "parent": or_null(_PCI),
-                    "used_by": or_null(uuid),
-                    "available": flag,
-                }
-            ),
-            DEVICES_LIMIT,
-        ),
-        "pci_pools": list_of(
-            object_of(
-                {"vendor_id": _HEX, "product_id": _HEX, "numa_node": _NODE, "dev_type": _DEV_TYPE, "count": _COUNT}
-            ),
-            DEVICES_LIMIT,
-        ),
-        "mdev_types": list_of(
-            object_of({"parent": _PCI, "type": _NAME, "name": or_null(text()), "available": _COUNT}), DEVICES_LIMIT
-        ),
-        "vgpus": list_of(object_of({"parent": _PCI, "type": _NAME, "total": _COUNT, "used": _COUNT}), DEVICES_LIMIT),
-        "encrypted_guests": object_of({"total": _COUNT, "used": _COUNT}),
-        "custom_resources": map_of(word(CUSTOM, 255), object_of({"total": _COUNT, "used": _COUNT}), 1000),
-        "stats": map_of(word(r"[A-Za-z0-9_.-]+", 64), text(), 1000),
-        "bridges": list_of(text(15), DEVICES_LIMIT),
-        "bridge_links": map_of(text(15), object_of({"mtu": whole(0, 1 << 31), "uplink": flag}), DEVICES_LIMIT),
-        "networks": list_of(text(), DEVICES_LIMIT),
-        "network_filters": list_of(text(), DEVICES_LIMIT),
-        "ovs_bridges": list_of(text(15), DEVICES_LIMIT),
-        "vlan_bridges": list_of(text(15), DEVICES_LIMIT),
-        "packet_filters": words("addresses|ports", 2),
-        "pool": text(64),
-        "pools": map_of(
-            text(),
-            object_of(
-                {
-                    "path": or_null(text()),
-                    "type": word(r"[a-z][a-z-]*", 32),
-                    "storage": text(),
-                    "capacity_gb": _SIZE,
-                    "free_gb": _SIZE,
-                    "free_mb": _SIZE,
-                    "images_mb": _SIZE,
-                    "promised_gb": _SIZE,
-                    "owed_gb": _SIZE,
-                },
-                optional=("storage", "free_mb", "images_mb", "owed_gb"),
-            ),
-            1000,
-        ),
-        "instances": list_of(_instance, INSTANCES_LIMIT),
-        "failed_instances": list_of(_failed, INSTANCES_LIMIT),
-        "volumes": list_of(lambda value: volumes.volume(_VOLUME(value)), INSTANCES_LIMIT),
-        "damaged_volumes": map_of(uuid, text(1024), INSTANCES_LIMIT),
-        "warnings": list_of(text(1024), 100),
-    },
-    optional=(
-        "drained",
-        "failed_build_age_s",
-        "firmware",
-        "guest_cpu",
-        "mdev_types",
-        "vgpus",
-        "encrypted_guests",
-        "custom_resources",
-        "stats",
-        "failed_instances",
-        "damaged_volumes",
-        "volumes",
-        "bridges",
-        "bridge_links",
-        "networks",
-        "network_filters",
-        "packet_filters",
-        "ovs_bridges",
-        "vlan_bridges",
-        "pool",
-        "state",
+# The facts of a host: name -> its check. module host_facts documents each, with a sample.
+FACTS: Dict[str, Check] = {
+    "schema": whole(SCHEMA, SCHEMA),
+    "collection_version": word(r"[0-9]+\.[0-9]+\.[0-9]+[0-9A-Za-z.+-]*", 64),
+    "prepared": flag,
+    "uuid": uuid,
+    "generation": whole(0),
+    "host": _NAME,
+    "node": _NAME,
+    "hypervisor_hostname": _NAME,
+    "hypervisor_type": word(_IDENTIFIER, 64),
+    "hypervisor_version": whole(0, 1 << 40),
+    "libvirt_version": whole(0, 1 << 40),
+    "host_ip": or_null(address),
+    "vcpus": whole(0, MAX_CPU + 1),
+    "pcpus": whole(0, MAX_CPU + 1),
+    "vcpus_used": _COUNT,
+    "pcpus_used": _COUNT,
+    "memory_mb": _SIZE,
+    "memory_mb_used": _SIZE,
+    "free_ram_mb": _LEFT,
+    "local_gb": _SIZE,
+    "local_gb_used": _SIZE,
+    "free_disk_gb": _LEFT,
+    "disk_available_least": _LEFT,
+    "reserved_host_cpus": _COUNT,
+    "reserved_host_memory_mb": _SIZE,
+    "reserved_host_disk_gb": _SIZE,
+    "cpu_allocation_ratio": _RATIO,
+    "ram_allocation_ratio": _RATIO,
+    "disk_allocation_ratio": _RATIO,
+    "service": object_of({"disabled": flag, "disabled_reason": text(1024), "up": flag}),
+    "num_instances": whole(0, INSTANCES_LIMIT),
+    "num_io_ops": whole(0, INSTANCES_LIMIT),
+    "failed_builds": _COUNT,
+    "domain_types": words("kvm|qemu", 2),
+    "machine_types": words(_IDENTIFIER, 1000, 64),
+    "supported_instances": list_of(_supported, 200),
+    "cpu_info": _MAPPING,
+    "traits": words("[A-Z0-9_]+", 2000),
+    "metrics": list_of(
+        object_of({"name": word(r"[A-Za-z0-9][A-Za-z0-9._-]*", 64), "value": number(-float(1 << 62), float(1 << 62))}),
+        200,
     ),
-)
+    "numa_topology": or_null(object_of({"cells": list_of(_CELL, 1024)})),
+    "pci_devices": list_of(
+        object_of(
+            {
+                "address": _PCI,
+                "vendor_id": _HEX,
+                "product_id": _HEX,
+                "numa_node": _NODE,
+                "dev_type": _DEV_TYPE,
+                "iommu_group": or_null(_COUNT),
+                "parent": or_null(_PCI),
+                "used_by": or_null(uuid),
+                "available": flag,
+            }
+        ),
+        DEVICES_LIMIT,
+    ),
+    "pci_pools": list_of(
+        object_of({"vendor_id": _HEX, "product_id": _HEX, "numa_node": _NODE, "dev_type": _DEV_TYPE, "count": _COUNT}),
+        DEVICES_LIMIT,
+    ),
+    "pools": map_of(
+        text(),
+        object_of(
+            {
+                "path": or_null(text()),
+                "type": word(r"[a-z][a-z-]*", 32),
+                "storage": text(),
+                "capacity_gb": _SIZE,
+                "free_gb": _SIZE,
+                "free_mb": _SIZE,
+                "images_mb": _SIZE,
+                "promised_gb": _SIZE,
+                "owed_gb": _SIZE,
+            },
+            optional=("storage", "free_mb", "images_mb", "owed_gb"),
+        ),
+        1000,
+    ),
+    "instances": list_of(_instance, INSTANCES_LIMIT),
+    "warnings": list_of(text(1024), 100),
+}
+# Facts that not every host has, or none of an earlier version.
+MAYBE: Dict[str, Check] = {
+    "state": object_of({"id": or_null(word("[0-9a-f]{32}", 32)), "serial": whole(0), "fault": or_null(text(1024))}),
+    "drained": DRAINED,
+    "failed_build_age_s": whole(0, _WEEK),
+    "guest_cpu": object_of({"model": or_null(word(_IDENTIFIER, 64)), "usable": words(_IDENTIFIER, 1000, 64)}),
+    "firmware": list_of(
+        object_of(
+            {
+                "machines": list_of(text(64), 100),
+                "secure_boot": flag,
+                "variables": word(guest_settings.VARIABLES, 64),
+            }
+        ),
+        100,
+    ),
+    "mdev_types": list_of(
+        object_of({"parent": _PCI, "type": _NAME, "name": or_null(text()), "available": _COUNT}), DEVICES_LIMIT
+    ),
+    "vgpus": list_of(object_of({"parent": _PCI, "type": _NAME, "total": _COUNT, "used": _COUNT}), DEVICES_LIMIT),
+    "encrypted_guests": object_of({"total": _COUNT, "used": _COUNT}),
+    "custom_resources": map_of(word(CUSTOM, 255), object_of({"total": _COUNT, "used": _COUNT}), 1000),
+    "stats": map_of(word(r"[A-Za-z0-9_.-]+", 64), text(), 1000),
+    "bridges": list_of(text(15), DEVICES_LIMIT),
+    "bridge_links": map_of(text(15), object_of({"mtu": whole(0, 1 << 31), "uplink": flag}), DEVICES_LIMIT),
+    "networks": list_of(text(), DEVICES_LIMIT),
+    "network_filters": list_of(text(), DEVICES_LIMIT),
+    "ovs_bridges": list_of(text(15), DEVICES_LIMIT),
+    "vlan_bridges": list_of(text(15), DEVICES_LIMIT),
+    "packet_filters": words("addresses|ports", 2),
+    "pool": text(64),
+    "failed_instances": list_of(_failed, INSTANCES_LIMIT),
+    "volumes": list_of(lambda value: volumes.volume(_VOLUME(value)), INSTANCES_LIMIT),
+    "damaged_volumes": map_of(uuid, text(1024), INSTANCES_LIMIT),
+}
+_DOCUMENT = object_of({**FACTS, **MAYBE}, optional=MAYBE)

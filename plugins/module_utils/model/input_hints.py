@@ -267,9 +267,9 @@ def give_volume() -> str:
     return "Name it with -e berth_volume=NAME"
 
 
-def give_host() -> str:
+def give_host(variable: str) -> str:
     """No KVM host was named."""
-    return "Name it with -e berth_remove_host=HOST"
+    return "Name it with -e %s=HOST" % variable
 
 
 # --- images

@@ -302,7 +302,12 @@ def test_what_is_no_instance_may_have_it(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "given, right", [("flavor", "berth_flavor"), ("target_host", "berth_target_host"), ("limit", "--limit")]
+    "given, right",
+    [
+        *(("flavor", "berth_flavor"), ("target_host", "berth_target_host"), ("limit", "--limit")),
+        ("kvm_host", variables.A_HOST),
+        *(("flavour", "berth_flavor"), ("target_hots", "berth_target_host"), ("netwroks", "berth_networks")),
+    ],
 )
 def test_a_name_without_its_prefix_is_refused_on_the_command_line_alone(monkeypatch, given, right):
     assert "failed" not in refusal({"web1": {given: "x"}}), "a variable of somebody else's inventory"
@@ -311,6 +316,24 @@ def test_a_name_without_its_prefix_is_refused_on_the_command_line_alone(monkeypa
     assert refused["error_code"] == "UnknownVariable" and "-e: there is no variable %s" % given in refused["msg"]
     assert "Did you mean %s?" % right in refused["msg"]
     assert "failed" not in refusal({"all": {variables.OWN: [given]}}), "somebody says that it is his own"
+
+
+@pytest.mark.parametrize("given", ["host", "destination", "target"])
+def test_what_others_call_the_host_of_a_move_is_told_and_refused_where_it_can_only_be_ours(monkeypatch, given):
+    """The move would go to another host than was meant."""
+    assert "Did you mean berth_target_host" in refusal({"all": {"berth_" + given: "kvm1"}})["msg"]
+    warned = []
+    monkeypatch.setattr(variables, "warn", warned.append)
+    monkeypatch.setattr(variables, "load_extra_vars", lambda _loader: {given: "kvm1"})
+    assert "failed" not in refusal() and len(warned) == 1
+    assert given in warned[0] and "Did you mean berth_target_host" in warned[0]
+    assert "failed" not in refusal({"all": {variables.OWN: [given]}}) and len(warned) == 1
+
+
+@pytest.mark.parametrize("given", ["app_version", "web_port", "ansible_user", "env", "awx_job_id", "release", "user"])
+def test_a_name_that_is_like_none_of_ours_is_somebody_elses(monkeypatch, given):
+    monkeypatch.setattr(variables, "load_extra_vars", lambda _loader: {given: "x"})
+    assert "failed" not in refusal()
 
 
 def test_what_only_hosts_report_is_not_suggested():

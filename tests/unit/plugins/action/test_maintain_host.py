@@ -11,6 +11,7 @@ from held_case import held
 from leaving_case import SILENT, UUIDS, Hosts, up
 
 from ansible_collections.berth.kvm.plugins.action import maintain_host
+from ansible_collections.berth.kvm.plugins.module_utils.model import input_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.plugin_utils import delegates
 
@@ -105,6 +106,12 @@ def test_a_host_that_says_that_it_is_home_of_what_others_have_gets_nothing(hosts
 def test_a_host_has_to_be_named_and_no_limit_counts(hosts, given, code):
     done = maintain(answers(), **given)
     assert done["failed"] and done["error_code"] == code and hosts.asked == []
+
+
+@pytest.mark.follows("give_host")
+def test_who_names_no_host_is_told_the_variable_of_this_playbook(hosts):
+    assert maintain(answers(), name=None)["error"]["hint"] == input_hints.give_host("berth_kvm_host")
+    assert not maintain(answers(), name="kvm1").get("failed")
 
 
 @pytest.mark.parametrize("name", ["berth_instances", "berth_name", "berth_where", "berth_target_host"])

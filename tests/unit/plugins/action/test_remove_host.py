@@ -210,7 +210,7 @@ def test_a_name_that_no_host_has_is_refused_with_what_was_probably_meant(fleet):
 @pytest.mark.follows("give_host")
 def test_a_run_that_names_no_host_says_how(fleet):
     refused = fleet.remove("")
-    assert refused["failed"] and input_hints.give_host() in refused["msg"]
+    assert refused["failed"] and input_hints.give_host("berth_remove_host") in refused["msg"]
     assert fleet.remove("kvm3")["revoked"] == 2
 
 

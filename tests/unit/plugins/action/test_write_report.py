@@ -10,6 +10,7 @@ import json
 import os
 import stat
 import sys
+import uuid
 from pathlib import Path
 
 import pytest
@@ -131,6 +132,18 @@ def test_an_instance_in_error_is_one_of_the_errors_and_none_that_the_doctor_name
     assert card.split("</strong>")[0].strip() == "<strong>4"
     named = [{"name": "resized", "state": "error"}, {"name": "broken", "state": "error"}]
     assert fleet_report.errors([doctor.Finding("X", doctor.ERROR, "h1", "said", "", "resized")], named) == 2
+
+
+def test_each_fleet_of_a_user_has_a_page_of_its_own(case, tmp_path):
+    """E6: also where their hosts have the same names."""
+    pages = []
+    for uuids in (good.UUIDS, {host: str(uuid.uuid4()) for host in good.HOSTS}) * 2:
+        for host in good.HOSTS:
+            case.document(host)["uuid"] = uuids[host]
+        pages.append(Path(case.write(page=None)["page"]).name)
+    assert pages == ["fleet.html", "fleet-2.html", "fleet.html", "fleet-2.html"]
+    (tmp_path / "state" / "berth" / "report" / "fleet.json").write_text('["berth.kvm.report"]')
+    assert Path(case.write(page=None)["page"]).name == "fleet.html", "what says not whose it is is replaced, as before"
 
 
 def test_the_page_says_the_same(case):

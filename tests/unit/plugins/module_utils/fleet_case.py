@@ -23,18 +23,23 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
     gossip,
     locate,
     majority,
-    what_to_create,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import plan as rounds
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.gossip import lacking
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import create
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import create, plan_create
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
 from ansible_collections.berth.kvm.plugins.modules import rescan
 
 WEB = instance_uuid("default", "web1")
-SPEC = {"uuid": WEB, "name": "web1", "project_id": "default", "group": None, "flavor": {"vcpus": 1, "memory_mb": 64}}
+SPEC = {
+    "uuid": WEB,
+    "name": "web1",
+    "project_id": "default",
+    "group": None,
+    "networks": [],
+    "flavor": {"vcpus": 1, "memory_mb": 64},
+}
 NAMES = ("h1", "h2", "h3")
 
 
@@ -58,6 +63,7 @@ class Host:
         if record:
             instances = [
                 {"foreign": False, "flavor": {}, "group": None, "uuid": WEB, "name": "web1", "project_id": "default"}
+                | {"vcpus": 1, "memory_mb": 64}
                 | {key: getattr(record, key) for key in ("role", "phase", "vm_state", "task_state")}
                 | {"power_state": "running" if self.runs else "shutdown"}
                 | {"generation": list(record.generation), **summary.moved_to(record)}
@@ -158,8 +164,10 @@ class Fleet:
             yield
         run = "r%d" % next(self.runs)
         fleet = read_fleet(copy.deepcopy(reports), dict)
-        instances = what_to_create.sort_out({"web1": dict(SPEC)}, fleet, lost, without_majority=without_majority)
-        instance = instances["web1"]
+        request = plan_create.Request(copy.deepcopy(SPEC))
+        wanted = plan_create.Wanted(run, {"web1": request}, lost, needs_majority=not without_majority, rebuilt=["web1"])
+        placed = plan_create.to_place(wanted, fleet)
+        instance = placed.instances["web1"]
         if "state" not in instance:
             able = [name for name in prefer if name in fleet.documents]
             if not able:
@@ -169,17 +177,10 @@ class Fleet:
             instance.update(
                 state=rounds.CLAIMING, host=able[0], host_uuid=fleet.documents[able[0]]["uuid"], alternates=others
             )
-        hosts = {name: {"uuid": uuid} for name, uuid in fleet.uuids().items()}
-        hosts.update({name: {"reason": reason} for name, reason in fleet.verdicts.items()})
         digests = {name: report.get("digests") for name, report in reports.items()}
-        plan = rounds.new_plan(run, instances, hosts, 3, gossip.whereabouts(fleet))
-        plan["members"] = {} if without_majority else fleet.member_lists
         tokens = ("%s-%04d" % (run, number) for number in itertools.count())
-        if instance["state"] != rounds.CLAIMING:
-            for name, told in lacking(plan["told"], digests).items():
-                call(self.inventory[name], "rescan", (), told)
-                yield
-        rounds.prepare_round(plan, lambda: next(tokens))
+        planning = plan_create.begin(wanted, placed, fleet, 3, lambda: next(tokens), digests)
+        plan = yield from procedure_case.play(planning, self.ask)
         yield from self.carry_out(plan, tokens, digests, lost)
         error = plan["instances"]["web1"]["error"] or {}
         self.error, self.hint = error.get("code"), error.get("hint")

@@ -22,17 +22,15 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.host import fact
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim, state_directory, whereabouts
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
     closing_table,
-    gossip,
     locate,
     lost_data,
     new_volumes,
     quotas,
     volumes,
-    what_to_create,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import plan as rounds
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import create
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import create, plan_create
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import update_disks as procedure
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
@@ -235,16 +233,21 @@ class Fleet(MakesVolumes):
             for slot, entry in enumerate(self.entries(names))
         ]
         seen = yield from self.read()
-        instances = what_to_create.sort_out({name: spec}, seen, self.lost, strict=True)
-        lost_data.settle(instances, seen, self.lost, self.rebuilt)
-        quotas.before_placement(instances, seen, self.quotas)
-        instance = instances[name]
+        wanted = plan_create.Wanted(
+            run="r%d" % next(self.numbers),
+            requests={name: plan_create.Request(spec)},
+            lost=self.lost,
+            strict=True,
+            needs_majority=False,
+            rebuilt=self.rebuilt,
+            quotas=self.quotas,
+        )
+        placed = plan_create.to_place(wanted, seen)
+        instance = placed.instances[name]
         if "state" not in instance:
             self._place(instance, seen, prefer or list(self.sites))
-        hosts = {each: {"uuid": uuid} for each, uuid in seen.uuids().items()}
-        hosts.update({each: {"reason": reason} for each, reason in seen.verdicts.items()})
-        plan = rounds.new_plan("r%d" % next(self.numbers), instances, hosts, 3, gossip.whereabouts(seen))
-        rounds.prepare_round(plan, self.new_token)
+        planning = plan_create.begin(wanted, placed, seen, 3, self.new_token, {})
+        plan = yield from procedure_case.play(planning, self._ask_site(seed))
         yield from self._carry_out(plan, seed)
         if instance["state"] == rounds.FAILED:
             return "%(code)s: %(message)s" % instance["error"]
@@ -268,6 +271,9 @@ class Fleet(MakesVolumes):
             over_quota=quotas.after_the_claims(self.quotas) if self.quotas else None,
         )
 
+        yield from procedure_case.play(create.create(plan, run), self._ask_site(seed))
+
+    def _ask_site(self, seed):
         def ask(name, module, given):
             site = self.sites[name]
             return procedure_case.ask(
@@ -277,7 +283,7 @@ class Fleet(MakesVolumes):
                 lambda build: call(site, "build", build["uuid"], build["token"], seed),
             )
 
-        yield from procedure_case.play(create.create(plan, run), ask)
+        return ask
 
     def update(self, name, names):
         seen = yield from self.read()
