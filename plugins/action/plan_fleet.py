@@ -69,7 +69,8 @@ def _goal(args, hosts):
         raise InvalidInput("berth_goal", name, "one of " + ", ".join(GOALS))
     if name == DRAIN:
         if not args["drained"]:
-            raise InvalidInput("berth_kvm_host", None, "the name of a KVM host", hint=input_hints.give_host())
+            hint = input_hints.give_host("berth_kvm_host")
+            raise InvalidInput("berth_kvm_host", None, "the name of a KVM host", hint=hint)
         for host in args["drained"]:
             if host not in hosts:
                 raise KvmHostNotFound.of("berth_kvm_host", host, hosts)
