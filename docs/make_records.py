@@ -107,6 +107,7 @@ REQUEST = {
     "disks": "the data disks",
     "volumes": "the volumes",
     "snapshots": "the snapshots inside its disks",
+    "adopted": "of an adopted instance: its definition, disks and drives as they were found",
     "group": "the server group with its policy and members",
     "availability_zone": "the zone that was asked for",
     "host_zone": "the zone of the host; a move updates it",
