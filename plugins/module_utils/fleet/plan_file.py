@@ -133,7 +133,7 @@ def state_of(fleet: Fleet) -> Dict[str, Document]:
     return {
         host: {
             "open": not each.service.get("disabled"),
-            "room": {name: limit for name, limit in sorted(limits(each).items())},
+            "room": dict(sorted(limits(each).items())),
             "instances": {
                 uuid: fleet.instances[uuid].name for uuid, where in sorted(state.where.items()) if where == host
             },

@@ -13,7 +13,7 @@ from typing import Any, Dict, FrozenSet, List, Optional, Sequence, Tuple
 
 from ..model import fleet_hints
 from ..model.errors import BerthError
-from .goals import BALANCE, CONSOLIDATE, DRAIN, REPAIR, STEPS, Goal
+from .goals import BALANCE, DRAIN, REPAIR, STEPS, Goal
 from .order import Move
 from .state import AFFINITY, ANTI_AFFINITY, State, most_on_a_host
 from .terms import Terms
@@ -181,8 +181,7 @@ class _Model:
             first = sum(self.excess) + sum(self.stays[uuid] for uuid in self.terms.misplaced)
         elif self.goal.name == BALANCE:
             first = self._fullest(self.goal.resource)
-        else:
-            assert self.goal.name == CONSOLIDATE
+        else:  # CONSOLIDATE
             first = sum(self._used())
         self.cp.Minimize(weight * first + sum(moved))
 

@@ -211,7 +211,9 @@ class State:
             return {("group", group): len(used) - 1} if len(used) > 1 else {}
         if policy["policy"] != ANTI_AFFINITY:
             return {}
-        count = Counter(host for uuid in there for host in {self.where[uuid], self.going.get(uuid, self.where[uuid])})
+        count = Counter(
+            host for uuid in there for host in sorted({self.where[uuid], self.going.get(uuid, self.where[uuid])})
+        )
         most = most_on_a_host(policy)
         return {("group", group, host): number - most for host, number in count.items() if number > most}
 

@@ -58,7 +58,10 @@ def record(uuid, *networks, name="web1"):
 def only_claims(asked):
     """(what the hosts were told to write before the guest, what they were told to bring about): the MAC addresses of each"""
     told = [step.arguments["web1"] for step in asked if step.module == "instance"]
-    macs = lambda given: [nic["mac"] for nic in given["spec"]["networks"]]  # noqa: E731
+
+    def macs(given):
+        return [nic["mac"] for nic in given["spec"]["networks"]]
+
     return [macs(each) for each in told if each.get("only_claim")], [macs(each) for each in told if "seed" in each]
 
 

@@ -20,8 +20,8 @@ SIZES = {"a": 8, "b": 8, "c": 8}
 HERE = [instance("x", "a", 4), instance("y", "a", 2, how="cold"), instance("z", "b", 4)]
 
 
-def document(instances=HERE):
-    found = fleet(SIZES, instances)
+def document(instances=None):
+    found = fleet(SIZES, HERE if instances is None else instances)
     return plan_file.to_document(found, make_plan.make(found, Goal("drain", frozenset(("a",)))))
 
 

@@ -134,10 +134,7 @@ def test_a_live_migration_without_shared_storage_names_what_it_would_leave_behin
     here = SimpleNamespace(name="web1", spec={"snapshots": [ONE]}, uuid="u")
     found = list(live_checks._snapshots_left(here)) if not shared else []
     text = "<domain><devices/></domain>"
-    told = [
-        each
-        for each in live_checks.disk_problems(text, record(spec={**record().spec, "snapshots": [ONE]}), "/p", shared)
-    ]
+    told = list(live_checks.disk_problems(text, record(spec={**record().spec, "snapshots": [ONE]}), "/p", shared))
     assert ("behind: one" in " ".join(told)) == (not shared) and len(found) == (not shared)
 
 
