@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 
 from ...model.backups import INCREMENT
 from ..connection import Bounded, require_libvirt
-from ..guest import agent, domain, qemu_nodes
+from ..guest import agent, qemu_nodes
 from ..move import block_jobs
 from ..paths import BITMAP, bitmap_of
 
@@ -59,22 +59,10 @@ def copy(found: Any, backup_id: str, previous: Any, parts: Sequence[Any]) -> boo
         element = ElementTree.SubElement(written, "disk", name=target, backup="yes", type="file", **how)
         ElementTree.SubElement(element, "driver", type="qcow2")
         ElementTree.SubElement(element, "target", file=part.target)
-    frozen = _begin(found, lambda: block_jobs.begin(
-        guest, root, shown, bitmap_of(backup_id), recorded, library.VIR_DOMAIN_BACKUP_BEGIN_REUSE_EXTERNAL
-    ))  # fmt: skip
+    with agent.frozen(found) as frozen:
+        flags = library.VIR_DOMAIN_BACKUP_BEGIN_REUSE_EXTERNAL
+        block_jobs.begin(guest, root, shown, bitmap_of(backup_id), recorded, flags)
     block_jobs.finish_backup(guest)
-    return frozen
-
-
-def _begin(found: Any, begin: Any) -> bool:
-    """Begin while the guest's agent has its file systems frozen, if it has one and does that."""
-    runs = domain.POWER_STATES.get(found.state()[0]) == "running"
-    frozen = bool(runs and agent.freeze(found))
-    try:
-        begin()
-    finally:
-        if runs:
-            agent.thaw(found)  # also after a freeze that took too long
     return frozen
 
 

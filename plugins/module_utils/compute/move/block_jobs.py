@@ -19,7 +19,6 @@ from ..guest import domain as guests
 from ..paths import PARTIAL, scratch_file
 from . import following
 
-# Block jobs of a running guest, through libvirt.
 POLL_SECONDS = 0.2
 BACKUP_POLL_SECONDS = 0.02
 CANCEL_SECONDS = 60  # in which a cancelled job ends
@@ -182,8 +181,8 @@ def end_backup(domain):
 
 
 def backup_end_of(connection, uuid):
-    domain = guests.find(connection, uuid)
-    if domain is not None and domain.isActive():
+    domain = guests.find_active(connection, uuid)
+    if domain is not None:
         end_backup(domain)
 
 
@@ -216,8 +215,8 @@ def forget_checkpoints(domain):
 def check_no_others_jobs(connection, record, host, so="that guest is not stopped for a move"):
     """Raise DisksBusy if there is a backup of the guest that berth did not begin, or a copy of one of its disks. ``so``: what is
     not done meanwhile."""
-    guest = guests.find(connection, record.uuid)
-    if guest is None or not guest.isActive():
+    guest = guests.find_active(connection, record.uuid)
+    if guest is None:
         return
     work = _backup(guest) or _copy(guest)
     if work:

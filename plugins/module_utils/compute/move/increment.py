@@ -180,8 +180,7 @@ def copied_mark(path, record, number):
 
 def is_possible(connection, record, manifest):
     """Whether anything can be copied while the guest runs."""
-    guest = guests.find(connection, record.uuid)
-    if guest is None or not guest.isActive() or not shutil.which(DAEMON, path=PATH):
+    if not guests.is_active(connection, record.uuid) or not shutil.which(DAEMON, path=PATH):
         return False
     return bool(_recording(manifest))
 

@@ -48,8 +48,8 @@ def abort(connection, uuid, goes_on=True):
     """Cancel a migration job of this guest, if there is one, and resume the guest if it was stopped for it, unless it was
     paused before (``goes_on`` is false). Raise MigrationError if the job continues anyway."""
     library = require_libvirt()
-    guest = guests.find(connection, uuid)
-    if guest is None or not guest.isActive():
+    guest = guests.find_active(connection, uuid)
+    if guest is None:
         return
     try:
         job = job_of(guest)
@@ -186,8 +186,8 @@ def follow(connection, uuid, options, goes_on=True):
 
     The time limit counts anew. Raise MigrationError if it ended the migration: then none begins instead.
     """
-    guest = guests.find(connection, uuid)
-    if guest is None or not guest.isActive() or not _goes_on(guest):
+    guest = guests.find_active(connection, uuid)
+    if guest is None or not _goes_on(guest):
         return False
     limit, copying = limit_of(guest, options), live_watch.Stalled(guest)
     while _goes_on(guest):

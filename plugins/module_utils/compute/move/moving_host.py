@@ -36,7 +36,7 @@ from ..guest import (
 from ..host import address, firmware, mdev
 from ..record.ledger import Ledger
 from . import block_jobs, disks, following, handover, increment, live, live_checks, onlooker, storage, transfer
-from .disks import unstartable
+from .merge import unstartable
 from .onlooker import Guests, Onlooker
 from .volumes import VolumeEffects
 
@@ -383,8 +383,8 @@ class Effects(Guests, VolumeEffects):
 
     def describe_live(self, record):
         """Return what the destination has to know of the guest, or None if it has already left."""
-        guest = domain.find(self.connection, record.uuid)
-        if guest is None or not guest.isActive():
+        guest = domain.find_active(self.connection, record.uuid)
+        if guest is None:
             return None
         manifest = disks.manifest(self.pool_path(record), record, with_path=True)
         return live_checks.describe(self.connection, guest, [entry["path"] for entry in manifest])
@@ -396,8 +396,8 @@ class Effects(Guests, VolumeEffects):
 
     def check_live(self, record, seen, options, there=None):
         """Return the problems; none for a guest that is being migrated or has left."""
-        guest = domain.find(self.connection, record.uuid)
-        if guest is None or not guest.isActive() or onlooker.is_migrating(guest):
+        guest = domain.find_active(self.connection, record.uuid)
+        if guest is None or onlooker.is_migrating(guest):
             return []
         return live_checks.judge(guest, record, seen, options.get("tls", True), self.pool_path(record), there)
 
