@@ -45,6 +45,9 @@ class Halfway:
     def name(self):
         return "u"
 
+    def backupGetXMLDesc(self, _flags):  # noqa: N802
+        raise self.library.libvirtError(55, "Requested operation is not valid: no domain backup job present")
+
     def XMLDesc(self, _flags):  # noqa: N802
         return DISKS
 
