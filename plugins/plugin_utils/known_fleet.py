@@ -137,7 +137,7 @@ def _not_live(name: str, view: View) -> Optional[str]:
     """Why its host would refuse to move the running guest, whatever the other host is."""
     held = view.get("resources") or {}
     if held.get("pci_devices") or held.get("vgpus"):
-        return "its guest runs with devices of its host. berth.kvm.cold_migrate --limit %s moves it" % name
+        return "its guest runs with devices of its host. %s" % hints.migrate_with_devices(name)
     names = [each["name"] for each in snapshots.of(view["spec"])]
     return "it runs and has snapshots. %s" % snapshot_hints.move_cold(name, names[0]) if names else None
 

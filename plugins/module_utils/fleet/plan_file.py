@@ -287,7 +287,9 @@ def _check_shown(moves: List[Document], state: Mapping[str, Document], path: str
         name = state.get(move["from"], {"instances": {}})["instances"].get(move["uuid"])
         if name != move["instance"]:
             said = "%s (%s) on %s" % (move["instance"], move["uuid"], move["from"])
-            raise InvalidInput("berth_plan %s: waves" % path, said, "an instance as state.hosts has it: make a new plan")
+            raise InvalidInput(
+                "berth_plan %s: waves" % path, said, "an instance as state.hosts has it: make a new plan"
+            )
 
 
 def _twice(uuids: List[str]) -> Set[str]:

@@ -176,6 +176,18 @@ def test_members_of_a_group_that_move_in_one_run_keep_its_policy():
     assert {move["destination"] for move in moves.values()} == {"h2", "h3"}
 
 
+def test_what_a_plan_moves_comes_home_only_where_the_plan_says_so():
+    of = {"a": {**vm(), "__berth_drains": True}, "b": {**vm(), "__berth_drains": False}, "c": vm()}
+    moves = plan("migrate", of)["moves"]
+    assert {name: move["spec"].get("home") for name, move in moves.items()} == {
+        "a": host_uuid("h1"),
+        "b": None,
+        "c": None,
+    }
+    drained = plan("migrate", {"c": vm()}, variables={"__berth_drains": True})["moves"]
+    assert drained["c"]["spec"]["home"] == host_uuid("h1")
+
+
 def in_affinity_group(names, at=None):
     group = {"name": "pair", "uuid": "pair", "policy": "affinity", "members": [], "rules": {}}
     views = {name: {"spec": {**view(name)["spec"], "group": group}} for name in "abc"}
