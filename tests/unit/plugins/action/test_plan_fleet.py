@@ -86,6 +86,25 @@ def test_members_of_an_affinity_group_stay_where_they_are():
     assert made["waves"] == [] and "affinity group pair" in made["stays"]["a"]
 
 
+def test_what_its_host_would_not_move_while_it_runs_stays_and_says_how_it_moves():
+    kept = [{"name": "before", "made_at": 1, "taken": "running", "size_gb": 1, "disks": ["root"]}]
+    views = {"a": {"spec": {**view("a")["spec"], "snapshots": kept}}}
+    assert "cold_migrate --limit a" in plan(controller(views=views))["plan"]["stays"]["a"]
+    made = plan(controller(views={"b": {"resources": {"vgpus": [{"parent": "x"}]}}}))["plan"]
+    assert "cold_migrate --limit b" in made["stays"]["b"]
+    off = {"more": {"a": {"power_state": "shutdown", "vm_state": "stopped"}}}
+    views["a"].update(running=False, vm_state="stopped")
+    assert plan(controller(views=views, **off))["plan"]["stays"] == {}
+
+
+def test_what_may_not_move_counts_in_its_group():
+    """A locked member keeps the others of an anti-affinity group away from its host."""
+    it = controller({"h1": ["a"], "h2": ["b"]}, {"a": "pair", "b": "pair"}, more={"b": {"locked": "ann: mine"}})
+    made = [plan(it, drained=["h1", host])["plan"] for host in ("h3", "h2")]
+    assert made[0]["waves"] == [] and "group pair" in made[0]["stays"]["a"]
+    assert [move["to"] for move in made[1]["waves"][0]] == ["h3"]
+
+
 @pytest.mark.parametrize(
     "given, field",
     [
