@@ -17,14 +17,14 @@ from xml.etree import ElementTree
 from ...model.backups import INCREMENT
 from ..connection import Bounded, require_libvirt
 from ..guest import agent, qemu_nodes
-from ..move import block_jobs
+from ..move import block_jobs, live_backup
 from ..paths import BITMAP, bitmap_of
 
 
 def forget(found: Any) -> None:
     """End a backup that a killed run left, and drop libvirt's notes of checkpoints. The bitmaps stay."""
     library = require_libvirt()
-    block_jobs.end_backup(Bounded(found))
+    live_backup.end_backup(Bounded(found))
     for checkpoint in found.listAllCheckpoints(0):
         if checkpoint.getName().startswith(BITMAP):
             checkpoint.delete(library.VIR_DOMAIN_CHECKPOINT_DELETE_METADATA_ONLY)
@@ -61,8 +61,8 @@ def copy(found: Any, backup_id: str, previous: Any, parts: Sequence[Any]) -> boo
         ElementTree.SubElement(element, "target", file=part.target)
     with agent.frozen(found) as frozen:
         flags = library.VIR_DOMAIN_BACKUP_BEGIN_REUSE_EXTERNAL
-        block_jobs.begin(guest, root, shown, bitmap_of(backup_id), recorded, flags)
-    block_jobs.finish_backup(guest)
+        live_backup.begin(guest, root, shown, bitmap_of(backup_id), recorded, flags)
+    live_backup.finish_backup(guest)
     return frozen
 
 

@@ -35,7 +35,19 @@ from ..guest import (
 )
 from ..host import address, firmware, mdev
 from ..record.ledger import Ledger
-from . import block_jobs, disks, following, handover, increment, live, live_checks, onlooker, storage, transfer
+from . import (
+    block_jobs,
+    disks,
+    following,
+    handover,
+    increment,
+    live,
+    live_backup,
+    live_checks,
+    onlooker,
+    storage,
+    transfer,
+)
 from .merge import unstartable
 from .onlooker import Guests, Onlooker
 from .volumes import VolumeEffects
@@ -333,7 +345,7 @@ class Effects(Guests, VolumeEffects):
     def stop_transfer(self, uuid):
         record = self.host.compute.store.read(uuid)
         live.abort(self.connection, uuid, not (record and is_meant_paused(record)))
-        block_jobs.backup_end_of(self.connection, uuid)
+        live_backup.backup_end_of(self.connection, uuid)
         transfer.close(uuid)
 
     # the same host, and what a confirm does with old disks on shared storage
