@@ -135,7 +135,8 @@ def chain(backup: Backup, known: Mapping[str, Backup]) -> List[Backup]:
 
 def removable(backups: Sequence[Backup], keep: Optional[int], keep_days: Optional[int], now: str) -> List[str]:
     """The ids of those that no wish keeps and on which none that stays stands, the newest first, so that what is left after a
-    cut is whole. The newest ``keep`` stay, and those of the last ``keep_days``; without both, all. ``now``: an id."""
+    cut is whole. The newest ``keep`` stay, and those of the last ``keep_days``; without both, all. What one of them
+    stands on may be there and not describe itself: then all older ones stay. ``now``: an id."""
     known = {backup.id: backup for backup in backups}
     newest = sorted(known, reverse=True)
     if keep is None and keep_days is None:
@@ -149,6 +150,8 @@ def removable(backups: Sequence[Backup], keep: Optional[int], keep_days: Optiona
         while known[each].previous in known:
             each = str(known[each].previous)
             stays.add(each)
+        lost = known[each].previous or ""
+        stays.update(older for older in known if older < lost)
     return [each for each in newest if each not in stays]
 
 

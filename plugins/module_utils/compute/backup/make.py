@@ -11,6 +11,7 @@ it in libvirt, the disks and the directory. The record does not say that one is 
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 import os
@@ -96,8 +97,10 @@ def _checked(instance: Any, wish: Wish) -> Any:
     record = instance.at_rest(OPERATION)
     host = instance.host
     place.check(host.connection.getHostname(), wish.to)
+    place.check_apart(host, record, wish.to)
     host.require_prepared()
     startable.check_owner(host, record)
+    startable.check_reverted(record)
     active = domain.is_active(host.connection, record.uuid)
     disk_chain.check_backup(host, record, active)
     if active:
@@ -125,14 +128,15 @@ def _made(instance: Any, record: Any, wish: Wish, where: Place, found: Any) -> B
     paths.make_directory(directory)
     parts = _parts(instance.host, record, previous, found, directory)
     _drop_bitmaps(parts, found, newest.id if newest else "")
-    for part in parts:
-        _make_target(part, previous, found is not None)
-    instance.observe("backup copy")
     frozen, since = False, previous.id if previous else None
-    if found is not None:
-        frozen = running.copy(found, backup_id, since, parts)
-    else:
-        off.copy(backup_id, since, parts)
+    with disks.private():
+        for part in parts:
+            _make_target(part, previous, found is not None)
+        instance.observe("backup copy")
+        if found is not None:
+            frozen = running.copy(found, backup_id, since, parts)
+        else:
+            off.copy(backup_id, since, parts)
     instance.observe("backup copied")
     written = tuple(_read_back(part) for part in parts)
     stands = any(part.kind == INCREMENT for part in parts)
@@ -141,10 +145,18 @@ def _made(instance: Any, record: Any, wish: Wish, where: Place, found: Any) -> B
         since if stands else None, frozen, written, record.to_dict(),
     )  # fmt: skip
     _publish(where, made, instance)
-    _drop_bitmaps(parts, found, backup_id)
-    if found is not None:
-        running.forget(found)
+    _leave_one_bitmap(parts, found, backup_id)
     return made
+
+
+def _leave_one_bitmap(parts: Sequence[Part], found: Any, backup_id: str) -> None:
+    """The backup is made, also if the guest has ended since: the next run does what could not be done."""
+    failed = BerthError, require_libvirt().libvirtError
+    with contextlib.suppress(*failed):
+        _drop_bitmaps(parts, found, backup_id)
+    if found is not None:
+        with contextlib.suppress(*failed):
+            running.forget(found)
 
 
 def _drop_bitmaps(parts: Sequence[Part], found: Any, backup_id: str) -> None:

@@ -28,8 +28,8 @@ LONGEST_READ = 24 * 3600  # s
 
 
 class BackupPlaceUnfit(BerthError):
-    """The directory for backups is missing on this host, or is on the root file system, or QEMU may not enter it. Nothing was
-    changed."""
+    """The directory for backups is missing on this host, or is on the root file system or among the disks of instances, or QEMU may not
+    enter it. Nothing was changed."""
 
 
 class BackupNotFound(BerthError):
@@ -54,6 +54,18 @@ def check(host_name: str, to: Any) -> str:
             host=host_name,
         )
     return to
+
+
+def check_apart(host: Any, record: Any, to: str) -> None:
+    """Raise BackupPlaceUnfit if the directory is in the pool of the instance: what is there counts as disks, and goes with them."""
+    pool = os.path.realpath(host.pool_of(record))
+    if os.path.commonpath([pool, os.path.realpath(to)]) == pool:
+        name = host.connection.getHostname()
+        raise BackupPlaceUnfit(
+            "%s on %s is in %s, where the disks of instances are" % (to, name, pool),
+            hint=backup_hints.mount_backups(name, to),
+            host=name,
+        )
 
 
 def is_on_root(path: str) -> bool:
@@ -120,10 +132,11 @@ class Place(NamedTuple):
         paths.remove_directory(self.path(backup_id))
 
     def remove_partial(self) -> None:
-        """Remove what runs left that were killed, also while they removed a backup."""
+        """Remove what runs left that were killed, also while they removed a backup: then none stands on it."""
+        stood_on = {backup.previous for backup in self.known().values()}
         for name in paths.entries(self.path()):
             is_cut = backups.ID.pattern.match(name) and not os.path.lexists(self.path(name, backups.FILE))
-            if name.startswith(paths.PARTIAL) or is_cut:
+            if name.startswith(paths.PARTIAL) or (is_cut and name not in stood_on):
                 paths.remove_directory(self.path(name))
 
 

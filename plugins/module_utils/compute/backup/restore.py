@@ -11,10 +11,11 @@ A guest in vm_state error is not started: a run that is killed between two renam
 
 from __future__ import annotations
 
+import json
 import os
 from typing import Any, List, NamedTuple, Optional, Tuple
 
-from ...model import adopted, backup_hints, hints, snapshot_hints, snapshots
+from ...model import adopted, backup_hints, hints, host_hints, snapshot_hints, snapshots
 from ...model.backups import Backup
 from ...model.errors import BerthError
 from ...model.move_errors import InstanceInvalidState
@@ -77,7 +78,7 @@ def restore(instance: Any, wish: Wish) -> Backup:
         record, where, backup, targets = _checked(instance, wish)
         _check_whole(where, backup, deep=True)
         paths.make_directory(paths.instance(instance.host.pool_of(record), record.uuid))
-        _make_all(targets)
+        _make_all(instance, record, targets)
         instance.observe("restore")
         record = instance.swap(record.replace(**said(ERROR), task_state=CHANGES[OPERATION].task))
         for target in targets:
@@ -96,10 +97,7 @@ def _checked(instance: Any, wish: Wish) -> Tuple[Any, Place, Backup, List[Target
     host, name = instance.host, instance.host.connection.getHostname()
     place.check(name, wish.to)
     host.require_prepared()
-    if domain.is_active(host.connection, record.uuid):
-        raise InstanceInvalidState(
-            record.name, "power_state", "running", OPERATION, hint=hints.stop_to_restore(record.name)
-        )
+    _check_off(host, record)
     owner.check(host.pool_of(record), record.uuid, record.name, host.identify())
     disk_chain.check_unsaved(host, record)
     disk_chain.check_restore(host, record)
@@ -116,7 +114,38 @@ def _checked(instance: Any, wish: Wish) -> Tuple[Any, Place, Backup, List[Target
             rule="the name of the instance, %s" % record.name,
             hint=backup_hints.discard_writes(record.name),
         )
+    _check_room(host.pool_of(record), record.name, targets)
     return record, where, backup, targets
+
+
+def _check_off(host: Any, record: Any) -> None:
+    if domain.is_active(host.connection, record.uuid):
+        raise InstanceInvalidState(
+            record.name, "power_state", "running", OPERATION, hint=hints.stop_to_restore(record.name)
+        )
+
+
+def _check_room(pool: str, name: str, targets: List[Target]) -> None:
+    """Raise RestoreFailed if the new disks, which are written beside the old ones, would fill the pool: all guests in it would stand
+    still. What a killed run left makes room."""
+    left = sum(os.stat(target.made).st_blocks * 512 for target in targets if os.path.lexists(target.made))
+    needed, free = sum(map(_measure, targets)), _free(pool) + left
+    if needed > free:
+        raise RestoreFailed(
+            "the new disks of %s would take up to %d MiB beside the old ones, of %d MiB that are free in %s"
+            % (name, -(-needed >> 20), free >> 20, pool),
+            hint=host_hints.make_room_in_pool(pool),
+        )
+
+
+def _measure(target: Target) -> int:
+    command = ["qemu-img", "measure", "--output=json", "-f", "qcow2", "-O", target.format, "--", target.source]
+    return int(json.loads(run(command, error=RestoreFailed))["required"])
+
+
+def _free(path: str) -> int:
+    status = os.statvfs(path)
+    return status.f_bavail * status.f_frsize
 
 
 def _check_no_snapshots(record: Any) -> None:
@@ -179,10 +208,12 @@ def _targets(host: Any, record: Any, where: Place, backup: Backup) -> List[Targe
     return targets
 
 
-def _make_all(targets: List[Target]) -> None:
+def _make_all(instance: Any, record: Any, targets: List[Target]) -> None:
+    """That takes long, so whether the guest is off is looked at once more."""
     try:
         for target in targets:
             _make(target)
+        _check_off(instance.host, record)
     except BerthError:
         for target in targets:
             paths.remove(target.made)
@@ -193,6 +224,6 @@ def _make(target: Target) -> None:
     """Write the disk beside its place, whole in itself and as large as the instance has it."""
     paths.remove(target.made)
     convert = ["qemu-img", "convert", "-q", "-f", "qcow2", "-O", target.format, "--", target.source, target.made]
-    run(convert, timeout=off.LONGEST, error=RestoreFailed)
+    with disks.private():
+        run(convert, timeout=off.LONGEST, error=RestoreFailed)
     run(["qemu-img", "resize", "-q", "-f", target.format, "--", target.made, str(target.size)], error=RestoreFailed)
-    os.chmod(target.made, 0o600)

@@ -175,7 +175,7 @@ def build(pool_path, uuid, spec, host_uuid, settings):
 
 def make(disk, path, base):
     """Make one disk at ``path``; a root disk and a volume to boot from are made from ``base``, the cached image."""
-    with _private():
+    with private():
         if disk.kind == "overlay":
             size = str(disk.size or base["virtual_size"])
             _read_image(
@@ -216,7 +216,7 @@ def _make_sparse(path, size):
 
 
 @contextlib.contextmanager
-def _private():
+def private():
     before = os.umask(0o077)
     try:
         yield

@@ -29,7 +29,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.backup.restore i
     RestoreFailed,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk
-from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged
+from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged, SnapshotIncomplete
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import power
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import as_qemu
 from ansible_collections.berth.kvm.plugins.module_utils.model import backup_hints, hints
@@ -288,7 +288,104 @@ def test_a_layer_that_somebody_put_on_a_disk_is_refused_by_name(web, to):
             act(web, state, to, discards="web1")
 
 
+@pytest.mark.parametrize("writes", ["backup", "restore"])
+def test_nobody_else_can_read_a_disk_that_is_being_written(web, to, monkeypatch, writes):
+    back_up(web, to)
+    known, modes = {off: off.run, restore_of_backup: restore_of_backup.run}, []
+
+    def run(arguments, **more):
+        said = known[module](arguments, **more)
+        if arguments[1] == "convert":
+            modes.append(os.stat(arguments[-1]).st_mode & 0o077)
+        return said
+
+    module = off if writes == "backup" else restore_of_backup
+    monkeypatch.setattr(module, "run", run)
+    if writes == "backup":
+        back_up(web, to, full=True)
+    else:
+        restore(web, to)
+    assert modes == [0, 0]
+
+
+def test_disks_of_which_only_some_are_reverted_to_a_snapshot_are_not_backed_up(web, to):
+    spec = {
+        **web.record.spec,
+        "snapshots": [{"name": "old", "made_at": "2026-01-01T00:00:00Z", "taken": "off", "size_gb": 1, "disks": ["root"],
+                       "reverting": True}],
+    }  # fmt: skip
+    web.host.store.compare_and_swap(web.record, web.record.next(spec=spec))
+    with pytest.raises(SnapshotIncomplete, match="being reverted"):
+        back_up(web, to)
+    assert os.listdir(to) == []
+
+
+@pytest.mark.follows("mount_backups")
+@pytest.mark.parametrize("link", [False, True])
+def test_a_directory_in_a_pool_is_no_place_for_backups(web, to, link):
+    where = inside = str(web.host.pool / "instances")
+    if link:
+        where = os.path.join(to, "link")
+        os.symlink(inside, where)
+    with pytest.raises(BackupPlaceUnfit, match="the disks of instances") as refused:
+        back_up(web, where)
+    assert refused.value.hint == backup_hints.mount_backups("kvm1", where) and web.record.task_state is None
+    back_up(web, to)
+
+
+def test_a_guest_that_ends_when_its_backup_is_named_has_that_backup(web, to, monkeypatch):
+    first, known = back_up(web, to), make._drop_bitmaps
+
+    def drop(parts, found, backup_id):
+        if backup_id != first["id"]:
+            raise TransferFailed("the guest has ended")
+        known(parts, found, backup_id)
+
+    monkeypatch.setattr(make, "_drop_bitmaps", drop)
+    second = back_up(web, to)
+    assert listed(web, to) == {first["id"]: [], second["id"]: []} and web.record.history[-1]["event"] == "backup"
+    monkeypatch.setattr(make, "_drop_bitmaps", known)
+    assert back_up(web, to)["previous"] == second["id"]
+
+
+def test_a_disk_on_which_others_stand_stays_although_its_description_is_lost(web, to):
+    first, second = back_up(web, to), back_up(web, to)
+    os.unlink(Place(to, web.uuid).path(first["id"], "backup.json"))
+    back_up(web, to)
+    assert os.path.exists(Place(to, web.uuid).path(first["id"], "root.qcow2")) and second["id"] in listed(web, to)
+
+
 # ---- restore
+
+
+def test_a_guest_that_somebody_started_while_its_backup_was_read_keeps_its_disks(web, to, monkeypatch):
+    back_up(web, to)
+    write(web, 9)
+    before, known = sorted(os.listdir(web.root.parent)), restore_of_backup._make
+
+    web.host.connection.gate_is_read = False
+
+    def make_it(target):
+        known(target)
+        if not web.domain.isActive():
+            web.domain.createWithFlags(0)
+
+    monkeypatch.setattr(restore_of_backup, "_make", make_it)
+    with pytest.raises(InstanceInvalidState, match="power_state running") as refused:
+        restore(web, to)
+    assert refused.value.hint == hints.stop_to_restore("web1")
+    assert holds(web.root, 9) and sorted(os.listdir(web.root.parent)) == before and web.record.vm_state == "stopped"
+
+
+def test_a_restore_never_fills_the_pool(web, to, monkeypatch):
+    back_up(web, to)
+    write(web, 9)
+    before = sorted(os.listdir(web.root.parent))
+    monkeypatch.setattr(restore_of_backup, "_free", lambda _path: 1000)
+    for dry in (True, False):
+        with pytest.raises(RestoreFailed, match="would take up to .* of 0 MiB that are free"):
+            restore(web, to, dry=dry)
+    assert holds(web.root, 9) and sorted(os.listdir(web.root.parent)) == before
 
 
 def test_a_restore_brings_the_disks_back_as_large_as_the_instance_has_them(web, to):
@@ -324,7 +421,7 @@ def test_a_restore_for_which_there_is_no_room_changes_nothing_and_leaves_nothing
     before, known = sorted(os.listdir(web.root.parent)), restore_of_backup.run
 
     def full(arguments, **more):
-        if "data-db.qcow2" in arguments[-1]:
+        if arguments[1] == "convert" and "data-db.qcow2" in arguments[-1]:
             raise more["error"]("No space left on device")
         return known(arguments, **more)
 

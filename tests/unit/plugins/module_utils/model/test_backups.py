@@ -48,6 +48,12 @@ def test_an_increment_whose_full_one_is_gone_is_no_reason_to_keep_others():
     assert backups.removable([of_day(2, 1), of_day(3)], 1, None, NOW) == ["20260102T000000Z"]
 
 
+def test_what_may_stand_under_one_that_stays_stays_if_nobody_can_read_what_lies_between():
+    found = [of_day(1), of_day(2, 1), of_day(4, 3), of_day(5)]  # the third does not describe itself
+    assert backups.removable(found, 2, None, NOW) == []
+    assert [int(each[6:8]) for each in backups.removable(found, 1, None, NOW)] == [4, 2, 1]
+
+
 def test_a_backup_is_read_as_it_was_written():
     for backup in CHAINS:
         assert Backup.from_dict(json.loads(json.dumps(backup.to_dict()))) == backup
