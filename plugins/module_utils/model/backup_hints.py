@@ -13,6 +13,11 @@ def mount_backups(host: str, path: str) -> str:
     return "On %s, mount the storage for backups at %s and run the same again" % (host, path)
 
 
+def name_another_place() -> str:
+    """The directory for backups is among the disks of instances."""
+    return "Name a directory on other storage with -e berth_backup_to"
+
+
 def let_qemu_reach(host: str, paths: Sequence[str]) -> str:
     """QEMU, which writes the backup of a running guest, may not enter the directories."""
     return "On %s: chmod o+x %s. Then run the same again" % (host, " ".join(paths))

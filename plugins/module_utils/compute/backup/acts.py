@@ -36,7 +36,9 @@ def outcome_of(instance: Any, params: Dict[str, Any], dry: bool) -> Dict[str, An
 
 def listed(instance: Any, params: Dict[str, Any]) -> List[Dict[str, Any]]:
     """Return the backups, the oldest first."""
-    to = place.check(instance.host.connection.getHostname(), params["to"])
+    host, record = instance.host, instance.store.read(instance.uuid)
+    pool = host.pool_of(record) if record else host.pool_path()
+    to = place.check(host.connection.getHostname(), params["to"], pool)
     where = place.of_instance(to, params["of"] or instance.uuid)
     known, shown = where.known(), []
     for name, found in where.read().items():

@@ -96,8 +96,7 @@ def back_up(instance: Any, wish: Wish) -> Backup:
 def _checked(instance: Any, wish: Wish) -> Any:
     record = instance.at_rest(OPERATION)
     host = instance.host
-    place.check(host.connection.getHostname(), wish.to)
-    place.check_apart(host, record, wish.to)
+    place.check(host.connection.getHostname(), wish.to, host.pool_of(record))
     host.require_prepared()
     startable.check_owner(host, record)
     startable.check_reverted(record)

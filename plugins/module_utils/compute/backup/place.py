@@ -40,10 +40,17 @@ class BackupDamaged(BerthError):
     """A file of the backup, or of one that it stands on, is missing or is not as it was written. Nothing was changed."""
 
 
-def check(host_name: str, to: Any) -> str:
-    """Return the directory. Raise BackupPlaceUnfit if it is not on storage of its own."""
+def check(host_name: str, to: Any, pool: str) -> str:
+    """Return the directory. Raise BackupPlaceUnfit if it is not on storage of its own, or is in the ``pool``: what is there counts
+    as disks and goes with them, and a mount would hide them."""
     if not isinstance(to, str) or not os.path.isabs(to) or os.path.normpath(to) != to or clean(to, 1000) != to:
         raise InvalidInput("berth_backup_to", to, "the absolute path of a directory")
+    if _is_in(pool, to):
+        raise BackupPlaceUnfit(
+            "%s on %s is in %s, where the disks of instances are" % (to, host_name, pool),
+            hint=backup_hints.name_another_place(),
+            host=host_name,
+        )
     hint = backup_hints.mount_backups(host_name, to)
     if not os.path.isdir(to):
         raise BackupPlaceUnfit("%s on %s is no directory" % (to, host_name), hint=hint, host=host_name)
@@ -56,16 +63,9 @@ def check(host_name: str, to: Any) -> str:
     return to
 
 
-def check_apart(host: Any, record: Any, to: str) -> None:
-    """Raise BackupPlaceUnfit if the directory is in the pool of the instance: what is there counts as disks, and goes with them."""
-    pool = os.path.realpath(host.pool_of(record))
-    if os.path.commonpath([pool, os.path.realpath(to)]) == pool:
-        name = host.connection.getHostname()
-        raise BackupPlaceUnfit(
-            "%s on %s is in %s, where the disks of instances are" % (to, name, pool),
-            hint=backup_hints.mount_backups(name, to),
-            host=name,
-        )
+def _is_in(pool: str, path: str) -> bool:
+    pool = os.path.realpath(pool)
+    return os.path.commonpath([pool, os.path.realpath(path)]) == pool
 
 
 def is_on_root(path: str) -> bool:

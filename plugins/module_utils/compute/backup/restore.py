@@ -95,7 +95,7 @@ def _checked(instance: Any, wish: Wish) -> Tuple[Any, Place, Backup, List[Target
     if adopted.of(record.spec):
         raise adopted.refused(record.name, OPERATION)
     host, name = instance.host, instance.host.connection.getHostname()
-    place.check(name, wish.to)
+    place.check(name, wish.to, host.pool_of(record))
     host.require_prepared()
     _check_off(host, record)
     owner.check(host.pool_of(record), record.uuid, record.name, host.identify())

@@ -320,16 +320,20 @@ def test_disks_of_which_only_some_are_reverted_to_a_snapshot_are_not_backed_up(w
     assert os.listdir(to) == []
 
 
-@pytest.mark.follows("mount_backups")
+@pytest.mark.follows("name_another_place")
 @pytest.mark.parametrize("link", [False, True])
-def test_a_directory_in_a_pool_is_no_place_for_backups(web, to, link):
+@pytest.mark.parametrize("state", ["made", "listed", "restored"])
+def test_a_directory_in_a_pool_is_no_place_for_backups_and_nobody_is_told_to_mount_over_the_disks(
+    web, to, monkeypatch, link, state
+):
     where = inside = str(web.host.pool / "instances")
+    monkeypatch.setattr(place, "is_on_root", lambda path: path != to)
     if link:
         where = os.path.join(to, "link")
         os.symlink(inside, where)
     with pytest.raises(BackupPlaceUnfit, match="the disks of instances") as refused:
-        back_up(web, where)
-    assert refused.value.hint == backup_hints.mount_backups("kvm1", where) and web.record.task_state is None
+        act(web, state, where)
+    assert refused.value.hint == backup_hints.name_another_place() and web.record.task_state is None
     back_up(web, to)
 
 
