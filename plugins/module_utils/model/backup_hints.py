@@ -37,7 +37,7 @@ def discard_writes(name: str) -> str:
 
 
 def name_whose_backup(uuids: Sequence[str]) -> str:
-    """Several instances of one name were backed up to that directory."""
+    """Several instances of one name were backed up to that directory, or one of another project."""
     return "Say which with -e berth_backup_of=UUID: %s" % ", ".join(uuids)
 
 

@@ -39,7 +39,7 @@ def listed(instance: Any, params: Dict[str, Any]) -> List[Dict[str, Any]]:
     host, record = instance.host, instance.store.read(instance.uuid)
     pool = host.pool_of(record) if record else host.pool_path()
     to = place.check(host.connection.getHostname(), params["to"], pool)
-    where = place.of_instance(to, params["of"] or instance.uuid)
+    where = place.of_instance(to, params["of"] or instance.uuid, record.project_id if record else "")
     known, shown = where.known(), []
     for name, found in where.read().items():
         if isinstance(found, Backup):

@@ -140,18 +140,20 @@ class Place(NamedTuple):
                 paths.remove_directory(self.path(name))
 
 
-def of_instance(to: str, whose: str) -> Place:
-    """Return the place of the backups of ``whose``, a uuid or a name."""
+def of_instance(to: str, whose: str, project_id: str) -> Place:
+    """Return the place of the backups of ``whose``, a uuid, or a name in that project: another's is not meant by its name alone."""
     if is_uuid(whose):
         return Place(to, whose)
     places = [Place(to, name) for name in sorted(paths.entries(to)) if is_uuid(name)]
     found = [place for place in places if any(backup.name == whose for backup in place.known().values())]
-    if len(found) > 1:
-        hint = backup_hints.name_whose_backup([place.uuid for place in found])
-        raise BackupNotFound("%s has backups of %d instances with the name %s" % (to, len(found), whose), hint=hint)
+    own = [place for place in found if any(backup.project_id == project_id for backup in place.known().values())]
     if not found:
         raise BackupNotFound("%s has no backup of %s" % (to, whose))
-    return found[0]
+    if len(own) != 1:
+        hint = backup_hints.name_whose_backup([place.uuid for place in found])
+        said = "%s has backups of %d instances with the name %s, %d of them in project %s"
+        raise BackupNotFound(said % (to, len(found), whose, len(own), project_id), hint=hint)
+    return own[0]
 
 
 def _text(path: str) -> str:

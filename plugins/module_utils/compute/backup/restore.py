@@ -102,7 +102,7 @@ def _checked(instance: Any, wish: Wish) -> Tuple[Any, Place, Backup, List[Target
     disk_chain.check_unsaved(host, record)
     disk_chain.check_restore(host, record)
     _check_no_snapshots(record)
-    where = place.of_instance(wish.to, wish.of or record.uuid)
+    where = place.of_instance(wish.to, wish.of or record.uuid, record.project_id)
     backup = _chosen(where, wish, record)
     targets = _targets(host, record, where, backup)
     if wish.discards != record.name:

@@ -570,6 +570,24 @@ def test_two_instances_of_one_name_are_told_apart_by_their_uuids(web, other, to)
     restore(other, to, of=web.uuid)
 
 
+@pytest.mark.follows("name_whose_backup")
+def test_a_name_alone_never_means_an_instance_of_another_project(web, other, to):
+    write(web, 7)
+    made = back_up(web, to)
+    file = Place(to, web.uuid).path(made["id"], "backup.json")
+    found = json.loads(open(file).read())
+    with open(file, "w") as stream:
+        json.dump({**found, "project_id": "theirs"}, stream)
+    for state in ("listed", "restored"):
+        with pytest.raises(
+            BackupNotFound, match="1 instances with the name web1, 0 of them in project default"
+        ) as refused:
+            act(other, state, to, of="web1", discards="web2")
+        assert refused.value.hint == backup_hints.name_whose_backup([web.uuid])
+    restore(other, to, of=web.uuid)
+    assert holds(other.root, 7)
+
+
 @pytest.mark.follows("resize_to_restore")
 def test_disks_that_do_not_fit_are_all_named_and_nothing_is_changed(web, prepared, wanted, to):
     qemu("qemu-img", "resize", "-q", "-f", "qcow2", web.root, "2G")
