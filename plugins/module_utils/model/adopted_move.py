@@ -61,10 +61,10 @@ def in_the_way(found: Mapping[str, Any]) -> Iterator[str]:
     root = adopted.root_of(found)
     yield from _unknown(root, PARTS, "its definition")
     devices = root.find("devices")
-    devices = () if devices is None else [device for device in devices if device.tag != "tpm"]
-    yield from _unknown(devices, DEVICES, "it")
+    others = [] if devices is None else [device for device in devices if device.tag != "tpm"]
+    yield from _unknown(others, DEVICES, "it")
     yield from _of_tuning(root)
-    for device in devices:
+    for device in others:
         yield from _of_device(device, clean(root.findtext("uuid") or ""))
     yield from ("it names %s, a file of its host" % clean(path) for path in _paths(portable(found, root)))
 
