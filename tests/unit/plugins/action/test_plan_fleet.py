@@ -34,6 +34,7 @@ def controller(at=None, groups=None, inventory=("a", "b"), views=None, more=None
     variables = {"all": CATALOG, **{name: vm() for name in inventory}}
     it = Controller({"kvm_hosts": HOSTS, "instances": list(inventory)}, variables, known)
     it.register("localhost", __berth_facts={"answers": answers})
+    it.answers = answers
     return it
 
 
@@ -112,6 +113,14 @@ def test_an_instance_of_another_project_is_not_planned_as_the_one_of_its_name():
     made = plan(it)["plan"]
     assert [move["uuid"] for wave in made["waves"] for move in wave] == [instance_uuid("default", "a")]
     assert "berth_project=other" in made["stays"]["a of project other"]
+
+
+def test_an_affinity_group_that_may_have_members_on_a_silent_host_stays_too():
+    group = {"name": "pair", "uuid": "pair", "policy": "affinity", "members": [], "rules": {}}
+    it = controller({"h1": ["a"]}, {"a": "pair"}, views={"a": {"spec": {**view("a")["spec"], "group": group}}})
+    assert plan(it)["plan"]["waves"]
+    it.register("localhost", __berth_facts={"answers": {**it.answers, "h3": {"reason": "UNREACHABLE: no route"}}})
+    assert plan(it)["plan"]["stays"]["a"].startswith("GroupMembersUnknown")
 
 
 def test_what_may_not_move_counts_in_its_group():
