@@ -74,7 +74,7 @@ def back_up(instance: Any, wish: Wish) -> Backup:
     with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
         record = _checked(instance, wish)
         where = Place(wish.to, record.uuid)
-        found = _running(instance)
+        found = domain.find_active(instance.host.connection, record.uuid)
         if found is not None:
             running.forget(found)
         where.remove_partial()
@@ -115,12 +115,6 @@ def _check_reach(host: Any, to: str) -> None:
         raise place.BackupPlaceUnfit(
             "; ".join(as_qemu.told(who, path) for path in shut), hint=backup_hints.let_qemu_reach(name, shut), host=name
         )
-
-
-def _running(instance: Any) -> Any:
-    """Return libvirt's domain of a guest that has a QEMU, or None."""
-    found = domain.find(instance.host.connection, instance.uuid)
-    return found if found is not None and domain.is_active(instance.host.connection, instance.uuid) else None
 
 
 def _made(instance: Any, record: Any, wish: Wish, where: Place, found: Any) -> Backup:

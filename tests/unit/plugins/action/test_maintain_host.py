@@ -10,10 +10,9 @@ from controller import Controller
 from held_case import held
 from leaving_case import SILENT, UUIDS, Hosts, up
 
-from ansible_collections.berth.kvm.plugins.action import maintain_host
 from ansible_collections.berth.kvm.plugins.module_utils.model import input_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
-from ansible_collections.berth.kvm.plugins.plugin_utils import delegates
+from ansible_collections.berth.kvm.plugins.plugin_utils import delegates, selection
 
 WEB, DB = instance_uuid("default", "web1"), instance_uuid("default", "db")
 DRAINED = {"changed": True, "drained": {"reason": "new memory", "by": "ada@ctl", "at": "2026-11-22T11:15:06Z"}}
@@ -120,7 +119,7 @@ def test_what_would_move_other_instances_than_those_of_the_host_is_refused_befor
     monkeypatch, hosts, name
 ):
     """-e would win against the variables of the plays that move what the host has."""
-    monkeypatch.setattr(maintain_host, "load_extra_vars", lambda _loader: {name: "web"})
+    monkeypatch.setattr(selection, "load_extra_vars", lambda _loader: {name: "web"})
     done = maintain(answers(named("db", DB)))
     assert done.get("error_code") == "InvalidInput" and done["error"]["field"] == name and hosts.asked == []
 
