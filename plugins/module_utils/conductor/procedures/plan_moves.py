@@ -59,7 +59,8 @@ class Wanted:
     """What a run asks for. ``subject_of``: name -> Subject, or raises what is wrong with it; ``choose``: finds hosts for the
     instances of a plan, those that are resized are named; ``targets``: name -> the only host that it may go to, ``target`` that
     of all others; ``drains``: names of those that come home when their host is returned; ``goals``: of a second plan, name -> the
-    destination of its move that has just ended; ``nowhere``: (name, error) -> what is said of an instance that no host has; ``dry``: in check mode."""
+    destination of its move that has just ended; ``nowhere``: (name, error) -> what is said of an instance that no host has;
+    ``dry``: in check mode."""
 
     action: str
     run: str
