@@ -23,6 +23,7 @@ from ...model.errors import BerthError
 from ...model.move_errors import TransferFailed
 from .. import durable, paths
 from ..connection import require_libvirt
+from ..disk import disk as disks
 from ..disk import disk_chain
 from ..guest import domain, startable
 from ..host import as_qemu

@@ -21,6 +21,7 @@ from ...model.errors import BerthError
 from ...model.move_errors import InstanceInvalidState
 from ...model.vm_states import CHANGES, ERROR, STOPPED, said
 from .. import paths
+from ..disk import disk as disks
 from ..disk import disk_chain, owner
 from ..guest import domain
 from ..move import disks as moved_disks
