@@ -15,6 +15,7 @@ from ..module_utils.fleet import plan_file
 from ..module_utils.fleet.check import check
 from ..module_utils.model.errors import InvalidInput
 from ..module_utils.model.lifecycle import RESIZED
+from ..module_utils.model.migration import COLD
 from ..module_utils.model.schema import Whole
 from ..plugin_utils.controller import ControllerAction
 from ..plugin_utils.inventory_variables import kvm_hosts
@@ -22,6 +23,7 @@ from ..plugin_utils.known_fleet import known_fleet
 from ..plugin_utils.plain import number
 from ..plugin_utils.planned_lines import lines
 from ..plugin_utils.screen import say
+from ..plugin_utils.selection import check_none_chosen
 
 MOST_BYTES = 1 << 26
 TIME = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])\Z")
@@ -45,16 +47,15 @@ class ActionModule(ControllerAction):
             Whole(1, 1000).check(number(args[option]), variable)
             for option, variable in (("at_once", "berth_moves_at_once"), ("per_host", "berth_moves_per_host"))
         )
+        check_none_chosen(self, task_vars, "the plan says what moves, where and how", "berth_migration")
         until = _until(args["until"], datetime.datetime.now())
         document, path = args["plan"] or _document(args["path"]), args["path"] or "of this run"
         written = plan_file.read(document, path)
         known = known_fleet(self, task_vars, kvm_hosts(task_vars, args["hosts"]))
         waves = plan_file.left(written, known.fleet)
         first = [plan_file.begun(written, known.fleet), _unconfirmed(written, known)]
-        if not any(
-            first
-        ):  # what has begun counts on both hosts until it ends, and placement decides each move again anyway
-            check(known.fleet, waves, written.goal.hosts)
+        ends = [(written.moves[uuid]["from"], uuid, host) for part in first for uuid, host in part]
+        check(known.fleet, waves, written.goal.hosts, ends)
         parts = [part for part in first if part]
         parts += [part for wave in waves for part in plan_file.batches(wave, known.fleet, at_once, per_host)]
         if not args["plan"]:
@@ -63,22 +64,20 @@ class ActionModule(ControllerAction):
             "goal": written.goal.name,
             "until": until,
             "sizes": [len(part) for part in parts],
-            "moves": [_move(known, uuid, host) for part in parts for uuid, host in part],
+            "moves": [_move(written, known, uuid, host) for part in parts for uuid, host in part],
         }
 
 
 def _unconfirmed(written, known):
-    """What a run has moved while it was off, and did not confirm."""
-    phases = {
-        (each["uuid"], host): each["phase"]
-        for host, document in known.reported.documents.items()
-        for each in document["instances"]
-    }
-    return [
-        (uuid, move["to"])
-        for uuid, move in written.moves.items()
-        if move["how"] == "cold" and phases.get((uuid, move["to"])) == RESIZED
-    ]
+    """What a run has moved while it was off, and did not confirm. A resize, and what runs, waits for people who look at it."""
+    uuids, found = known.reported.uuids(), []
+    for uuid, move in written.moves.items():
+        view = known.views.get(move["to"], {}).get(uuid, {})
+        begun = view.get("migration") or {}
+        if view.get("phase") == RESIZED and begun.get("type") == COLD and not view.get("running"):
+            if begun["source"]["uuid"] == uuids.get(move["from"]):
+                found.append((uuid, move["to"]))
+    return found
 
 
 def _document(path):
@@ -104,13 +103,14 @@ def _until(text, now):
     return (at if at > now else at + datetime.timedelta(days=1)).timestamp()
 
 
-def _move(known, uuid, host):
+def _move(written, known, uuid, host):
     instance = known.fleet.instances[uuid]
     added = instance.name in known.moving.added
     return {
         "name": instance.name,
         "to": host,
         "how": "confirm" if instance.host == host and not instance.going else instance.how,
+        "drains": written.moves[uuid]["from"] in written.goal.hosts,
         "project": known.moving.names[instance.name] if added else None,
     }
 

@@ -5,14 +5,10 @@
 
 from __future__ import annotations
 
-import functools
-
-from ansible.utils.vars import load_extra_vars
-
 from ..module_utils.conductor import maintenance, majority
 from ..module_utils.conductor.errors import HostUnknown, KvmHostNotFound
 from ..module_utils.model import hints, input_hints
-from ..module_utils.model.errors import InvalidInput, together
+from ..module_utils.model.errors import InvalidInput
 from ..module_utils.model.safe_text import is_safe
 from ..plugin_utils import berth_where_hosts
 from ..plugin_utils.answers_of_hosts import read_reports
@@ -20,13 +16,11 @@ from ..plugin_utils.controller import ControllerAction
 from ..plugin_utils.fan_out import answers, ask, refusals
 from ..plugin_utils.inventory_variables import kvm_hosts
 from ..plugin_utils.screen import say
-from ..plugin_utils.selection import instances_by_uuid
+from ..plugin_utils.selection import check_none_chosen, instances_by_uuid
 from ..plugin_utils.telling_members import tell_members
 
 VARIABLE = "berth_kvm_host"
 LONGEST_REASON = 200
-# -e would give them to the plays that move what the host has.
-CHOOSE_OTHERS = ("--limit", "berth_instances", "berth_name", "berth_where", "berth_target_host")
 
 
 class ActionModule(ControllerAction):
@@ -78,13 +72,7 @@ class ActionModule(ControllerAction):
         if not is_safe(args["reason"], LONGEST_REASON):
             rule = "one line of at most %d printable characters without template marks" % LONGEST_REASON
             raise InvalidInput("berth_drain_reason", args["reason"], rule)
-        given = {"--limit": task_vars.get("ansible_limit"), **load_extra_vars(self._loader)}
-        together(
-            [
-                functools.partial(_refuse, name, given[name])
-                for name in CHOOSE_OTHERS if given.get(name) not in (None, "")
-            ]
-        )  # fmt: skip
+        check_none_chosen(self, task_vars, "%s says which host, and all of its instances are meant" % VARIABLE)
 
     def _tell(self, task_vars, fleet, host, args):
         """Close or open the host, and have all hosts remember it. Return whether that is news."""
@@ -96,10 +84,6 @@ class ActionModule(ControllerAction):
         news = majority.closing(fleet.member_lists, fleet.documents[host]["uuid"], host, why)
         tell_members(self, task_vars, fleet, news)  # while it is off, nobody takes it for lost
         return bool(reply.get("changed"))
-
-
-def _refuse(name, value):
-    raise InvalidInput(name, value, "nothing here: %s says which host, and all of its instances are meant" % VARIABLE)
 
 
 def _summary(host, drains, found, check_mode):

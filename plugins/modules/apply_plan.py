@@ -53,11 +53,11 @@ goal:
 moves:
   description: >-
     The moves that are left, in their order, to be made C(live) or C(cold), or only to C(confirm). C(project) is that of an
-    instance that no inventory has.
+    instance that no inventory has. One that C(drains) comes home when the host that it leaves is returned.
   returned: success
   type: list
   elements: dict
-  sample: [{name: web1, to: kvm1, how: live, project: null}]
+  sample: [{name: web1, to: kvm1, how: live, drains: false, project: null}]
 sizes:
   description: How many of them run side by side, one number after the other.
   returned: success

@@ -6,18 +6,20 @@ may not move. Both come from the planning of moves itself."""
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, List, NamedTuple
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional
 
 from ..module_utils.conductor import maintenance
 from ..module_utils.conductor.closing_table import text_of
 from ..module_utils.conductor.errors import InstanceMoving
 from ..module_utils.conductor.fleet import Fleet as Reported
 from ..module_utils.conductor.maintenance import Moving
+from ..module_utils.conductor.moving import request as moved_request
 from ..module_utils.conductor.plan import fail
-from ..module_utils.conductor.procedures.plan_moves import Planned, Subject, Wanted, plan_moves
+from ..module_utils.conductor.procedures.plan_moves import Planned, Subject, Views, Wanted, plan_moves
 from ..module_utils.fleet.state import AFFINITY, Fleet, Instance
-from ..module_utils.model import hints
+from ..module_utils.model import hints, migration, snapshot_hints, snapshots
 from ..module_utils.model.identity import IDENTITY, uuid_of
+from ..module_utils.model.messages import View
 from . import acting, seeds
 from .answers_of_hosts import read_reports, replies
 from .controller import new_token
@@ -30,11 +32,13 @@ from .whose_variables import Catalogs
 
 
 class Known(NamedTuple):
-    """``moving``: the instances that the hosts own, by their names of the inventory."""
+    """``moving``: the instances that the hosts own, by their names of the inventory; ``views``: host -> {uuid: what the host
+    says of its record}."""
 
     fleet: Fleet
     reported: Reported
     moving: Moving
+    views: Views
     flavors: Dict[str, Dict[str, Any]]
 
 
@@ -42,15 +46,20 @@ def known_fleet(action: Any, task_vars: Dict[str, Any], hosts: List[str]) -> Kno
     hosts = kvm_hosts(task_vars, hosts)
     reported = read_reports(task_vars, hosts)
     inventory = instances_by_uuid(task_vars, hosts)
-    moving = maintenance.all_of(reported, inventory, set(map(str, task_vars["groups"]["all"])))
+    known = set(map(str, task_vars["groups"]["all"]))
+    moving = maintenance.all_of(reported, inventory, known)
+    owned = [each for document in reported.documents.values() for each in maintenance.owned_by(document)]
+    names = maintenance.names_of(owned, inventory, known)
     catalogs = Catalogs(task_vars, sorted(inventory.values()), hosts, action._loader)
     specs: Dict[str, Any] = {}
-    planned = _planned(action, task_vars, reported, moving, lost_hosts(catalogs.run), specs)
+    views = views_of(replies(task_vars, "__berth_facts"), reported)
+    planned = _planned(action, task_vars, reported, moving, lost_hosts(catalogs.run), specs, views)
     instances = {}
     for host, document in reported.documents.items():
         for each in maintenance.owned_by(document):
-            name = inventory.get(each["uuid"], each["name"])
-            instances[each["uuid"]] = _instance(each["uuid"], name, host, each, planned, moving, specs)
+            name = names[each["uuid"]]
+            view = views.get(host, {}).get(each["uuid"], {})
+            instances[each["uuid"]] = _instance(each, name, host, view, planned, moving, specs)
     found = Fleet(
         reported.documents,
         _with_affinity_fixed(instances),
@@ -58,7 +67,7 @@ def known_fleet(action: Any, task_vars: Dict[str, Any], hosts: List[str]) -> Kno
         catalogs.shared.aggregate_documents(plain(task_vars["groups"])),
         seeds.seed(action.own_variables(task_vars, [seeds.SEED])),
     )
-    return Known(found, reported, moving, _flavors(catalogs, inventory.values()))
+    return Known(found, reported, moving, views, _flavors(catalogs, inventory.values()))
 
 
 def _flavors(catalogs: Catalogs, names: Iterable[str]) -> Dict[str, Dict[str, Any]]:
@@ -72,7 +81,13 @@ def _flavors(catalogs: Catalogs, names: Iterable[str]) -> Dict[str, Dict[str, An
 
 
 def _planned(
-    action: Any, task_vars: Dict[str, Any], reported: Reported, moving: Moving, lost: List[str], specs: Dict[str, Any]
+    action: Any,
+    task_vars: Dict[str, Any],
+    reported: Reported,
+    moving: Moving,
+    lost: List[str],
+    specs: Dict[str, Any],
+    views: Views,
 ) -> Planned:
     """The planning of moves of all instances up to where placement would choose hosts; ``specs`` gets the requests by name."""
 
@@ -95,16 +110,22 @@ def _planned(
         lost=lost,
         dry=True,
     )
-    views = views_of(replies(task_vars, "__berth_facts"), reported)
     return carry_out(action, task_vars, plan_moves(sorted(moving.names), reported, views, wanted))[0]
 
 
 def _instance(
-    uuid: str, name: str, host: str, told: Dict[str, Any], planned: Planned, moving: Moving, specs: Dict[str, Any]
+    told: Dict[str, Any],
+    name: str,
+    host: str,
+    view: View,
+    planned: Planned,
+    moving: Moving,
+    specs: Dict[str, Any],
 ) -> Instance:
-    how = "cold" if name in moving.off else "live"
+    uuid, how = told["uuid"], "cold" if name in moving.off else "live"
     if name in specs:
-        return Instance(uuid, name, host, {**specs[name], "ignore_hosts": []}, None, how)
+        why = _not_live(name, view) if how == "live" else None
+        return Instance(uuid, name, host, {**specs[name], "ignore_hosts": []}, why, how)
     going = planned.moves[name]["destination"] if name in planned.moves else None
     if name in moving.errors:
         why = text_of(moving.errors[name].to_dict())
@@ -112,11 +133,22 @@ def _instance(
         why = text_of(planned.errors[name])
     else:
         why = "a move of it has not ended. %s" % hints.finish_move(name)
-    return Instance(uuid, name, host, _request_of(uuid, told), why, how, going)
+    return Instance(uuid, name, host, _request_of(uuid, told, view), why, how, going)
 
 
-def _request_of(uuid: str, told: Dict[str, Any]) -> Dict[str, Any]:
-    """What there is to say of an instance that stays where it is."""
+def _not_live(name: str, view: View) -> Optional[str]:
+    """Why its host would refuse to move the running guest, whatever the other host is."""
+    held = view.get("resources") or {}
+    if held.get("pci_devices") or held.get("vgpus"):
+        return "its guest runs with devices of its host. %s" % hints.migrate_with_devices(name)
+    names = [each["name"] for each in snapshots.of(view["spec"])]
+    return "it runs and has snapshots. %s" % snapshot_hints.move_cold(name, names[0]) if names else None
+
+
+def _request_of(uuid: str, told: Dict[str, Any], view: View) -> Dict[str, Any]:
+    """The request of an instance that stays where it is: others have to keep to its group."""
+    if view.get("spec"):
+        return moved_request(view, None, migration.COLD, ())
     flavor = told.get("flavor") or {}
     sizes = {"vcpus": told.get("vcpus") or 0, "memory_mb": told.get("memory_mb") or 0, "root_gb": 0}
     return {"uuid": uuid, "name": told["name"], "flavor": {**sizes, **flavor}, "image": {}, "group": None}

@@ -31,7 +31,7 @@ MIGRATION = OneOf("auto", "cold", "live")
 
 
 GOES_TO = "__berth_goes_to"  # of an instance: the host that a plan sends it to
-DRAINS = "__berth_drains"  # of the playbook drain: what it moves comes home when the host is returned
+DRAINS = "__berth_drains"  # of the playbook drain, or of an instance in a plan: it comes home when its host is returned
 
 
 class PlanMoves(ControllerAction):
@@ -124,7 +124,7 @@ class PlanMoves(ControllerAction):
             quotas=catalogs.shared.quotas,
             digests={host: answer.get("digests") for host, answer in told.items()},
             same_host=args["allow_same_host"],
-            drains=bool(own.get(DRAINS)),
+            drains=catalogs.instances if own.get(DRAINS) else _given(task_vars, catalogs.instances, DRAINS),
             goals=goals,
             dry=self._task.check_mode,
         )
@@ -167,8 +167,13 @@ class PlanMoves(ControllerAction):
 
 def _targets(task_vars, names):
     """name -> the host that a plan of the run sends it to."""
-    known = {name: raw_vars(task_vars, name).get(GOES_TO) for name in names}
-    return {name: str(host) for name, host in known.items() if host}
+    return {name: str(host) for name, host in _given(task_vars, names, GOES_TO).items()}
+
+
+def _given(task_vars, names, variable):
+    """name -> what a plan of the run says of it, where it does."""
+    known = {name: raw_vars(task_vars, name).get(variable) for name in names}
+    return {name: value for name, value in known.items() if value}
 
 
 def views_of(told, fleet):

@@ -12,6 +12,8 @@ import contextlib
 import functools
 from typing import Any, Collection, Dict, Iterable, List
 
+from ansible.utils.vars import load_extra_vars
+
 from ..module_utils.conductor import adopting
 from ..module_utils.conductor.errors import KvmHostNotFound, NoHostAnswered, SelectionNotExplicit
 from ..module_utils.conductor.fleet import Fleet
@@ -26,6 +28,8 @@ from ..module_utils.model.unknown_names import did_you_mean, nearest
 from .inventory_variables import described, instances_among, is_true, kvm_hosts, raw_vars, variables, with_variable
 from .patterns import selects_anything
 from .screen import warn
+
+CHOOSE_OTHERS = ("--limit", "berth_instances", "berth_name", "berth_where", "berth_target_host")
 
 
 def selected(task_vars: Dict[str, Any], names: List[str], hosts: List[str]) -> List[str]:
@@ -61,6 +65,19 @@ def _not_explicit(names: List[str], given: bool, operation: str, hint: str) -> S
         hint=hint,
         instances=names,
     )
+
+
+def check_none_chosen(action: Any, task_vars: Dict[str, Any], why: str, *more: str) -> None:
+    """Raise InvalidInput for what would choose other instances than those of a host or a plan, or another way for them. -e would
+    give it to the plays that move them. ``more``: further variables."""
+    given = {"--limit": task_vars.get("ansible_limit"), **load_extra_vars(action._loader)}
+    errors = [
+        InvalidInput(name, given[name], "nothing here: %s" % why)
+        for name in (*CHOOSE_OTHERS, *more)
+        if given.get(name) not in (None, "")
+    ]
+    if errors:
+        raise joined(errors)
 
 
 def check_play(action: Any, task_vars: Dict[str, Any], operation: str) -> None:

@@ -15,7 +15,7 @@ SHUT_DOWN = re.compile(r"as root on ([\w ]+): virsh shutdown (\S+); when it is o
 ELSEWHERE = re.compile(r"move (\S+/instances/[0-9a-f-]{36}) elsewhere")
 RECORD_OUT = re.compile(r"(kvm\d) was given up as lost and is back, move record\.json below instances/(\S+) out")
 BEHIND = re.compile(
-    r"the record of \S+ on (kvm\d) is in a move.* record\.json below instances/(\S+) in .* move that file out"
+    r"record\.json below instances/(\S+) in the state directory of (kvm\d) from .* there is none, move that file out"
 )
 WHICH_RECORD = re.compile(
     r"which record is old or wrong, that on (kvm\d(?: or that on kvm\d)*)\..* below instances/(\S+) out"
@@ -45,7 +45,8 @@ def follow(player, name, error, dice, more=3):
     for path in ELSEWHERE.findall(hint):
         os.rename(path, "%s.elsewhere.%d" % (path.replace("/instances/", "/"), dice.getrandbits(30)))
     old = [(outdated(player.world, hosts, uuid), uuid) for hosts, uuid in WHICH_RECORD.findall(hint)]
-    for host, uuid in [*RECORD_OUT.findall(hint), *BEHIND.findall(text), *old]:
+    behind = [(host, uuid) for uuid, host in BEHIND.findall(hint)]
+    for host, uuid in [*RECORD_OUT.findall(hint), *behind, *old]:
         record = os.path.join(player.world.machines[host].host.store.state_dir, "instances", uuid, "record.json")
         if os.path.exists(record):
             os.rename(record, "%s/../../../old-record-%d" % (os.path.dirname(record), dice.getrandbits(30)))

@@ -14,11 +14,13 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 import histories  # noqa: E402
+import history_hints  # noqa: E402
 import history_steps  # noqa: E402
 from fibers import exchange_unlocked  # noqa: E402
 from history_steps import Asked, Step  # noqa: E402
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import notes  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints, state_hints  # noqa: E402
 
 SEEDS = range(6)
 HOSTS, NAMES = 3, ["web1"]
@@ -67,6 +69,35 @@ def test_a_destination_that_lost_its_record_of_a_resize_gets_one_without_a_backu
     monkeypatch.setattr(history_steps, "is_beyond_help", lambda *_error: False)
     before = [run("create"), *(Step("keep_state", host=each) for each in range(HOSTS)), run("resize")]
     assert histories.play(HOSTS, NAMES, [*before, Step(lost, host=host, name="web1")]) is None
+
+
+@pytest.mark.parametrize("host", range(HOSTS))
+def test_a_record_from_a_backup_of_before_the_end_of_a_move_has_a_way_out(monkeypatch, host):
+    """It is in a move, which others have seen to end: what the hint says is followed."""
+    monkeypatch.setattr(history_steps, "is_beyond_help", lambda *_error: False)
+    kept = [run("create"), run("resize", killed=(6, 0)), *(Step("keep_state", host=each) for each in range(HOSTS))]
+    ended = [run("resize"), run("confirm_resize"), Step("restore_state", host=host, name="web1"), run("confirm_resize")]
+    assert histories.play(HOSTS, NAMES, [*kept, *ended]) is None
+
+
+KVM, OTHER, WEB = "kvm1", "kvm2", "dcab68f4-1dfd-5daf-9769-26c0ec133be0"
+
+
+@pytest.mark.parametrize(
+    "pattern, hint",
+    [
+        (history_hints.UNDEFINE, state_hints.undefine_copies(WEB, [KVM], True)),
+        (history_hints.SHUT_DOWN, fleet_hints.older_or_later("web1", WEB, [OTHER], [OTHER], KVM)),
+        (history_hints.IF_IT_IS_THAT, fleet_hints.older_or_later("web1", WEB, [OTHER], [OTHER], KVM)),
+        (history_hints.RECORD_OUT, state_hints.forget_old_move(WEB, KVM, OTHER)),
+        (history_hints.BEHIND, state_hints.restore_damaged_record(WEB, KVM)),
+        (history_hints.WHICH_RECORD, fleet_hints.which_record("web1", WEB, [KVM, OTHER])),
+        (history_hints.SUPERSEDED, hints.superseded_copy(KVM, OTHER)),
+    ],
+)
+def test_what_a_hint_says_is_followed(pattern, hint):
+    """A word that changes would make a dead end of a way out, or hide one."""
+    assert pattern.search(hint)
 
 
 def rivals(seed):

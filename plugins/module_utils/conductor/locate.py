@@ -212,7 +212,7 @@ def check_no_stray(fleet: Fleet, name: str, uuid: str) -> None:
 
 def stray_hint(fleet: Fleet, name: str, uuid: str, stray: Stray) -> str:
     if stray.get("damaged"):
-        return state_hints.restore_damaged_record(uuid)
+        return state_hints.restore_damaged_record(uuid, stray["host"])
     verdict = fleet.verdicts.get(stray["host"])
     if stray["managed"] and verdict:  # its records do not count, so it may have one
         if silence.has_code(verdict, STATE_FAULT):
@@ -272,7 +272,7 @@ def _moving_behind(fleet: Fleet, name: str, uuid: str, places: List[Place]) -> B
     host, numbers = owning[0]["host"], (*generation_of(owning), *latest)
     return InstanceMoving(
         "%s on %s is moving at generation %d.%d, but another host reports %d.%d" % (name, host, *numbers),
-        hint=state_hints.restore_damaged_record(uuid),
+        hint=state_hints.restore_damaged_record(uuid, host),
         uuid=uuid,
     )
 

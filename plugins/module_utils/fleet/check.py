@@ -19,9 +19,17 @@ class PlanNotLegal(BerthError):
     """A plan has a move that placement refuses at the moment when it would run, so nothing of it runs. Make a new plan."""
 
 
-def check(fleet: Fleet, waves: Sequence[Sequence[Move]], closed: Collection[str] = ()) -> State:
-    """Return the state at the end. ``closed``: hosts that take nothing in. Raises PlanNotLegal about the first fault."""
+def check(
+    fleet: Fleet,
+    waves: Sequence[Sequence[Move]],
+    closed: Collection[str] = (),
+    begun: Collection[Tuple[str, str, str]] = (),
+) -> State:
+    """Return the state at the end. ``closed``: hosts that take nothing in; ``begun``: the moves (from, uuid, to) that end before
+    the first wave. Raises PlanNotLegal about the first fault."""
     state = State(fleet)
+    for source, uuid, host in begun:
+        state.end(source, uuid, host)
     begin = state.broken()
     for number, wave in enumerate(waves, 1):
         before = state.broken()

@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+from collections import Counter
 from typing import Any, Dict, List, Mapping, Set
 
 from ..model import fleet_hints, shape
@@ -170,11 +171,13 @@ def _moved(written: Written, now: Mapping[str, Document]) -> List[str]:
     here = {uuid: (host, name) for host, its in now.items() for uuid, name in its["instances"].items()}
     said = []
     for uuid in sorted({*was, *here}, key=lambda each: (here.get(each) or was[each])[1]):
-        (old, name), (new, _name) = was.get(uuid, ("", "")), here.get(uuid, ("", ""))
+        (old, name), (new, called) = was.get(uuid, ("", "")), here.get(uuid, ("", ""))
         if not old or not new:
             said.append("%s is new on %s" % (here[uuid][1], new) if new else "%s is gone" % name)
         elif old != new and written.moves.get(uuid, {}).get("to") != new:
             said.append("%s is on %s now, not on %s" % (name, new, old))
+        elif name != called:
+            said.append("%s is called %s now" % (name, called))
     return said
 
 
@@ -269,6 +272,7 @@ def read(document: Any, path: str) -> Written:
     twice = _twice([move["uuid"] for move in moves])
     if twice:
         raise InvalidInput("berth_plan %s: waves" % path, sorted(twice), "each instance once")
+    _check_shown(moves, plan["state"]["hosts"], path)
     return Written(
         Goal(goal["name"], frozenset(goal.get("hosts", ())), goal.get("max_moves")),
         [[(move["uuid"], move["to"]) for move in wave] for wave in plan["waves"]],
@@ -277,5 +281,16 @@ def read(document: Any, path: str) -> Written:
     )
 
 
+def _check_shown(moves: List[Document], state: Mapping[str, Document], path: str) -> None:
+    """What people review is the name and the host of each instance; what moves has that uuid."""
+    for move in moves:
+        name = state.get(move["from"], {"instances": {}})["instances"].get(move["uuid"])
+        if name != move["instance"]:
+            said = "%s (%s) on %s" % (move["instance"], move["uuid"], move["from"])
+            raise InvalidInput(
+                "berth_plan %s: waves" % path, said, "an instance as state.hosts has it: make a new plan"
+            )
+
+
 def _twice(uuids: List[str]) -> Set[str]:
-    return {uuid for uuid in uuids if uuids.count(uuid) > 1}
+    return {uuid for uuid, times in Counter(uuids).items() if times > 1}

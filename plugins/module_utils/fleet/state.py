@@ -178,6 +178,12 @@ class State:
             self.where[uuid] = host
         self.going, self._before = {}, {}
 
+    def end(self, source: str, uuid: str, host: str) -> None:
+        """A move that the documents show has ended: nothing of the instance is left on ``source``."""
+        self.where[uuid] = source
+        self.leave(uuid)
+        self.where[uuid] = host
+
     def leave(self, uuid: str) -> None:
         state = self.hosts[self.where[uuid]]
         instance = state.instances.get(uuid)

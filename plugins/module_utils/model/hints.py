@@ -260,6 +260,11 @@ def update_disks_to_follow(name: str) -> str:
     return "Run berth.kvm.update_disks --limit %s" % name
 
 
+def migrate_with_devices(name: str) -> str:
+    """A running guest has devices of its host, which no live migration takes along."""
+    return "berth.kvm.cold_migrate --limit %s moves it, and gives it others there" % name
+
+
 def take_all_disks(name: str) -> str:
     """A running guest lacks a disk of its instance whose file exists: libvirt would not copy it."""
     return "Run berth.kvm.cold_migrate --limit %s, which takes it along" % name

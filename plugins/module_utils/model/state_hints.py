@@ -15,11 +15,11 @@ UNDEFINE = "virsh undefine %s --keep-nvram --snapshots-metadata --checkpoints-me
 SAVED = "One with a saved state needs --managed-save too, which discards that state"
 
 
-def restore_damaged_record(uuid: str) -> str:
-    """The record of an instance cannot be read."""
+def restore_damaged_record(uuid: str, host: str = "this host") -> str:
+    """The record of an instance cannot be read, or is an old copy."""
     return (
-        "Restore record.json below instances/%s in the state directory of this host from a backup. If there is none, move that "
-        "file out of the state directory, keep it, and run berth.kvm.restore_record for the instance" % uuid
+        "Restore record.json below instances/%s in the state directory of %s from a backup. If there is none, move that "
+        "file out of the state directory, keep it, and run berth.kvm.restore_record for the instance" % (uuid, host)
     )
 
 

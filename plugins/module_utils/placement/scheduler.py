@@ -170,7 +170,8 @@ class Groups:
         group = self.groups.setdefault(spec.instance_group.uuid, spec.instance_group)
         before = set(group.members), set(group.hosts)
         group.members |= spec.instance_group.members | set(spec.instance_uuids)
-        group.hosts |= {self.host_of[uuid] for uuid in group.members if uuid in self.host_of}
+        others = group.members.difference(spec.instance_uuids)  # what moves does not hold itself back
+        group.hosts |= {self.host_of[uuid] for uuid in others if uuid in self.host_of}
         spec.instance_group = group
 
         def undo():

@@ -22,7 +22,6 @@ from ...model.errors import BerthError
 from ...model.move_errors import TransferFailed
 from .. import durable, paths
 from ..connection import require_libvirt
-from ..disk import disk as disks
 from ..disk import disk_chain
 from ..guest import domain, startable
 from ..host import as_qemu
@@ -74,7 +73,7 @@ def back_up(instance: Any, wish: Wish) -> Backup:
     with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
         record = _checked(instance, wish)
         where = Place(wish.to, record.uuid)
-        found = _running(instance)
+        found = domain.find_active(instance.host.connection, record.uuid)
         if found is not None:
             running.forget(found)
         where.remove_partial()
@@ -115,12 +114,6 @@ def _check_reach(host: Any, to: str) -> None:
         raise place.BackupPlaceUnfit(
             "; ".join(as_qemu.told(who, path) for path in shut), hint=backup_hints.let_qemu_reach(name, shut), host=name
         )
-
-
-def _running(instance: Any) -> Any:
-    """Return libvirt's domain of a guest that has a QEMU, or None."""
-    found = domain.find(instance.host.connection, instance.uuid)
-    return found if found is not None and domain.is_active(instance.host.connection, instance.uuid) else None
 
 
 def _made(instance: Any, record: Any, wish: Wish, where: Place, found: Any) -> Backup:
@@ -177,10 +170,7 @@ def _begins_a_chain(where: Place, wish: Wish, newest: Backup) -> bool:
 
 def _parts(host: Any, record: Any, previous: Optional[Backup], found: Any, directory: str) -> List[Part]:
     parts = []
-    pool = host.pool_of(record)
-    planned = [(disk, path) for disk, path in moved_disks.files(pool, record.uuid, record.spec)
-               if disk.kind not in disks.KINDS_OF_NO_DISKS]  # fmt: skip
-    for disk, path in planned:
+    for disk, path in moved_disks.seen_by_guest(host.pool_of(record), record.uuid, record.spec):
         size = moved_disks.virtual_size(path, disk.format)
         why = _why_full(disk, path, size, previous, found) if previous else ""
         kind = INCREMENT if previous and not why else FULL

@@ -16,15 +16,15 @@ from xml.etree import ElementTree
 
 from ...model.backups import INCREMENT
 from ..connection import Bounded, require_libvirt
-from ..guest import agent, domain, qemu_nodes
-from ..move import block_jobs
+from ..guest import agent, qemu_nodes
+from ..move import block_jobs, live_backup
 from ..paths import BITMAP, bitmap_of
 
 
 def forget(found: Any) -> None:
     """End a backup that a killed run left, and drop libvirt's notes of checkpoints. The bitmaps stay."""
     library = require_libvirt()
-    block_jobs.end_backup(Bounded(found))
+    live_backup.end_backup(Bounded(found))
     for checkpoint in found.listAllCheckpoints(0):
         if checkpoint.getName().startswith(BITMAP):
             checkpoint.delete(library.VIR_DOMAIN_CHECKPOINT_DELETE_METADATA_ONLY)
@@ -59,22 +59,10 @@ def copy(found: Any, backup_id: str, previous: Any, parts: Sequence[Any]) -> boo
         element = ElementTree.SubElement(written, "disk", name=target, backup="yes", type="file", **how)
         ElementTree.SubElement(element, "driver", type="qcow2")
         ElementTree.SubElement(element, "target", file=part.target)
-    frozen = _begin(found, lambda: block_jobs.begin(
-        guest, root, shown, bitmap_of(backup_id), recorded, library.VIR_DOMAIN_BACKUP_BEGIN_REUSE_EXTERNAL
-    ))  # fmt: skip
-    block_jobs.finish_backup(guest)
-    return frozen
-
-
-def _begin(found: Any, begin: Any) -> bool:
-    """Begin while the guest's agent has its file systems frozen, if it has one and does that."""
-    runs = domain.POWER_STATES.get(found.state()[0]) == "running"
-    frozen = bool(runs and agent.freeze(found))
-    try:
-        begin()
-    finally:
-        if runs:
-            agent.thaw(found)  # also after a freeze that took too long
+    with agent.frozen(found) as frozen:
+        flags = library.VIR_DOMAIN_BACKUP_BEGIN_REUSE_EXTERNAL
+        live_backup.begin(guest, root, shown, bitmap_of(backup_id), recorded, flags)
+    live_backup.finish_backup(guest)
     return frozen
 
 

@@ -55,7 +55,7 @@ def bitmaps(path, error):
 
 def _snapshot(option, path, tag):
     options = "driver=qcow2,discard=unmap,file.driver=file,file.filename=%s" % path.replace(",", ",,")
-    _run(["qemu-img", "snapshot", "-q", option, tag, "--image-opts", options])
+    _run(["qemu-img", "snapshot", "-q", option, tag, "--image-opts", "--", options])
 
 
 def _run(command):

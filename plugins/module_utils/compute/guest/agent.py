@@ -6,10 +6,12 @@ each question has a time limit, and an error is as good as no agent."""
 
 from __future__ import annotations
 
-from typing import Any, Callable
+import contextlib
+from typing import Any, Callable, Iterator
 from xml.etree import ElementTree
 
 from ..connection import Deadline, LibvirtTimeout, require_libvirt
+from .domains import POWER_STATES
 from .terms import GUEST_AGENT
 
 ANSWER = 10  # s; libvirt itself gives an agent 5 s
@@ -46,6 +48,18 @@ def thaw(found: Any) -> None:
     """Have a frozen guest write again."""
     if is_there(found):
         _in_time(found.fsThaw, ANSWER)
+
+
+@contextlib.contextmanager
+def frozen(found: Any) -> Iterator[bool]:
+    """Have a guest whose CPUs run frozen meanwhile, if it can. Gives whether it says that it is. It is thawed in any case:
+    the freeze may have taken too long, or a run that was killed left it frozen."""
+    runs = POWER_STATES.get(found.state()[0]) == "running"
+    try:
+        yield runs and freeze(found)
+    finally:
+        if runs:
+            thaw(found)
 
 
 def _in_time(question: Callable[[], Any], seconds: float) -> Any:

@@ -25,15 +25,14 @@ ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[
 def look(connection: Any, uuid: str, count: int) -> Dict[str, Any]:
     """Return {lines (the last ``count``), attach, serial, vnc, addresses}; for a guest that is off, None or empty."""
     lines = last_lines(health.end_of(paths.console_log(uuid)), count)
-    guest = domain.find(connection, uuid)
-    active = guest is not None and domain.is_active(connection, uuid)
-    root = ElementTree.fromstring(guest.XMLDesc(0)) if active else ElementTree.Element("domain")
+    guest = domain.find_active(connection, uuid)
+    root = ElementTree.Element("domain") if guest is None else ElementTree.fromstring(guest.XMLDesc(0))
     return {
         "lines": lines,
         "attach": "virsh console %s" % uuid,
         "serial": _attribute(root, "devices/serial/source", "path"),
         "vnc": _vnc(root),
-        "addresses": addresses(guest) if active else [],
+        "addresses": addresses(guest) if guest is not None else [],
     }
 
 

@@ -104,6 +104,12 @@ def find(connection, uuid):
     return _looked_up(connection.lookupByUUIDString, uuid)
 
 
+def find_active(connection, uuid):
+    """Return the libvirt domain of a guest that is on, or None."""
+    domain = find(connection, uuid)
+    return domain if domain is not None and _is_on(domain) else None
+
+
 def _looked_up(look_up, key):
     library = require_libvirt()
     try:

@@ -38,10 +38,10 @@ PRINTK = re.compile(r"\[ *(\d+\.\d+)\]")
 
 def look(connection: Any, uuid: str) -> Dict[str, str]:
     """Return {state, seen}: what is known of the guest, and from which sign. ``seen`` may contain text of the guest."""
-    guest = domain.find(connection, uuid)
     if domain.has_crashed(connection, uuid):
         return _said(CRASHED, "libvirt says that it crashed")
-    if guest is None or not domain.is_active(connection, uuid):
+    guest = domain.find_active(connection, uuid)
+    if guest is None:
         return _said(OFF, "it does not run")
     if agent.answers(guest):
         return _said(ANSWERS, "its agent answers")
@@ -119,7 +119,7 @@ ANSWER = 20  # s in which a healthy QEMU answers
 def check_answers(connection, uuid, name, host):
     """Raise GuestHung if the guest is on and its QEMU does not answer."""
     library = require_libvirt()
-    guest = domain.find(connection, uuid) if domain.is_active(connection, uuid) else None
+    guest = domain.find_active(connection, uuid)
     if guest is None:
         return
     reason = hung({uuid: (guest, "running")}).get(uuid)

@@ -22,7 +22,7 @@ from ..disk import disk as disks
 from ..disk import disk_chain, inside, layers, virtual_size
 from ..errors import SnapshotFailed, SnapshotIncomplete, SnapshotNotPossible
 from ..move import block_jobs
-from ..move.disks import merge, unstartable
+from ..move.merge import merge, unstartable
 from ..record import journal, ledger
 from . import agent, domain, qemu_nodes, startable
 from .update_disks import note
@@ -216,11 +216,8 @@ def _take(instance, record, name):
         for path in files:
             inside.make(path, tag)
         return OFF
-    frozen = domain.state(instance.host.connection, instance.uuid) == "running" and agent.freeze(guest)
-    try:
+    with agent.frozen(guest) as frozen:
         qemu_nodes.snapshot(guest, files, tag)
-    finally:
-        agent.thaw(guest)  # an earlier run may have been killed before it did
     return FROZEN if frozen else RUNNING
 
 
@@ -250,8 +247,7 @@ def _delete_from_disks(instance, record, name):
 
 
 def _running(instance):
-    guest = domain.find(instance.host.connection, instance.uuid)
-    return guest if guest is not None and guest.isActive() else None
+    return domain.find_active(instance.host.connection, instance.uuid)
 
 
 def _forgotten(record, name):

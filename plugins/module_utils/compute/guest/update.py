@@ -110,8 +110,7 @@ def _planned(instance, record, params):
 
 
 def _running(instance):
-    guest = domain.find(instance.host.connection, instance.uuid)
-    return guest if guest is not None and guest.isActive() else None
+    return domain.find_active(instance.host.connection, instance.uuid)
 
 
 # ---- the record ------------------------------------------------------------------------------------------------------

@@ -282,8 +282,8 @@ def _grow(instance, path, disk):
     if not _is_small(path, disk):
         return False
     instance.observe("disks grow")
-    guest = domain.find(instance.host.connection, instance.uuid)
-    if guest is not None and guest.isActive():
+    guest = domain.find_active(instance.host.connection, instance.uuid)
+    if guest is not None:
         domain.resize_disk(guest, path, disk.size)
     else:
         run(["qemu-img", "resize", "-q", "-f", disk.format, "--", path, str(disk.size)], error=BuildFailed)
@@ -297,8 +297,8 @@ def _attach(instance, record):
         return False
     instance.observe("disks attach")
     connection, host = instance.host.connection, instance.host.for_guests(record.spec.get("pool"))
-    guest = domain.find(connection, record.uuid)
-    if guest is None or not guest.isActive():
+    guest = domain.find_active(connection, record.uuid)
+    if guest is None:
         domain.define(connection, record.uuid, domain_xml.render(record, host))
         return True
     for path, flags in missing.items():
@@ -347,8 +347,8 @@ def _refused(record, why):
 
 def _check_pluggable(instance, record, merged):
     """Refuse disks that a running guest cannot get, before anything is made."""
-    guest = domain.find(instance.host.connection, record.uuid)
-    if guest is None or not guest.isActive():
+    guest = domain.find_active(instance.host.connection, record.uuid)
+    if guest is None:
         return
     before = data_disks.shown(record.spec)
     buses = {disk["bus"] for disk in merged if disk["name"] not in before}

@@ -27,7 +27,7 @@ from ..connection import require_libvirt
 from ..disk import inside
 from ..guest import domain as guests
 from ..run import PATH
-from . import block_jobs, disks, following, storage, transfer
+from . import block_jobs, disks, following, live_backup, storage, transfer
 
 # A cold move: how often the writes of a running guest are copied again before it stops.
 MOST = 10
@@ -180,8 +180,7 @@ def copied_mark(path, record, number):
 
 def is_possible(connection, record, manifest):
     """Whether anything can be copied while the guest runs."""
-    guest = guests.find(connection, record.uuid)
-    if guest is None or not guest.isActive() or not shutil.which(DAEMON, path=PATH):
+    if not guests.is_active(connection, record.uuid) or not shutil.which(DAEMON, path=PATH):
         return False
     return bool(_recording(manifest))
 
@@ -195,8 +194,8 @@ def copy_running(connection, record, manifest, targets, key, bandwidth):
     """Step 1: copy the disks that can record writes meanwhile, and those that the guest only reads. Return {bytes,
     seconds} of the first copy. Raise TransferFailed with the guest as it was."""
     domain = guests.find(connection, record.uuid)
-    block_jobs.end_backup(domain)
-    block_jobs.forget_checkpoints(domain)
+    live_backup.end_backup(domain)
+    live_backup.forget_checkpoints(domain)
 
     chosen = _recording(manifest)
     room = Room(disk["path"] for disk in chosen)
@@ -221,9 +220,9 @@ class Copies:
 
     def first(self, more):
         """Copy all of them as they are now, and the disks ``more``. Return {bytes, seconds}."""
-        socket = block_jobs.socket_of(self.domain)
+        socket = live_backup.socket_of(self.domain)
         try:
-            block_jobs.show_backup(self.domain, socket, self.shown, bitmap_name(self.record, 0))
+            live_backup.show_backup(self.domain, socket, self.shown, bitmap_name(self.record, 0))
             seen = "driver=nbd,server.type=unix,server.path=%s,export=%s"
             found = [dict(disk, options=seen % (socket, target)) for target, disk in self.disks.items()]
             sent = self.send(found + more)
@@ -236,8 +235,8 @@ class Copies:
         """Copy what was written since the previous copy began."""
         names = (bitmap_name(self.record, each) for each in (number - 1, number))
         try:
-            block_jobs.write_changes(self.domain, self.shown, *names)
-            block_jobs.finish_backup(self.domain)
+            live_backup.write_changes(self.domain, self.shown, *names)
+            live_backup.finish_backup(self.domain)
             found = self.disks.values()
             self.send(found, {disk["name"]: self._send_changes for disk in found})
             self._is_whole(number)
@@ -250,11 +249,11 @@ class Copies:
 
     def take_back(self, number):
         """Undo a failed copy: what it should have copied is still to be copied."""
-        block_jobs.forget_checkpoint(self.domain, bitmap_name(self.record, number))
+        live_backup.forget_checkpoint(self.domain, bitmap_name(self.record, number))
 
     def left(self, number):
         """Return the bytes that were written since a copy began."""
-        return block_jobs.changed(self.domain, bitmap_name(self.record, number))
+        return live_backup.changed(self.domain, bitmap_name(self.record, number))
 
     def room(self):
         """Return the free bytes beside the disks, where there are the fewest."""
@@ -266,8 +265,8 @@ class Copies:
             os.close(os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
 
     def _end(self, *more):
-        block_jobs.end_backup(self.domain)
-        block_jobs.discard_backup([*map(paths.scratch_file, self.shown.values()), *more])
+        live_backup.end_backup(self.domain)
+        live_backup.discard_backup([*map(paths.scratch_file, self.shown.values()), *more])
         guests.retry_failed_io(self.domain)
 
 
@@ -304,7 +303,7 @@ def tidy(connection, uuid, manifest):
     """Before a start, remove bitmaps and checkpoints of earlier moves, which are useless now."""
     domain = guests.find(connection, uuid)
     if domain is not None:
-        block_jobs.forget_checkpoints(domain)
+        live_backup.forget_checkpoints(domain)
     discard_scratch(manifest)
     for disk in manifest:
         if disk["format"] == "qcow2":
@@ -313,7 +312,7 @@ def tidy(connection, uuid, manifest):
 
 def discard_scratch(manifest):
     """Remove what a host left beside disks when it lost power while copying them. Their guest is off."""
-    block_jobs.discard_backup(paths.scratch_file(disk["path"]) for disk in manifest if disk["format"] == "qcow2")
+    live_backup.discard_backup(paths.scratch_file(disk["path"]) for disk in manifest if disk["format"] == "qcow2")
 
 
 def remove_bitmaps(path):

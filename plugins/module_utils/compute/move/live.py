@@ -26,7 +26,7 @@ from ..connection import Bounded, LibvirtTimeout, connect, require_libvirt
 from ..guest import domain as guests
 from ..guest import qemu_nodes
 from ..host.address import why_not
-from . import block_jobs, disks, live_checks, live_watch, storage, transfer
+from . import block_jobs, disks, live_backup, live_checks, live_watch, storage, transfer
 from .live_checks import OPEN_TIMEOUT, bracketed, disk_problems, remote_uri
 from .live_watch import CALL_SECONDS, Downtime
 from .onlooker import has_left, is_halted, is_migrating, job_of
@@ -48,8 +48,8 @@ def abort(connection, uuid, goes_on=True):
     """Cancel a migration job of this guest, if there is one, and resume the guest if it was stopped for it, unless it was
     paused before (``goes_on`` is false). Raise MigrationError if the job continues anyway."""
     library = require_libvirt()
-    guest = guests.find(connection, uuid)
-    if guest is None or not guest.isActive():
+    guest = guests.find_active(connection, uuid)
+    if guest is None:
         return
     try:
         job = job_of(guest)
@@ -125,7 +125,7 @@ def migrate(effects, record, targets, options, there=None):
         return None, None
     if not is_here:
         raise MigrationError(why_off(connection, record.uuid))
-    block_jobs.backup_end_of(connection, record.uuid)  # of a killed run: libvirt would migrate no guest beside it
+    live_backup.backup_end_of(connection, record.uuid)  # of a killed run: libvirt would migrate no guest beside it
     remote = open_remote(targets, options)
     downtime = Downtime(connection.unbounded, remote, record.uuid)
     try:
@@ -186,8 +186,8 @@ def follow(connection, uuid, options, goes_on=True):
 
     The time limit counts anew. Raise MigrationError if it ended the migration: then none begins instead.
     """
-    guest = guests.find(connection, uuid)
-    if guest is None or not guest.isActive() or not _goes_on(guest):
+    guest = guests.find_active(connection, uuid)
+    if guest is None or not _goes_on(guest):
         return False
     limit, copying = limit_of(guest, options), live_watch.Stalled(guest)
     while _goes_on(guest):
@@ -348,11 +348,11 @@ def written_disks(xml):
 
 
 def _as_there(described, record, pool_path, targets):
-    """Return the guest's definition for the destination: as it is on shared storage."""
+    """Return the guest's definition for the destination: as it is on shared storage. Its pool may have another path there."""
     if targets.get("shared"):
         return described
     definition = without_backing_images(described)
-    if not adopted.files(record.spec):
+    if targets["pool_path"] == pool_path and not adopted.files(record.spec):
         return definition
     files = disks.files(targets["pool_path"], record.uuid, adopted_move.moved_in(record.spec))
     here = [path for _disk, path in disks.files(pool_path, record.uuid, record.spec)]

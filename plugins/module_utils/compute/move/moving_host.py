@@ -35,8 +35,20 @@ from ..guest import (
 )
 from ..host import address, firmware, mdev
 from ..record.ledger import Ledger
-from . import block_jobs, disks, following, handover, increment, live, live_checks, onlooker, storage, transfer
-from .disks import unstartable
+from . import (
+    block_jobs,
+    disks,
+    following,
+    handover,
+    increment,
+    live,
+    live_backup,
+    live_checks,
+    onlooker,
+    storage,
+    transfer,
+)
+from .merge import unstartable
 from .onlooker import Guests, Onlooker
 from .volumes import VolumeEffects
 
@@ -227,7 +239,7 @@ class Effects(Guests, VolumeEffects):
         found = disks.manifest(self.pool_path(record), record, with_path=True)
         return [
             {
-                **{part: disk[part] for part in ("name", "format", "size", "whole") if part in disk},
+                **{part: disk[part] for part in ("name", "format", "size", "whole", "variables") if part in disk},
                 "used": transfer.allocated(disk),
             }
             for disk in found
@@ -333,7 +345,7 @@ class Effects(Guests, VolumeEffects):
     def stop_transfer(self, uuid):
         record = self.host.compute.store.read(uuid)
         live.abort(self.connection, uuid, not (record and is_meant_paused(record)))
-        block_jobs.backup_end_of(self.connection, uuid)
+        live_backup.backup_end_of(self.connection, uuid)
         transfer.close(uuid)
 
     # the same host, and what a confirm does with old disks on shared storage
@@ -383,8 +395,8 @@ class Effects(Guests, VolumeEffects):
 
     def describe_live(self, record):
         """Return what the destination has to know of the guest, or None if it has already left."""
-        guest = domain.find(self.connection, record.uuid)
-        if guest is None or not guest.isActive():
+        guest = domain.find_active(self.connection, record.uuid)
+        if guest is None:
             return None
         manifest = disks.manifest(self.pool_path(record), record, with_path=True)
         return live_checks.describe(self.connection, guest, [entry["path"] for entry in manifest])
@@ -396,8 +408,8 @@ class Effects(Guests, VolumeEffects):
 
     def check_live(self, record, seen, options, there=None):
         """Return the problems; none for a guest that is being migrated or has left."""
-        guest = domain.find(self.connection, record.uuid)
-        if guest is None or not guest.isActive() or onlooker.is_migrating(guest):
+        guest = domain.find_active(self.connection, record.uuid)
+        if guest is None or onlooker.is_migrating(guest):
             return []
         return live_checks.judge(guest, record, seen, options.get("tls", True), self.pool_path(record), there)
 

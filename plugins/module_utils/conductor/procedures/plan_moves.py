@@ -58,8 +58,9 @@ class Subject(NamedTuple):
 class Wanted:
     """What a run asks for. ``subject_of``: name -> Subject, or raises what is wrong with it; ``choose``: finds hosts for the
     instances of a plan, those that are resized are named; ``targets``: name -> the only host that it may go to, ``target`` that
-    of all others; ``goals``: of a second plan, name -> the destination of its move
-    that has just ended; ``nowhere``: (name, error) -> what is said of an instance that no host has; ``dry``: in check mode."""
+    of all others; ``drains``: names of those that come home when their host is returned; ``goals``: of a second plan, name -> the
+    destination of its move that has just ended; ``nowhere``: (name, error) -> what is said of an instance that no host has;
+    ``dry``: in check mode."""
 
     action: str
     run: str
@@ -73,7 +74,7 @@ class Wanted:
     quotas: Mapping[str, Amounts] = dataclasses.field(default_factory=dict)
     digests: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     same_host: bool = False
-    drains: bool = False
+    drains: Collection[str] = ()
     goals: Optional[Mapping[str, Optional[str]]] = None
     nowhere: Callable[[str, BerthError], BerthError] = lambda _name, error: error
     dry: bool = False
@@ -194,8 +195,11 @@ def _place(planned: Planned, requests: Mapping[str, Optional[Document]], fleet: 
     for name, instance in resized.items():
         instance["old_flavor"] = moving.old_flavor(planned.moves[name])
     quotas.before_placement(resized, fleet, wanted.quotas)
-    if instances:
-        wanted.choose(instances, resized)
+    silent = {host: why for host, why in fleet.verdicts.items() if host not in wanted.lost}
+    groups.refuse_unseen(instances, fleet, silent)
+    waiting = {name: each for name, each in instances.items() if each.get("state") != FAILED}
+    if waiting:
+        wanted.choose(waiting, resized)
     for name, instance in instances.items():
         if instance.get("state") == FAILED:
             planned.refuse(name, instance["error"] or {})
@@ -221,7 +225,7 @@ def _waiting(
             planned.refuse(name, error.to_dict())
             continue
         source, view = fleet.documents[move["source"]], move["views"]["source"]
-        home = maintenance.home(view["spec"], source["uuid"], wanted.drains)
+        home = maintenance.home(view["spec"], source["uuid"], name in wanted.drains)
         waiting[name] = moving.request(view, requests[name], move["kind"], ignored, source.get("cell"), home)
     return waiting
 

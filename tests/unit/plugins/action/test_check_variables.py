@@ -166,7 +166,7 @@ def test_the_same_wrong_value_of_several_instances_is_told_once():
         ("Berth_Flavor", "berth_flavor"),
         ("BERTH_IMAGE", "berth_image"),
         ("berth-image", "berth_image"),
-        ("berth_rack", None),
+        ("berth_shelf_of_cables", None),
     ],
 )
 @pytest.mark.parametrize("place", ["all", "web", "web1", "kvm_hosts", "kvm1"])

@@ -5,16 +5,20 @@
 
 from __future__ import annotations
 
+import copy
 import datetime
 
 import pytest
 import yaml
 from controller import Controller
 from plan_moves_case import CATALOG, HOST, HOSTS, held, host_uuid, view, vm
+from plan_moves_case import plan as moves_of
 
 from ansible_collections.berth.kvm.plugins.action.apply_plan import _until
 from ansible_collections.berth.kvm.plugins.module_utils.fleet import propose
-from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints
+from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
+from ansible_collections.berth.kvm.plugins.plugin_utils import selection
 
 
 def controller(at=None, groups=None, inventory=("a", "b"), views=None, more=None):
@@ -22,14 +26,15 @@ def controller(at=None, groups=None, inventory=("a", "b"), views=None, more=None
     at, groups, known, answers = at or {"h1": ["a", "b"]}, groups or {}, {}, {}
     for host in HOSTS:
         names = at.get(host, ())
-        there = [held(name, groups.get(name), **(more or {}).get(name, {})) for name in names]
+        there = [{**held(name, groups.get(name)), **(more or {}).get(name, {})} for name in names]
         document = {**HOST, "uuid": host_uuid(host), "instances": there, "num_instances": len(there)}
         known[host] = {"berth_host": document}
-        moves = [view(name, groups.get(name), **(views or {}).get(name, {})) for name in names]
+        moves = [{**view(name, groups.get(name)), **(views or {}).get(name, {})} for name in names]
         answers[host] = {"ansible_facts": known[host], "moves": moves}
     variables = {"all": CATALOG, **{name: vm() for name in inventory}}
     it = Controller({"kvm_hosts": HOSTS, "instances": list(inventory)}, variables, known)
     it.register("localhost", __berth_facts={"answers": answers})
+    it.answers = answers
     return it
 
 
@@ -84,6 +89,46 @@ def test_members_of_an_affinity_group_stay_where_they_are():
     views = {name: {"spec": {**view(name)["spec"], "group": together}} for name in "ab"}
     made = plan(controller(groups={"a": "pair", "b": "pair"}, views=views))["plan"]
     assert made["waves"] == [] and "affinity group pair" in made["stays"]["a"]
+
+
+@pytest.mark.follows("migrate_with_devices")
+def test_what_its_host_would_not_move_while_it_runs_stays_and_says_how_it_moves():
+    kept = [{"name": "before", "made_at": 1, "taken": "running", "size_gb": 1, "disks": ["root"]}]
+    views = {"a": {"spec": {**view("a")["spec"], "snapshots": kept}}}
+    assert "cold_migrate --limit a" in plan(controller(views=views))["plan"]["stays"]["a"]
+    made = plan(controller(views={"b": {"resources": {"vgpus": [{"parent": "x"}]}}}))["plan"]
+    assert hints.migrate_with_devices("b") in made["stays"]["b"]
+    assert moves_of("cold_migrate", {"b": vm()})["moves"]["b"]["place"]
+    off = {"more": {"a": {"power_state": "shutdown", "vm_state": "stopped"}}}
+    views["a"].update(running=False, vm_state="stopped")
+    assert plan(controller(views=views, **off))["plan"]["stays"] == {}
+
+
+def test_an_instance_of_another_project_is_not_planned_as_the_one_of_its_name():
+    """The plan would move one by the uuid of the other."""
+    uuid = instance_uuid("other", "a")
+    twin = {"name": "a", "uuid": uuid, "project_id": "other"}
+    spec = {**view("a")["spec"], **twin}
+    it = controller({"h1": ["a", "x"]}, more={"x": twin}, views={"x": {"name": "a", "uuid": uuid, "spec": spec}})
+    made = plan(it)["plan"]
+    assert [move["uuid"] for wave in made["waves"] for move in wave] == [instance_uuid("default", "a")]
+    assert "berth_project=other" in made["stays"]["a of project other"]
+
+
+def test_an_affinity_group_that_may_have_members_on_a_silent_host_stays_too():
+    group = {"name": "pair", "uuid": "pair", "policy": "affinity", "members": [], "rules": {}}
+    it = controller({"h1": ["a"]}, {"a": "pair"}, views={"a": {"spec": {**view("a")["spec"], "group": group}}})
+    assert plan(it)["plan"]["waves"]
+    it.register("localhost", __berth_facts={"answers": {**it.answers, "h3": {"reason": "UNREACHABLE: no route"}}})
+    assert plan(it)["plan"]["stays"]["a"].startswith("GroupMembersUnknown")
+
+
+def test_what_may_not_move_counts_in_its_group():
+    """A locked member keeps the others of an anti-affinity group away from its host."""
+    it = controller({"h1": ["a"], "h2": ["b"]}, {"a": "pair", "b": "pair"}, more={"b": {"locked": "ann: mine"}})
+    made = [plan(it, drained=["h1", host])["plan"] for host in ("h3", "h2")]
+    assert made[0]["waves"] == [] and "group pair" in made[0]["stays"]["a"]
+    assert [move["to"] for move in made[1]["waves"][0]] == ["h3"]
 
 
 @pytest.mark.parametrize(
@@ -170,9 +215,66 @@ def test_what_moved_while_it_was_off_and_was_not_confirmed_is_only_confirmed(tmp
     off = {"more": {"a": {"power_state": "shutdown", "vm_state": "stopped"}}, "views": {"a": {"running": False}}}
     path = written(tmp_path, controller(at={"h1": ["a"]}, **off))
     (to,) = [move["to"] for move in yaml.safe_load(open(path, encoding="utf-8"))["waves"][0]]
-    off["more"]["a"]["phase"] = off["views"]["a"]["phase"] = "resized"
+    assert left_to_confirm(path, to, off) == [("a", to, "confirm")]
+
+
+def left_to_confirm(path, to, off, kind="migration", source="h1", running=False):
+    """What is left of a plan whose instance is on its host already, unconfirmed."""
+    sides = {end: {"uuid": host_uuid(host), "name": host} for end, host in (("source", source), ("destination", to))}
+    begun = {"id": "1", "type": kind, "attempt": 1, **sides, "new_spec": view("a")["spec"]}
+    off = copy.deepcopy(off)
+    off["more"]["a"]["phase"] = "resized"
+    off["views"]["a"].update(phase="resized", running=running, migration=begun)
     done = controller(at={to: ["a"]}, **off).run("apply_plan", {"path": path})
-    assert [(move["name"], move["to"], move["how"]) for move in done["moves"]] == [("a", to, "confirm")]
+    return [(move["name"], move["to"], move["how"]) for move in done["moves"]]
+
+
+@pytest.mark.parametrize("other", [{"kind": "resize"}, {"source": "h9"}, {"running": True}])
+def test_what_somebody_else_has_moved_there_is_not_confirmed(tmp_path, other):
+    off = {"more": {"a": {"power_state": "shutdown", "vm_state": "stopped"}}, "views": {"a": {"running": False}}}
+    path = written(tmp_path, controller(at={"h1": ["a"]}, **off))
+    (to,) = [move["to"] for move in yaml.safe_load(open(path, encoding="utf-8"))["waves"][0]]
+    assert left_to_confirm(path, to, off, **other) == []
+
+
+@pytest.mark.parametrize("name", ["--limit", "berth_name", "berth_target_host", "berth_migration"])
+def test_nothing_but_the_plan_says_what_moves_where_and_how(tmp_path, monkeypatch, name):
+    it = controller()
+    path, given = written(tmp_path, it), {name: "x"}
+    monkeypatch.setattr(selection, "load_extra_vars", lambda _loader: given)
+    done = it.run("apply_plan", {"path": path})
+    assert done["error"]["field"] == name and "the plan says" in done["msg"]
+
+
+def test_only_what_leaves_a_host_that_a_plan_empties_comes_home(tmp_path):
+    it = controller({"h1": ["a"], "h2": ["b"]})
+    path = written(tmp_path, it)
+    document = yaml.safe_load(open(path, encoding="utf-8"))
+    move = document["waves"][0][0]
+    document["waves"] = [
+        [
+            {**move, "to": "h3"},
+            {**move, "instance": "b", "uuid": instance_uuid("default", "b"), "from": "h2", "to": "h3"},
+        ]
+    ]
+    done = it.run("apply_plan", {"plan": document})
+    assert {move["name"]: move["drains"] for move in done["moves"]} == {"a": True, "b": False}
+
+
+def test_the_rest_of_a_plan_is_proven_again_when_a_part_of_it_has_begun(tmp_path):
+    off = {"more": {"a": {"power_state": "shutdown", "vm_state": "stopped"}}, "views": {"a": {"running": False}}}
+    path = written(tmp_path, controller(at={"h1": ["a", "b"]}, **off))
+    to = {move["instance"]: move["to"] for move in yaml.safe_load(open(path, encoding="utf-8"))["waves"][0]}
+    begun = {"id": "1", "type": "migration", "attempt": 1, "new_spec": view("a")["spec"]}
+    for end, host in (("source", "h1"), ("destination", to["a"])):
+        begun[end] = {"uuid": host_uuid(host), "name": host}
+    off["more"]["a"]["phase"] = "resized"
+    off["views"]["a"].update(phase="resized", migration=begun)
+    it = controller(at={"h1": ["b"], to["a"]: ["a"]}, **off)
+    assert [move["how"] for move in it.run("apply_plan", {"path": path})["moves"]] == ["confirm", "live"]
+    off["more"]["b"] = {"locked": "ann: mine"}
+    it = controller(at={"h1": ["b"], to["a"]: ["a"]}, **off)
+    assert it.run("apply_plan", {"path": path})["error_code"] == "PlanNotLegal"
 
 
 @pytest.mark.parametrize("text", [None, "nothing\n", "waves: [", "[1"])

@@ -176,6 +176,43 @@ def test_members_of_a_group_that_move_in_one_run_keep_its_policy():
     assert {move["destination"] for move in moves.values()} == {"h2", "h3"}
 
 
+def test_what_a_plan_moves_comes_home_only_where_the_plan_says_so():
+    of = {"a": {**vm(), "__berth_drains": True}, "b": {**vm(), "__berth_drains": False}, "c": vm()}
+    moves = plan("migrate", of)["moves"]
+    assert {name: move["spec"].get("home") for name, move in moves.items()} == {
+        "a": host_uuid("h1"),
+        "b": None,
+        "c": None,
+    }
+    drained = plan("migrate", {"c": vm()}, variables={"__berth_drains": True})["moves"]
+    assert drained["c"]["spec"]["home"] == host_uuid("h1")
+
+
+def in_affinity_group(names, at=None, **given):
+    group = {"name": "pair", "uuid": "pair", "policy": "affinity", "members": [], "rules": {}}
+    views = {name: {"spec": {**view(name)["spec"], "group": group}} for name in "abc"}
+    return plan(
+        "live_migrate", {name: vm() for name in names}, groups=dict.fromkeys("abc", "pair"), at=at, views=views, **given
+    )
+
+
+def test_an_instance_that_moves_does_not_hold_itself_back_by_its_affinity_group():
+    assert in_affinity_group("a")["moves"]["a"]["destination"] == "h2"
+    broken = in_affinity_group("b", {"h2": ["a"], "h1": ["b"]})["moves"]["b"]
+    assert [each["host"] for each in broken["candidates"]] == ["h2"]
+
+
+def test_an_instance_does_not_leave_members_of_its_affinity_group_that_may_be_on_a_silent_host():
+    assert "GroupMembersUnknown" in in_affinity_group("a", silent=["h3"])["errors"]["a"]
+    lost = {"variables": {"berth_lost_hosts": "h3"}}
+    assert in_affinity_group("a", silent=["h3"], **lost)["moves"]["a"]["destination"] == "h2"
+
+
+def test_an_instance_does_not_leave_the_other_members_of_its_affinity_group():
+    for names in ("b", "ab"):
+        assert "NoValidHost" in in_affinity_group(names, {"h1": ["a", "b"]})["errors"]["b"]
+
+
 HUGE = {**CATALOG["berth_flavors"]["big"], "memory_mb": 1 << 20}
 
 

@@ -14,7 +14,7 @@ import pytest
 from ansible_collections.berth.kvm.plugins.module_utils.compute import connection
 from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import make, running
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import agent, qemu_nodes
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move import block_jobs
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import block_jobs, live_backup
 from ansible_collections.berth.kvm.plugins.module_utils.compute.paths import bitmap_of
 from ansible_collections.berth.kvm.plugins.module_utils.model.backups import FULL, INCREMENT
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import TransferFailed
@@ -77,8 +77,8 @@ def guest(monkeypatch):
     for name, value in MORE.items():
         setattr(library, name, value)
     monkeypatch.setattr(connection, "libvirt", library)
-    monkeypatch.setattr(block_jobs, "finish_backup", lambda _guest: found.done.append(("finish",)))
-    monkeypatch.setattr(block_jobs, "end_backup", lambda _guest: found.done.append(("end",)))
+    monkeypatch.setattr(live_backup, "finish_backup", lambda _guest: found.done.append(("finish",)))
+    monkeypatch.setattr(live_backup, "end_backup", lambda _guest: found.done.append(("end",)))
     monkeypatch.setattr(agent, "freeze", lambda _found: found.done.append(("freeze",)) or True)
     monkeypatch.setattr(agent, "thaw", lambda _found: found.done.append(("thaw",)))
     return found

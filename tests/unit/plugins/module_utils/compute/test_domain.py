@@ -205,6 +205,7 @@ class Guest(fake_libvirt.FakeDomain):
     def fsFreeze(self):  # noqa: N802
         self.asked.append("freeze")
         self.agent("freeze")
+        return 1
 
     def fsThaw(self):  # noqa: N802
         self.asked.append("thaw")

@@ -26,7 +26,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
 )
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import agent, snapshots
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.update_disks import update_disks
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move import disks as moved_disks
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import merge
 from ansible_collections.berth.kvm.plugins.module_utils.model import snapshots as named
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError, InvalidInput
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceInvalidState
@@ -388,11 +388,11 @@ def test_what_was_only_recorded_of_a_snapshot_is_deleted_and_the_disk_stands_whe
 
 @pytest.mark.follows("finish")
 def test_a_disk_that_was_being_made_independent_is_started_and_moved_by_nobody_until_it_is_whole(overlay, monkeypatch):
-    merge = moved_disks.merge
+    made = merge.merge
 
     def killed(connection, record, path, kept, form, note):
         """QEMU has written that it stands on nothing, and not yet all data."""
-        moved_disks.durable.write_at(note, moved_disks._identity(path), 0o600)
+        merge.durable.write_at(note, merge._identity(path), 0o600)
         qemu("qemu-img", "rebase", "-q", "-u", "-f", "qcow2", "-b", "", path)
         raise Killed
 
@@ -405,6 +405,6 @@ def test_a_disk_that_was_being_made_independent_is_started_and_moved_by_nobody_u
         with pytest.raises(DiskChainChanged, match="is not whole") as caught:
             act()
         assert "berth.kvm.snapshot --limit web1 -e berth_snapshot=one" in caught.value.hint
-    monkeypatch.setattr(snapshots, "merge", merge)
+    monkeypatch.setattr(snapshots, "merge", made)
     assert overlay.take() is True and of_the_image(overlay) and all(overlay.holds(1))
     assert overlay.instance().started() is True

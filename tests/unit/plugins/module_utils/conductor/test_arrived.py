@@ -75,7 +75,7 @@ def test_a_destination_that_comes_back_whole_from_a_backup_goes_on_with_what_its
         errors.InstanceMoving, match="on h2 is moving at generation 2.1, but another host reports 2.2"
     ) as told:
         fleet.recover_record()
-    assert told.value.hint == state_hints.restore_damaged_record(WEB)
+    assert told.value.hint == state_hints.restore_damaged_record(WEB, "h2")
     os.remove(os.path.join(there.state_dir, "instances", WEB, "record.json"))
     assert fleet.recover_record() == ["h2"] and there.read(WEB).generation == [3, 0]
     with pytest.raises(errors.InstanceMoving, match="has ended, but h1 still holds a part"):

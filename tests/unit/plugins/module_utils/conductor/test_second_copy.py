@@ -298,7 +298,7 @@ def test_a_record_from_a_backup_that_is_in_a_move_which_has_ended_since_is_no_de
         errors.InstanceMoving, match=r"on h1 is moving at generation 1.\d, but another host reports 1.9"
     ) as told:
         fleet.recover_record()
-    assert told.value.hint == state_hints.restore_damaged_record(WEB)
+    assert told.value.hint == state_hints.restore_damaged_record(WEB, "h1")
     os.remove(os.path.join(home.store.state_dir, "instances", WEB, "record.json"))
     assert fleet.recover_record() == ["h1"]
     assert (fleet.run(), fleet.owners(), home.record().phase) == (None, ["h1"], "active")
@@ -311,7 +311,7 @@ def test_a_record_in_a_move_of_which_nobody_has_seen_a_later_one_is_the_newest_t
     plant(home.store, home.record().replace(phase="resized", vm_state="resized", op="ab" * 16))
     with pytest.raises(errors.InstanceMoving) as told:
         fleet.recover_record()
-    assert told.value.hint != state_hints.restore_damaged_record(WEB)
+    assert told.value.hint != state_hints.restore_damaged_record(WEB, "h1")
 
 
 @pytest.mark.follows("delete_without_record")

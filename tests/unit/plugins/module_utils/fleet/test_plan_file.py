@@ -71,6 +71,7 @@ def test_a_move_that_has_begun_goes_on_first_and_is_not_begun_again():
         (moved("z", "c"), "z is on c now, not on b"),
         (HERE[1:], "x is gone"),
         ([*HERE, instance("new", "c")], "new is new on c"),
+        ([dataclasses.replace(HERE[0], name="other"), *HERE[1:]], "x is called other now"),
     ],
 )
 def test_a_plan_is_refused_if_instances_are_elsewhere_and_says_which(now, said):
@@ -102,6 +103,9 @@ def test_that_the_host_which_a_plan_empties_was_closed_meanwhile_is_no_change():
         (r"waves\[0\]\[0\].how", lambda plan: plan["waves"][0][0].update(how="fast")),
         ("waves", lambda plan: plan["waves"].append(plan["waves"][0])),
         ("state.hash", lambda plan: plan["state"]["hosts"]["a"]["instances"].pop("x")),
+        ("waves", lambda plan: plan["waves"][0][0].update(instance="another")),
+        ("waves", lambda plan: plan["waves"][0][0].update({"from": "b"})),
+        ("waves", lambda plan: plan["waves"][0][0].update(uuid="z")),
         ("goal.name", lambda plan: plan["goal"].update(name="win")),
     ],
 )

@@ -13,7 +13,7 @@ import fake_libvirt
 import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import connection, paths
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move import block_jobs, increment
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import block_jobs, increment, live_backup
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import TransferFailed
 
 RECORD = SimpleNamespace(uuid="0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a", op="0123456789abcdef", migration={"attempt": 2})
@@ -54,15 +54,15 @@ def guest(tmp_path, monkeypatch):
     made = Guest(tmp_path)
     monkeypatch.setattr(connection, "libvirt", fake_libvirt.library())
     monkeypatch.setattr(increment.guests, "find", lambda *_arguments: made)
-    monkeypatch.setattr(block_jobs, "socket_of", lambda _domain: str(tmp_path / "socket"))
+    monkeypatch.setattr(live_backup, "socket_of", lambda _domain: str(tmp_path / "socket"))
 
     def end(_domain):
         made.ended += 1
         made.left.discard("backup")
 
-    monkeypatch.setattr(block_jobs, "end_backup", end)
-    monkeypatch.setattr(block_jobs, "forget_checkpoints", lambda _domain: made.left.discard("checkpoints"))
-    monkeypatch.setattr(increment.block_jobs, "finish_backup", lambda _domain: made.changes.append("written"))
+    monkeypatch.setattr(live_backup, "end_backup", end)
+    monkeypatch.setattr(live_backup, "forget_checkpoints", lambda _domain: made.left.discard("checkpoints"))
+    monkeypatch.setattr(increment.live_backup, "finish_backup", lambda _domain: made.changes.append("written"))
     monkeypatch.setattr(
         increment, "copy_by_daemon", lambda _uuid, disk, path, *_more: made.changes.append((disk["name"], path))
     )
@@ -188,7 +188,7 @@ def test_a_guest_that_the_copy_had_paused_goes_on_when_its_files_are_gone(guest,
     monkeypatch.setattr(guest, "state", lambda: [3, fake_libvirt.CONSTANTS["VIR_DOMAIN_PAUSED_" + state]])
     monkeypatch.setattr(guest, "resume", lambda: resumed.append(sorted(os.listdir(guest.top))), raising=False)
     monkeypatch.setattr(
-        block_jobs, "show_backup", lambda _domain, _socket, shown, _name: open(paths.scratch_file(shown["vda"]), "w")
+        live_backup, "show_backup", lambda _domain, _socket, shown, _name: open(paths.scratch_file(shown["vda"]), "w")
     )
     copy(guest, monkeypatch)
     assert bool(resumed) is goes_on

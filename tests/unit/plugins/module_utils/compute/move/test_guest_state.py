@@ -29,7 +29,13 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import (
     domain,  # noqa: E402
     health,
 )
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move import block_jobs, live, moving_host, onlooker
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import (
+    block_jobs,
+    live,
+    live_backup,
+    moving_host,
+    onlooker,
+)
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import table  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints, state_hints  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.model import move_errors as errors  # noqa: E402
@@ -293,13 +299,13 @@ def test_what_libvirt_gives_has_the_limit_too():
 def test_a_backup_of_a_guest_that_hangs_is_not_waited_for(of):
     guest = Guest(job=JOB, stuck=("abortJob",))
     guest.backupGetXMLDesc = lambda _flags: "<domainbackup><server socket='/x/%s'/></domainbackup>" % block_jobs.SOCKET
-    block_jobs.end_backup(of(guest))
+    live_backup.end_backup(of(guest))
 
 
 def test_the_backup_of_another_program_is_not_ended(of):
     guest = Guest(job=JOB)
     guest.backupGetXMLDesc = lambda _flags: "<domainbackup><server name='theirs'/></domainbackup>"
-    block_jobs.end_backup(of(guest))
+    live_backup.end_backup(of(guest))
     assert guest.job == JOB
 
 

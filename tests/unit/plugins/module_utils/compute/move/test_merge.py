@@ -16,7 +16,7 @@ from data_disk_case import CHECKSUM, OP, UUID, holds, info, needs_qemu_img, pool
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import paths
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move import disks
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import block_jobs, disks, merge
 from ansible_collections.berth.kvm.plugins.module_utils.model import disk_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import TransferFailed
 
@@ -25,7 +25,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import
 def resized(files, monkeypatch):
     """A resize to be confirmed: the new disks stand on the kept ones. Return the names of the kept disks that are left;
     the guest is off."""
-    monkeypatch.setattr(domain, "is_active", lambda connection, uuid: False)
+    monkeypatch.setattr(domain, "find_active", lambda connection, uuid: None)
     disks.layer(pool(files), record())
     disks.swap_in(pool(files), record("IN"))
     return lambda: sorted(path.name for path in files.iterdir() if paths.is_kept_or_incoming(path.name))
@@ -38,7 +38,7 @@ def rebase(path, *more):
 @needs_qemu_img
 def test_a_kept_disk_that_the_new_one_stands_on_after_all_is_not_removed(files, monkeypatch, resized):
     """Whatever qemu-img or libvirt says: the guest would lose all that was written before the move."""
-    monkeypatch.setattr(disks, "_pull", lambda *_arguments: None)
+    monkeypatch.setattr(merge, "_pull", lambda *_arguments: None)
     with pytest.raises(TransferFailed, match="still needs"):
         disks.drop_kept(None, pool(files), record("IN"))
     assert "root.qcow2.pre-" + OP in resized()
@@ -46,7 +46,7 @@ def test_a_kept_disk_that_the_new_one_stands_on_after_all_is_not_removed(files, 
 
 def being_merged(path):
     note = Path(paths.merging_file("%s.pre-%s" % (path, OP)))
-    note.write_bytes(disks._identity(str(path)))
+    note.write_bytes(merge._identity(str(path)))
     return note
 
 
@@ -132,10 +132,9 @@ def running(files, monkeypatch, resized):
         rebase(path, *(["-u"] if base else []))
 
     flushed = []
-    monkeypatch.setattr(domain, "is_active", lambda connection, uuid: True)
-    monkeypatch.setattr(domain, "find", lambda connection, uuid: "the guest")
+    monkeypatch.setattr(domain, "find_active", lambda connection, uuid: "the guest")
     monkeypatch.setattr(domain, "ask_qemu", ask)
-    monkeypatch.setattr(disks.block_jobs, "pull", pull)
+    monkeypatch.setattr(block_jobs, "pull", pull)
     return answers, flushed
 
 
@@ -162,6 +161,6 @@ def test_without_qemus_word_that_it_has_written_the_disk_out_the_kept_one_stays_
     assert "data-logs.qcow2.pre-" + OP in resized()
     with pytest.raises(TransferFailed):
         disks.drop_kept(None, pool(files), record("IN"))
-    monkeypatch.setattr(domain, "is_active", lambda connection, uuid: False)
+    monkeypatch.setattr(domain, "find_active", lambda connection, uuid: None)
     disks.drop_kept(None, pool(files), record("IN"))
     assert holds(files / "data-logs.qcow2", "0x42") and not resized()

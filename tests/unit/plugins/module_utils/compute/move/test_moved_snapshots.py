@@ -111,7 +111,7 @@ def test_a_file_of_another_host_that_refers_to_a_file_here_is_not_used(snapped, 
 
 
 def test_a_resize_on_the_same_storage_copies_the_file_and_its_revert_has_the_old_one(snapped, monkeypatch):
-    monkeypatch.setattr(domain, "is_active", lambda connection, uuid: False)
+    monkeypatch.setattr(domain, "find_active", lambda connection, uuid: None)
     disks.layer(pool(snapped), record())
     disks.swap_in(pool(snapped), record("IN"))
     write(snapped / LOGS, "0x44")
@@ -122,7 +122,7 @@ def test_a_resize_on_the_same_storage_copies_the_file_and_its_revert_has_the_old
 
 
 def test_its_confirm_keeps_them(snapped, monkeypatch):
-    monkeypatch.setattr(domain, "is_active", lambda connection, uuid: False)
+    monkeypatch.setattr(domain, "find_active", lambda connection, uuid: None)
     disks.layer(pool(snapped), record())
     disks.swap_in(pool(snapped), record("IN"))
     disks.drop_kept(None, pool(snapped), record("IN"))
