@@ -55,8 +55,8 @@ def of_nics(reported: Iterable[str]) -> Dict[str, List[str]]:
 
 def only_new(instance: Instance, reported: Iterable[str]) -> Instance:
     """The existing instance with those NICs alone that get an address which it does not have yet. A NIC that it has keeps the
-    address that it was given from a pool."""
-    has, new = of_nics(reported), []
+    address that it was given from a pool. ``had``: MAC address -> which addresses such a NIC has by now, of those that it gets."""
+    has, new, had = of_nics(reported), [], {}
     for nic in instance["spec"].get("networks") or ():
         own = has.get(nics.mac(nic["mac"]))
         kept = next((address for _entry, address in on_network(nic, own or ())), None)
@@ -64,9 +64,18 @@ def only_new(instance: Instance, reported: Iterable[str]) -> Instance:
             nic["address"] = "%s/%d" % (kept, nic["prefixlen"])
         if own is None or not set(nics.taken([nic])) <= {nics.mac(nic["mac"]), *own} or (nic.get("pool") and not kept):
             new.append(nic)
-    spec = {**{part: instance["spec"][part] for part in ("uuid", "name")}, "networks": new}
+            had.update({} if own is None else {nic["mac"]: _by_now(nic, own)})
+    spec = {**{part: instance["spec"][part] for part in ("uuid", "name")}, "networks": new, "had": had}
     only: Instance = {**instance, "spec": spec}
     return only
+
+
+def _by_now(nic: Mapping[str, Any], own: Iterable[str]) -> Dict[str, Any]:
+    """{address, address6} of a NIC that gets others on its network, or None."""
+    found = {nics.ip_version(address): address for _entry, address in on_network(nic, own)}
+    wanted = {part: str(nic.get(part) or "") for part in ("address", "address6")}
+    parts = {part: (found.get(nics.ip_version(text)), text.partition("/")[2]) for part, text in wanted.items() if text}
+    return {**dict.fromkeys(wanted), **{part: "%s/%s" % each for part, each in parts.items() if each[0]}}
 
 
 def give_new(only: Instance, reported: Iterable[str], held: Index, silent: Mapping[str, str]) -> None:

@@ -258,9 +258,10 @@ def _not_its_own(text, record, pool_path):
             continue  # a drive without a medium
         path = source.get("file") or source.get("dev") or "no file"
         if os.path.dirname(path) not in own and path not in adopted.files(record.spec):
-            eject = differences.detach(record.uuid, disk.find("target").get("dev"), True, is_drive)
-            what_to_do = ". Eject it with %s" % eject if is_drive else ""
-            yield "the guest has a disk that is not the instance's own: %s%s" % (path, what_to_do)
+            said = "the guest has a disk that is not the instance's own: %s" % path
+            if is_drive:
+                said += ". Eject it with " + differences.detach(record.uuid, disk.find("target").get("dev"), True, True)
+            yield said
 
 
 def _left_behind(text, record, pool_path, shared):

@@ -107,10 +107,14 @@ def _with_chosen(spec: Document, networks: List[Document]) -> Document:
 
 
 def _release(tasks: Tasks) -> Procedure[None]:
-    """The records without the new NICs: no guest has them yet. What a host does not do now, its next update does."""
+    """The records without the new addresses: no guest has them yet. A NIC that the guest had before stays, else it would be unplugged.
+    What a host does not do now, its next update does."""
     without = {}
     for name, task in tasks.items():
-        new: List[str] = [nic["mac"] for nic in task["only_new"]["spec"]["networks"]]
-        networks = [nic for nic in task[SPEC]["networks"] if nic["mac"] not in new]
+        new = task["only_new"][SPEC]
+        had: Document = new["had"]
+        gone = {nic["mac"] for nic in new["networks"]} - set(had)
+        stay = (nic for nic in task[SPEC]["networks"] if nic["mac"] not in gone)
+        networks = [{**nic, **had.get(nic["mac"], {})} for nic in stay]
         without[name] = {**task, SPEC: {**task[SPEC], "networks": networks}}
     yield from operate("update", without, {name: {"only_claim": True} for name in without})

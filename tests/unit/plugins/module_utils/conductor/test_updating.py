@@ -117,6 +117,24 @@ def test_an_exhausted_pool_is_told():
 # ---- the order -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    "changed, left",
+    [
+        ({**FIRST, "address": "192.0.2.11/24", "address6": "2001:db8::5/64"}, ["192.0.2.10/24", None]),
+        ({**NEW, "mac": FIRST["mac"]}, [None, None]),
+    ],
+    ids=["another address", "another network"],
+)
+def test_a_nic_of_the_guest_that_does_not_get_its_new_address_stays_without_it(changed, left):
+    """A record without the NIC would have the running guest release it."""
+    said = {**scan("h1", record(UUID, changed)), ("h2", "h2"): {"reason": "UNREACHABLE"}}
+    done, asked, _told = played(update.update({"web1": task(changed)}, {}, run()), said)
+    assert done["web1"].errors[0]["code"] == "AddressesUnknown"
+    last = [step.arguments["web1"] for step in asked if step.module == "instance"][-1]["spec"]["networks"]
+    parts = ("mac", "address", "address6")
+    assert [[nic.get(part) for part in parts] for nic in last] == [[FIRST["mac"], *left]]
+
+
 def test_new_addresses_are_claimed_then_all_hosts_are_read_then_the_guest_gets_them():
     said = {**scan("h1", record(UUID, FIRST, NEW)), **scan("h2")}
     done, asked, _told = played(update.update({"web1": task(FIRST, NEW)}, {}, run()), said)
