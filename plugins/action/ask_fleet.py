@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import math
+
 from ..module_utils.fleet import questions
-from ..module_utils.model.errors import BerthError
+from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.schema import Whole
 from ..module_utils.placement.request import flavor_snapshot
 from ..module_utils.placement.text import table
@@ -15,6 +17,8 @@ from ..plugin_utils.inventory_variables import kvm_hosts
 from ..plugin_utils.known_fleet import known_fleet
 from ..plugin_utils.plain import number
 from ..plugin_utils.screen import say
+
+MOST_SETS = 5000  # of hosts that fail at once: some minutes
 
 
 class ActionModule(ControllerAction):
@@ -33,10 +37,19 @@ class ActionModule(ControllerAction):
         kept_free = Whole(0, len(hosts)).check(number(args["kept_free"]), "berth_kept_free")
         failures = Whole(1, 3).check(number(args["failures"]), "berth_failures")
         known = known_fleet(self, task_vars, hosts)
+        if args["question"] == "survive":
+            _check_not_too_many(len(known.fleet.documents), failures)
         answer, lines = _capacity(known, kept_free) if args["question"] == "capacity" else _survive(known, failures)
         left_out = ["%s is not counted: %s" % told for told in sorted(known.reported.verdicts.items())]
         say("", *lines, *left_out, "")
         return {"answer": answer}
+
+
+def _check_not_too_many(hosts, failures):
+    most = max((number for number in range(1, failures) if math.comb(hosts, number) <= MOST_SETS), default=1)
+    if failures > most and math.comb(hosts, failures) > MOST_SETS:
+        rule = "at most %d with %d hosts, as each set of so many hosts is tried" % (most, hosts)
+        raise InvalidInput("berth_failures", failures, rule)
 
 
 def _capacity(known, kept_free):

@@ -14,9 +14,11 @@ from controller import Controller
 from plan_moves_case import CATALOG, HOST, HOSTS, held, host_uuid, view, vm
 from plan_moves_case import plan as moves_of
 
+from ansible_collections.berth.kvm.plugins.action import ask_fleet
 from ansible_collections.berth.kvm.plugins.action.apply_plan import _until
 from ansible_collections.berth.kvm.plugins.module_utils.fleet import propose
 from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints
+from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.plugin_utils import selection
 
@@ -310,6 +312,13 @@ def test_capacity_is_told_of_each_flavor_that_is_not_disabled(capsys):
 def test_whether_the_fleet_survives_a_host_is_told(capsys):
     assert controller().run("ask_fleet", {"question": "survive"})["answer"]["survives"]
     assert "the instances of any host find a place on the others" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("hosts, failures, most", [(60, 3, 2), (200, 2, 1), (200, 3, 1)])
+def test_more_sets_of_hosts_than_can_be_tried_in_minutes_are_refused(hosts, failures, most):
+    with pytest.raises(InvalidInput, match="at most %d with %d hosts" % (most, hosts)):
+        ask_fleet._check_not_too_many(hosts, failures)
+    ask_fleet._check_not_too_many(hosts, most)
 
 
 @pytest.mark.parametrize("given, field", [({"kept_free": 4}, "berth_kept_free"), ({"failures": 0}, "berth_failures")])
