@@ -127,6 +127,11 @@ def text_of(error: Mapping[str, Any]) -> str:
     return "%s: %s" % (error.get("code"), "; ".join(told))
 
 
+def why_of(answer: Mapping[str, Any]) -> str:
+    """Why a host did not do, or tell, what it was asked: its error, or why it gave no answer."""
+    return text_of(answer["error"]) if "error" in answer else str(answer.get("reason") or "did not answer")
+
+
 def error_of(text: str) -> Dict[str, Any]:
     """The same, of a text that begins with its code."""
     code = error_code(text)

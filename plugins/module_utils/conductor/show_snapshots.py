@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any, List, Mapping, Sequence
 
-from .closing_table import table
+from ..placement.text import table
 
-HEADS = ("instance", "snapshot", "made at", "guest was", "room", "disks")
+HEADS = ("INSTANCE", "SNAPSHOT", "MADE AT", "GUEST WAS", "ROOM", "DISKS")
 
 
 def lines(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> List[str]:

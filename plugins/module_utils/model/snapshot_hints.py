@@ -12,8 +12,8 @@ def name_snapshot() -> str:
 
 
 def delete_one(name: str, snapshot: str) -> str:
-    """There are as many as there may be, or one is in the way."""
-    return "Delete one that nobody needs, such as berth.kvm.delete_snapshot --limit %s -e berth_snapshot=%s" % (
+    """There are as many as there may be, or they are in the way."""
+    return "Delete what nobody needs of them, such as berth.kvm.delete_snapshot --limit %s -e berth_snapshot=%s" % (
         name,
         snapshot,
     )

@@ -22,7 +22,6 @@ from ...model.errors import BerthError
 from ...model.move_errors import TransferFailed
 from .. import durable, paths
 from ..connection import require_libvirt
-from ..disk import disk as disks
 from ..disk import disk_chain
 from ..guest import domain, startable
 from ..host import as_qemu
@@ -171,10 +170,7 @@ def _begins_a_chain(where: Place, wish: Wish, newest: Backup) -> bool:
 
 def _parts(host: Any, record: Any, previous: Optional[Backup], found: Any, directory: str) -> List[Part]:
     parts = []
-    pool = host.pool_of(record)
-    planned = [(disk, path) for disk, path in moved_disks.files(pool, record.uuid, record.spec)
-               if disk.kind not in disks.KINDS_OF_NO_DISKS]  # fmt: skip
-    for disk, path in planned:
+    for disk, path in moved_disks.seen_by_guest(host.pool_of(record), record.uuid, record.spec):
         size = moved_disks.virtual_size(path, disk.format)
         why = _why_full(disk, path, size, previous, found) if previous else ""
         kind = INCREMENT if previous and not why else FULL

@@ -20,7 +20,6 @@ from ...model.errors import BerthError
 from ...model.move_errors import InstanceInvalidState
 from ...model.vm_states import CHANGES, ERROR, STOPPED, said
 from .. import paths
-from ..disk import disk as disks
 from ..disk import disk_chain, owner
 from ..guest import domain
 from ..move import disks as moved_disks
@@ -155,12 +154,9 @@ def _check_whole(where: Place, backup: Backup, deep: bool = False) -> None:
 
 def _targets(host: Any, record: Any, where: Place, backup: Backup) -> List[Target]:
     """Raise DisksOfBackupDiffer for all disks that do not fit, together."""
-    pool, faults, targets = host.pool_of(record), [], []
-    own = {
-        disk.name: (disk, path)
-        for disk, path in moved_disks.files(pool, record.uuid, record.spec)
-        if disk.kind not in disks.KINDS_OF_NO_DISKS
-    }
+    faults, targets = [], []
+    found = moved_disks.seen_by_guest(host.pool_of(record), record.uuid, record.spec)
+    own = {disk.name: (disk, path) for disk, path in found}
     faults += ["the backup has no disk %s" % name for name in own if backup.disk(name) is None]
     for disk in backup.disks:
         if disk.name not in own:

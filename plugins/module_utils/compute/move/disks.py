@@ -35,6 +35,11 @@ def files(pool_path, uuid, spec):
     return own + volumes_of(pool_path, spec)
 
 
+def seen_by_guest(pool_path, uuid, spec):
+    """The same without what is no disk to the guest: its seed and UEFI variables."""
+    return [(disk, path) for disk, path in files(pool_path, uuid, spec) if disk.kind not in disks.KINDS_OF_NO_DISKS]
+
+
 def volumes_of(pool_path, spec):
     return [(disk, path) for path, disk in volume_files.planned(pool_path, spec).items()]
 

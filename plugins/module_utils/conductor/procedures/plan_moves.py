@@ -59,7 +59,8 @@ class Wanted:
     """What a run asks for. ``subject_of``: name -> Subject, or raises what is wrong with it; ``choose``: finds hosts for the
     instances of a plan, those that are resized are named; ``targets``: name -> the only host that it may go to, ``target`` that
     of all others; ``drains``: names of those that come home when their host is returned; ``goals``: of a second plan, name -> the
-    destination of its move that has just ended; ``nowhere``: (name, error) -> what is said of an instance that no host has; ``dry``: in check mode."""
+    destination of its move that has just ended; ``nowhere``: (name, error) -> what is said of an instance that no host has;
+    ``dry``: in check mode."""
 
     action: str
     run: str
@@ -194,8 +195,11 @@ def _place(planned: Planned, requests: Mapping[str, Optional[Document]], fleet: 
     for name, instance in resized.items():
         instance["old_flavor"] = moving.old_flavor(planned.moves[name])
     quotas.before_placement(resized, fleet, wanted.quotas)
-    if instances:
-        wanted.choose(instances, resized)
+    silent = {host: why for host, why in fleet.verdicts.items() if host not in wanted.lost}
+    groups.refuse_unseen(instances, fleet, silent)
+    waiting = {name: each for name, each in instances.items() if each.get("state") != FAILED}
+    if waiting:
+        wanted.choose(waiting, resized)
     for name, instance in instances.items():
         if instance.get("state") == FAILED:
             planned.refuse(name, instance["error"] or {})

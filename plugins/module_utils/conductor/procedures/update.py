@@ -14,7 +14,7 @@ from ...model import address_clash
 from ...model.errors import BerthError
 from ...model.messages import Document
 from .. import addressing
-from ..closing_table import error_of, text_of
+from ..closing_table import error_of, why_of
 from . import update_disks
 from .operate import Done, Tasks, operate
 from .steps import Ask, Procedure
@@ -83,7 +83,7 @@ def _claim(tasks: Dict[str, Any], run: Run) -> Procedure[Dict[str, Done]]:
 def _decide(tasks: Tasks, scans: Mapping[str, Any], run: Run) -> Tuple[Dict[str, Any], Dict[str, BerthError]]:
     """(those that have chosen again, those that lost an address)"""
     held = addressing.addresses({host: scan["instances"] for host, scan in scans.items() if "instances" in scan})
-    silent = {host: _why(scan) for host, scan in scans.items() if "instances" not in scan}
+    silent = {host: why_of(scan) for host, scan in scans.items() if "instances" not in scan}
     again: Dict[str, Any] = {}
     lost: Dict[str, BerthError] = {}
     for name, task in tasks.items():
@@ -104,10 +104,6 @@ def _decide(tasks: Tasks, scans: Mapping[str, Any], run: Run) -> Tuple[Dict[str,
 def _with_chosen(spec: Document, networks: List[Document]) -> Document:
     chosen = {nic["mac"]: nic for nic in networks}
     return {**spec, "networks": [{**nic, **chosen.get(nic["mac"], {})} for nic in spec["networks"]]}
-
-
-def _why(scan: Mapping[str, Any]) -> str:
-    return text_of(scan["error"]) if "error" in scan else str(scan.get("reason", "did not answer"))
 
 
 def _release(tasks: Tasks) -> Procedure[None]:

@@ -12,7 +12,7 @@ from typing import Any, Callable, Collection, Dict, Iterable, List, Mapping, Set
 
 from ...model.messages import Document
 from .. import new_volumes
-from ..closing_table import error_of, text_of
+from ..closing_table import error_of, why_of
 from ..new_volumes import Making
 from .operate import Done, Tasks, operate
 from .steps import Ask, Procedure
@@ -56,7 +56,7 @@ def _make(tasks: Tasks, makings: List[Making], run: Run) -> Procedure[Dict[str, 
         making.is_claimed = True
     scans = yield Ask("rescan", {host: {} for host in run.hosts if host not in run.lost})
     new_volumes.decide(
-        claimed, scans, {host: _why(scan) for host, scan in scans.items() if "host_uuid" not in scan}, run.lost
+        claimed, scans, {host: why_of(scan) for host, scan in scans.items() if "host_uuid" not in scan}, run.lost
     )
     answered = [scan for scan in scans.values() if "host_uuid" in scan]
     over = new_volumes.after_the_claims(tasks, claimed, answered, run.quotas)
@@ -75,9 +75,5 @@ def _ask(makings: Iterable[Making], state: str) -> Procedure[None]:
         for host, making in of_host.items():
             if answers[host].keys() & {"error", "reason"} and not making.error:
                 code = (answers[host].get("error") or {"code": "HostUnreachable"})["code"]
-                why = _why(answers[host]).removeprefix(code + ": ")
+                why = why_of(answers[host]).removeprefix(code + ": ")
                 making.error = "%s: volume %s on %s: %s" % (code, making.volume["name"], host, why)
-
-
-def _why(answer: Mapping[str, Any]) -> str:
-    return text_of(answer["error"]) if "error" in answer else str(answer.get("reason"))
