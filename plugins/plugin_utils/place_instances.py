@@ -10,6 +10,7 @@ from typing import Any, Dict, List, NamedTuple
 
 from ..module_utils.conductor import approval, kept_entries, lost_data, placing, unlisted
 from ..module_utils.conductor.fleet import Fleet
+from ..module_utils.conductor.locate import holders
 from ..module_utils.conductor.plan import CLAIMING, FAILED, MAX_ROUNDS
 from ..module_utils.conductor.procedures.create import close
 from ..module_utils.conductor.procedures.plan_create import Request, Wanted, begin, to_place
@@ -73,6 +74,8 @@ def _request(run, name, values, catalog, hosts):
     check_own_name(name, run.task_vars)
     places, unsaid = _places(run, name, values), berth_name.unsaid(run.task_vars, name, values)
     if berth_name.is_only_requested(run.task_vars, name):
+        if not places and "berth_flavor" not in values:
+            holders(run.fleet, name, uuid_of(name, values), run.lost)  # raises where it may be, if that is known
         values, catalog = kept_entries.as_it_is(catalog, values, places)
     catalog, kept = kept_entries.with_kept(catalog, values, places)
     spec, seed = build_request({**values, "inventory_hostname": name}, catalog)

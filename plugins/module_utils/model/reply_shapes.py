@@ -192,19 +192,26 @@ _CONSOLE = object_of(
         "addresses": list_of(object_of({"mac": text(), "address": text(), "source": choice("agent", "lease")}), 64),
     }
 )
+_NO_BACKUP = {"id": word("[0-9TZ]+", 16), "faults": list_of(cleaned(500), 1000)}
 _BACKUP = object_of(
     {
-        "id": word("[0-9TZ]+", 16),
+        **_NO_BACKUP,
         "kind": choice("full", "increment"),
         "previous": or_null(word("[0-9TZ]+", 16)),
         "bytes": whole(0, 1 << 60),
         "of": cleaned(),
         "frozen": flag,
         "why": list_of(cleaned(), 1000),
-        "faults": list_of(cleaned(500), 1000),
-    },
-    optional=("kind", "previous", "bytes", "of", "frozen", "why"),
+    }
 )
+_UNREADABLE_BACKUP = object_of(_NO_BACKUP)
+
+
+def _backup(value: Any) -> Document:
+    """Of one that cannot be read there is only why."""
+    return _BACKUP(value) if isinstance(value, dict) and "kind" in value else _UNREADABLE_BACKUP(value)
+
+
 _SNAPSHOT = object_of(
     {
         "name": word(snapshots.NAME, snapshots.LONGEST_NAME),
@@ -214,7 +221,7 @@ _SNAPSHOT = object_of(
     }
 )
 _OF_INSTANCE: Dict[str, Check] = {
-    "backups": list_of(_BACKUP, 10000),
+    "backups": list_of(_backup, 10000),
     "console": _CONSOLE,
     "uuid": uuid,
     "state": word("[a-z]+", 32),
