@@ -44,6 +44,7 @@ class _Decided(NamedTuple):
 
 
 class ActionModule(ControllerAction):
+    tells_itself = True
     argument_spec = {
         "name": {"type": "str"},
         "project": {"type": "str"},

@@ -13,6 +13,7 @@ from ..module_utils.conductor.fleet import read_fleet
 from ..module_utils.model import catalog_schema, host_document, host_hints
 from ..module_utils.model.identity import ADOPTED
 from ..module_utils.model.safe_text import clean
+from . import tags
 from .inventory_variables import is_true, kvm_hosts, raw_vars, variables, with_variable
 from .plain import plain
 
@@ -109,4 +110,4 @@ def reason_of(reply):
     if "error" in reply:
         text = "%s: %s" % (reply["error"].get("code"), reply["error"].get("message"))
         return "%s. %s" % (text, reply["error"]["hint"]) if reply["error"].get("hint") else text
-    return str(reply.get("reason") or "has no facts: %s" % host_hints.read_facts_first())
+    return str(reply.get("reason") or "has no facts: %s" % (tags.why_unread() or host_hints.read_facts_first()))

@@ -33,6 +33,7 @@ class ControllerAction(ActionBase):
     _supports_check_mode = True
     argument_spec = {}
     ends_run = False  # also of a task that is not run once
+    tells_itself = False  # why it failed, for people, also of a task that is not run once
 
     def run(self, tmp=None, task_vars=None):
         super().run(tmp, task_vars)
@@ -75,7 +76,8 @@ class ControllerAction(ActionBase):
                 ending(self, task_vars, error.to_dict())
             elif task_vars:
                 host_ends.note(self, task_vars, result)
-        return _told(result) if self._task.run_once and not _has_rescue(self._task) else result
+        once = self._task.run_once or self.tells_itself
+        return _told(result) if once and not _has_rescue(self._task) else result
 
     def reported(self, result):
         """What the file of berth_report gets from the result if the run ends with this task, otherwise None."""

@@ -46,7 +46,10 @@ def known_fleet(action: Any, task_vars: Dict[str, Any], hosts: List[str]) -> Kno
     hosts = kvm_hosts(task_vars, hosts)
     reported = read_reports(task_vars, hosts)
     inventory = instances_by_uuid(task_vars, hosts)
-    moving = maintenance.all_of(reported, inventory, set(map(str, task_vars["groups"]["all"])))
+    known = set(map(str, task_vars["groups"]["all"]))
+    moving = maintenance.all_of(reported, inventory, known)
+    owned = [each for document in reported.documents.values() for each in maintenance.owned_by(document)]
+    names = maintenance.names_of(owned, inventory, known)
     catalogs = Catalogs(task_vars, sorted(inventory.values()), hosts, action._loader)
     specs: Dict[str, Any] = {}
     views = views_of(replies(task_vars, "__berth_facts"), reported)
@@ -54,7 +57,7 @@ def known_fleet(action: Any, task_vars: Dict[str, Any], hosts: List[str]) -> Kno
     instances = {}
     for host, document in reported.documents.items():
         for each in maintenance.owned_by(document):
-            name = inventory.get(each["uuid"], each["name"])
+            name = names[each["uuid"]]
             view = views.get(host, {}).get(each["uuid"], {})
             instances[each["uuid"]] = _instance(each, name, host, view, planned, moving, specs)
     found = Fleet(

@@ -6,7 +6,7 @@ nothing else then: in a site playbook the tags of somebody's own plays leave our
 
 from __future__ import annotations
 
-from typing import Set
+from typing import Optional, Set
 
 from ansible import context
 from ansible.playbook.task import Task
@@ -28,6 +28,13 @@ def leave_out(task: Task) -> bool:
     if options:  # otherwise the tag never on an import of the playbook did that
         warn("%s: nothing of berth.kvm was done here. %s" % (" and ".join(options), input_hints.no_tags()))
     return True
+
+
+def why_unread() -> Optional[str]:
+    """Why the task that asks the hosts did not run though others do, if the options did that."""
+    if ALWAYS not in map(str, context.CLIARGS.get("skip_tags") or ()):
+        return None
+    return "--skip-tags %s: no host was asked. %s" % (ALWAYS, input_hints.no_tags())
 
 
 def is_selected(tags: Set[str], wanted: Set[str], skipped: Set[str]) -> bool:

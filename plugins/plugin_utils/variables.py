@@ -182,9 +182,10 @@ OURS = re.compile("berth[_-]", re.IGNORECASE)
 OPTIONS = frozenset((*move_options.RENAMED, *misplaced.RENAMED))
 OF_ROLE = re.compile("(%s)_(.+)" % "|".join((*move_options.OF_ROLES, "kvm_host")))
 MISSPELLED = 0.87  # by a letter or two; kvm_host_data_directory is somebody's own
-# What other tools call the host to choose, which is like none of our names. Without berth_ it may well be somebody's own.
+# What other tools call what is like none of our names. Without berth_ it may well be somebody's own.
 A_HOST = "berth_target_host, or berth_kvm_host of drain and return"
 OTHER_NAMES = dict.fromkeys(("dest_host", "destination", "host", "node", "target"), A_HOST)
+OTHER_NAMES["hard"] = "berth_reboot=hard, of reboot"
 LEFT_OVER = "_raw_params"  # where Ansible silently puts words of -e that are not name=value
 
 

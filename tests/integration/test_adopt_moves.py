@@ -1,7 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A guest that libvirt alone made is adopted while it writes, resized, moved, and loses nothing of what it acknowledged."""
+"""Guests that libvirt alone made are adopted, resized and moved: one that writes, which loses nothing of what it acknowledged, and
+one with all that virt-install gives by default."""
 
 from __future__ import annotations
 
@@ -26,6 +27,27 @@ DOMAIN = """<domain type="qemu"><name>Old_Writer</name><uuid>%(uuid)s</uuid><mem
 <interface type="bridge"><mac address="52:54:00:0a:0d:77"/><source bridge="br0"/><model type="virtio"/></interface>
 <serial type="pty"><log file="/var/log/libvirt/qemu/Old_Writer-console.log" append="on"/><target port="0"/></serial>
 <rng model="virtio"><backend model="random">/dev/urandom</backend></rng></devices></domain>"""
+DEFAULTS_UUID = "80adf7e1-3c6e-4d59-9d0b-3a1c9d7f1e2a"
+# As virt-install 4.1 --boot uefi --tpm none --osinfo debian11 writes it.
+DEFAULTS = """<domain type="qemu"><name>defaults</name><uuid>%(uuid)s</uuid>
+<metadata><o:libosinfo xmlns:o="http://libosinfo.org/xmlns/libvirt/domain/1.0"><o:os id="http://debian.org/debian/11"/></o:libosinfo></metadata>
+<memory>131072</memory><currentMemory>131072</currentMemory><vcpu>1</vcpu>
+<os firmware="efi"><type arch="x86_64" machine="q35">hvm</type><boot dev="hd"/></os>
+<features><acpi/><apic/><vmport state="off"/></features>
+<clock offset="utc"><timer name="rtc" tickpolicy="catchup"/><timer name="pit" tickpolicy="delay"/><timer name="hpet" present="no"/></clock>
+<pm><suspend-to-mem enabled="no"/><suspend-to-disk enabled="no"/></pm><devices>
+<disk type="file" device="disk"><driver name="qemu" type="qcow2"/><source file="%(images)sdefaults.qcow2"/>
+<target dev="vda" bus="virtio"/></disk>
+<disk type="file" device="cdrom"><target dev="sda" bus="sata"/><readonly/></disk>
+<controller type="usb" model="qemu-xhci" ports="15"/><controller type="pci" model="pcie-root"/>
+<controller type="pci" model="pcie-root-port"/><controller type="pci" model="pcie-root-port"/>
+<interface type="bridge"><mac address="52:54:00:0a:0d:78"/><source bridge="br0"/><model type="virtio"/></interface>
+<interface type="bridge"><mac address="52:54:00:0a:0d:79"/><source bridge="br0"/><model type="virtio"/></interface>
+<console type="pty"/><channel type="unix"><source mode="bind"/><target type="virtio" name="org.qemu.guest_agent.0"/></channel>
+<channel type="spicevmc"><target type="virtio" name="com.redhat.spice.0"/></channel><input type="tablet" bus="usb"/>
+<graphics type="spice" port="-1" tlsPort="-1" autoport="yes"><image compression="off"/></graphics><sound model="ich9"/>
+<video><model type="virtio"/></video><redirdev bus="usb" type="spicevmc"/><redirdev bus="usb" type="spicevmc"/>
+<memballoon model="virtio"/><rng model="virtio"><backend model="random">/dev/urandom</backend></rng></devices></domain>"""
 FLAVORS = {
     "old": {"vcpus": 1, "memory_mb": 128, "root_gb": 1},
     "big": {"vcpus": 2, "memory_mb": 192, "root_gb": 2},
@@ -107,3 +129,48 @@ def test_what_a_guest_wrote_before_it_was_adopted_and_since_is_there_after_every
     finally:
         for host in (source, other):
             lab.sh(host, "virsh destroy %s; virsh undefine %s --nvram; rm -f %s*; true" % (UUID, UUID, IMAGES))
+
+
+def variables_of(lab, host):
+    """Where the running guest has its UEFI variables."""
+    return ElementTree.fromstring(lab.sh(host, "virsh dumpxml %s" % DEFAULTS_UUID).stdout).findtext("os/nvram")
+
+
+@pytest.mark.slow
+def test_what_virt_install_gives_by_default_moves_and_comes_back_with_its_uefi_variables(lab, tmp_path):
+    source, other = lab.host(1), lab.host(2)
+    xml = DEFAULTS % {"uuid": DEFAULTS_UUID, "images": IMAGES}
+    lab.sh(source, "qemu-img create -q -f qcow2 %sdefaults.qcow2 1G" % IMAGES)
+    lab.sh(source, "cat > /tmp/d.xml <<'X'\n%s\nX\nvirsh define /tmp/d.xml && virsh start defaults" % xml)
+    path = tmp_path / "vms.yml"
+    told = {
+        "berth_adopted": DEFAULTS_UUID,
+        "berth_flavor": "old",
+        "berth_flavors": FLAVORS,
+        "berth_shutdown_timeout": 5,
+    }
+    path.write_text(yaml.safe_dump({"vms": {"hosts": {"defaults": told}}}), "utf-8")
+
+    def play(playbook):
+        return lab.ansible_playbook("berth.kvm." + playbook, "--limit", "defaults", inventory=[path], timeout=600)
+
+    try:
+        found = variables_of(lab, source)
+        play("adopt")
+        play("cold_migrate")
+        there = variables_of(lab, other)
+        assert there.endswith("/instances/%s/nvram.fd" % DEFAULTS_UUID)
+        play("revert_resize")
+        assert homes(lab) == {"defaults": source} and variables_of(lab, source) == found
+
+        play("live_migrate")
+        assert homes(lab) == {"defaults": other} and variables_of(lab, other) == there
+        play("cold_migrate")
+        play("revert_resize")
+        assert homes(lab) == {"defaults": other} and variables_of(lab, other) == there
+        play("delete")
+        assert records(lab) == []
+    finally:
+        for host in (source, other):
+            domain = DEFAULTS_UUID
+            lab.sh(host, "virsh destroy %s; virsh undefine %s --nvram; rm -f %s*; true" % (domain, domain, IMAGES))

@@ -40,3 +40,7 @@ def test_a_plan_is_reviewed_carried_out_once_and_refused_when_the_fleet_has_chan
     assert stale.rc and "off is gone" in " ".join(stale.output.split())
     assert "not one more" in play("capacity").stdout
     assert play("survive").rc == 0
+    limited = play("apply_plan", "--limit", "runs", check=False, berth_plan=str(file))
+    assert limited.rc and "the plan says what moves" in " ".join(limited.output.split())
+    play("return", berth_kvm_host=host)
+    assert homes(lab) == {"runs": host, "unlisted": host}

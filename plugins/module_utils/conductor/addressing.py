@@ -175,10 +175,14 @@ def _given(instance: Instance) -> List[str]:
 
 
 def _keep(instance: Instance, held: Index) -> None:
-    """An existing instance keeps the address that it was given, even if the pool has changed since."""
+    """An existing instance keeps the addresses that it was given, even if the pool has changed since: of several NICs on one network
+    each its own, in their order."""
+    others = (nic for nic in instance["spec"].get("networks") or () if not nic.get("pool"))
+    kept = {text.partition("/")[0] for nic in others for text in nics.addresses(nic)}
     for nic in _pooled(instance):
-        address = next(_had(instance, nic, held), None)
+        address = next((each for each in _had(instance, nic, held) if each not in kept), None)
         nic["address"] = address and "%s/%d" % (address, nic["prefixlen"])
+        kept.add(address or "")
 
 
 def _choose(instance: Instance, held: Index) -> None:

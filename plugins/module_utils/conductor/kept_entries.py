@@ -55,7 +55,10 @@ def with_kept(catalog: Catalog, values: Mapping[str, Any], places: Iterable[Plac
     flavor, image = values.get("berth_flavor"), values.get("berth_image")
     content = next((place["content"] for place in owners if place["flavor"] == flavor), None)
     digest = request_digest.digests({"image": {"name": image}})["image"]
-    has = next((place for place in owners if (place["request_digests"] or {}).get("image") == digest), None)
+    named = (
+        owners if image else ()
+    )  # without a name there is nothing to lack: it was adopted, or its root disk is a volume
+    has = next((place for place in named if (place["request_digests"] or {}).get("image") == digest), None)
     return with_entries(catalog, values, content, {"name": image, "properties": has["image_props"]} if has else None)
 
 

@@ -9,11 +9,12 @@ can call home what it did not have.
 
 from __future__ import annotations
 
-from typing import Callable, Collection, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
+from collections import Counter
+from typing import Callable, Collection, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
-from ..model import hints, input_hints
+from ..model import fleet_hints, hints, input_hints
 from ..model.errors import BerthError, InvalidInput
-from ..model.identity import check_name, instance_uuid
+from ..model.identity import RESERVED, check_name, instance_uuid
 from ..model.lifecycle import ALIVE, CLAIM, OWN, RESIZED
 from ..model.messages import Document
 from .errors import InstanceMoving
@@ -79,21 +80,34 @@ def _part_of(name: str, host: str, role: Optional[str]) -> BerthError:
 def _chosen(
     fleet: Fleet, inventory: Mapping[str, str], known: Collection[str], is_meant: Callable[[str, Document], bool]
 ) -> Moving:
-    found = Moving({}, [], [], {})
-    for owner, instance in _owned(fleet):
-        if is_meant(owner, instance):
-            name = inventory.get(instance["uuid"], instance["name"])
-            try:
-                _check(fleet, owner, name, instance, inventory, known)
-            except BerthError as error:
-                found.errors[name] = error
-                continue
-            found.names[name] = instance["project_id"]
-            if instance["uuid"] not in inventory:
-                found.added.append(name)
-            if instance["power_state"] not in ALIVE:
-                found.off.append(name)
+    meant = [(owner, instance) for owner, instance in _owned(fleet) if is_meant(owner, instance)]
+    found, names = Moving({}, [], [], {}), names_of([instance for _owner, instance in meant], inventory, known)
+    for owner, instance in meant:
+        name = names[instance["uuid"]]
+        try:
+            _check(fleet, owner, name, instance, inventory)
+        except BerthError as error:
+            found.errors[name] = error
+            continue
+        found.names[name] = instance["project_id"]
+        if instance["uuid"] not in inventory:
+            found.added.append(name)
+        if instance["power_state"] not in ALIVE:
+            found.off.append(name)
     return found
+
+
+def names_of(instances: Iterable[Document], inventory: Mapping[str, str], known: Collection[str]) -> Dict[str, str]:
+    """uuid -> what each instance is called: its name of the inventory, or the one that its host says, with its project if
+    another of them has that name too, or something else in the inventory."""
+    owned = {instance["uuid"]: instance for instance in instances}
+    times = Counter(str(each["name"]) for uuid, each in owned.items() if uuid not in inventory)
+    taken = {name for name in times if times[name] > 1 or name in known or name in RESERVED}
+    return {
+        uuid: inventory.get(uuid)
+        or ("%(name)s of project %(project_id)s" % each if each["name"] in taken else str(each["name"]))
+        for uuid, each in owned.items()
+    }
 
 
 def _owned(fleet: Fleet) -> Iterator[Tuple[str, Document]]:
@@ -107,17 +121,15 @@ def owned_by(document: Document) -> List[Document]:
     return sorted(found, key=lambda each: str(each["name"]))
 
 
-def _check(
-    fleet: Fleet, owner: str, name: str, instance: Document, inventory: Mapping[str, str], known: Collection[str]
-) -> None:
-    """Raise if another host may own the instance, or its name would stand for something else in the inventory: a host has
-    said it."""
+def _check(fleet: Fleet, owner: str, name: str, instance: Document, inventory: Mapping[str, str]) -> None:
+    """Raise if another host may own the instance, or its name, which a host has said, would stand for something else."""
     holders(fleet, name, instance["uuid"], ())
     if instance["uuid"] in inventory:
         return
-    check_name(name, "the name of an instance on %s" % owner)
-    if instance_uuid(instance["project_id"], name) != instance["uuid"] or name in known:
-        raise InvalidInput(
-            "the name of an instance on %s" % owner, name, "a name that nothing else in the inventory has",
-            hint=input_hints.plain_name(),
-        )  # fmt: skip
+    told, field = instance["name"], "the name of an instance on %s" % owner
+    check_name(told, field)
+    if instance_uuid(instance["project_id"], told) != instance["uuid"]:
+        raise InvalidInput(field, told, "the name that it was created with", hint=input_hints.plain_name())
+    if name != told:
+        hint = fleet_hints.move_alone(told, instance["project_id"])
+        raise InvalidInput(field, told, "a name that nothing else in the fleet or the inventory has", hint=hint)

@@ -61,10 +61,11 @@ def in_the_way(found: Mapping[str, Any]) -> Iterator[str]:
     root = adopted.root_of(found)
     yield from _unknown(root, PARTS, "its definition")
     devices = root.find("devices")
-    yield from _unknown(devices if devices is not None else (), DEVICES, "it")
+    others = [] if devices is None else [device for device in devices if device.tag != "tpm"]
+    yield from _unknown(others, DEVICES, "it")
     yield from _of_tuning(root)
-    for device in devices if devices is not None else ():
-        yield from _of_device(device)
+    for device in others:
+        yield from _of_device(device, clean(root.findtext("uuid") or ""))
     yield from ("it names %s, a file of its host" % clean(path) for path in _paths(portable(found, root)))
 
 
@@ -79,12 +80,14 @@ def _of_tuning(root: ElementTree.Element) -> Iterator[str]:
     pinned = [part.tag for part in root.iterfind("cputune/*") if part.tag.endswith(("pin", "sched"))]
     if pinned or vcpu is not None and vcpu.get("cpuset"):
         yield "its CPUs are tied to CPUs of its host"
+    if root.find("devices/tpm") is not None:
+        yield "it has a TPM, whose state stays on its host: another one could not read what the guest sealed with it"
     variables = root.find("os/nvram")
     if variables is not None and variables.get("format", "raw") != "raw":
         yield "its UEFI variables are %s, not raw" % clean(variables.get("format", ""))
 
 
-def _of_device(device: ElementTree.Element) -> Iterator[str]:
+def _of_device(device: ElementTree.Element, uuid: str) -> Iterator[str]:
     kind = clean(device.get("type") or "no type")
     if device.tag in FILES_OR_NICS and kind not in FILES_OR_NICS[device.tag]:
         yield "it has a %s of type %s" % (device.tag, kind)
@@ -94,7 +97,8 @@ def _of_device(device: ElementTree.Element) -> Iterator[str]:
     if device.tag == "disk" and device.get("device") in DRIVES and source is not None:
         target = device.find("target")
         drive = clean("" if target is None else target.get("dev") or "")
-        yield "a medium is in its drive %s. Eject it with virsh change-media DOMAIN %s --eject" % (drive, drive)
+        command = "virsh change-media %s %s --eject --config" % (uuid, drive)
+        yield "its next start has a medium in drive %s. Eject it with %s" % (drive, command)
         device.remove(source)
     listens = {device.get("listen"), *(listen.get("address") for listen in device.iterfind("listen"))}
     if device.tag == "graphics" and listens - set(LISTENS):

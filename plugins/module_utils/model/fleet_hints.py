@@ -45,6 +45,11 @@ def options_of(name: str, project: Optional[str]) -> str:
     return "-e berth_name=%s%s" % (shlex.quote(name), " -e berth_project=%s" % shlex.quote(project) if project else "")
 
 
+def move_alone(name: str, project: str) -> str:
+    """An instance of no inventory has the name of another one, so that a drain or a plan cannot tell them apart."""
+    return "berth.kvm.live_migrate or cold_migrate with %s moves it. Then run this again" % options_of(name, project)
+
+
 def select_unlisted(options: str) -> str:
     """An instance that is in no inventory, so that --limit does not find it. ``options``: none if its name is not known."""
     return "in no inventory" + (": %s selects it" % options if options else "")

@@ -171,6 +171,7 @@ def remove_host(run):
 
 REST = [*lied_fleet.AT_REST, "resized"]
 BIG_VOLUMES = {"berth_volumes_defined": {"db-" + host: {"size_gb": 30} for host in good.HOSTS}}
+BACKUPS = {"berth_backup_to": "/b"}
 RUNS = {
     "create": (create, {}),
     "stop": (operation("stop"), {"limit": REST}),
@@ -181,6 +182,13 @@ RUNS = {
     "update_disks": (operation("update_disks"), {"limit": REST}),
     "update_disks grows": (operation("update_disks"), {"limit": REST, "more": BIG_VOLUMES}),
     "update": (operation("update"), {"limit": REST}),
+    "snapshot": (operation("snapshot"), {"limit": REST, "berth_snapshot": "two"}),
+    "snapshots": (operation("snapshots"), {"limit": REST}),
+    "revert_snapshot": (operation("revert_snapshot"), {"limit": REST, "berth_snapshot": "one"}),
+    "delete_snapshot": (operation("delete_snapshot"), {"limit": REST, "berth_snapshot": "one"}),
+    "backup": (operation("backup"), {"limit": REST, **BACKUPS}),
+    "backups": (operation("backups"), {"limit": REST, **BACKUPS}),
+    "restore": (operation("restore"), {"limit": REST, "berth_backup": "20260102T030405Z", **BACKUPS}),
     "resize": (moves("resize"), {"limit": ["at-rest-h1", "at-rest-h2"], "flavor": "big"}),
     "migrate from the liar": (moves("cold_migrate", target="h3"), {"limit": ["at-rest-h1"]}),
     "migrate past the liar": (moves("cold_migrate", target="h3"), {"limit": ["at-rest-h2"]}),

@@ -19,7 +19,7 @@ from ...model.safe_text import clean, is_safe, is_safe_block
 from .. import paths
 from ..connection import LibvirtUnavailable, require_libvirt
 from ..disk import layers, virtual_size
-from . import disk_users, domain, domains
+from . import disk_users, domain, domains, nvram
 from .terms import mark_of
 
 MOST = 1000  # guests
@@ -114,6 +114,7 @@ def _read(connection, uuid, users):
     root = ElementTree.fromstring(lasting or live)
     users = disk_users.files_of_each(connection) if users is None else users
     disks = [_disk(element) for element in _disks(root)]
+    variables = _variables(root, live)
     reasons = list(_of_domain(guest, root, lasting))
     for disk in disks:
         reasons += _of_disk(disk, uuid, users)
@@ -123,9 +124,9 @@ def _read(connection, uuid, users):
         domain.state(connection, uuid) or "nostate",
         int(root.findtext("vcpu")),
         -(-int(root.findtext("memory")) // MIB),
-        _lasting(root),
+        _lasting(root, variables),
         [{part: disk[part] for part in ("target", "path", "format", "size")} for disk in disks],
-        root.findtext("os/nvram") or (ElementTree.fromstring(live).findtext("os/nvram") if live else None),
+        variables,
         [_nic(element) for element in root.iterfind("devices/interface")],
         [*reasons, *_of_devices(root), *_of_live(root, live)],
     )
@@ -181,12 +182,23 @@ def refused(found, reasons, what):
     )
 
 
-def _lasting(root):
-    """Return the definition without what others note in it, and without what a running guest has of its host."""
+def _variables(root, live):
+    """Return the path of its UEFI variables, or None. Where libvirt chooses the firmware (virt-install --boot uefi), an old one
+    names them only while the guest runs."""
+    found = root.findtext("os/nvram") or (ElementTree.fromstring(live).findtext("os/nvram") if live else None)
+    usual = nvram.USUAL % root.findtext("name") if root.find("os").get("firmware") == "efi" else ""
+    return found or (usual if os.path.isfile(usual) else None)
+
+
+def _lasting(root, variables):
+    """Return the definition without what others note in it, and without what a running guest has of its host. It names the UEFI
+    variables: on another host, libvirt would make new ones."""
     kept = ElementTree.fromstring(ElementTree.tostring(root))
     kept.attrib.pop("id", None)
     for metadata in kept.findall("metadata"):
         kept.remove(metadata)
+    if variables and kept.find("os/nvram") is None:
+        ElementTree.SubElement(kept.find("os"), "nvram").text = variables
     return ElementTree.tostring(kept, encoding="unicode")
 
 

@@ -4,7 +4,7 @@
 """The UEFI variables of a guest: a file beside its disks, which libvirt makes from the firmware's template at first
 start.
 
-In libvirt's default place (/var/lib/libvirt/qemu/nvram), they would stay behind in a move.
+In libvirt's default place, they would stay behind in a move.
 
 A firmware that expects them in another size or format loses them or ends in an exception, so their form is compared. The
 headers are EFI_FIRMWARE_VOLUME_HEADER and, behind it, VARIABLE_STORE_HEADER.
@@ -19,6 +19,7 @@ from .. import paths
 from ..disk.virtual_size import QCOW2_MAGIC
 
 FILE = "nvram.fd"
+USUAL = "/var/lib/libvirt/qemu/nvram/%s_VARS.fd"  # libvirt's default, by the name of the domain
 VOLUME_SIGNATURE, STORE_OFFSET, SIGNATURE_OFFSET = b"_FVH", 48, 40
 STORES = {
     uuid.UUID("aaf32c78-947b-439a-a180-2e144ec37792").bytes_le: "authenticated",

@@ -348,11 +348,11 @@ def written_disks(xml):
 
 
 def _as_there(described, record, pool_path, targets):
-    """Return the guest's definition for the destination: as it is on shared storage."""
+    """Return the guest's definition for the destination: as it is on shared storage. Its pool may have another path there."""
     if targets.get("shared"):
         return described
     definition = without_backing_images(described)
-    if not adopted.files(record.spec):
+    if targets["pool_path"] == pool_path and not adopted.files(record.spec):
         return definition
     files = disks.files(targets["pool_path"], record.uuid, adopted_move.moved_in(record.spec))
     here = [path for _disk, path in disks.files(pool_path, record.uuid, record.spec)]

@@ -12,13 +12,13 @@ from __future__ import annotations
 import os
 from xml.etree import ElementTree
 
-from ...model import adopted, disk_hints, hints, host_hints, snapshot_hints, snapshots
+from ...model import adopted, adopted_move, disk_hints, hints, host_hints, snapshot_hints, snapshots
 from ...model.errors import BerthError, shortened
 from ...model.guest_settings import GuestSettings
 from .. import paths
 from ..connection import connect, require_libvirt
+from ..disk import differences, volume_files
 from ..disk import disk as disks
-from ..disk import volume_files
 from ..guest import arrival, domain_xml, network
 from ..host import as_qemu, certificates
 from . import transfer
@@ -252,12 +252,15 @@ def _snapshots_left(record):
 def _not_its_own(text, record, pool_path):
     own = {os.path.dirname(path) for path in volume_files.planned(pool_path, record.spec)}
     own.add(paths.instance(pool_path, record.uuid))
-    for source in ElementTree.fromstring(text).findall("devices/disk/source"):
+    for disk in ElementTree.fromstring(text).iterfind("devices/disk[source]"):
+        source, is_drive = disk.find("source"), disk.get("device") in adopted_move.DRIVES
         if not set(source.attrib) - {"index"}:
             continue  # a drive without a medium
         path = source.get("file") or source.get("dev") or "no file"
         if os.path.dirname(path) not in own and path not in adopted.files(record.spec):
-            yield "the guest has a disk that is not the instance's own: %s" % path
+            eject = differences.detach(record.uuid, disk.find("target").get("dev"), True, is_drive)
+            what_to_do = ". Eject it with %s" % eject if is_drive else ""
+            yield "the guest has a disk that is not the instance's own: %s%s" % (path, what_to_do)
 
 
 def _left_behind(text, record, pool_path, shared):

@@ -239,7 +239,7 @@ class Effects(Guests, VolumeEffects):
         found = disks.manifest(self.pool_path(record), record, with_path=True)
         return [
             {
-                **{part: disk[part] for part in ("name", "format", "size", "whole") if part in disk},
+                **{part: disk[part] for part in ("name", "format", "size", "whole", "variables") if part in disk},
                 "used": transfer.allocated(disk),
             }
             for disk in found

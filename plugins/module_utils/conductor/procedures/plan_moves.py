@@ -195,8 +195,11 @@ def _place(planned: Planned, requests: Mapping[str, Optional[Document]], fleet: 
     for name, instance in resized.items():
         instance["old_flavor"] = moving.old_flavor(planned.moves[name])
     quotas.before_placement(resized, fleet, wanted.quotas)
-    if instances:
-        wanted.choose(instances, resized)
+    silent = {host: why for host, why in fleet.verdicts.items() if host not in wanted.lost}
+    groups.refuse_unseen(instances, fleet, silent)
+    waiting = {name: each for name, each in instances.items() if each.get("state") != FAILED}
+    if waiting:
+        wanted.choose(waiting, resized)
     for name, instance in instances.items():
         if instance.get("state") == FAILED:
             planned.refuse(name, instance["error"] or {})

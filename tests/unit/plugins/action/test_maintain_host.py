@@ -10,7 +10,7 @@ from controller import Controller
 from held_case import held
 from leaving_case import SILENT, UUIDS, Hosts, up
 
-from ansible_collections.berth.kvm.plugins.module_utils.model import input_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, input_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.plugin_utils import delegates, selection
 
@@ -84,6 +84,21 @@ def test_what_waits_for_a_confirm_stays_and_is_told(hosts, capsys):
 def test_a_name_that_a_host_says_stands_for_nothing_else_in_the_inventory(hosts, instance):
     done = maintain(answers(instance))
     assert done["names"] == [] and len(done["stay"]) == 1
+
+
+@pytest.mark.follows("move_alone")
+def test_two_instances_of_one_name_that_no_inventory_has_are_not_taken_for_one(hosts):
+    twin = named("db", instance_uuid("other", "db"), project_id="other")
+    done = maintain(answers(named("db", DB), twin))
+    assert done["names"] == [] and set(done["stay"]) == {"db of project default", "db of project other"}
+    assert fleet_hints.move_alone("db", "other") in done["stay"]["db of project other"]
+    assert maintain(answers(named("db", DB), elsewhere=[twin]))["names"] == ["db"]
+
+
+def test_an_instance_of_no_inventory_is_not_taken_for_one_of_its_name_that_the_inventory_has(hosts):
+    twin = named("web1", instance_uuid("other", "web1"), project_id="other")
+    done = maintain(answers(named("web1", WEB), twin))
+    assert done["names"] == ["web1"] and list(done["stay"]) == ["web1 of project other"]
 
 
 def test_what_left_by_the_drain_comes_home_and_nothing_else(hosts):

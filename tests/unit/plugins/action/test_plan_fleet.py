@@ -26,14 +26,15 @@ def controller(at=None, groups=None, inventory=("a", "b"), views=None, more=None
     at, groups, known, answers = at or {"h1": ["a", "b"]}, groups or {}, {}, {}
     for host in HOSTS:
         names = at.get(host, ())
-        there = [held(name, groups.get(name), **(more or {}).get(name, {})) for name in names]
+        there = [{**held(name, groups.get(name)), **(more or {}).get(name, {})} for name in names]
         document = {**HOST, "uuid": host_uuid(host), "instances": there, "num_instances": len(there)}
         known[host] = {"berth_host": document}
-        moves = [view(name, groups.get(name), **(views or {}).get(name, {})) for name in names]
+        moves = [{**view(name, groups.get(name)), **(views or {}).get(name, {})} for name in names]
         answers[host] = {"ansible_facts": known[host], "moves": moves}
     variables = {"all": CATALOG, **{name: vm() for name in inventory}}
     it = Controller({"kvm_hosts": HOSTS, "instances": list(inventory)}, variables, known)
     it.register("localhost", __berth_facts={"answers": answers})
+    it.answers = answers
     return it
 
 
@@ -101,6 +102,25 @@ def test_what_its_host_would_not_move_while_it_runs_stays_and_says_how_it_moves(
     off = {"more": {"a": {"power_state": "shutdown", "vm_state": "stopped"}}}
     views["a"].update(running=False, vm_state="stopped")
     assert plan(controller(views=views, **off))["plan"]["stays"] == {}
+
+
+def test_an_instance_of_another_project_is_not_planned_as_the_one_of_its_name():
+    """The plan would move one by the uuid of the other."""
+    uuid = instance_uuid("other", "a")
+    twin = {"name": "a", "uuid": uuid, "project_id": "other"}
+    spec = {**view("a")["spec"], **twin}
+    it = controller({"h1": ["a", "x"]}, more={"x": twin}, views={"x": {"name": "a", "uuid": uuid, "spec": spec}})
+    made = plan(it)["plan"]
+    assert [move["uuid"] for wave in made["waves"] for move in wave] == [instance_uuid("default", "a")]
+    assert "berth_project=other" in made["stays"]["a of project other"]
+
+
+def test_an_affinity_group_that_may_have_members_on_a_silent_host_stays_too():
+    group = {"name": "pair", "uuid": "pair", "policy": "affinity", "members": [], "rules": {}}
+    it = controller({"h1": ["a"]}, {"a": "pair"}, views={"a": {"spec": {**view("a")["spec"], "group": group}}})
+    assert plan(it)["plan"]["waves"]
+    it.register("localhost", __berth_facts={"answers": {**it.answers, "h3": {"reason": "UNREACHABLE: no route"}}})
+    assert plan(it)["plan"]["stays"]["a"].startswith("GroupMembersUnknown")
 
 
 def test_what_may_not_move_counts_in_its_group():

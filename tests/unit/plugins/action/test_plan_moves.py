@@ -188,16 +188,24 @@ def test_what_a_plan_moves_comes_home_only_where_the_plan_says_so():
     assert drained["c"]["spec"]["home"] == host_uuid("h1")
 
 
-def in_affinity_group(names, at=None):
+def in_affinity_group(names, at=None, **given):
     group = {"name": "pair", "uuid": "pair", "policy": "affinity", "members": [], "rules": {}}
     views = {name: {"spec": {**view(name)["spec"], "group": group}} for name in "abc"}
-    return plan("live_migrate", {name: vm() for name in names}, groups=dict.fromkeys("abc", "pair"), at=at, views=views)
+    return plan(
+        "live_migrate", {name: vm() for name in names}, groups=dict.fromkeys("abc", "pair"), at=at, views=views, **given
+    )
 
 
 def test_an_instance_that_moves_does_not_hold_itself_back_by_its_affinity_group():
     assert in_affinity_group("a")["moves"]["a"]["destination"] == "h2"
     broken = in_affinity_group("b", {"h2": ["a"], "h1": ["b"]})["moves"]["b"]
     assert [each["host"] for each in broken["candidates"]] == ["h2"]
+
+
+def test_an_instance_does_not_leave_members_of_its_affinity_group_that_may_be_on_a_silent_host():
+    assert "GroupMembersUnknown" in in_affinity_group("a", silent=["h3"])["errors"]["a"]
+    lost = {"variables": {"berth_lost_hosts": "h3"}}
+    assert in_affinity_group("a", silent=["h3"], **lost)["moves"]["a"]["destination"] == "h2"
 
 
 def test_an_instance_does_not_leave_the_other_members_of_its_affinity_group():

@@ -121,9 +121,9 @@ def test_a_guest_without_variables_and_a_host_without_descriptors_are_not_refuse
     efi.instance().started()
 
 
-def told_by_source(efi):
+def told_by_source(efi, effects):
     """The manifest of a source, as its controller passes it on."""
-    [entry] = [one for one in disks.manifest(efi.host.pool, efi.record) if one["name"] == "nvram"]
+    [entry] = [one for one in effects.disks(efi.record) if one["name"] == "nvram"]
     reply_shapes._DISK(entry)
     return [entry]
 
@@ -132,7 +132,9 @@ def told_by_source(efi):
 def test_no_move_comes_to_a_host_with_another_firmware(efi, builds, kind, monkeypatch):
     """Before anything is stopped: the source tells the form of the variables, also where the record does not."""
     monkeypatch.setattr(disks, "virtual_size", lambda path, form: 1)
-    manifest, effects = told_by_source(efi), moving_host.MovingHost(efi.host).effects
+    monkeypatch.setattr(moving_host.transfer, "allocated", lambda entry: 1)
+    effects = moving_host.MovingHost(efi.host).effects
+    manifest = told_by_source(efi, effects)
     monkeypatch.setattr(moving_host.network, "check", lambda *_arguments: None)
     monkeypatch.setattr(moving_host.storage, "is_one", lambda *_arguments: False)
     monkeypatch.setattr(moving_host.storage, "check_no_files", lambda *_arguments: None)

@@ -94,6 +94,14 @@ def test_an_instance_that_is_there_keeps_its_address_though_the_pool_has_changed
     assert (address(vm), vm["state"]) == ("192.0.2.99", rounds.EXISTING)
 
 
+def test_each_nic_of_an_instance_that_is_there_keeps_its_own_address():
+    fixed = nic(None, address="192.0.2.12/24")
+    vm = instance("a", fixed, nic(), nic(), nic(), state=rounds.EXISTING, existing=True)
+    has = {**held("192.0.2.12", "u-a"), **held("192.0.2.17", "u-a"), **held("192.0.2.11", "u-a")}
+    addressing.give({"a": vm}, has, {})
+    assert [address(vm, at) for at in range(4)] == ["192.0.2.12", "192.0.2.17", "192.0.2.11", ""]
+
+
 @pytest.mark.parametrize("existing", [True, False])
 def test_only_the_host_that_has_an_instance_says_which_address_it_has(existing):
     """Another one that says it has a claim of it would choose what its seed says."""

@@ -42,6 +42,13 @@ def test_what_the_catalog_has_counts():
     assert kept_entries.with_kept(full, VALUES, [place()]) == (full, [])
 
 
+def test_of_an_instance_without_an_image_no_image_is_told():
+    values = {**VALUES, "berth_image": None}
+    assert kept_entries.with_kept(catalog(), values, [place(image=None)])[1] == [
+        kept_entries.NOT_THERE % ("flavor", "small")
+    ]
+
+
 def with_volumes(images):
     volumes = {"db": {"size_gb": 2, "image": "data"}, "logs": {"size_gb": 2, "image": "data"}, "tmp": {"size_gb": 1}}
     given = {"berth_flavors": {"small": SMALL}, "berth_images": images, "berth_volumes_defined": volumes}

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import pytest
-from plans_case import fleet, group, instance
+from plans_case import fleet, group, instance, told
 
 from ansible_collections.berth.kvm.plugins.module_utils.fleet import make_plan, propose, questions
 from ansible_collections.berth.kvm.plugins.module_utils.fleet.check import PlanNotLegal, check
@@ -106,6 +106,17 @@ def test_a_plan_with_a_move_that_placement_refuses_then_is_not_legal(waves, said
     )
     with pytest.raises(PlanNotLegal, match=said):
         check(found, waves, {"a"})
+
+
+def test_what_has_begun_ends_before_the_rest_and_frees_what_it_leaves():
+    """Else a plan that a kill has interrupted could not go on."""
+    leaves, waits = instance("x", "b", 4), instance("y", "c", 4)
+    found = fleet({"a": 4, "b": 4, "c": 4}, [leaves, waits])
+    found.documents["a"]["instances"].append({**told(leaves), "role": "OUT"})
+    found.documents["a"].update(vcpus_used=1, memory_mb_used=4096, local_gb_used=1)
+    with pytest.raises(PlanNotLegal, match="y may not move to a"):
+        check(found, [[("y", "a")]])
+    check(found, [[("y", "a")]], begun=[("a", "x", "b")])
 
 
 def test_two_members_of_a_group_that_pass_each_other_break_it_on_their_way():

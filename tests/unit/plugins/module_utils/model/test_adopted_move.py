@@ -110,7 +110,10 @@ BACKDOOR = '<qemu:commandline xmlns:qemu="http://libvirt.org/schemas/domain/qemu
     "change, said",
     [
         ((NO, '<hostdev mode="subsystem" type="usb"/>' + NO), "<hostdev>"),
-        ((NO, '<tpm model="tpm-tis"><backend type="emulator" version="2.0"/></tpm>' + NO), "<tpm>"),
+        (
+            (NO, '<tpm model="tpm-tis"><backend type="emulator" version="2.0"/></tpm>' + NO),
+            "has a TPM, whose state stays",
+        ),
         ((NO, '<filesystem type="mount"><source dir="/"/></filesystem>' + NO), "<filesystem>"),
         (("</domain>", BACKDOOR + "</domain>"), "<commandline>"),
         (('<serial type="pty">', '<serial type="file"><source path="/etc/cron.d/x"/>'), "names /etc/cron.d/x"),
@@ -119,7 +122,7 @@ BACKDOOR = '<qemu:commandline xmlns:qemu="http://libvirt.org/schemas/domain/qemu
         (('<disk type="file" device="cdrom">', '<disk type="block" device="cdrom">'), "disk of type block"),
         (
             ('<target dev="sda"', '<source file="/srv/x.iso"/><target dev="sda"'),
-            "virsh change-media DOMAIN sda --eject",
+            "virsh change-media %s sda --eject --config" % UUID,
         ),
         (('<target dev="vdb"', '<target dev="vdc"'), "names /srv/vm/data.img"),
         (('type="network"><mac', 'type="direct"><mac'), "interface of type direct"),

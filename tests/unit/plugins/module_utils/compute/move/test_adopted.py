@@ -18,7 +18,7 @@ from adopt_case import OWN_UUID, Found
 from memory_names import D, S
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import layers
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import adoptable
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import adoptable, nvram
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.adoptable import GuestNotAdoptable
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import disks, live, live_checks, moving_host
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim
@@ -284,6 +284,16 @@ def test_a_running_guest_is_brought_to_the_files_of_its_destination_and_keeps_al
     )
 
 
+def test_a_medium_that_only_the_running_guest_has_is_told_with_how_to_eject_it(fleet):
+    """After an installation from a CD, the definition of the next start has none any more."""
+    adopted(fleet)
+    text = fleet.guest.domain.xml.replace('<target dev="sdb"', '<source file="/srv/x.iso"/><target dev="sdb"')
+    told = live_checks.disk_problems(text, fleet.held(S), fleet.host(S).effects.pool_path(fleet.held(S)), False)
+    assert [each.partition(". ")[2] for each in told] == [
+        "Eject it with virsh change-media %s sdb --eject --live" % OWN_UUID
+    ]
+
+
 def test_the_uefi_variables_of_a_guest_go_along(fleet):
     variables = fleet.guest.disk.with_name("web1_VARS.fd")
     write(variables, SMALL, b"variables of the guest")
@@ -296,6 +306,27 @@ def test_the_uefi_variables_of_a_guest_go_along(fleet):
     assert begins(there) == b"variables of the guest"[: len(MINE)] and str(there) in domain(fleet, D).xml
     fleet.went("confirm")
     assert os.listdir(fleet.guest.disk.parent) == []
+
+
+@pytest.mark.parametrize("runs", [True, False], ids=["running", "off"])
+def test_uefi_variables_that_its_definition_does_not_name_go_along(fleet, monkeypatch, runs):
+    guest, name = fleet.guest.domain, "%s_VARS.fd"
+    monkeypatch.setattr(nvram, "USUAL", str(fleet.guest.disk.with_name(name)))
+    variables = fleet.guest.disk.with_name(name % "Web_1")
+    write(variables, SMALL, b"variables of the guest")
+    guest.xml = guest.xml.replace("<os>", "<os firmware='efi'>")
+    if runs:
+        guest.live = guest.xml.replace("hvm</type>", "hvm</type><nvram template='/t'>%s</nvram>" % variables)
+    else:
+        guest.destroy()
+    adopted(fleet)
+    fleet.went("resize")
+    there = disk_there(fleet).with_name("nvram.fd")
+    assert (
+        begins(there) == b"variables of the guest"[: len(MINE)] and "<nvram>%s</nvram>" % there in domain(fleet, D).xml
+    )
+    fleet.went("revert")
+    assert domain(fleet, S).name() == "Web_1" and begins(variables) == b"variables of the guest"[: len(MINE)]
 
 
 @pytest.mark.parametrize("kind, end", [("migration", "confirm"), ("migration", "revert"), ("here", "revert")])

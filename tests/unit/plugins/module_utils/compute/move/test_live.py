@@ -74,6 +74,15 @@ def test_a_guest_that_only_shares_cpus_of_its_cells_has_no_pins():
     assert root.findall("cputune/vcpupin") == [] and root.find("numatune/memory").get("nodeset") == "3"
 
 
+def test_a_guest_is_brought_to_the_pool_of_its_destination_where_that_has_another_path():
+    """Pools of one name may have different paths."""
+    beside, uuid = "%s/instances/9d852d78-5efb-58b1-992e-e3c61db183f7/", "9d852d78-5efb-58b1-992e-e3c61db183f7"
+    own, record = GUEST.replace("/pool/", beside % "/pool"), SimpleNamespace(uuid=uuid, spec=SPEC)
+    there = ElementTree.fromstring(live._as_there(own, record, "/pool", {"shared": False, "pool_path": "/srv/berth"}))
+    files = [source.get("file") for source in there.iterfind("devices/disk/source")]
+    assert files == [beside % "/srv/berth" + name for name in ("root.qcow2", "seed.iso")]
+
+
 NAMES = "LIVE PEER2PEER PAUSED AUTO_CONVERGE TLS NON_SHARED_DISK".split()
 LIBRARY = SimpleNamespace(
     libvirtError=OSError, VIR_DOMAIN_XML_MIGRATABLE=1, VIR_DOMAIN_XML_SECURE=2, VIR_MIGRATE_PARAM_URI="uri",
@@ -102,7 +111,13 @@ def sent(monkeypatch, text, shared, there=None, problems=(), remote=None, option
     )
     try:
         live.start(
-            guest, record, "/pool", {"address": "192.0.2.2", "shared": shared, **targets}, options or {}, there, remote
+            guest,
+            record,
+            "/pool",
+            {"address": "192.0.2.2", "shared": shared, "pool_path": "/pool", **targets},
+            options or {},
+            there,
+            remote,
         )
     except MigrationError as error:
         return given, str(error)

@@ -62,7 +62,7 @@ class Halfway:
     def migrate(self, remote=None):
         record, there = (
             SimpleNamespace(uuid="u", spec=SPECS["new"], resources={}, power_state="running"),
-            {"address": "192.0.2.2"},
+            {"address": "192.0.2.2", "pool_path": "/pool"},
         )
         live.start(self, record, "/pool", there, {}, remote=remote)
 
@@ -123,7 +123,7 @@ def test_whoever_watches_a_migration_has_the_connection_to_its_destination_and_t
     monkeypatch.setattr(live.live_backup, "backup_end_of", lambda *_: None)
     source = SimpleNamespace(unbounded="source")
     effects = SimpleNamespace(connection=source, pool_path=lambda _record: "/pool")
-    live.migrate(effects, record, {"address": "192.0.2.2"}, {})
+    live.migrate(effects, record, {"address": "192.0.2.2", "pool_path": "/pool"}, {})
     assert [(each.remote, each.address) for each in seen] == [("destination", "192.0.2.2")]
 
 
@@ -146,4 +146,4 @@ def test_a_migration_that_failed_since_its_destination_is_gone_is_told_with_libv
     monkeypatch.setattr(live.guests, "is_active", look)
     effects = SimpleNamespace(connection=SimpleNamespace(unbounded="source"), pool_path=lambda _record: "/pool")
     with pytest.raises(MigrationError, match="lost connection"):
-        live.migrate(effects, SimpleNamespace(uuid="u"), {"address": "192.0.2.2"}, {})
+        live.migrate(effects, SimpleNamespace(uuid="u"), {"address": "192.0.2.2", "pool_path": "/pool"}, {})
