@@ -42,7 +42,7 @@ Files whose names begin with a room are below `plugins/module_utils/`.
 | the states of a record | `model/lifecycle.py` |
 | what doctor finds | `compute/host/checkup.py` on a host, `conductor/doctor.py` over all |
 | what the report shows | `conductor/fleet_report.py` for its content, `plugins/plugin_utils/report_page.py` for the page |
-| the table that ends a run | `conductor/closing_table.py`; its lines: `conductor/outcome_of_create.py` and the like |
+| the table that ends a run | `conductor/closing_table.py`, `conductor/outcome_of_create.py`, `conductor/outcome_of_move.py` |
 | which host owns an instance | `conductor/notes.py`, `conductor/gossip.py` |
 | which host is closed, silent or lost | `conductor/silence.py` |
 | how an instance differs from the inventory | `conductor/drift.py` |

@@ -22,7 +22,8 @@ from ansible_collections.berth.kvm.plugins.module_utils.model.identity import in
     ],
 )
 def test_an_instance_of_no_inventory_is_selected_by_name_and_project(project, taken, options):
-    assert selection(instance_uuid(project or "default", "a"), {"name": "a", "project_id": project, "adopted": None}, taken) == options
+    place = {"name": "a", "project_id": project, "adopted": None}
+    assert selection(instance_uuid(project or "default", "a"), place, taken) == options
 
 
 def test_one_whose_host_says_another_name_than_that_of_its_uuid_is_selected_by_none():
