@@ -14,7 +14,7 @@ from typing import Dict, List, NamedTuple, Tuple
 
 from . import goals, one_by_one, propose
 from .goals import BALANCE, CONSOLIDATE, DRAIN, REPAIR, Goal
-from .order import Move, Ordered, ordered
+from .order import Move, Ordered, after, ordered
 from .state import Fleet, State
 from .terms import Empty, terms
 
@@ -170,11 +170,7 @@ def _sources(state: State, goal: Goal, empty: Empty) -> List[str]:
 
 # -- why what stays does
 def _stays(fleet: Fleet, goal: Goal, done: Ordered) -> Dict[str, str]:
-    state, moved = State(fleet), {uuid for uuid, _host in done.moves}
-    for wave in done.waves:
-        for uuid, host in wave:
-            state.enter(uuid, [host], [each for each, _host in wave])
-        state.arrive()
+    state, moved = after(fleet, done.waves), {uuid for uuid, _host in done.moves}
     targets = [host for host in state.hosts if host not in goal.hosts]
     found = {}
     for uuid, host in sorted(state.where.items()):

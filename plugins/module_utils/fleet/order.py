@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Dict, List, Mapping, Sequence, Tuple
 
-from .state import AFFINITY, State
+from .state import AFFINITY, Fleet, State
 
 Move = Tuple[str, str]  # instance uuid, host
 
@@ -27,6 +27,16 @@ class Ordered:
     @property
     def moves(self) -> List[Move]:
         return [move for wave in self.waves for move in wave]
+
+
+def after(fleet: Fleet, waves: Sequence[Sequence[Move]]) -> State:
+    """The state of the fleet when all waves have arrived."""
+    state = State(fleet)
+    for wave in waves:
+        for uuid, host in wave:
+            state.enter(uuid, [host], [each for each, _host in wave])
+        state.arrive()
+    return state
 
 
 def ordered(state: State, moves: Sequence[Mapping[str, str]]) -> Ordered:

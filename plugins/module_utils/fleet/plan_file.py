@@ -21,7 +21,7 @@ from ..model.messages import Document
 from . import goals
 from .goals import GOALS, Goal
 from .make_plan import Plan
-from .order import Move
+from .order import Move, after
 from .state import Fleet, State, limits
 
 SCHEMA = 1
@@ -44,7 +44,7 @@ class Written:
 
 
 def to_document(fleet: Fleet, plan: Plan) -> Document:
-    begin, end = State(fleet), _end(fleet, plan)
+    begin, end = State(fleet), after(fleet, plan.waves)
     state = state_of(fleet)
     why = _Why(plan.goal, begin, end)
     return {
@@ -65,15 +65,6 @@ def _goal(goal: Goal) -> Document:
         goals.CONSOLIDATE: {"max_moves": goal.max_moves},
     }
     return {"name": goal.name, **of_goal.get(goal.name, {})}
-
-
-def _end(fleet: Fleet, plan: Plan) -> State:
-    state = State(fleet)
-    for wave in plan.waves:
-        for uuid, host in wave:
-            state.enter(uuid, [host], [each for each, _host in wave])
-        state.arrive()
-    return state
 
 
 def _move(fleet: Fleet, state: State, why: "_Why", uuid: str, host: str) -> Document:

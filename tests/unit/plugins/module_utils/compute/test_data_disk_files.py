@@ -96,7 +96,7 @@ def test_a_data_disk_that_did_not_come_over_is_never_made_empty_in_its_place(tmp
 
 @needs_qemu_img
 def test_on_one_storage_a_revert_goes_back_to_the_data_of_before_and_a_confirm_keeps_the_new(files, monkeypatch):
-    monkeypatch.setattr(domain, "is_active", lambda connection, uuid: False)
+    monkeypatch.setattr(domain, "find_active", lambda connection, uuid: None)
     disks.layer(pool(files), record())
     disks.swap_in(pool(files), record("IN"))
     assert info(files / "data-logs.qcow2")["backing-filename"].endswith("data-logs.qcow2.pre-" + OP)

@@ -14,7 +14,7 @@ from full_disk import FullDisk
 from ansible_collections.berth.kvm.plugins.module_utils.compute import durable
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import FileNotUsable, GuestHung
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move import disks, moving_host
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import moving_host
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_nobody_starts_the_guest_while_its_kept_disks_are_merged(web, effects, m
     """If its QEMU dies in between, the disks look whole and are not. A run that was killed in between left no permit."""
     permits = {web.record.uuid} if permitted else set()
     for name, does in (("is_permitted", permits.__contains__), ("revoke", permits.discard), ("permit", permits.add)):
-        monkeypatch.setattr(disks.gate, name, does)
+        monkeypatch.setattr(gate, name, does)
     web.domain.now = RUNNING if runs else SHUTOFF
 
     def drop(*_arguments):
