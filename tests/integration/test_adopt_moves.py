@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Guests that libvirt alone made are adopted, resized and moved: one that writes, which loses nothing of what it acknowledged, and
-one with all that virt-install gives by default."""
+"""Guests that libvirt alone made are adopted, resized, moved and backed up: one that writes, which loses nothing of what it
+acknowledged, and one with all that virt-install gives by default."""
 
 from __future__ import annotations
 
@@ -127,6 +127,43 @@ def test_what_a_guest_wrote_before_it_was_adopted_and_since_is_there_after_every
         play("delete", flavor="big")
         assert records(lab) == [] and UUID not in lab.sh(source, "virsh list --all --uuid").stdout
     finally:
+        for host in (source, other):
+            lab.sh(host, "virsh destroy %s; virsh undefine %s --nvram; rm -f %s*; true" % (UUID, UUID, IMAGES))
+
+
+@pytest.mark.slow
+def test_an_adopted_guest_that_writes_is_backed_up_by_increments_and_its_backup_is_its_disk(
+    lab, tmp_path
+):
+    source, other, to = lab.host(1), lab.host(2), "/srv/shared/backups"
+    define(lab, source)
+    path = tmp_path / "vms.yml"
+    told = {"berth_adopted": UUID, "berth_flavor": "old", "berth_flavors": FLAVORS, "berth_backup_to": to}
+    path.write_text(yaml.safe_dump({"vms": {"hosts": {NAME: told}}}), "utf-8")
+
+    def play(playbook, **more):
+        return lab.ansible_playbook("berth.kvm." + playbook, "--limit", NAME, inventory=[path], timeout=600, **more)
+
+    try:
+        lab.sh(source, "rm -rf %s; mkdir %s" % (to, to))
+        ack = written(lab, source)
+        play("adopt")
+        assert "of %s, full" % NAME in play("backup").output
+        written(lab, source, ack)
+        assert "of %s, increment" % NAME in play("backup").output
+        play("stop")
+        assert "CANNOT" not in play("backup").output
+        last = "$(ls -d %s/*/2* | tail -1)" % to
+        same = lab.sh(source, "qemu-img compare -f qcow2 -F qcow2 %s/vda.qcow2 %swriter.qcow2" % (last, IMAGES)).stdout
+        assert "identical" in same
+        play("start")
+        play("live_migrate")
+        play("backup")
+        assert "AdoptedNotSupported" in play("restore", check=False).output
+        play("stop")
+        play("backup")
+    finally:
+        lab.sh(source, "rm -rf " + to)
         for host in (source, other):
             lab.sh(host, "virsh destroy %s; virsh undefine %s --nvram; rm -f %s*; true" % (UUID, UUID, IMAGES))
 
