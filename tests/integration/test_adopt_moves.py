@@ -132,9 +132,7 @@ def test_what_a_guest_wrote_before_it_was_adopted_and_since_is_there_after_every
 
 
 @pytest.mark.slow
-def test_an_adopted_guest_that_writes_is_backed_up_by_increments_and_its_backup_is_its_disk(
-    lab, tmp_path
-):
+def test_an_adopted_guest_that_writes_is_backed_up_by_increments_and_its_backup_is_its_disk(lab, tmp_path):
     source, other, to = lab.host(1), lab.host(2), "/srv/shared/backups"
     define(lab, source)
     path = tmp_path / "vms.yml"
