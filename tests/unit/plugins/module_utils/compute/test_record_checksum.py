@@ -124,7 +124,7 @@ def test_its_instance_is_refused_by_name_and_its_host_answers_and_gets_no_new_gu
     assert reason.endswith(state_hints.restore_damaged_record(UUID)) and "berth.kvm.restore_record" in reason
     with pytest.raises(RecordInvalid, match="kvm1 cannot read its record of web-1: .*checksum") as refused:
         locate(read_fleet({"kvm1": {"document": document, "notes": {}}}, lambda document: document), "web-1", UUID)
-    assert refused.value.hint == state_hints.restore_damaged_record(UUID)
+    assert refused.value.hint == state_hints.restore_damaged_record(UUID, "kvm1")
 
 
 def test_why_a_host_with_a_damaged_record_gets_no_new_guests_is_taken_from_it_however_long_it_is():
