@@ -15,20 +15,24 @@ from ansible_collections.berth.kvm.plugins.module_utils.model.reply import Inval
 EVIL = "\x1b[2Jowned\u202e\n{{ x }}"
 
 
-def told(**changes):
-    """The backups that people read of a host whose first one has these ``changes``; None: it lacks that part."""
+def checked(**changes):
+    """The backups of a host's reply whose first one has these ``changes``; None: it lacks that part."""
     arguments, answer = good.instance_backup("h1")
     whole, *others = answer["instance"]["backups"]
     changed = {part: value for part, value in {**whole, **changes}.items() if value is not None or part == "previous"}
     answer["instance"]["backups"] = [changed, *others]
-    backups = reply.check("instance_backup", answer, "h1", arguments)["instance"]["backups"]
-    return "".join(show_backup.lines("backups", "web1", "h1", backups))
+    return reply.check("instance_backup", answer, "h1", arguments)["instance"]["backups"]
+
+
+def told(**changes):
+    """What people read of them."""
+    return "".join(show_backup.lines("backups", "web1", "h1", checked(**changes)))
 
 
 @pytest.mark.parametrize("part", ["bytes", "of", "frozen", "why"])
 def test_a_backup_of_which_a_part_is_missing_is_refused(part):
     with pytest.raises(InvalidReply):
-        told(**{part: None})
+        checked(**{part: None})
 
 
 def test_of_a_backup_that_cannot_be_read_only_the_reason_is_told():

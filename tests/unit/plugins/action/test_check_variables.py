@@ -314,7 +314,7 @@ def test_a_name_without_its_prefix_is_refused_on_the_command_line_alone(monkeypa
     assert "failed" not in refusal({"web1": {given: "x"}}), "a variable of somebody else's inventory"
     monkeypatch.setattr(variables, "load_extra_vars", lambda _loader: {given: "x"})
     refused = refusal()
-    assert refused["error_code"] == "UnknownVariable" and "-e: there is no variable %s" % given in refused["msg"]
+    assert refused.get("error_code") == "UnknownVariable" and "-e: there is no variable %s" % given in refused["msg"]
     assert "Did you mean %s?" % right in refused["msg"]
     assert "failed" not in refusal({"all": {variables.OWN: [given]}}), "somebody says that it is his own"
 
