@@ -159,13 +159,13 @@ def _sources(state: State, goal: Goal, empty: Empty) -> List[str]:
         for host in state.where.values():
             count[host] += 1
         return sorted((host for host in count if count[host]), key=lambda host: count[host])[:most]
-    broken = {what[2] for what in state.broken() if len(what) > 2 and what[0] == "group"}
-    broken |= {what[1] for what in state.broken() if what[0] == "over"}
-    broken |= {state.where[uuid] for uuid in goals.misplaced(state, empty)}
-    for what in state.broken():
-        if what[0] == "group":
-            broken |= {state.where[uuid] for uuid in state.members[what[1]] if uuid in state.where}
-    return sorted(broken)
+    hosts = {state.where[uuid] for uuid in goals.misplaced(state, empty)}
+    for kind, of, *where in state.broken():
+        if kind == "over":
+            hosts.add(of)
+        else:
+            hosts.update(where, (state.where[uuid] for uuid in state.members[of] if uuid in state.where))
+    return sorted(hosts)
 
 
 # -- why what stays does

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Dict, List, Sequence, Tuple
 
 from .order import Move, Ordered, enter_together
-from .state import AFFINITY, State
+from .state import State
 from .terms import Empty
 
 
@@ -49,9 +49,8 @@ def _units(state: State, empty: Empty, uuids: Sequence[str], targets: Sequence[s
     """The most constrained first, the larger first among those."""
     by: Dict[str, List[str]] = {}
     for uuid in uuids:
-        group = state.fleet.instances[uuid].group
-        bound = group is not None and state.policies[group]["policy"] == AFFINITY
-        by.setdefault("group %s" % group if bound else uuid, []).append(uuid)
+        group = state.goes_with(uuid)
+        by.setdefault("group %s" % group if group else uuid, []).append(uuid)
 
     def hardness(unit: List[str]) -> Tuple[int, int, List[str]]:
         room = min(sum(empty.takes(uuid, host)[0] for host in targets) for uuid in unit)

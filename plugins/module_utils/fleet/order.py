@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Dict, List, Mapping, Sequence, Tuple
 
-from .state import AFFINITY, Fleet, State
+from .state import Fleet, State
 
 Move = Tuple[str, str]  # instance uuid, host
 
@@ -85,9 +85,8 @@ def _units(state: State, moves: Mapping[str, str]) -> List[List[Move]]:
     """The moves that have to go together, the largest first."""
     by: Dict[Tuple[str, str], List[Move]] = {}
     for uuid, host in moves.items():
-        group = state.fleet.instances[uuid].group
-        bound = group is not None and state.policies[group]["policy"] == AFFINITY
-        by.setdefault((str(group), host) if bound else (uuid, ""), []).append((uuid, host))
+        group = state.goes_with(uuid)
+        by.setdefault((group, host) if group else (uuid, ""), []).append((uuid, host))
     return sorted(by.values(), key=lambda unit: (-sum(_size(state, uuid) for uuid, _host in unit), unit))
 
 

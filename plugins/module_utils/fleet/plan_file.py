@@ -107,31 +107,26 @@ class _Why:
 
 def _table(begin: State, end: State) -> Dict[str, str]:
     """host -> how full it is before and after, of the hosts that change."""
-    found = {}
-    for host in begin.hosts:
-        words = []
-        for name, resource in (("memory", "MEMORY_MB"), ("vCPUs", "VCPU")):
-            was, becomes = (goals.fullness(state, resource)[host] for state in (begin, end))
-            if was != becomes:
-                words.append("%s %.0f %% -> %.0f %%" % (name, 100 * was, 100 * becomes))
-        if words:
-            found[host] = ", ".join(words)
-    return found
+    words: Dict[str, List[str]] = {}
+    for name, resource in (("memory", "MEMORY_MB"), ("vCPUs", "VCPU")):
+        was, becomes = (goals.fullness(state, resource) for state in (begin, end))
+        for host in begin.hosts:
+            if was[host] != becomes[host]:
+                text = "%s %.0f %% -> %.0f %%" % (name, 100 * was[host], 100 * becomes[host])
+                words.setdefault(host, []).append(text)
+    return {host: ", ".join(words[host]) for host in begin.hosts if host in words}
 
 
 # -- the state that a plan was made for
 def state_of(fleet: Fleet) -> Dict[str, Document]:
     state = State(fleet)
-    return {
-        host: {
-            "open": not each.service.get("disabled"),
-            "room": dict(sorted(limits(each).items())),
-            "instances": {
-                uuid: fleet.instances[uuid].name for uuid, where in sorted(state.where.items()) if where == host
-            },
-        }
+    found: Dict[str, Document] = {
+        host: {"open": not each.service.get("disabled"), "room": dict(sorted(limits(each).items())), "instances": {}}
         for host, each in sorted(state.hosts.items())
     }
+    for uuid, host in sorted(state.where.items()):
+        found[host]["instances"][uuid] = fleet.instances[uuid].name
+    return found
 
 
 def digest(state: Mapping[str, Document]) -> str:

@@ -13,9 +13,10 @@ from typing import Any, Dict, FrozenSet, List, Optional, Sequence, Tuple
 
 from ..model import fleet_hints
 from ..model.errors import BerthError
+from ..model.request_spec import ServerGroup
 from .goals import BALANCE, DRAIN, REPAIR, STEPS, Goal
 from .order import Move
-from .state import AFFINITY, ANTI_AFFINITY, State, most_on_a_host
+from .state import AFFINITY, ANTI_AFFINITY, State
 from .terms import Terms
 
 try:
@@ -148,7 +149,7 @@ class _Model:
         if policy["policy"] == ANTI_AFFINITY:
             for host, moves in here.items():
                 over = broken.get(("group", group, host), 0)
-                most = most_on_a_host(policy) - held.get(host, 0)
+                most = ServerGroup(policy).max_server_per_host - held.get(host, 0)
                 self.cp.Add(sum(self.x[move] for move in moves) <= most + self._broken_by(over))
                 for wave in self.waves:
                     self.cp.Add(sum(self._during(wave, move) for move in moves) <= most + over)

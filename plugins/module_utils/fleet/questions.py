@@ -110,10 +110,5 @@ def _without_place(
 def _terms(fleet: Fleet, empty: Empty, state: State, lost: Sequence[str]) -> Terms:
     found = terms(fleet, empty, (), ())
     for uuid in lost:
-        found.may[uuid] = []
-        for host in state.hosts:
-            good, amounts = empty.takes(uuid, host)
-            if good:
-                found.may[uuid].append(host)
-                found.takes[uuid, host] = amounts
+        found.allow(empty, uuid, state.hosts)
     return found

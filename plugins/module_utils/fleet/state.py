@@ -18,7 +18,7 @@ from typing import Any, Collection, Dict, Iterable, List, Mapping, Optional, Seq
 from ..model.host_state import Aggregate, HostState
 from ..model.lifecycle import OWN
 from ..model.messages import Document
-from ..model.request_spec import RequestSpec
+from ..model.request_spec import RequestSpec, ServerGroup
 from ..placement import capacity, explain, pci
 from ..placement.changes.would_fit import leave
 from ..placement.pipeline import Pipeline
@@ -114,6 +114,11 @@ class State:
             spec.instance_group.members = set(self.members[group])
             spec.instance_group.hosts = self._hosts_of(group, uuid, together)
         return spec
+
+    def goes_with(self, uuid: str) -> Optional[str]:
+        """The affinity group of the instance, whose members are on one host; None if it has none."""
+        group = self.fleet.instances[uuid].group
+        return group if group is not None and self.policies[group]["policy"] == AFFINITY else None
 
     def _hosts_of(self, group: str, but: str, together: Collection[str]) -> Set[str]:
         """Where the other members are. Of an affinity group only where they will be once the moves are over: members that
@@ -220,7 +225,7 @@ class State:
         count = Counter(
             host for uuid in there for host in sorted({self.where[uuid], self.going.get(uuid, self.where[uuid])})
         )
-        most = most_on_a_host(policy)
+        most = ServerGroup(policy).max_server_per_host
         return {("group", group, host): number - most for host, number in count.items() if number > most}
 
 
@@ -230,10 +235,6 @@ def limits(state: HostState) -> Dict[str, float]:
         name: capacity.limit_of(each["total"], each["reserved"], each["allocation_ratio"])
         for name, each in state.inventories.items()
     }
-
-
-def most_on_a_host(policy: Document) -> int:
-    return int((policy.get("rules") or {}).get("max_server_per_host", 1))
 
 
 def refusal(answer: Any) -> str:

@@ -36,6 +36,12 @@ class Terms:
     limit: Dict[str, Amounts]
     misplaced: List[str]
 
+    def allow(self, empty: Empty, uuid: str, hosts: Iterable[str]) -> None:
+        """Let the instance go to those of ``hosts`` that could take it."""
+        taken = {host: amounts for host in hosts for good, amounts in [empty.takes(uuid, host)] if good}
+        self.may[uuid] = list(taken)
+        self.takes.update({(uuid, host): amounts for host, amounts in taken.items()})
+
 
 class Empty:
     """Which hosts could take an instance if they were empty, asked of placement once for each kind of instance."""
@@ -86,14 +92,7 @@ def terms(
         found.takes[uuid, own] = here
         for name, amount in here.items():
             found.fixed[own][name] = found.fixed[own].get(name, 0) - amount
-        found.may[uuid] = []
-        for host in targets:
-            if host == own or host in closed:
-                continue
-            good, amounts = empty.takes(uuid, host)
-            if good:
-                found.may[uuid].append(host)
-                found.takes[uuid, host] = amounts
+        found.allow(empty, uuid, (host for host in targets if host != own and host not in closed))
         if not empty.takes(uuid, own)[0]:
             found.misplaced.append(uuid)
     return found
