@@ -44,9 +44,10 @@ class ActionModule(ControllerAction):
 
     def act(self, args, task_vars):
         hosts = kvm_hosts(task_vars, args["hosts"])
-        page = page_path(args["page"], Fleet(machines(task_vars, hosts)))
+        of_fleet = machines(task_vars, hosts)
+        page = page_path(args["page"], Fleet(of_fleet))
         case = case_of(task_vars, hosts, args["asked"], self._loader)
-        document = clean_all(self._document(case, hosts, task_vars))
+        document = clean_all(self._document(case, hosts, task_vars, of_fleet))
         if not self._task.check_mode:
             write_report(page, render(document), document)
         say("", *_text(document, page, self._task.check_mode), "")
@@ -54,10 +55,10 @@ class ActionModule(ControllerAction):
             raise NoHostAnswered("no host answered; why is in %s" % page)
         return {"page": page, "data": data_path(page), "counts": document["counts"], "_ansible_verbose_override": True}
 
-    def _document(self, case, hosts, task_vars):
+    def _document(self, case, hosts, task_vars, of_fleet):
         findings = examine(case)
         zones, groups, messages = self._catalog(task_vars, hosts)
-        decisions, unread = self._decisions(task_vars, hosts)
+        decisions, unread = self._decisions(task_vars, of_fleet)
         add_what_became(decisions, case.fleet)
         answers = plain(replies(task_vars, "__berth_facts"))
         known = {
@@ -74,15 +75,15 @@ class ActionModule(ControllerAction):
             **report,
             "findings": [found.to_dict() for found in findings],
             "counts": counted(findings),
-            "machines": machines(task_vars, hosts),
+            "machines": of_fleet,
             "errors": errors(findings, report["instances"]),
             "decisions": decisions,
         }
 
-    def _decisions(self, task_vars, hosts):
+    def _decisions(self, task_vars, of_fleet):
         """Return (the last decisions, why they are unknown)."""
         try:
-            return receipts.recent(receipts.settings(self, task_vars), Fleet(machines(task_vars, hosts))), []
+            return receipts.recent(receipts.settings(self, task_vars), Fleet(of_fleet)), []
         except BerthError as error:
             return [], ["The last decisions are not known. %s" % error.to_result()["msg"]]
 

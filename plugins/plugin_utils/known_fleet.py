@@ -24,7 +24,7 @@ from . import acting, seeds
 from .answers_of_hosts import read_reports, replies
 from .controller import new_token
 from .driving import carry_out
-from .inventory_variables import kvm_hosts, lost_hosts, variables, who_locked
+from .inventory_variables import lost_hosts, variables, who_locked
 from .plain import plain
 from .plan_moves import views_of
 from .selection import instances_by_uuid
@@ -43,7 +43,7 @@ class Known(NamedTuple):
 
 
 def known_fleet(action: Any, task_vars: Dict[str, Any], hosts: List[str]) -> Known:
-    hosts = kvm_hosts(task_vars, hosts)
+    """``hosts``: the KVM hosts of the run."""
     reported = read_reports(task_vars, hosts)
     inventory = instances_by_uuid(task_vars, hosts)
     known = set(map(str, task_vars["groups"]["all"]))

@@ -49,8 +49,7 @@ def differences(name: str, place: Place, wanted: Document) -> List[str]:
         of_nics(name, place["unfiltered"] or (), wanted.get("networks") or ())
         or of_security_groups(name, place, wanted),
         of_data_disks(name, place["disks"], wanted) if place["disks"] is not None else None,
-        of_image(name, place, wanted),
-        of_kept(name, place, wanted),
+        *of_request(name, place, wanted),
     )
     return [part for part in parts if part]
 
@@ -159,7 +158,12 @@ def of_security_groups(name: str, place: Place, wanted: Document) -> Optional[st
     return "inventory says other security groups. %s" % hints.create_to_filter(name)
 
 
-def of_image(name: str, place: Place, wanted: Document) -> Optional[str]:
+def of_request(name: str, place: Place, wanted: Document) -> Sequence[Optional[str]]:
+    """What no answer of its host has: what only digests tell of its request."""
+    return _of_image(name, place, wanted), _of_kept(name, place, wanted)
+
+
+def _of_image(name: str, place: Place, wanted: Document) -> Optional[str]:
     """What an instance gets only if it is created anew."""
     has, asked = (place["request_digests"] or {}).get("image"), digests(wanted).get("image")
     if has is None or asked is None or has == asked:
@@ -167,7 +171,7 @@ def of_image(name: str, place: Place, wanted: Document) -> Optional[str]:
     return "inventory says other image. %s" % hints.make_anew_to_follow(name)
 
 
-def of_kept(name: str, place: Place, wanted: Document) -> Optional[str]:
+def _of_kept(name: str, place: Place, wanted: Document) -> Optional[str]:
     """What an instance gets in an update."""
     if place["request_digests"] is None:
         return None

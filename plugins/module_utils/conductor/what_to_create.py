@@ -111,11 +111,7 @@ def _is_away(instance: Instance, fleet: Fleet, lost_hosts: Collection[str]) -> b
 def _differs(instance: Instance, place: Place) -> List[str]:
     """Differences from the inventory that the host's own answer does not contain."""
     name, wanted = instance["name"], drift.said(instance)
-    differences = (
-        drift.of_flavor_content(name, place, wanted),
-        drift.of_image(name, place, wanted),
-        drift.of_kept(name, place, wanted),
-    )
+    differences = (drift.of_flavor_content(name, place, wanted), *drift.of_request(name, place, wanted))
     return [part for part in differences if part]
 
 
