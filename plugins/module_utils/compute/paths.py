@@ -169,6 +169,11 @@ def publish(temporary, path):
     sync_directory(os.path.dirname(path))
 
 
+def free_bytes(path):
+    room = os.statvfs(path)
+    return room.f_bavail * room.f_frsize
+
+
 def entries(path):
     """The names in a directory, none if it does not exist."""
     try:
@@ -186,8 +191,7 @@ def remove(path):
     return True
 
 
-# The directory of a backup until it is whole, and its bitmap in a disk, which records what is written after that moment. Both end
-# with the backup's id.
+# With a backup's id: its directory until it is whole, and the bitmap of what is written afterwards.
 PARTIAL, BITMAP = ".partial-", "berth-backup-"
 
 

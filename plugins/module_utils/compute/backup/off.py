@@ -6,38 +6,31 @@
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
 import tempfile
-import time
 from typing import Any, Mapping, Sequence
 
 from ...model.backups import INCREMENT
 from ...model.move_errors import TransferFailed
 from ..disk import inside
-from ..move import following
-from ..move.increment import DAEMON, POLL, Monitor
+from ..move import following, storage_daemon
 from ..paths import BITMAP, bitmap_of
-from ..run import PATH, run
+from ..run import run
 
 LONGEST = 72 * 3600  # s: the time that the controller gives the whole module
 
 
 def usable(path: str) -> Mapping[str, bool]:
-    """Return {bitmap: whether it has recorded all writes since it began} of a qcow2 disk. QEMU marks those of a disk that it did
-    not close as in use."""
-    if not shutil.which(DAEMON, path=PATH):
+    """Return {bitmap: whether it has recorded all writes since it began} of a qcow2 disk."""
+    if not storage_daemon.is_there():
         return {}
-    return {
-        name: "auto" in flags and "in-use" not in flags for name, flags in inside.bitmaps(path, TransferFailed).items()
-    }
+    return {name: inside.is_recording(flags) for name, flags in inside.bitmaps(path, TransferFailed).items()}
 
 
 def drop(path: str, kept: str) -> None:
     """Remove all bitmaps of backups from a disk but the one that is kept."""
     for name in inside.bitmaps(path, TransferFailed):
         if name.startswith(BITMAP) and name != kept:
-            run(["qemu-img", "bitmap", "--remove", "-f", "qcow2", "--", path, name], error=TransferFailed)
+            inside.remove_bitmap(path, name, TransferFailed)
 
 
 def copy(backup_id: str, previous: Any, parts: Sequence[Any]) -> None:
@@ -56,37 +49,17 @@ def copy(backup_id: str, previous: Any, parts: Sequence[Any]) -> None:
 
 def _copy_changes(path: str, target: str, bitmap: str) -> None:
     """The backing files are not opened: what the bitmap marks is in the disk itself."""
-    nodes = {"source": (path, True), "target": (target, False)}
-    command = [DAEMON, "--chardev", "stdio,id=monitor", "--monitor", "chardev=monitor"]
+    nodes, arguments = {"source": (path, True), "target": (target, False)}, []
     for name, (file, read_only) in nodes.items():
         below = {"driver": "file", "filename": file}
         node = {"driver": "qcow2", "node-name": name, "read-only": read_only, "file": below, "backing": None}
-        command += ["--blockdev", json.dumps(node)]
-    with tempfile.TemporaryFile() as log:
-        process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=following.ENVIRONMENT, bufsize=0
-        )
-        try:
-            monitor = Monitor(process)
-            wanted = {"job-id": "backup", "device": "source", "target": "target", "auto-dismiss": False}
-            monitor.ask("blockdev-backup", {**wanted, "sync": "bitmap", "bitmap": bitmap, "bitmap-mode": "never"})
-            _await(monitor)
-            for name in nodes:
-                monitor.ask("blockdev-del", {"node-name": name})  # all is written out
-        finally:
-            following.end(process)
-
-
-def _await(monitor: Monitor) -> None:
-    job = {"status": "created"}
-    checks = following.Asked(), following.Advance(lambda: (job.get("status"), job.get("current-progress")))
-    while True:
-        job.update(next(entry for entry in monitor.ask("query-jobs") if entry["id"] == "backup"))
-        if job["status"] == "concluded":
-            if job.get("error"):
-                raise TransferFailed("copying what changed: %s" % job["error"])
-            monitor.ask("job-dismiss", {"id": "backup"})
-            return
-        for check in checks:
-            check.check()
-        time.sleep(POLL)
+        arguments += ["--blockdev", json.dumps(node)]
+    wanted = {"device": "source", "target": "target", "sync": "bitmap", "bitmap": bitmap, "bitmap-mode": "never"}
+    with tempfile.TemporaryFile() as log, storage_daemon.started(arguments, log) as process:
+        monitor = storage_daemon.Monitor(process)
+        job = storage_daemon.copy(monitor, wanted, following.Asked())
+        if job.get("error"):
+            raise TransferFailed("copying what changed: %s" % job["error"])
+        monitor.ask("job-dismiss", {"id": storage_daemon.JOB})
+        for name in nodes:
+            monitor.ask("blockdev-del", {"node-name": name})  # all is written out

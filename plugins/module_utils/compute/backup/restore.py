@@ -129,7 +129,7 @@ def _check_room(pool: str, name: str, targets: List[Target]) -> None:
     """Raise RestoreFailed if the new disks, which are written beside the old ones, would fill the pool: all guests in it would stand
     still. What a killed run left makes room."""
     left = sum(os.stat(target.made).st_blocks * 512 for target in targets if os.path.lexists(target.made))
-    needed, free = sum(map(_measure, targets)), _free(pool) + left
+    needed, free = sum(map(_measure, targets)), paths.free_bytes(pool) + left
     if needed > free:
         raise RestoreFailed(
             "the new disks of %s would take up to %d MiB beside the old ones, of %d MiB that are free in %s"
@@ -141,11 +141,6 @@ def _check_room(pool: str, name: str, targets: List[Target]) -> None:
 def _measure(target: Target) -> int:
     command = ["qemu-img", "measure", "--output=json", "-f", "qcow2", "-O", target.format, "--", target.source]
     return int(json.loads(run(command, error=RestoreFailed))["required"])
-
-
-def _free(path: str) -> int:
-    status = os.statvfs(path)
-    return status.f_bavail * status.f_frsize
 
 
 def _check_no_snapshots(record: Any) -> None:

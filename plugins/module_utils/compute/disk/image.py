@@ -343,8 +343,7 @@ def _by_flavor(image, root_gb):
 
 def _by_pool(image, directory, settings):
     """Limit the file to what the pool has free beyond the host's reserve."""
-    room = os.statvfs(directory)
-    free = max(0, room.f_bavail * room.f_frsize - settings.reserved_host_disk_gb * GIB)
+    free = max(0, paths.free_bytes(directory) - settings.reserved_host_disk_gb * GIB)
     error = ImageUnavailable("image %s does not fit into the pool: %d bytes are free" % (image.get("name"), free))
     return Limit(free, error, False)
 

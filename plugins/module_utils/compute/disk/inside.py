@@ -30,7 +30,7 @@ def go_back(path, tag):
     """Make the disk what it was then. A size that it got since stays. Bitmaps of changes would be wrong, and are removed."""
     size = virtual_size.read(path, "qcow2")[0]
     for name in bitmaps(path, SnapshotFailed):
-        _run(["qemu-img", "bitmap", "--remove", "-f", "qcow2", "--", path, name])
+        remove_bitmap(path, name, SnapshotFailed)
     _snapshot("-a", path, tag)
     if virtual_size.read(path, "qcow2")[0] < size:
         _run(["qemu-img", "resize", "-q", "-f", "qcow2", "--", path, str(size)])
@@ -48,9 +48,21 @@ def lacking(pool_path, record, entry):
 
 def bitmaps(path, error):
     """Return {name: flags} of a qcow2 file's bitmaps. Raise ``error`` if it cannot be read."""
-    command = ["qemu-img", "info", "-U", "--output=json", "-f", "qcow2", "--", path]
-    data = (json.loads(run(command, timeout=60, error=error)).get("format-specific") or {}).get("data") or {}
+    data = (info(path, "qcow2", error).get("format-specific") or {}).get("data") or {}
     return {bitmap["name"]: bitmap["flags"] for bitmap in data.get("bitmaps") or ()}
+
+
+def info(path, form, error):
+    return json.loads(run(["qemu-img", "info", "-U", "--output=json", "-f", form, "--", path], timeout=60, error=error))
+
+
+def is_recording(flags):
+    """Whether a bitmap has recorded all writes since it began. QEMU marks those of a disk that it did not close as in use."""
+    return "auto" in flags and "in-use" not in flags
+
+
+def remove_bitmap(path, name, error):
+    run(["qemu-img", "bitmap", "--remove", "-f", "qcow2", "--", path, name], error=error)
 
 
 def _snapshot(option, path, tag):

@@ -16,6 +16,7 @@ from ...model import hints, host_hints
 from ...model.errors import BerthError
 from ...model.move_errors import InstanceInvalidState
 from ...model.vm_states import ACTIVE, CHANGES, PAUSED, SUSPENDED, VM_STATES, said
+from .. import paths
 from ..disk import disk_chain
 from ..errors import NoRoomForMemory
 from ..record import journal
@@ -70,8 +71,7 @@ def _check_room(host, record):
     """libvirt would find out after it has stopped the guest for a long time."""
     needed, name = record.spec["flavor"]["memory_mb"], host.connection.getHostname()
     directory = SAVED_IN if os.path.isdir(SAVED_IN) else os.path.sep
-    room = os.statvfs(directory)
-    free = room.f_bavail * room.f_frsize // MIB
+    free = paths.free_bytes(directory) // MIB
     if free < needed:
         raise NoRoomForMemory(
             "the memory of %s takes up to %d MiB in %s on %s, where %d MiB are free. The guest goes on"

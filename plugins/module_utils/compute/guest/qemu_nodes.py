@@ -50,22 +50,20 @@ def unlimit_copies(guest):
 def write_out(guest, path):
     """Make the QEMU of ``guest`` write to the storage what it holds in memory of the file ``path``. Return whether it
     says that it did: it answers with a text, which is empty unless something failed."""
-    found = _ask(guest, "query-named-block-nodes", flat=True) or []
-    flush = ["qemu-io %s flush" % node["node-name"] for node in found if node.get("file") == path]
+    flush = ["qemu-io %s flush" % node["node-name"] for node in _nodes(guest, path)]
     answers = [_ask(guest, "human-monitor-command", **{"command-line": command}) for command in flush]
     return bool(answers) and not any(answer is None or answer.strip() for answer in answers)
 
 
 def bitmaps(guest, path):
     """Return {name: (node, whether it has recorded all writes since it began)} of the bitmaps in the qcow2 file ``path``."""
-    found = _ask(guest, "query-named-block-nodes", flat=True) or []
-    nodes = [node for node in found if node.get("file") == path and node.get("drv") == "qcow2"]
     return {
         bitmap["name"]: (
             node["node-name"],
             bool(bitmap.get("persistent") and bitmap.get("recording")) and not bitmap.get("inconsistent"),
         )
-        for node in nodes
+        for node in _nodes(guest, path)
+        if node.get("drv") == "qcow2"
         for bitmap in node.get("dirty-bitmaps") or ()
     }
 
@@ -90,8 +88,7 @@ def delete_snapshot(guest, path, tag):
 
 
 def _disk_node(guest, path):
-    found = _ask(guest, "query-named-block-nodes", flat=True) or []
-    names = [node["node-name"] for node in found if node.get("file") == path and node.get("drv") == "qcow2"]
+    names = [node["node-name"] for node in _nodes(guest, path) if node.get("drv") == "qcow2"]
     if not names:
         raise SnapshotFailed("QEMU does not have %s open" % path)
     return names[0]
@@ -101,6 +98,11 @@ def _order(guest, command, **arguments):
     answer = _answer(guest, command, arguments)
     if "return" not in answer:
         raise SnapshotFailed("QEMU refuses: %s" % clean(str((answer.get("error") or {}).get("desc", "no answer")), 300))
+
+
+def _nodes(guest, path):
+    """Return what QEMU tells of its nodes of the file ``path``."""
+    return [node for node in _ask(guest, "query-named-block-nodes", flat=True) or [] if node.get("file") == path]
 
 
 def _close(guest, is_meant):

@@ -20,7 +20,7 @@ from ...model import adopted, disk_hints, volume_hints
 from ...model.move_errors import CannotResizeDisk, MigrationConflict, MigrationPreCheckError, TransferFailed
 from .. import paths
 from ..disk import disk as disks
-from ..disk import image_check, layers, volume_files
+from ..disk import image_check, inside, layers, volume_files
 from ..disk.disk import NVRAM, READ_ONLY, planned
 from ..guest import nvram
 from ..run import run
@@ -104,14 +104,8 @@ def variables(manifest):
     return next((entry.get("variables") for entry in manifest or () if entry.get("name") == NVRAM.name), None)
 
 
-def info(path, form):
-    return json.loads(
-        run(["qemu-img", "info", "-U", "--output=json", "-f", form, "--", path], timeout=60, error=TransferFailed)
-    )
-
-
 def virtual_size(path, form):
-    return info(path, form)["virtual-size"]
+    return inside.info(path, form, TransferFailed)["virtual-size"]
 
 
 def expected(pool_path, record, manifest):

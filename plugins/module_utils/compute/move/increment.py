@@ -14,20 +14,14 @@ If any of this is impossible (raw disk, guest killed, no qemu-storage-daemon), t
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import select
-import shutil
-import subprocess
-import time
 
 from ...model.move_errors import TransferFailed
 from .. import paths
 from ..connection import require_libvirt
 from ..disk import inside
 from ..guest import domain as guests
-from ..run import PATH
-from . import block_jobs, disks, following, live_backup, storage, transfer
+from . import block_jobs, disks, following, live_backup, storage, storage_daemon, transfer
 
 # A cold move: how often the writes of a running guest are copied again before it stops.
 MOST = 10
@@ -55,92 +49,30 @@ def repeat(copies, rate):
             return
 
 
-# Drives a qemu-storage-daemon, by QEMU's monitor protocol, that copies a part of a disk to the other host.
-DAEMON = "qemu-storage-daemon"
-POLL = 0.02
-
-
 def copy_by_daemon(uuid, disk, path, target, bandwidth, wanted):
     """Copy the part ``wanted`` (the synchronization mode of QEMU's blockdev-backup) of the file ``path`` to the target
     of ``disk``, which has the rest. The key is in place. Return the bytes copied."""
     credentials, options = transfer.target_options(uuid, disk, target)
-    command = [
-        DAEMON, credentials[0], credentials[1],
+    arguments = [
+        credentials[0], credentials[1],
         "--blockdev", "driver=file,node-name=file,filename=%s,read-only=on,auto-read-only=off" % path,
         # The backup's file names the disk itself as its backing file, which the guest has locked.
         "--blockdev", '{"driver": "qcow2", "node-name": "source", "file": "file", "read-only": true, "backing": null}',
         "--blockdev", options + ",node-name=arriving",
         # The disk may be larger there, and a backup needs the same size on both sides.
         "--blockdev", "driver=raw,size=%d,file=arriving,node-name=target" % disk["size"],
-        "--chardev", "stdio,id=monitor", "--monitor", "chardev=monitor",
     ]  # fmt: skip
-    with open(transfer.directory(uuid, "daemon.log"), "wb") as log:
-        process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=following.ENVIRONMENT, bufsize=0
-        )
-    with open(transfer.directory(uuid, transfer.PID_FILE), "w") as file:
-        file.write(str(process.pid))
-    try:
-        monitor = Monitor(process)
-        arguments = {
-            "job-id": "rest", "device": "source", "target": "target", "auto-dismiss": False, **wanted,
-        }  # fmt: skip
-        if bandwidth:
-            arguments["speed"] = int(bandwidth)
-        monitor.ask("blockdev-backup", arguments)
-        return _await(monitor, target)
-    finally:
-        process.stdin.close()
-        process.stdout.close()
-        following.end(process)
-
-
-def _await(monitor, target):
-    job = {}
-    come = following.Advance(lambda: (job.get("status"), job.get("current-progress")))
-    checks = following.Asked(), following.OtherEnd(target), come
-    while True:
-        job.update(next(entry for entry in monitor.ask("query-jobs") if entry["id"] == "rest"))
-        if job["status"] == "concluded":
-            if job.get("error"):
-                raise following.failed("copying the rest: %s" % job["error"])
-            return job["total-progress"]
-        for check in checks:
-            check.check()
-        time.sleep(POLL)
-
-
-class Monitor:
-    """QEMU's monitor protocol over a program's standard streams."""
-
-    def __init__(self, process):
-        self.process, self.said = process, b""
-        self._read("QMP")
-        self.ask("qmp_capabilities")
-
-    def ask(self, command, arguments=None):
-        text = json.dumps({"execute": command, "arguments": arguments or {}}) + "\n"
-        self.process.stdin.write(text.encode())
-        return self._read("return")["return"]
-
-    def _read(self, key):
-        while True:
-            message = json.loads(self._line())
-            if "error" in message:
-                raise TransferFailed("%s: %s" % (DAEMON, message["error"].get("desc")))
-            if key in message:
-                return message
-
-    def _line(self):
-        while b"\n" not in self.said:
-            if not select.select([self.process.stdout], [], [], following.STALLED_SECONDS)[0]:
-                raise TransferFailed("%s has not answered for %d s" % (DAEMON, following.STALLED_SECONDS))
-            part = self.process.stdout.read(65536)
-            if not part:
-                raise TransferFailed("%s ended" % DAEMON)
-            self.said += part
-        line, _end, self.said = self.said.partition(b"\n")
-        return line
+    wanted = {"device": "source", "target": "target", **wanted}
+    if bandwidth:
+        wanted["speed"] = int(bandwidth)
+    with open(transfer.directory(uuid, "daemon.log"), "wb") as log, storage_daemon.started(arguments, log) as process:
+        with open(transfer.directory(uuid, transfer.PID_FILE), "w") as file:
+            file.write(str(process.pid))
+        monitor = storage_daemon.Monitor(process)
+        job = storage_daemon.copy(monitor, wanted, following.Asked(), following.OtherEnd(target))
+    if job.get("error"):
+        raise following.failed("copying the rest: %s" % job["error"])
+    return job["total-progress"]
 
 
 LEAST_ROOM = 1 << 30  # bytes
@@ -155,8 +87,7 @@ class Room:
 
     def least(self):
         """Return the free bytes where there are the fewest."""
-        found = (os.statvfs(directory) for directory in self.directories)
-        return min(status.f_bavail * status.f_frsize for status in found)
+        return min(map(paths.free_bytes, self.directories))
 
     def check(self):
         left = self.least()
@@ -180,7 +111,7 @@ def copied_mark(path, record, number):
 
 def is_possible(connection, record, manifest):
     """Whether anything can be copied while the guest runs."""
-    if not guests.is_active(connection, record.uuid) or not shutil.which(DAEMON, path=PATH):
+    if not guests.is_active(connection, record.uuid) or not storage_daemon.is_there():
         return False
     return bool(_recording(manifest))
 
@@ -288,7 +219,7 @@ def _usable_bitmap(record, disk):
     found = inside.bitmaps(disk["path"], TransferFailed)
     for number in range(MOST, -1, -1):
         flags = found.get(bitmap_name(record, number), ())
-        if "auto" in flags and "in-use" not in flags and os.path.lexists(copied_mark(disk["path"], record, number)):
+        if inside.is_recording(flags) and os.path.lexists(copied_mark(disk["path"], record, number)):
             return bitmap_name(record, number)
     return None
 
@@ -319,4 +250,4 @@ def remove_bitmaps(path):
     """Remove the bitmaps of moves from a disk whose guest is off."""
     for name in inside.bitmaps(path, TransferFailed):
         if name.startswith("berth-") and not name.startswith(paths.BITMAP):
-            transfer.run(["qemu-img", "bitmap", "--remove", "-f", "qcow2", "--", path, name], error=TransferFailed)
+            inside.remove_bitmap(path, name, TransferFailed)

@@ -193,8 +193,7 @@ def _dotted(version):
 
 
 def _space(pool_path, guest):
-    status = os.statvfs(pool_path)
-    free = status.f_bavail * status.f_frsize
+    free = paths.free_bytes(pool_path)
     if free < guest["bytes"]:
         return "the destination's storage has %d MiB free, the disks take %d MiB" % (free >> 20, guest["bytes"] >> 20)
     return None

@@ -123,8 +123,7 @@ def check_room(host, pool_of, record, manifest):
     others = _of_others(host, pool_of, record)
     problems = []
     for device, (pool, size) in needed.items():
-        status = os.statvfs(pool)
-        free = status.f_bavail * status.f_frsize - others.get(device, 0)
+        free = paths.free_bytes(pool) - others.get(device, 0)
         if 0 < size and free < size:
             text = "%s has %d MiB free for it below %s, its disks take %d MiB"
             problems.append((pool, text % (host.identity["name"], max(free, 0) >> 20, pool, -(-size >> 20))))

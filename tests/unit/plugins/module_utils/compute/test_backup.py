@@ -385,7 +385,7 @@ def test_a_restore_never_fills_the_pool(web, to, monkeypatch):
     back_up(web, to)
     write(web, 9)
     before = sorted(os.listdir(web.root.parent))
-    monkeypatch.setattr(restore_of_backup, "_free", lambda _path: 1000)
+    monkeypatch.setattr(restore_of_backup.paths, "free_bytes", lambda _path: 1000)
     for dry in (True, False):
         with pytest.raises(RestoreFailed, match="would take up to .* of 0 MiB that are free"):
             restore(web, to, dry=dry)
