@@ -86,7 +86,8 @@ instance:
   description:
     - The instance as it is now, see M(berth.kvm.instance). C(backups) are the backup that was made or restored, or all. Each has its
       C(id), C(kind) full or increment, C(previous) on which it stands, C(bytes) of its files, C(of) whom it is, whether the
-      guest's file systems were C(frozen), C(why) disks were copied whole, and C(faults) if it cannot be restored.
+      guest's file systems were C(frozen), C(files) of the guest's firmware, C(why) disks were copied whole, and C(faults) if it
+      cannot be restored.
   returned: success
   type: dict
   sample:
@@ -94,7 +95,7 @@ instance:
     name: web-1
     state: running
     backups:
-      - {id: 20260102T030405Z, kind: increment, previous: 20260101T030405Z, bytes: 1048576, of: web-1, frozen: true, why: [],
+      - {id: 20260102T030405Z, kind: increment, previous: 20260101T030405Z, bytes: 1048576, of: web-1, frozen: true, files: [], why: [],
          faults: []}
 """
 

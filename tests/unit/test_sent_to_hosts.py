@@ -29,7 +29,7 @@ MOST = {
     "host_prepare": 222,
     "host_system": 3,
     "instance": 512,
-    "instance_backup": 413,
+    "instance_backup": 416,
     "instance_copy": 357,
     "instance_info": 283,
     "migration": 571,

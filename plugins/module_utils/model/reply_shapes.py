@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, cast
 
-from . import adopted, data_disks, guest_settings, host_document, snapshots, volumes
+from . import adopted, backups, data_disks, guest_settings, host_document, snapshots, volumes
 from .identity import instance_uuid
 from .lifecycle import ROLES
 from .messages import Document, View
@@ -201,6 +201,7 @@ _BACKUP = object_of(
         "bytes": whole(0, 1 << 60),
         "of": cleaned(),
         "frozen": flag,
+        "files": list_of(choice(backups.VARIABLES, backups.TPM_STATE), 2),
         "why": list_of(cleaned(), 1000),
     }
 )

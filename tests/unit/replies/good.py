@@ -217,7 +217,7 @@ def instance_backup(host):
     held = record("at-rest-" + host)
     whole = {
         "id": "20260102T030405Z", "kind": "increment", "previous": "20260101T030405Z", "bytes": 1 << 20, "of": "at-rest",
-        "frozen": True, "why": ["root: it was resized"], "faults": [],
+        "frozen": True, "files": ["nvram.fd", "tpm2-00.permall"], "why": ["root: it was resized"], "faults": [],
     }  # fmt: skip
     found = [whole, {"id": "20260103T030405Z", "faults": ["backup.json: nothing"]}]
     diff = {"before": "", "after": "a backup in /b: 20260102T030405Z\n"}
