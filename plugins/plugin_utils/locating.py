@@ -32,6 +32,7 @@ from ..module_utils.model import (
     nics,
     snapshot_hints,
     snapshots,
+    updates,
 )
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.identity import IDENTITY, instance_uuid, project_of, uuid_of
@@ -45,7 +46,7 @@ from .answers_of_hosts import read_reports, reason_of
 from .controller import ControllerAction
 from .fan_out import answers, ask
 from .inventory_differences import InventoryDifferences, by_hand
-from .inventory_variables import is_true, kvm_hosts, lost_hosts, variables, who_locked
+from .inventory_variables import is_true, kvm_hosts, listed, lost_hosts, variables, who_locked
 from .plain import plain
 from .screen import say, warn
 from .selection import check_explicit, in_inventory, known_hosts, not_found, selected, warn_of_lost
@@ -59,6 +60,7 @@ RUN = (
     "berth_rebuild_lost",
     older_copy.FIELD,
     "berth_set_aside_on",
+    updates.DISCARDS,
 )
 SNAPSHOT = "berth_snapshot"
 CHECKED = {
@@ -171,7 +173,8 @@ class LocateInstances(ControllerAction):
             return task
         disks = wanted_disks(run.task_vars, fleet, name, task, values, run.variables)
         more = wanted_update.wanted_update(run, name, task) if run.method == "update" and task["hosts"] else {}
-        return {**task, **disks, **more}
+        gone = {"discards": listed(run.variables, updates.DISCARDS)} if run.method == "update" else {}
+        return {**task, **disks, **more, **gone}
 
     def _where(self, run, name, uuid):
         task = what_to_operate.where(run.method, run.fleet, name, uuid, run.said)
@@ -279,13 +282,17 @@ def _as_left(fleet, task):
     places = fleet.places.get(task["uuid"], ())
     places = [place for place in places if task.get("stays") in (None, place["host"])]
     wanted = data_disks.shown(task)
-    left = [{**place, "disks": None if place["disks"] is None else _larger(place["disks"], wanted)} for place in places]
+    gone = task.get("discards", ())
+    left = [
+        {**place, "disks": None if place["disks"] is None else _larger(place["disks"], wanted, gone)}
+        for place in places
+    ]
     return [updating.as_left(place, task["spec"]) for place in left] if "spec" in task else left
 
 
-def _larger(has, wanted):
-    """Data disks are added and grow; none is removed or shrinks."""
-    return {name: max(has.get(name, 0), wanted.get(name, 0)) for name in {**has, **wanted}}
+def _larger(has, wanted, gone):
+    """Data disks are added and grow; none shrinks, and only those go that a person gives up."""
+    return {name: max(has.get(name, 0), wanted.get(name, 0)) for name in {**has, **wanted} if name not in gone}
 
 
 def joined(*parts):
