@@ -25,7 +25,7 @@ MOST = {
     "host_certificates": 132,
     "host_clean": 193,
     "host_facts": 386,
-    "host_maintenance": 83,
+    "host_maintenance": 84,
     "host_prepare": 223,
     "host_system": 3,
     "instance": 516,

@@ -512,9 +512,11 @@ REPLIES = {
     "rescan": _RESCAN,
     "volume": object_of({"uuid": uuid}),
     "volume_info": object_of({"volumes": many(_VOLUME), "deleted": many(_DELETED_VOLUME)}),
-    "package": _NO_KEYS,  # this and the next two are Ansible's own
+    "package": _NO_KEYS,  # this and the next ones are Ansible's own
+    "reboot": _NO_KEYS,
     "service": _NO_KEYS,
     "systemd_service": object_of(
         {"status": object_of({"ActiveState": word("[a-z-]+", 32)}, optional=("ActiveState",))}, optional=("status",)
     ),
+    "wait_for": _NO_KEYS,
 }

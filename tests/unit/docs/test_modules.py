@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from ansible_collections.berth.kvm.plugins.plugin_utils import acting
+
 ROOT = Path(__file__).resolve().parents[3]
 MODULES = sorted((ROOT / "plugins" / "modules").glob("*.py"))
 # What the playbooks and roles call in one fixed order, and nobody calls alone.
@@ -22,6 +24,9 @@ INTERNAL = {
     "build_instances",
     "check_variables",
     "doctor",
+    "fence_host",
+    "reboot_hosts",
+    "watch_fleet",
     "claim",
     "create_instances",
     "group_members",
@@ -76,3 +81,8 @@ def test_no_page_and_no_source_names_a_label():
         "%s: %s" % (path.relative_to(ROOT), label) for path in texts for label in LABEL.findall(path.read_text("utf-8"))
     ]
     assert found == []
+
+
+def test_every_module_that_notes_who_acts_is_told():
+    asks = {path.stem for path in MODULES if '"by": {"type": "dict"}' in path.read_text("utf-8")}
+    assert asks == set(acting.NOTING)
