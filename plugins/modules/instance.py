@@ -235,7 +235,7 @@ EXAMPLES = r"""
 
 - name: Delete an instance
   berth.kvm.instance:
-    uuid: 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a
+    name: web-1
     state: absent
 """
 

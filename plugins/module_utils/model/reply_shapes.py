@@ -488,8 +488,10 @@ _NO_KEYS = object_of({})
 _COPY = object_of(
     {"uuid": uuid, "paths": many(text()), "nics": many(text()), "gives_up": list_of(cleaned(), 1000)}, ("gives_up",)
 )
-_VOLUME = object_of({"uuid": uuid, "generation": generation, "image": or_null(text()), "history": _PEOPLE})
-_DELETED_VOLUME = object_of({"uuid": uuid, "history": _PEOPLE, "faults": _PEOPLE})
+_VOLUME = object_of(
+    {"uuid": uuid, "name": text(), "generation": generation, "image": or_null(text()), "history": _PEOPLE}
+)
+_DELETED_VOLUME = object_of({"uuid": uuid, "name": or_null(text()), "history": _PEOPLE, "faults": _PEOPLE})
 
 REPLIES = {
     "build_instances": object_of({"builds": many(object_of({"uuid": uuid, "reply": mapping(dict)}))}),
