@@ -82,9 +82,10 @@ def ended_together(work: str, name: str, names: Collection[str], part: Dict[str,
 
 
 def noted(action: ActionBase, outcomes: Mapping[str, Optional[Dict[str, Any]]]) -> Dict[str, Any]:
-    """Note what became of hosts in the action's task, None of who has begun. Return that of all that it has worked for
-    until now: of a play with more hosts than Ansible has forks, one process after another works for some of them."""
-    with _locked(_path("%s.outcomes" % action._task._uuid)) as file:
+    """Note what became of hosts in the action's play, None of who has begun. Return that of all that it has worked for
+    until now: of a play with more hosts than Ansible has forks, one process after another works for some of them, and
+    one with ``serial``, or with several tasks, comes to some of them later."""
+    with _locked(_path("%s.outcomes" % action._task.get_play()._uuid)) as file:
         known = {**json.loads(file.read() or "{}"), **outcomes}
         _write(file, known)
     return known
