@@ -20,7 +20,7 @@ from .plain import plain
 from .selection import check_hosts_selected
 
 VARIABLE = "berth_where_hosts"
-DECISIONS = ("show_fleet", "maintain_host", "rolling_reboot")  # of the playbooks that evaluate it
+DECISIONS = ("show_fleet", "maintain_host", "plan_maintenance", "rolling_reboot")  # of the playbooks that evaluate it
 
 
 def check(action: Any, task_vars: Dict[str, Any]) -> None:

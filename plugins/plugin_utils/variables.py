@@ -21,6 +21,7 @@ from ..module_utils.model import host_settings, input_hints
 from ..module_utils.model.errors import BerthError, InvalidInput, joined
 from ..module_utils.model.schema import Flag, ListOf, Text, Whole
 from ..module_utils.model.unknown_names import meant, nearest
+from ..module_utils.model.updates import DISCARDS
 from ..module_utils.placement.weighing import MOST_SEED
 from . import berth_where_hosts, limits, misplaced, move_options, receipts, seeds
 from .inventory_variables import CATALOG, INSTANCE, raw_vars, variables
@@ -147,6 +148,7 @@ RUN: Dict[str, Any] = {
     "berth_snapshot": None,
     "berth_strict_uniqueness": Switch(),
     "berth_until": None,
+    DISCARDS: None,
     "berth_volume": None,
     **dict.fromkeys(("berth_watch_most", "berth_watch_policy", "berth_watch_seconds", "berth_watch_share")),
     "berth_where": None,

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from plans_case import fleet, group, instance, told
 
@@ -68,6 +70,14 @@ def test_an_affinity_group_stays_whole_where_no_host_takes_all_of_it():
     found = fleet({"a": 8, "b": 3}, [instance("x", "a", 2, group=pair), instance("y", "a", 2, group=pair)])
     plan = make_plan.make(found, DRAIN_A)
     assert plan.waves == [] and set(plan.stays) == {"x", "y"}
+
+
+def test_a_member_of_an_affinity_group_follows_one_whose_move_has_begun():
+    pair = group("pair", "affinity")
+    here = [instance("x", "a", 2, group=pair, fixed="moves"), instance("y", "a", 2, group=pair)]
+    here[0] = dataclasses.replace(here[0], going="c")
+    found = fleet({"a": 8, "b": 8, "c": 4}, here)
+    assert make_plan.make(found, DRAIN_A).moves == [("y", "c")]
 
 
 def test_other_goals_are_refused_with_the_command_that_installs_the_solver():
