@@ -91,3 +91,28 @@ def test_a_silent_host_is_fenced_and_what_it_had_runs_elsewhere(shared, image, i
     for name, host in now.items():
         play("keep_one_copy", "--limit", name, berth_keep_on=host)
     assert sorted(records(lab)) == sorted((host, name, "OWN") for name, host in now.items())
+
+
+def test_a_watch_evacuates_a_host_that_is_down_in_two_passes_and_none_that_answers(shared, image, inventory, agent):
+    lab = shared
+    path = inventory({"one": vm()}, catalog(image))
+    fence = {"agent": "fence_lab", "lab": lab.name, "plug": "{{ inventory_hostname }}", "password": "s3cret"}
+    given = {"berth_fence": fence, "berth_watch_policy": "evacuate", "berth_watch_seconds": 1, "berth_watch_share": 50}
+    env = {"PATH": "%s:%s" % (agent.parent, os.environ["PATH"]), "XDG_STATE_HOME": str(agent.parent / "state")}
+
+    def play(name, **variables):
+        more = {"extra_vars": {**given, **variables}, "env": env, "timeout": 600}
+        return lab.ansible_playbook("berth.kvm." + name, inventory=[path], **more)
+
+    play("create")
+    lost = owners(lab)["one"]
+    assert "all hosts answer" in play("watch").output
+    lab.cut(lost)
+    first = play("watch").output
+    assert "%s is down for 0 of 1 s; its policy: evacuate" % lost in first and owners(lab)["one"] == lost
+    second = play("watch", berth_watch_seconds=60).output
+    assert "of 60 s" in second and owners(lab)["one"] == lost
+    play("watch")
+    assert owners(lab)["one"] != lost
+    lab.start(lost)
+    lab.heal(lost)
