@@ -33,7 +33,9 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures imp
     operate,
     plan_create,
 )
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
+from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceNotFound
 
 SILENT = {"reason": "UNREACHABLE"}
 
@@ -41,6 +43,10 @@ SILENT = {"reason": "UNREACHABLE"}
 def sent(what):
     """As it arrives: the other side has no part of it."""
     return json.loads(json.dumps(what))
+
+
+def _not_found(name):
+    return InstanceNotFound("%s is on no host" % name, hint=hints.create_it(name))
 
 
 class Run(history_snapshots.Snapshots):
@@ -171,7 +177,7 @@ class Run(history_snapshots.Snapshots):
     def _found(self, operation, more=lambda _name, _task: {}):
         self.seen = yield from self.read()
         wanted = {name: locate.Wanted(self.world.uuid(name)) for name in self.names}
-        run = locate.Run(operation, self._said(), more)
+        run = locate.Run(operation, self._said(), more, _not_found)
         found = yield from procedure_case.play(locate.locate(run, self.seen, wanted), self._ask_step)
         for name, error in found.errors.items():
             self.refused(name, error)

@@ -54,7 +54,7 @@ class Runs(MakesVolumes, Moves):
             told = {"role": self.dice.choice("ab")}
             requests[name] = {**seed, "metadata": told}
             spec = {**spec, "metadata": told, "flavor": {**spec["flavor"], "extra_specs": limits}}
-            return {**self._wanted(name, task), "spec": spec, "only_new": None}
+            return {**self._wanted(name, task), "spec": spec, "only_new": None, "discards": []}
 
         tasks = yield from self._found("update", more)
         run = update.Run(self._run_of_disks(), lambda name, _spec: requests[name])

@@ -29,12 +29,12 @@ MOST = {
     "host_prepare": 223,
     "host_system": 3,
     "instance": 516,
-    "instance_backup": 416,
+    "instance_backup": 417,
     "instance_copy": 357,
     "instance_info": 284,
     "migration": 571,
     "rescan": 126,
-    "volume": 401,
+    "volume": 402,
     "volume_info": 100,
 }
 CLAIMING = {"claim", "instance", "migration", "volume"}
