@@ -11,6 +11,7 @@ import sys
 import pytest
 from client import REPOSITORY
 from test_move_shared import POOL, SHARE
+from whole import make_whole
 
 from playbooks import catalog, records, vm
 
@@ -34,6 +35,7 @@ def shared(lab):
     for host in lab.hosts:
         lab.sh(host, SHARE)
     yield lab
+    make_whole(lab)
     for host in lab.hosts:
         lab.sh(host, "rm -rf %s/*; umount %s" % (POOL, POOL), check=False)
 
