@@ -26,7 +26,7 @@ from .answers_of_hosts import read_reports, replies
 from .controller import ControllerAction, new_token, outcomes_reported, plan_result
 from .driving import carry_out
 from .fixed_addresses import fixed_addresses
-from .inventory_variables import INSTANCE, is_true, kvm_hosts, listed, lost_hosts, raw_vars, variables, who_locked
+from .inventory_variables import INSTANCE, fenced, is_true, kvm_hosts, listed, lost_hosts, variables, who_locked
 from .plain import plain
 from .screen import say, verbosity, warn
 from .selection import check_hosts, check_own_name, in_inventory, known_hosts, names_by_uuid, selected, warn_of_lost
@@ -190,10 +190,10 @@ class PlaceInstances(ControllerAction):
         run_variables.update(catalogs.run)
         catalog = catalogs.shared
         options = {**catalog.placement, **plain(args["options"])}
-        fleet, lost = read_reports(task_vars, hosts), lost_hosts(run_variables)
+        fleet, lost = read_reports(task_vars, hosts), [*lost_hosts(run_variables), *fenced(task_vars)["hosts"]]
         warn_of_lost(lost, known_hosts(task_vars, hosts), fleet)
         run = _Run(task_vars, run_variables, catalogs, fleet, lost, args["take_over"], args["plan"])
-        if args["take_over"] and "__berth_fenced" in raw_vars(task_vars, "localhost"):
+        if args["take_over"] and fenced(task_vars)["hosts"]:
             names = [name for name in names if _was_on(run, name)]
         requests, lacks = self._requests(run, names, known_hosts(task_vars, hosts))
         wanted = self._wanted(run, requests)
