@@ -167,6 +167,8 @@ class LocateInstances(ControllerAction):
             adopting.check_created(name, fleet.places.get(uuid, ()), run.method)
         locks.check(run.method, name, who_locked(values), fleet.places.get(uuid, ()))
         task = self._where(run, name, uuid)
+        if run.method == "rebuild" and task["hosts"]:
+            return {**task, **wanted_update.wanted_rebuild(run, name, task)}
         if run.method not in ("update", "update_disks"):
             return task
         disks = wanted_disks(run.task_vars, fleet, name, task, values, run.variables)
@@ -238,7 +240,7 @@ def _notes(run, name, values, task):
     undone = note(run.method, name, values.get("berth_state"), who_locked(values), places)
     if not OPERATIONS[run.method].differences:
         return undone
-    return joined(undone, *run.inventory.differences(name, _as_left(run.fleet, task)))
+    return joined(undone, *run.inventory.differences(name, _as_left(run.fleet, task, run.method)))
 
 
 def _without_addresses(run, found):
@@ -274,13 +276,14 @@ def _by_hand(fleet, found):
     return {name: by_hand(name, _as_left(fleet, task)) for name, task in found.items()}
 
 
-def _as_left(fleet, task):
+def _as_left(fleet, task, method=None):
     """The places of an instance as the playbook leaves them: the copy that stays, with the data disks that it gets."""
     places = fleet.places.get(task["uuid"], ())
     places = [place for place in places if task.get("stays") in (None, place["host"])]
     wanted = data_disks.shown(task)
     left = [{**place, "disks": None if place["disks"] is None else _larger(place["disks"], wanted)} for place in places]
-    return [updating.as_left(place, task["spec"]) for place in left] if "spec" in task else left
+    becomes = updating.as_rebuilt if method == "rebuild" else updating.as_left
+    return [becomes(place, task["spec"]) for place in left] if "spec" in task else left
 
 
 def _larger(has, wanted):

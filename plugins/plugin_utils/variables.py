@@ -126,6 +126,7 @@ RUN: Dict[str, Any] = {
     OWN: None,
     "berth_plan": None,
     "berth_reboot": None,
+    "berth_rebuild_discards": NAME,
     "berth_rebuild_lost": None,
     "berth_recover_on": NAME,
     "berth_remove_host": NAME,
