@@ -12,7 +12,7 @@ from history_move_runs import Moves
 from volume_fleet_case import MakesVolumes
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import volumes
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import update
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import rebuild, update
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.volumes import volume_uuid
 
@@ -68,6 +68,15 @@ class Runs(MakesVolumes, Moves):
             task.update(spec=spec, only_new=None, disks=[])
             run = update.Run(self._run_of_disks(), lambda _name, _spec, seed=seed: seed)
             yield from self._carry_out(update.update({name: task}, {}, run))
+
+    def rebuild(self):
+        tasks = yield from self._found("rebuild")
+        for name in tasks:
+            self.world.gives_up(name)
+        requests = {name: self.world.request(name) for name in tasks}
+        wanted = {name: {**tasks[name], "spec": spec} for name, (spec, _seed) in requests.items()}
+        given = {name: {"discards": name} for name in tasks}
+        yield from self._carry_out(rebuild.rebuild(wanted, given, lambda name, _spec: requests[name][1], False))
 
     def delete_volume(self):
         for volume in self.options.get("berth_volumes") or ():
