@@ -35,7 +35,7 @@ options:
       - V(updated) does that, and gives the instance the NICs, limits, metadata, keys, user data and server group of O(spec) and
         O(seed), without stopping its guest.
       - V(rebuilt) makes the root disk anew from the image of O(spec), with a new seed from O(seed). The root disk and the
-        snapshots of the instance are lost, so O(discards) names it. A guest that ran is stopped meanwhile.
+        snapshots of the instance are lost, so O(discards_root) names it. A guest that ran is stopped meanwhile.
       - V(snapshotted) makes the snapshot O(snapshot) of the root disk and the data disks, unless it is there, while the guest
         runs or is off. V(snapshot_reverted) makes the disks of a guest that is off what they were then. V(snapshot_deleted)
         deletes the snapshot.
@@ -118,6 +118,12 @@ options:
         description: The bus of a new disk. By default, that of the other disks.
         type: str
         choices: [virtio, scsi, sata]
+    version_added: 1.0.0
+  discards:
+    description: With O(state=updated), the names of data disks that the instance loses, with all that is on them.
+    type: list
+    elements: str
+    default: []
     version_added: 1.0.0
   volumes:
     description:
@@ -205,7 +211,7 @@ options:
     choices: [soft, hard]
     default: soft
     version_added: 1.0.0
-  discards:
+  discards_root:
     description: With O(state=rebuilt), the name of the instance whose root disk and snapshots may be lost.
     type: str
     version_added: 1.0.0
@@ -235,7 +241,7 @@ EXAMPLES = r"""
 
 - name: Delete an instance
   berth.kvm.instance:
-    uuid: 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a
+    name: web-1
     state: absent
 """
 
@@ -308,10 +314,11 @@ ARGUMENTS = {
     "shutdown_timeout": {"type": "int", "default": 60},
     "changed_disks": {"type": "bool", "default": False},
     "disks": {"type": "list", "elements": "dict", "default": [], "options": DISK},
+    "discards": {"type": "list", "elements": "str", "default": []},
     "volumes": {"type": "list", "elements": "dict", "options": VOLUME},
     "power_state": {"type": "str", "choices": ["running", "shutdown"]},
     "mend": {"type": "bool", "default": False},
-    "discards": {"type": "str"},
+    "discards_root": {"type": "str"},
     "only_claim": {"type": "bool", "default": False},
     "reboot": {"type": "str", "choices": ["soft", "hard"], "default": "soft"},
     "reason": {"type": "str", "default": ""},

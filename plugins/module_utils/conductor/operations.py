@@ -91,7 +91,7 @@ OPERATIONS: Dict[str, Operation] = {
     ),
     "rebuild": Operation(
         Words("rebuilt", "would be rebuilt", "did not run since it was rebuilt"),
-        "rebuilt", {**SHUTDOWN, "discards": ("berth_rebuild_discards",)}, ("spec",), needs_one=True, differences=True,
+        "rebuilt", {**SHUTDOWN, "discards_root": ("berth_rebuild_discards",)}, ("spec",), needs_one=True, differences=True,
         repairs=True, runs=True,
     ),
     "recover": Operation(
@@ -144,7 +144,7 @@ OPERATIONS: Dict[str, Operation] = {
     ),
     "update": Operation(
         Words("updated", "would be updated", "is as the inventory says"),
-        "updated", found=("disks", "volumes", "spec"), needs_one=True, differences=True, repairs=True, runs=True,
+        "updated", found=("disks", "volumes", "spec", "discards"), needs_one=True, differences=True, repairs=True, runs=True,
     ),
     "update_disks": Operation(
         Words("disks updated", "disks would be updated", "has these data disks"),

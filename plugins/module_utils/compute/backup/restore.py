@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from ...model import adopted, backup_hints, hints, host_hints, snapshot_hints, snapshots
 from ...model.backups import Backup
@@ -27,7 +27,7 @@ from ..guest import domain
 from ..move import disks as moved_disks
 from ..record import journal
 from ..run import run
-from . import off, place
+from . import firmware_state, off, place
 from .place import BackupDamaged, BackupNotFound, Place
 
 OPERATION = "restore"
@@ -75,8 +75,9 @@ def would_restore(instance: Any, wish: Wish) -> bool:
 def restore(instance: Any, wish: Wish) -> Backup:
     """Return the backup that the instance has now."""
     with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
-        record, where, backup, targets = _checked(instance, wish)
+        record, where, backup, targets, firmware = _checked(instance, wish)
         _check_whole(where, backup, deep=True)
+        kept = {path: place.content(source) for path, source in firmware.items()}
         paths.make_directory(paths.instance(instance.host.pool_of(record), record.uuid))
         _make_all(instance, record, targets)
         instance.observe("restore")
@@ -84,13 +85,14 @@ def restore(instance: Any, wish: Wish) -> Backup:
         for target in targets:
             instance.observe("restore disk")
             paths.publish(target.made, target.path)
+        firmware_state.publish(kept)
         instance.observe("restored")
         noted = journal.noted(record, OPERATION, backup=backup.id, of=backup.name, uuid=backup.uuid)
         instance.swap(noted.replace(**said(STOPPED), task_state=None))
         return backup
 
 
-def _checked(instance: Any, wish: Wish) -> Tuple[Any, Place, Backup, List[Target]]:
+def _checked(instance: Any, wish: Wish) -> Tuple[Any, Place, Backup, List[Target], Dict[str, str]]:
     record = instance.at_rest(OPERATION)
     if adopted.of(record.spec):
         raise adopted.refused(record.name, OPERATION)
@@ -105,6 +107,7 @@ def _checked(instance: Any, wish: Wish) -> Tuple[Any, Place, Backup, List[Target
     where = place.of_instance(wish.to, wish.of or record.uuid, record.project_id)
     backup = _chosen(where, wish, record)
     targets = _targets(host, record, where, backup)
+    firmware = firmware_state.wanted(host, record, where, backup)
     if wish.discards != record.name:
         raise RestoreDiscards(
             "%s would lose what was written to its disks after the backup %s of %s"
@@ -115,7 +118,7 @@ def _checked(instance: Any, wish: Wish) -> Tuple[Any, Place, Backup, List[Target
             hint=backup_hints.discard_writes(record.name),
         )
     _check_room(host.pool_of(record), record.name, targets)
-    return record, where, backup, targets
+    return record, where, backup, targets, firmware
 
 
 def _check_off(host: Any, record: Any) -> None:

@@ -47,7 +47,7 @@ class RebuildNotPossible(BerthError):
 
 
 def rebuild(instance, params):
-    """``params``: the arguments of module instance: spec, seed, discards and shutdown_timeout. Return whether anything changed."""
+    """``params``: the arguments of module instance: spec, seed, discards_root and shutdown_timeout. Return whether anything changed."""
     with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
         record, new = _checked(instance, params)
         if not _is_due(instance, record, new, params["seed"]):
@@ -94,11 +94,11 @@ def _checked(instance, params):
     anew = record.replace(spec=new)
     host.check_machine(domain_xml.machine(anew, _host(instance, record)))
     domain_xml.render(anew, _host(instance, record))
-    if params["discards"] != record.name:
+    if params["discards_root"] != record.name:
         raise RebuildDiscards(
             "%s would lose %s" % (record.name, ", ".join(given_up.by_rebuild(instance, record))),
             field="berth_rebuild_discards",
-            value=params["discards"],
+            value=params["discards_root"],
             rule="the name of the instance, %s" % record.name,
             hint=rebuild_hints.discard_root(record.name),
         )

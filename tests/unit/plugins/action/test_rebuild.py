@@ -58,7 +58,7 @@ def test_the_host_gets_the_image_the_word_and_a_seed_with_the_addresses_that_it_
     result = run(image, berth_rebuild_discards="web1")
     assert [module for module, _given in asked[0]] == modules and result["changed"]
     given = asked[0][-1][1]
-    assert (given["state"], given["spec"]["image"]["name"], given["discards"]) == ("rebuilt", image, "web1")
+    assert (given["state"], given["spec"]["image"]["name"], given["discards_root"]) == ("rebuilt", image, "web1")
     assert given["seed"]["ssh_keys"] == INSTANCE["berth_ssh_keys"]
     assert nics.own_mac(WEB, 0) in str(given["seed"]["network_config"])
 

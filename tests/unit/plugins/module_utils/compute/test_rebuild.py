@@ -68,7 +68,7 @@ class Web(Case):
     def params(self, discards="web1", **more):
         given = dict.fromkeys(("token", "changed_disks", "after", "snapshot"))
         return {
-            **given, "state": "rebuilt", "spec": self.wanted, "seed": self.seed, "discards": discards, "shutdown_timeout": 0,
+            **given, "state": "rebuilt", "spec": self.wanted, "seed": self.seed, "discards_root": discards, "shutdown_timeout": 0,
             "mend": False, **more,
         }  # fmt: skip
 
