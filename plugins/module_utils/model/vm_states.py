@@ -74,6 +74,7 @@ CHANGES: Dict[str, Change] = {
     "update_disks": Change((ACTIVE, PAUSED, STOPPED)),
     "backup": Change((ACTIVE, PAUSED, SUSPENDED, STOPPED)),
     "backups": Change(ALL),
+    "clone": Change((ACTIVE, PAUSED, SUSPENDED, STOPPED)),
     "restore": Change((STOPPED, ERROR), STOPPED, "restoring"),
     "snapshot": Change((ACTIVE, PAUSED, STOPPED), task="image_snapshot"),
     "revert_snapshot": Change((STOPPED,), task="reverting_snapshot"),

@@ -14,10 +14,11 @@ import contextlib
 import os
 import time
 
-from ...model import hints, vm_states, volumes
+from ...model import clones, hints, vm_states, volumes
 from ...model.errors import BerthError
 from ...model.lifecycle import ACTIVE, BUILDING, CLAIM, OWN, SPAWNING
 from .. import durable, lock
+from ..backup import clone
 from ..connection import LibvirtTimeout
 from ..disk import disk, volume, volume_files
 from ..errors import CleanupFailed, HostBusy, StateUnknown, typed
@@ -81,7 +82,10 @@ def _make(instance, record, given_seed, left_off):
     instance.observe("build disks")
     domain_xml.remove_guest(instance.host.connection, instance.uuid, record)
     disk.remove_all(host.pool_path, instance.uuid, record.name, instance.host.identify())
-    disk.build(host.pool_path, instance.uuid, spec, instance.host.identify(), instance.host.settings)
+    if clones.of(spec):
+        record = clone.build(instance, record)
+    else:
+        disk.build(host.pool_path, instance.uuid, spec, instance.host.identify(), instance.host.settings)
     instance.observe("build volumes")
     volume_files.make(instance.host, record)
     instance.observe("build seed")

@@ -62,6 +62,10 @@ class Instance:
         self.updates = []  # what an update changed, or would, in words
         self.repaired = []  # what a start repaired, or would, of a guest that runs: [[part, expected, had]]
 
+    def beside(self, uuid):
+        """Return the work on another instance of this host."""
+        return Instance(self.host, uuid, self.timeout, self.observe)
+
     # what exists
 
     def summary(self):

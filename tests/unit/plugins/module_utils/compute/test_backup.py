@@ -276,7 +276,7 @@ def test_a_directory_that_qemu_may_not_enter_is_named_before_a_running_guest_is_
         back_up(web, to)
     assert refused.value.hint == backup_hints.let_qemu_reach("kvm1", [to])
     os.chmod(to, 0o701)
-    make._check_reach(web.host, to)
+    make.check_reach(web.host, to)
 
 
 def test_a_layer_that_somebody_put_on_a_disk_is_refused_by_name(web, to):
