@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Collection, Dict, Iterable, List, Mapping
+from typing import Any, Collection, Dict, Iterable, Mapping
 
-from ..model import adopted, clone_hints, clones, request_digest, vm_states
+from ..model import clone_hints, clones, request_digest, vm_states
 from ..model.clones import CloneNotPossible
 from ..model.lifecycle import ACTIVE, OWN
 from ..model.messages import Document
@@ -42,7 +42,8 @@ def with_source(spec: Document, fleet: Fleet, source: str, uuid: str, lost: Coll
 def _check_same(name: str, source: str, place: Place, digest: str) -> None:
     if (place["request_digests"] or {}).get(clones.KEY) != digest:
         raise CloneNotPossible(
-            "%s exists on %s, and is no clone of %s" % (name, place["host"], source), hint=clone_hints.name_another(source)
+            "%s exists on %s, and is no clone of %s" % (name, place["host"], source),
+            hint=clone_hints.name_another(source),
         )
 
 
@@ -64,7 +65,8 @@ def _check_flavor(spec: Mapping[str, Any], place: Place) -> None:
     has, asked = (place["content"] or {}).get("root_gb") or 0, spec["flavor"].get("root_gb") or 0
     if asked and asked < has:
         raise CloneNotPossible(
-            "flavor %s has a root disk of %d GiB, that of %s has %d" % (spec["flavor"]["name"], asked, place["name"], has),
+            "flavor %s has a root disk of %d GiB, that of %s has %d"
+            % (spec["flavor"]["name"], asked, place["name"], has),
             hint=clone_hints.choose_larger_flavor(),
         )
     lacks = sorted(set(place["disks"] or ()) - {disk["name"] for disk in spec.get("disks") or ()})

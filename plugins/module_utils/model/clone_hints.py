@@ -29,3 +29,34 @@ def choose_larger_flavor() -> str:
 def name_its_disks() -> str:
     """The request of the clone lacks data disks."""
     return "Name them in berth_disks of the new instance, with at least their size"
+
+
+def name_image() -> str:
+    """What the new image is called."""
+    return "Pass -e berth_new_image=NAME"
+
+
+def name_another_image(path: str) -> str:
+    """There is a file of that name, which may be in use as an image."""
+    return "Pass another -e berth_new_image=NAME, or remove %s if no image is read from there any more" % path
+
+
+def make_image_directory(host: str, path: str) -> str:
+    """The directory for images is not there."""
+    return "On %s, make or mount %s, and run the same again" % (host, path)
+
+
+def share_image(host: str, path: str) -> str:
+    """An image lies on one host."""
+    return (
+        "Other hosts need the file at the same path; or copy %s from %s to the controller, and say upload: in place of url:"
+        % (
+            path,
+            host,
+        )
+    )
+
+
+def finish_clone(name: str) -> str:
+    """A clone was cut off, and something else than a create or a clone is to go on with it."""
+    return "Run berth.kvm.create --limit %s, which finishes it" % name

@@ -64,10 +64,10 @@ def flavor(value: Any) -> Document:
     return {**host_document.flavor(value), **_FLAVOR_EXTRA(value)}
 
 
-_FILE = or_null(object_of({"url": _LONG, "checksum": text()}))
+boot_file = or_null(object_of({"url": _LONG, "checksum": text()}))
 _IMAGE = {
-    "kernel": _FILE,
-    "initrd": _FILE,
+    "kernel": boot_file,
+    "initrd": boot_file,
     "name": text(),
     "id": text(),
     "url": or_null(_LONG),

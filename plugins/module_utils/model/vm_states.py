@@ -75,6 +75,7 @@ CHANGES: Dict[str, Change] = {
     "backup": Change((ACTIVE, PAUSED, SUSPENDED, STOPPED)),
     "backups": Change(ALL),
     "clone": Change((ACTIVE, PAUSED, SUSPENDED, STOPPED)),
+    "image_from_instance": Change((ACTIVE, PAUSED, SUSPENDED, STOPPED)),
     "restore": Change((STOPPED, ERROR), STOPPED, "restoring"),
     "snapshot": Change((ACTIVE, PAUSED, STOPPED), task="image_snapshot"),
     "revert_snapshot": Change((STOPPED,), task="reverting_snapshot"),

@@ -10,21 +10,18 @@ made anew by the next run or removed by a delete.
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Any, List, Sequence
 
-from ...model import adopted, clones, host_hints, volumes
+from ...model import adopted, clones, volumes
 from ...model.clones import OPERATION, CloneNotPossible
-from ...model.move_errors import TransferFailed
 from .. import paths
 from ..disk import disk as disks
 from ..disk import owner
 from ..guest import domain
 from ..move import disks as moved_disks
 from ..record import journal
-from ..run import run
-from . import make, off, running
+from . import make, off, room, running
 from .make import Part
 
 
@@ -35,7 +32,7 @@ def build(instance: Any, record: Any) -> Any:
     with source.store.instance_lock(source.uuid, timeout=source.timeout):
         cloned = checked(source, OPERATION)
         parts = _parts(source.host, cloned, record, pool)
-        check_room(pool, record.name, parts)
+        check_room(pool, record.name, parts, CloneNotPossible)
         paths.make_directory(os.path.join(pool, "instances"))
         paths.make_directory(paths.instance(pool, record.uuid))
         owner.write(pool, record.uuid, instance.host.identify())
@@ -58,6 +55,11 @@ def checked(source: Any, operation: str) -> Any:
         raise CloneNotPossible(text % (record.name, volumes.boots_from(record.spec)))
     make.check_disks(source.host, record)
     return record
+
+
+def check_room(directory: str, name: str, parts: Sequence[Part], error: Any) -> None:
+    copies = [(part.path, part.format, part.target, part.target_format) for part in parts]
+    room.check(directory, "the copies for %s" % name, copies, error)
 
 
 def copy(host: Any, record: Any, parts: Sequence[Part]) -> bool:
@@ -100,27 +102,13 @@ def _parts(host: Any, cloned: Any, record: Any, pool: str) -> List[Part]:
         directory = paths.instance(pool, record.uuid)
         part = part_of(cloned, host.pool_of(cloned), disk, directory, own[disk.name].format)
         if (own[disk.name].size or part.size) < part.size:
-            faults.append("its disk %s has %d bytes, that of %s %d" % (disk.name, own[disk.name].size, cloned.name, part.size))
+            faults.append(
+                "its disk %s has %d bytes, that of %s %d" % (disk.name, own[disk.name].size, cloned.name, part.size)
+            )
         parts.append(part)
     if faults:
         raise CloneNotPossible("%s is no clone of %s: %s" % (record.name, cloned.name, "; ".join(faults)))
     return parts
-
-
-def check_room(directory: str, name: str, parts: Sequence[Part]) -> None:
-    """Raise CloneNotPossible if the copies would fill the file system: all guests in it would stand still."""
-    needed, free = sum(map(_measure, parts)), paths.free_bytes(directory)
-    if needed > free:
-        raise CloneNotPossible(
-            "the disks of %s would take up to %d MiB, of %d MiB that are free in %s"
-            % (name, -(-needed >> 20), free >> 20, directory),
-            hint=host_hints.make_room_in_pool(directory),
-        )
-
-
-def _measure(part: Part) -> int:
-    command = ["qemu-img", "measure", "-U", "--output=json", "-f", part.format, "-O", part.target_format, "--", part.path]
-    return int(json.loads(run(command, error=TransferFailed))["required"])
 
 
 def _publish(pool: str, record: Any, parts: Sequence[Part]) -> None:
@@ -135,5 +123,3 @@ def _publish(pool: str, record: Any, parts: Sequence[Part]) -> None:
             disks.make(disk, made, None)
         os.chmod(made, 0o600)
         paths.publish(made, path)
-
-

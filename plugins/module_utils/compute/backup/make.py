@@ -116,13 +116,13 @@ def check_disks(host: Any, record: Any) -> bool:
     return active
 
 
-def check_reach(host: Any, to: str) -> None:
-    """Raise BackupPlaceUnfit if QEMU, which writes the files, may not enter the directory."""
+def check_reach(host: Any, to: str, error: Any = place.BackupPlaceUnfit) -> None:
+    """Raise ``error`` if QEMU, which writes the files, may not enter the directory."""
     who = as_qemu.user(host.connection.getCapabilities())
     shut = as_qemu.closed(who, directories=[to])
     if shut:
         name = host.connection.getHostname()
-        raise place.BackupPlaceUnfit(
+        raise error(
             "; ".join(as_qemu.told(who, path) for path in shut), hint=backup_hints.let_qemu_reach(name, shut), host=name
         )
 

@@ -13,6 +13,7 @@ import subprocess
 
 import pytest
 from instance_case import Case, Killed
+from small_disks import holds, qemu, web_off, write
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import acts, make, off, place
 from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import restore as restore_of_backup
@@ -28,7 +29,6 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.backup.restore i
     RestoreDiscards,
     RestoreFailed,
 )
-from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged, SnapshotIncomplete
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import power
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import as_qemu
@@ -41,10 +41,6 @@ pytestmark = pytest.mark.skipif(not all(needed), reason="QEMU's tools are not in
 MIB = 1 << 20
 
 
-def qemu(*arguments):
-    return subprocess.run([str(each) for each in arguments], check=True, capture_output=True, text=True).stdout
-
-
 @pytest.fixture
 def to(tmp_path, monkeypatch):
     """A directory for backups. In tests it may be on the root file system."""
@@ -54,32 +50,9 @@ def to(tmp_path, monkeypatch):
     return str(path)
 
 
-def make_disk(planned, path, _base):
-    size = str(planned.size) if planned.kind == "data" else "16M"
-    qemu("qemu-img", "create", "-q", "-f", planned.format, path, size)
-
-
 @pytest.fixture
 def web(prepared, wanted, monkeypatch):
-    """web1, off, with a root disk of 16 MiB in a flavor of 1 GiB and a data disk."""
-    monkeypatch.setattr(disk, "make", make_disk)
-    spec, seed = wanted("web1")
-    spec["disks"] = [{"name": "db", "size_gb": 1, "bus": "virtio"}]
-    case = Case(prepared, (spec, seed))
-    case.make()
-    case.instance().stopped(0.01)
-    return case
-
-
-def write(case, byte, at=0, name="root.qcow2"):
-    qemu("qemu-io", "-f", "qcow2", "-c", "write -P %d %d 64k" % (byte, at), case.root.parent / name)
-
-
-def holds(path, byte, at=0):
-    said = subprocess.run(
-        ["qemu-io", "-r", "-f", "qcow2", "-c", "read -P %d %d 64k" % (byte, at), path], capture_output=True, check=False
-    )
-    return said.returncode == 0 and b"Pattern verification failed" not in said.stdout
+    return web_off(prepared, wanted("web1"), monkeypatch)
 
 
 def act(case, state, to, dry=False, killed_at=None, **more):

@@ -7,14 +7,15 @@ test_backup_running.py and the integration tests."""
 from __future__ import annotations
 
 import shutil
-import subprocess
 
 import pytest
-from instance_case import Case, Killed
+from instance_case import Case, Killed, OnHost
+from small_disks import holds, qemu, web_off, write
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import paths
 from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import clone
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk
+from ansible_collections.berth.kvm.plugins.module_utils.model import clone_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.adopted import AdoptedNotSupported
 from ansible_collections.berth.kvm.plugins.module_utils.model.clones import CloneNotPossible
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
@@ -22,51 +23,33 @@ from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import
 
 needed = [shutil.which(name) for name in ("qemu-img", "qemu-io")]
 pytestmark = pytest.mark.skipif(not all(needed), reason="QEMU's tools are not installed")
-MIB = 1 << 20
 DB = {"name": "db", "size_gb": 1, "bus": "virtio"}
 
 
-def qemu(*arguments):
-    return subprocess.run([str(each) for each in arguments], check=True, capture_output=True, text=True).stdout
-
-
-def make_disk(planned, path, _base):
-    """Small disks: a root disk of 16 MiB stands for one of the flavor's GiB."""
-    size = str(planned.size) if planned.kind == "data" else "16M"
-    qemu("qemu-img", "create", "-q", "-f", planned.format, path, size)
+@pytest.fixture
+def web(prepared, wanted, monkeypatch):
+    case = web_off(prepared, wanted("web1"), monkeypatch)
+    write(case, 7)
+    write(case, 8, name="data-db.qcow2")
+    return case
 
 
 def disk_of(case, name="root.qcow2"):
     return case.root.parent / name
 
 
-def write(case, byte, name="root.qcow2"):
-    qemu("qemu-io", "-f", "qcow2", "-c", "write -P %d 0 64k" % byte, disk_of(case, name))
-
-
-def holds(case, byte, name="root.qcow2"):
-    said = qemu("qemu-io", "-r", "-f", "qcow2", "-c", "read -P %d 0 64k" % byte, disk_of(case, name))
-    return "Pattern verification failed" not in said
-
-
-@pytest.fixture
-def web(prepared, wanted, monkeypatch):
-    """web1, off, with a root disk and a data disk."""
-    monkeypatch.setattr(disk, "make", make_disk)
-    case = Case(prepared, wanted("web1"))
-    case.spec["disks"] = [dict(DB)]
-    case.make()
-    case.instance().stopped(0.01)
-    write(case, 7)
-    write(case, 8, "data-db.qcow2")
-    return case
+class Copied(Case):
+    def instance(self, killed_at=None):
+        made = super().instance(killed_at)
+        made.clone = clone.build
+        return made
 
 
 @pytest.fixture
 def copied(web, prepared, wanted):
     """web2, which is to be a clone of web1."""
-    case = Case(prepared, wanted("web2"))
-    case.spec.update(uuid=instance_uuid("web2", "default"), disks=[dict(DB)], clone_of=web.uuid)
+    case = Copied(prepared, wanted("web2"))
+    case.spec.update(uuid=instance_uuid("default", "web2"), disks=[dict(DB)], clone_of=web.uuid)
     case.uuid = case.spec["uuid"]
     return case
 
@@ -77,7 +60,7 @@ def events(case):
 
 def test_a_clone_has_what_was_written_to_all_disks_and_is_an_instance_of_its_own(web, copied):
     assert copied.make() is True
-    assert holds(copied, 7) and holds(copied, 8, "data-db.qcow2")
+    assert holds(disk_of(copied), 7) and holds(disk_of(copied, "data-db.qcow2"), 8)
     own, other = copied.record, web.record
     assert own.uuid != other.uuid and own.spec["instance_id"] != other.spec["instance_id"]
     assert copied.state() == ("active", None, "running", True)
@@ -85,7 +68,7 @@ def test_a_clone_has_what_was_written_to_all_disks_and_is_an_instance_of_its_own
     assert [each["of"] for each in own.history if each["event"] == "clone"] == ["web1"]
     assert other.history[-1]["event"] == "clone" and other.history[-1]["into"] == "web2"
     write(web, 9)
-    assert holds(copied, 7)  # neither stands on the other
+    assert holds(disk_of(copied), 7)  # neither stands on the other
     assert disk_of(copied).stat().st_mode & 0o077 == 0
     assert not [each.name for each in copied.root.parent.iterdir() if each.name.startswith(paths.PARTIAL)]
 
@@ -93,19 +76,21 @@ def test_a_clone_has_what_was_written_to_all_disks_and_is_an_instance_of_its_own
 def test_a_disk_of_a_clone_grows_to_what_its_request_says(web, copied):
     copied.spec["flavor"] = dict(copied.spec["flavor"], root_gb=2)
     copied.make()
-    assert "2147483648" in qemu("qemu-img", "info", "--output=json", disk_of(copied)) and holds(copied, 7)
+    assert "2147483648" in qemu("qemu-img", "info", "--output=json", disk_of(copied)) and holds(disk_of(copied), 7)
 
 
 def test_a_clone_may_have_more_disks_which_are_empty(web, copied):
     copied.spec["disks"].append(dict(DB, name="more"))
     copied.make()
-    assert holds(copied, 0, "data-more.qcow2")
+    assert holds(disk_of(copied, "data-more.qcow2"), 0)
 
 
 def test_all_disks_that_do_not_fit_are_told_at_once_and_nothing_is_left(web, copied):
     qemu("qemu-img", "resize", "-q", "-f", "qcow2", disk_of(web), "5G")
     copied.spec["disks"] = []
-    with pytest.raises(CloneNotPossible, match="disk root has 1073741824 bytes, that of web1 5368709120; it has no disk data-db"):
+    with pytest.raises(
+        CloneNotPossible, match="disk root has 1073741824 bytes, that of web1 5368709120; it has no disk data-db"
+    ):
         copied.make()
     assert copied.record is None and not copied.root.parent.exists()
     assert "clone" not in events(web)
@@ -118,7 +103,7 @@ def test_a_clone_that_was_cut_off_has_never_run_and_the_next_run_makes_it_anew(w
     assert copied.record.phase == "building" and not (copied.domain and copied.domain.isActive())
     write(web, 9)
     assert copied.instance().started("t1", copied.seed) is True
-    assert holds(copied, 9) and copied.state()[3]
+    assert holds(disk_of(copied), 9) and copied.state()[3]
 
 
 def test_a_clone_that_was_cut_off_is_removed_by_a_delete(web, copied):
@@ -126,7 +111,7 @@ def test_a_clone_that_was_cut_off_is_removed_by_a_delete(web, copied):
         copied.make(killed_at="clone copied")
     copied.instance().absent()
     assert copied.record is None and not copied.root.parent.exists()
-    assert holds(web, 7) and events(web)[-1] == "stop"
+    assert holds(disk_of(web), 7) and events(web)[-1] == "stop"
 
 
 def test_an_instance_that_is_not_here_or_in_a_move_is_not_cloned(web, copied):
@@ -162,9 +147,13 @@ def test_a_raw_disk_of_the_clone_is_written_as_raw(web, copied):
     assert disk_of(copied, "root.raw").read_bytes()[:1] == b"\x07"
 
 
+@pytest.mark.follows("finish_clone")
 def test_a_create_finishes_a_clone_from_its_record_not_from_the_image(web, copied, monkeypatch):
     with pytest.raises(Killed):
         copied.make(killed_at="clone copy")
     monkeypatch.setattr(disk, "build", lambda *_: pytest.fail("it was made from the image"))
+    with pytest.raises(CloneNotPossible) as caught:
+        OnHost.instance(copied).started("t1", copied.seed)
+    assert clone_hints.finish_clone("web2") in str(caught.value) and copied.record.phase == "building"
     copied.instance().made("t1", copied.seed)
-    assert holds(copied, 7)
+    assert holds(disk_of(copied), 7)
