@@ -16,9 +16,14 @@ description:
   - Playbooks C(berth.kvm.backup), C(berth.kvm.backups), C(berth.kvm.restore) and C(berth.kvm.image_from_instance) run it.
 options:
   uuid:
-    description: The UUID of the instance.
+    description: The UUID of the instance. It follows from O(project_id) and O(name), so one of O(uuid) and O(name) is enough.
     type: str
-    required: true
+  name:
+    description: The name of the instance. An adopted instance is only known by its O(uuid).
+    type: str
+  project_id:
+    description: The project that the instance belongs to. By default C(default).
+    type: str
   state:
     description:
       - V(made) makes a backup, of a guest that is on or off.
@@ -81,7 +86,7 @@ attributes:
 EXAMPLES = r"""
 - name: Back an instance up, and keep the backups of two weeks
   berth.kvm.instance_backup:
-    uuid: 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a
+    name: web-1
     state: made
     to: /mnt/backup
     keep_days: 14
@@ -92,7 +97,8 @@ instance:
   description:
     - The instance as it is now, see M(berth.kvm.instance). C(backups) are the backup that was made or restored, or all. Each has its
       C(id), C(kind) full or increment, C(previous) on which it stands, C(bytes) of its files, C(of) whom it is, whether the
-      guest's file systems were C(frozen), C(why) disks were copied whole, and C(faults) if it cannot be restored.
+      guest's file systems were C(frozen), C(files) of the guest's firmware, C(why) disks were copied whole, and C(faults) if it
+      cannot be restored.
     - With O(state=image_made), C(made_image) has the C(name), C(path), C(checksum), C(bytes), C(min_disk) (GiB), C(min_ram) (MiB),
       C(properties), C(kernel) and C(initrd) of the image, and whether the guest's file systems were C(frozen).
   returned: success
@@ -102,7 +108,7 @@ instance:
     name: web-1
     state: running
     backups:
-      - {id: 20260102T030405Z, kind: increment, previous: 20260101T030405Z, bytes: 1048576, of: web-1, frozen: true, why: [],
+      - {id: 20260102T030405Z, kind: increment, previous: 20260101T030405Z, bytes: 1048576, of: web-1, frozen: true, files: [], why: [],
          faults: []}
 """
 
@@ -126,7 +132,9 @@ LIMITS = {
 def main():
     module = AnsibleModule(
         argument_spec={
-            "uuid": {"type": "str", "required": True},
+            "uuid": {"type": "str"},
+            "name": {"type": "str"},
+            "project_id": {"type": "str"},
             "state": {"type": "str", "choices": list(STATES), "required": True},
             "to": {"type": "str"},
             "full": {"type": "bool", "default": False},
@@ -141,6 +149,7 @@ def main():
             "timeout": {"type": "int", "default": 600},
             "by": {"type": "dict"},
         },
+        required_one_of=[("uuid", "name")],  # the action finds the uuid of a name
         supports_check_mode=True,
     )
     params = module.params

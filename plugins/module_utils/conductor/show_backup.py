@@ -8,8 +8,10 @@ from __future__ import annotations
 from typing import Any, Iterator, List, Mapping, Sequence
 
 from ..model import clone_hints, made_images
+from ..model.backups import TPM_STATE, VARIABLES
 
 WORDS = {"backup": "backup", "restore": "now has backup"}
+FILES = {VARIABLES: "UEFI variables", TPM_STATE: "the state of its TPM"}
 MIB = 1 << 20
 
 
@@ -38,6 +40,7 @@ def _text(backup: Mapping[str, Any]) -> Iterator[str]:
     parts = [
         "%s of %s, %s%s, %d MiB" % (backup["id"], backup["of"], backup["kind"], on, -(-backup["bytes"] // MIB)),
         "file systems frozen" if backup["frozen"] else "",
+        *("with %s" % FILES[name] for name in backup["files"]),
         *("all of %s" % why for why in backup["why"]),
     ]
     faults = backup["faults"]

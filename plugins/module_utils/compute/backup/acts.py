@@ -69,6 +69,7 @@ def told(backup: Backup, faults: Any = ()) -> Dict[str, Any]:
         "bytes": backup.bytes,
         "of": clean(backup.name),
         "frozen": backup.frozen,
+        "files": [file.name for file in backup.files],
         "why": [clean("%s: %s" % (disk.name, disk.why)) for disk in backup.disks if disk.why],
         "faults": [clean(fault, 500) for fault in faults],
     }

@@ -31,7 +31,7 @@ from ..move import block_jobs
 from ..move import disks as moved_disks
 from ..record import journal
 from ..run import run
-from . import off, place, running
+from . import firmware_state, off, place, running
 from .place import Place
 
 OPERATION = "backup"
@@ -135,6 +135,7 @@ def _made(instance: Any, record: Any, wish: Wish, where: Place, found: Any) -> B
     paths.make_directory(directory)
     parts = _parts(instance.host, record, previous, found, directory)
     _drop_bitmaps(parts, found, newest.id if newest else "")
+    files = firmware_state.copy(instance.host, record, directory, found is not None)
     frozen, since = False, previous.id if previous else None
     with disks.private():
         for part in parts:
@@ -149,7 +150,7 @@ def _made(instance: Any, record: Any, wish: Wish, where: Place, found: Any) -> B
     stands = any(part.kind == INCREMENT for part in parts)
     made = Backup(
         backup_id, record.uuid, record.name, record.project_id, instance.host.connection.getHostname(),
-        since if stands else None, frozen, written, record.to_dict(),
+        since if stands else None, frozen, written, record.to_dict(), files,
     )  # fmt: skip
     _publish(where, made, instance)
     _leave_one_bitmap(parts, found, backup_id)

@@ -11,7 +11,7 @@ A guest in vm_state error is not started: a run that is killed between two renam
 
 from __future__ import annotations
 
-from typing import Any, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from ...model import adopted, backup_hints, hints, snapshot_hints, snapshots
 from ...model.backups import Backup
@@ -25,7 +25,7 @@ from ..guest import domain
 from ..move import disks as moved_disks
 from ..record import journal
 from ..run import run
-from . import off, place, room
+from . import firmware_state, off, place, room
 from .place import BackupDamaged, BackupNotFound, Place
 
 OPERATION = "restore"
@@ -73,8 +73,9 @@ def would_restore(instance: Any, wish: Wish) -> bool:
 def restore(instance: Any, wish: Wish) -> Backup:
     """Return the backup that the instance has now."""
     with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
-        record, where, backup, targets = _checked(instance, wish)
+        record, where, backup, targets, firmware = _checked(instance, wish)
         _check_whole(where, backup, deep=True)
+        kept = {path: place.content(source) for path, source in firmware.items()}
         paths.make_directory(paths.instance(instance.host.pool_of(record), record.uuid))
         _make_all(instance, record, targets)
         instance.observe("restore")
@@ -82,13 +83,14 @@ def restore(instance: Any, wish: Wish) -> Backup:
         for target in targets:
             instance.observe("restore disk")
             paths.publish(target.made, target.path)
+        firmware_state.publish(kept)
         instance.observe("restored")
         noted = journal.noted(record, OPERATION, backup=backup.id, of=backup.name, uuid=backup.uuid)
         instance.swap(noted.replace(**said(STOPPED), task_state=None))
         return backup
 
 
-def _checked(instance: Any, wish: Wish) -> Tuple[Any, Place, Backup, List[Target]]:
+def _checked(instance: Any, wish: Wish) -> Tuple[Any, Place, Backup, List[Target], Dict[str, str]]:
     record = instance.at_rest(OPERATION)
     if adopted.of(record.spec):
         raise adopted.refused(record.name, OPERATION)
@@ -103,6 +105,7 @@ def _checked(instance: Any, wish: Wish) -> Tuple[Any, Place, Backup, List[Target
     where = place.of_instance(wish.to, wish.of or record.uuid, record.project_id)
     backup = _chosen(where, wish, record)
     targets = _targets(host, record, where, backup)
+    firmware = firmware_state.wanted(host, record, where, backup)
     if wish.discards != record.name:
         raise RestoreDiscards(
             "%s would lose what was written to its disks after the backup %s of %s"
@@ -115,7 +118,7 @@ def _checked(instance: Any, wish: Wish) -> Tuple[Any, Place, Backup, List[Target
     copies = [(target.source, "qcow2", target.made, target.format) for target in targets]
     what = "the new disks of %s, beside the old ones," % record.name
     room.check(host.pool_of(record), what, copies, RestoreFailed)
-    return record, where, backup, targets
+    return record, where, backup, targets, firmware
 
 
 def _check_off(host: Any, record: Any) -> None:

@@ -7,18 +7,10 @@ from __future__ import annotations
 
 import subprocess
 
+from backup_case import make_disk, qemu
 from instance_case import Case
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk
-
-
-def qemu(*arguments):
-    return subprocess.run([str(each) for each in arguments], check=True, capture_output=True, text=True).stdout
-
-
-def make_disk(planned, path, _base):
-    size = str(planned.size) if planned.kind == "data" else "16M"
-    qemu("qemu-img", "create", "-q", "-f", planned.format, path, size)
 
 
 def web_off(host, request, monkeypatch):

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 
 import pytest
+from backup_case import act, back_up, listed, make_place, needed, qemu, restore
 from instance_case import Case, Killed
-from small_disks import holds, qemu, web_off, write
+from small_disks import holds, web_off, write
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import acts, make, off, place
+from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import make, off, place
 from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import restore as restore_of_backup
 from ansible_collections.berth.kvm.plugins.module_utils.compute.backup.make import BackupFailed
 from ansible_collections.berth.kvm.plugins.module_utils.compute.backup.place import (
@@ -36,18 +36,8 @@ from ansible_collections.berth.kvm.plugins.module_utils.model import backup_hint
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InstanceIsLocked, InvalidInput
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceInvalidState, TransferFailed
 
-needed = [shutil.which(name) for name in ("qemu-img", "qemu-io", "qemu-storage-daemon")]
-pytestmark = pytest.mark.skipif(not all(needed), reason="QEMU's tools are not installed")
+pytestmark = needed
 MIB = 1 << 20
-
-
-@pytest.fixture
-def to(tmp_path, monkeypatch):
-    """A directory for backups. In tests it may be on the root file system."""
-    monkeypatch.setattr(place, "is_on_root", lambda path: path.endswith("on-root"))
-    path = tmp_path / "backups"
-    path.mkdir()
-    return str(path)
 
 
 @pytest.fixture
@@ -55,23 +45,9 @@ def web(prepared, wanted, monkeypatch):
     return web_off(prepared, wanted("web1"), monkeypatch)
 
 
-def act(case, state, to, dry=False, killed_at=None, **more):
-    params = {"state": state, "to": to, "full": False, "chain": 30, "keep": None, "keep_days": None, "of": None,
-              "backup": None, "discards": None, "deep": False, **more}  # fmt: skip
-    return acts.outcome_of(case.instance(killed_at), params, dry)
-
-
-def back_up(case, to, **more):
-    """Return the backup that was made, as it is told."""
-    return act(case, "made", to, **more)["instance"]["backups"][0]
-
-
-def restore(case, to, **more):
-    return act(case, "restored", to, **{"discards": case.record.name, **more})
-
-
-def listed(case, to, **more):
-    return {each["id"]: each["faults"] for each in act(case, "listed", to, **more)["instance"]["backups"]}
+@pytest.fixture
+def to(tmp_path, monkeypatch):
+    return make_place(tmp_path, monkeypatch)
 
 
 def test_the_second_backup_has_what_was_written_since_and_qemu_img_alone_reads_it_with_all_below(web, to):

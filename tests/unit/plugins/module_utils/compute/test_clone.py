@@ -9,8 +9,9 @@ from __future__ import annotations
 import shutil
 
 import pytest
+from backup_case import qemu
 from instance_case import Case, Killed, OnHost
-from small_disks import holds, qemu, web_off, write
+from small_disks import holds, web_off, write
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import paths
 from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import clone

@@ -11,8 +11,9 @@ import os
 import shutil
 
 import pytest
+from backup_case import qemu
 from instance_case import Killed
-from small_disks import qemu, web_off, write
+from small_disks import web_off, write
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import paths
 from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import acts, to_image
