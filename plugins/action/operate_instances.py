@@ -18,6 +18,7 @@ from ..module_utils.conductor.procedures import update
 from ..module_utils.conductor.procedures.backup import back_up
 from ..module_utils.conductor.procedures.copies import keep_one, recover_record
 from ..module_utils.conductor.procedures.operate import Done, adopt, delete, look, operate
+from ..module_utils.conductor.procedures.rebuild import rebuild
 from ..module_utils.conductor.procedures.steps import side_by_side
 from ..module_utils.conductor.procedures.update_disks import Run, update_disks
 from ..module_utils.model import copy_hints, made_images
@@ -163,6 +164,10 @@ class ActionModule(LocateInstances, MovesInstances):
             return update_disks(tasks, given, self._makes(tasks, hosts, task_vars))
         if operation == "update":
             return update.update(tasks, given, self._updates(tasks, hosts, task_vars))
+        if operation == "rebuild":
+            inventory = InventoryDifferences(task_vars, list(tasks), hosts, self._loader)
+            seed_of = functools.partial(wanted_update.seed_of, inventory, task_vars)
+            return rebuild(tasks, given, seed_of, self._task.check_mode)
         return operate(operation, tasks, given)
 
     def _updates(self, tasks, hosts, task_vars):

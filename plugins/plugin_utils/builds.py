@@ -18,7 +18,7 @@ from ..module_utils.model.cloud_init import network_config
 from ..module_utils.model.errors import InvalidInput
 from ..module_utils.model.messages import Document
 from ..module_utils.placement.request import build_request
-from .inventory_variables import CATALOG, INSTANCE, is_true, power_state, raw_vars, variables, who_locked
+from .inventory_variables import CATALOG, INSTANCE, fenced, is_true, power_state, raw_vars, variables, who_locked
 from .plain import plain
 
 TIMEOUTS = ("berth_lock_timeout", "create_timeout")  # the second until 2.0.0
@@ -54,8 +54,7 @@ def _timeout(task_vars: Dict[str, Any], name: str) -> int:
 def _taken_over(task_vars: Dict[str, Any], name: str, instance: Instance) -> Document:
     """No seed: the guest keeps the one beside its disks. The evidence that its host is off goes into its history."""
     values = variables(task_vars, name, ("berth_state", "berth_locked"))
-    fenced = raw_vars(task_vars, "localhost").get("__berth_fenced") or {}
-    evidence = str(fenced.get("evidence") or "berth_lost_hosts says that the host is off")
+    evidence = str(fenced(task_vars)["evidence"] or "berth_lost_hosts says that the host is off")
     taken = {"state": "taken_over", "disks_of": instance["take_over"], "evidence": evidence}
     return {**taken, **_power(power_state(values))}
 

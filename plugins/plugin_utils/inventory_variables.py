@@ -41,6 +41,12 @@ def lost_hosts(values):
     return listed(values, "berth_lost_hosts")
 
 
+def fenced(task_vars):
+    """{hosts, evidence} of the hosts that this run has switched off: they are as lost as those that a person names. Only an
+    evacuation fences hosts."""
+    return {"hosts": [], "evidence": "", **(raw_vars(task_vars, "localhost").get("__berth_fenced") or {})}
+
+
 def listed(values, variable):
     """A variable as a list of names; with -e it is text, names separated by commas."""
     value = values.get(variable) or []

@@ -29,6 +29,7 @@ from .fixed_addresses import fixed_addresses
 from .inventory_variables import (
     CLONE_OF,
     INSTANCE,
+    fenced,
     is_true,
     kvm_hosts,
     listed,
@@ -206,10 +207,10 @@ class PlaceInstances(ControllerAction):
         run_variables.update(catalogs.run)
         catalog = catalogs.shared
         options = {**catalog.placement, **plain(args["options"])}
-        fleet, lost = read_reports(task_vars, hosts), lost_hosts(run_variables)
+        fleet, lost = read_reports(task_vars, hosts), [*lost_hosts(run_variables), *fenced(task_vars)["hosts"]]
         warn_of_lost(lost, known_hosts(task_vars, hosts), fleet)
         run = _Run(task_vars, run_variables, catalogs, fleet, lost, args["take_over"], args["plan"])
-        if args["take_over"] and "__berth_fenced" in raw_vars(task_vars, "localhost"):
+        if args["take_over"] and fenced(task_vars)["hosts"]:
             names = [name for name in names if _was_on(run, name)]
         requests, lacks = self._requests(run, names, known_hosts(task_vars, hosts))
         wanted = self._wanted(run, requests)

@@ -136,6 +136,7 @@ RUN: Dict[str, Any] = {
     "berth_reboot": None,
     "berth_reboot_command": None,
     "berth_reboot_timeout": Number(1, 86400, "seconds"),
+    "berth_rebuild_discards": NAME,
     "berth_rebuild_lost": None,
     "berth_recover_on": NAME,
     "berth_remove_host": NAME,

@@ -28,7 +28,7 @@ MOST = {
     "host_maintenance": 84,
     "host_prepare": 223,
     "host_system": 3,
-    "instance": 519,
+    "instance": 523,
     "instance_backup": 429,
     "instance_copy": 360,
     "instance_info": 284,

@@ -94,6 +94,11 @@ OPERATIONS: Dict[str, Operation] = {
         Words("rebooted", "would be rebooted", "was not rebooted"),
         "rebooted", {**SHUTDOWN, "reboot": ("berth_reboot",)}, needs_one=True, differences=True, repairs=True, runs=True,
     ),
+    "rebuild": Operation(
+        Words("rebuilt", "would be rebuilt", "did not run since it was rebuilt"),
+        "rebuilt", {**SHUTDOWN, "discards_root": ("berth_rebuild_discards",)}, ("spec",), needs_one=True, differences=True,
+        repairs=True, runs=True,
+    ),
     "recover": Operation(
         Words("started", "would be started", "runs, or is meant to be off"),
         "recovered", selected=False, differences=True, repairs=True, lockable=False,

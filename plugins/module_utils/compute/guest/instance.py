@@ -204,7 +204,7 @@ class Instance:
         self._refuse_moving(record)
         if record.role != OWN or record.phase != ACTIVE:
             raise InstanceInvalidState(record.name, "phase", record.phase, method, phase=record.phase)
-        vm_states.check(record.name, record.vm_state, method)
+        vm_states.check(record.name, record.vm_state, method, record.task_state)
         return record
 
     # absent

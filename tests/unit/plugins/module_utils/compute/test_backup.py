@@ -460,7 +460,7 @@ def test_a_backup_that_is_not_there_is_not_found(web, to):
 
 
 @pytest.mark.parametrize("step", ["restore", "restore disk", "restored"])
-@pytest.mark.follows("restore_again")
+@pytest.mark.follows("finish_disks")
 def test_a_restore_that_is_killed_never_starts_with_disks_of_two_times_and_the_next_run_ends_it(web, to, step):
     write(web, 1)
     back_up(web, to)
@@ -474,7 +474,7 @@ def test_a_restore_that_is_killed_never_starts_with_disks_of_two_times_and_the_n
         ):
             with pytest.raises(InstanceInvalidState) as refused:
                 start()
-            assert refused.value.hint == hints.restore_again("web1")
+            assert refused.value.hint == hints.finish_disks("web1", "restoring")
         assert not power.would_recover(web.instance())
     restore(web, to)
     assert holds(web.root, 1) and web.state()[:2] == ("stopped", None)
