@@ -11,7 +11,6 @@ A guest in vm_state error is not started: a run that is killed between two renam
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
@@ -22,7 +21,7 @@ from ...model.move_errors import InstanceInvalidState
 from ...model.vm_states import CHANGES, ERROR, STOPPED, said
 from .. import paths
 from ..disk import disk as disks
-from ..disk import disk_chain, owner
+from ..disk import disk_chain, inside, owner
 from ..guest import domain
 from ..move import disks as moved_disks
 from ..record import journal
@@ -142,8 +141,7 @@ def _check_room(pool: str, name: str, targets: List[Target]) -> None:
 
 
 def _measure(target: Target) -> int:
-    command = ["qemu-img", "measure", "--output=json", "-f", "qcow2", "-O", target.format, "--", target.source]
-    return int(json.loads(run(command, error=RestoreFailed))["required"])
+    return int(inside.measure(target.source, "qcow2", target.format, RestoreFailed))
 
 
 def _check_no_snapshots(record: Any) -> None:
