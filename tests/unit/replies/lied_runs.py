@@ -182,6 +182,7 @@ RUNS = {
     "update_disks": (operation("update_disks"), {"limit": REST}),
     "update_disks grows": (operation("update_disks"), {"limit": REST, "more": BIG_VOLUMES}),
     "update": (operation("update"), {"limit": REST}),
+    "rebuild": (operation("rebuild"), {"limit": REST}),
     "snapshot": (operation("snapshot"), {"limit": REST, "berth_snapshot": "two"}),
     "snapshots": (operation("snapshots"), {"limit": REST}),
     "revert_snapshot": (operation("revert_snapshot"), {"limit": REST, "berth_snapshot": "one"}),
