@@ -21,7 +21,7 @@ from .safe_text import clean
 KEY = "adopted"
 GIB = 1 << 30
 # operations beside moves
-ONLY_OF_CREATED = ("update", "update_disks", "snapshot", "revert_snapshot", "delete_snapshot", "restore")
+ONLY_OF_CREATED = ("update", "update_disks", "snapshot", "revert_snapshot", "delete_snapshot", "restore", "rebuild")
 NO_IMAGE = {"min_disk": 0, "min_ram": 0, "properties": {}}  # as a request has one
 LONGEST = 1 << 16  # characters of a definition
 LONGEST_PATH = 1024

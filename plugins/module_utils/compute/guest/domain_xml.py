@@ -265,9 +265,13 @@ def metadata(record):
     return element
 
 
+def is_uefi(arch, settings, has_kernel):
+    return settings.get("firmware_type") == "uefi" or arch in ("aarch64", "riscv64") and not has_kernel
+
+
 def _firmware(root, host, machine, settings, uuid, has_kernel):
     """Set the firmware. UEFI checks signatures only if the request says so: by default, libvirt picks one that does."""
-    uefi = settings.get("firmware_type") == "uefi" or host.arch in ("aarch64", "riscv64") and not has_kernel
+    uefi = is_uefi(host.arch, settings, has_kernel)
     element = child(root, "os", firmware="efi" if uefi else None)
     child(element, "type", "hvm", arch=host.arch, machine=machine)
     if uefi:
