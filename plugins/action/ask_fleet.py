@@ -43,18 +43,19 @@ class ActionModule(ControllerAction):
         "junit": {"type": "path"},
         "kept_free": {"type": "raw", "default": 0},
         "failures": {"type": "raw", "default": 1},
+        "away": {"type": "list", "elements": "str", "default": []},
         "hosts": {"type": "list", "elements": "str"},
     }
 
     def reported(self, result):
-        return {"answer": result["answer"]}
+        return None if self._task.args.get("away") else {"answer": result["answer"]}
 
     def act(self, args, task_vars):
         hosts = kvm_hosts(task_vars, args["hosts"])
         _check_hosts(args, hosts)
         entries = _assertions(args) if args["question"] == "assert" else []
         kept_free = Whole(0, len(hosts)).check(number(args["kept_free"]), "berth_kept_free")
-        failures = Whole(1, 3).check(number(args["failures"]), "berth_failures")
+        failures = Whole(0 if args["away"] else 1, 3).check(number(args["failures"]), "berth_failures")
         known = known_fleet(self, task_vars, hosts)
         if args["question"] in ("survive", "what_if"):
             _check_not_too_many(len(known.fleet.documents), failures)
@@ -68,9 +69,10 @@ class ActionModule(ControllerAction):
         elif args["question"] == "assert":
             answer, lines = _asserted(known, entries)
         else:
-            answer, lines = _survive(known.fleet, failures)
+            answer, lines = _survive(known.fleet, failures, args["away"])
         left_out = ["%s is not counted: %s" % told for told in sorted(known.reported.verdicts.items())]
-        say("", *lines, *left_out, "")
+        if lines:
+            say("", *lines, *left_out, "")
         wrong = [each["name"] for each in answer if not each["holds"]] if args["question"] == "assert" else []
         if args["junit"] and args["question"] == "assert" and not self._task.check_mode:
             write_private(args["junit"], junit("placement", [(each["name"], each["why"]) for each in answer]))
@@ -160,7 +162,7 @@ def _what_if(known, gone, like, failures):
         answer["capacity"][name] = counts
         rows.append((name, str(counts["today"]), str(counts["then"])))
     for when, fleet, away in (("today", known.fleet, ()), ("then", then, gone)):
-        answer["survive_%s" % when], said = _survive(fleet, failures, away)
+        answer["survive_%s" % when], said = _survive(fleet, failures, away=away)
         lines += ["%s: %s" % (when, line) for line in said]
     moved = "all instances of %s find a place" % ", ".join(gone) if gone else ""
     moved = "%s find no place" % ", ".join(homeless) if homeless else moved
@@ -176,13 +178,15 @@ def _asserted(known, entries):
 
 
 def _survive(fleet, failures, away=()):
-    found = questions.survive(fleet, failures, away)
+    found = questions.survive(fleet, failures, away=away)
     answer = {
         "survives": not found.hosts,
         "failing": list(found.hosts),
         "instances": list(found.names),
         "proven": found.proven,
     }
+    if not found.hosts and away:
+        return answer, []
     if not found.hosts:
         text = "the instances of any %d hosts find a place on the others" % failures
         return answer, [text if failures > 1 else "the instances of any host find a place on the others"]

@@ -79,12 +79,12 @@ def _of(fleet: Fleet, hosts: Collection[str]) -> List[str]:
     return [uuid for uuid, instance in fleet.instances.items() if instance.host in hosts]
 
 
-def survive(fleet: Fleet, failures: int, away: Sequence[str] = (), effort: float = 5.0) -> Survival:
-    """Whether the instances of any ``failures`` hosts that fail at once find a place on the others, which keep theirs. ``away``:
-    hosts that are gone in any case."""
+def survive(fleet: Fleet, failures: int, effort: float = 5.0, away: Sequence[str] = ()) -> Survival:
+    """Whether the instances of any ``failures`` hosts that fail at once, and those of the hosts ``away``, find a place on the
+    others, which keep theirs."""
     empty = Empty(fleet)
-    for failing in itertools.combinations(sorted(set(fleet.documents) - set(away)), failures):
-        gone = (*away, *failing)
+    for more in itertools.combinations(sorted(set(fleet.documents) - set(away)), failures):
+        gone = (*away, *more)
         lost = _of(fleet, gone)
         if lost:
             without, proven = _without_place(fleet, empty, gone, lost, effort)

@@ -172,6 +172,13 @@ def test_capacity_in_a_group_keeps_its_policy(policy, count):
     assert questions.capacity(fleet({"a": 4, "b": 6}, []), request).count == count
 
 
+def test_hosts_that_are_away_fail_beside_those_that_are_asked_about():
+    found = fleet({"a": 4, "b": 4, "c": 4}, [instance("x", "a", 3), instance("y", "b", 3)])
+    assert questions.survive(found, 0, away=["a"]) == questions.Survival((), (), True)
+    assert questions.survive(found, 1, away=["a"]).hosts == ("a", "b")
+    assert questions.survive(found, 0, away=["a", "b"]).hosts == ("a", "b")
+
+
 def test_a_fleet_survives_if_every_host_s_instances_find_a_place_on_the_others():
     found = fleet({"a": 4, "b": 4, "c": 4}, [instance("x", "a", 2), instance("y", "b", 2)])
     assert questions.survive(found, 1) == questions.Survival((), (), True)

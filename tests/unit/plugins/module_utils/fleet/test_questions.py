@@ -65,7 +65,7 @@ def test_without_a_host_its_instances_take_room_on_the_others_first():
 def test_survival_without_a_host_counts_its_instances_among_those_that_need_a_place():
     found = fleet({"a": 4, "b": 4, "c": 4}, [instance(name, name, 2) for name in "abc"])
     assert questions.survive(found, 1).hosts == ()
-    assert questions.survive(found, 1, ["c"]).hosts
+    assert questions.survive(found, 1, away=["c"]).hosts
 
 
 def held(*entries, instances=None):
