@@ -12,6 +12,7 @@ from ansible.module_utils.common.validation import check_type_int
 
 from ..module_utils.conductor import kept_entries
 from ..module_utils.conductor.plan import Instance
+from ..module_utils.model import clones
 from ..module_utils.model.catalog import Catalog
 from ..module_utils.model.cloud_init import network_config
 from ..module_utils.model.errors import InvalidInput
@@ -65,7 +66,7 @@ def _power(wanted: Optional[str]) -> Document:
 def _built(task_vars: Dict[str, Any], name: str, instance: Instance) -> Document:
     values = variables(task_vars, name, (*CATALOG, *INSTANCE, "berth_locked", "berth_mend", "berth_shutdown_timeout"))
     spec, catalog = instance["spec"], Catalog.from_variables(values)
-    if instance.get("existing"):
+    if instance.get("existing") or clones.of(spec):
         its_own = {"berth_flavor": spec["flavor"]["name"], "berth_image": spec["image"]["name"]}
         values.update({each: name for each, name in its_own.items() if values.get(each) in (None, "")})
         catalog, _kept = kept_entries.with_entries(catalog, values, spec["flavor"], spec["image"])
