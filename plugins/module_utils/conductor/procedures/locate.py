@@ -71,8 +71,8 @@ def locate(run: Run, fleet: Fleet, wanted: Mapping[str, Wanted]) -> Procedure[Lo
             found.refuse(name, error)
     yield from _check_addresses(fleet, found)
     if any(task.get("new_volumes") or task.get("grown_volumes") for task in found.tasks.values()):
-        for name, error in new_volumes.before_the_claims(found.tasks, fleet, run.quotas()).items():
-            found.refuse(name, error)
+        for name, over in new_volumes.before_the_claims(found.tasks, fleet, run.quotas()).items():
+            found.refuse(name, over)
     return found
 
 
