@@ -59,7 +59,9 @@ def test_a_copy_of_which_only_files_are_left_waits_for_its_address_without_a_rec
 
     held_by_files = []
     told = {"changed": False, "instance_copy": {"nics": held_by_files}}
-    monkeypatch.setattr(driving, "ask_each", lambda _action, _vars, module, arguments, *_: dict.fromkeys(arguments, told))
+    monkeypatch.setattr(
+        driving, "ask_each", lambda _action, _vars, module, arguments, *_: dict.fromkeys(arguments, told)
+    )
 
     def looked(listed, here, there):
         monkeypatch.setattr(keep_one, "choose", lambda *_what: keep_one.Choice("h1", [], [1, 0], True, listed))
