@@ -14,7 +14,7 @@ from ..module_utils.conductor.fleet import Fleet
 from ..module_utils.conductor.locks import lock_of
 from ..module_utils.conductor.operations import OPERATIONS
 from ..module_utils.conductor.procedures.locate import Run, Wanted, locate
-from ..module_utils.model import copy_hints, data_disks, fleet_hints, hints, nics, snapshot_hints, snapshots
+from ..module_utils.model import copy_hints, data_disks, fleet_hints, hints, nics, snapshot_hints, snapshots, updates
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.identity import IDENTITY, project_of, uuid_of
 from ..module_utils.model.lifecycle import OUT, OWN
@@ -27,7 +27,7 @@ from .answers_of_hosts import read_reports
 from .controller import ControllerAction
 from .driving import carry_out
 from .inventory_differences import InventoryDifferences, by_hand
-from .inventory_variables import is_true, kvm_hosts, lost_hosts, variables, who_locked
+from .inventory_variables import is_true, kvm_hosts, listed, lost_hosts, variables, who_locked
 from .screen import say, warn
 from .selection import check_explicit, in_inventory, known_hosts, not_found, selected, warn_of_lost
 from .wanted_disks import wanted_disks
@@ -40,6 +40,7 @@ RUN = (
     "berth_rebuild_lost",
     older_copy.FIELD,
     "berth_set_aside_on",
+    updates.DISCARDS,
 )
 SNAPSHOT = "berth_snapshot"
 CHECKED = {
@@ -157,11 +158,15 @@ def _more(run, name, task):
     """What the inventory adds to the task of an instance."""
     if run.method == "adopt":
         return {"flavor": _flavor(run, name, run.values(name))}
+    if run.method == "rebuild":
+        return wanted_update.wanted_rebuild(run, name, task) if task["hosts"] else {}
     if run.method not in ("update", "update_disks"):
         return {}
     disks = wanted_disks(run.task_vars, run.fleet, name, task, run.values(name), run.variables)
-    more = wanted_update.wanted_update(run, name, task) if run.method == "update" and task["hosts"] else {}
-    return {**disks, **more}
+    if run.method != "update":
+        return disks
+    more = wanted_update.wanted_update(run, name, task) if task["hosts"] else {}
+    return {**disks, **more, "discards": listed(run.variables, updates.DISCARDS)}
 
 
 def _check_variables(method, given):
@@ -190,7 +195,7 @@ def _notes(run, name, task):
     undone = note(run.method, name, values.get("berth_state"), who_locked(values), places)
     if not OPERATIONS[run.method].differences:
         return undone
-    return joined(undone, *run.inventory.differences(name, _as_left(run.fleet, task)))
+    return joined(undone, *run.inventory.differences(name, _as_left(run.fleet, task, run.method)))
 
 
 def _without_addresses(run, found):
@@ -220,18 +225,23 @@ def _by_hand(fleet, found):
     return {name: by_hand(name, _as_left(fleet, task)) for name, task in found.items()}
 
 
-def _as_left(fleet, task):
+def _as_left(fleet, task, method=None):
     """The places of an instance as the playbook leaves them: the copy that stays, with the data disks that it gets."""
     places = fleet.places.get(task["uuid"], ())
     places = [place for place in places if task.get("stays") in (None, place["host"])]
     wanted = data_disks.shown(task)
-    left = [{**place, "disks": None if place["disks"] is None else _larger(place["disks"], wanted)} for place in places]
-    return [updating.as_left(place, task["spec"]) for place in left] if "spec" in task else left
+    gone = task.get("discards", ())
+    left = [
+        {**place, "disks": None if place["disks"] is None else _larger(place["disks"], wanted, gone)}
+        for place in places
+    ]
+    becomes = updating.as_rebuilt if method == "rebuild" else updating.as_left
+    return [becomes(place, task["spec"]) for place in left] if "spec" in task else left
 
 
-def _larger(has, wanted):
-    """Data disks are added and grow; none is removed or shrinks."""
-    return {name: max(has.get(name, 0), wanted.get(name, 0)) for name in {**has, **wanted}}
+def _larger(has, wanted, gone):
+    """Data disks are added and grow; none shrinks, and only those go that a person gives up."""
+    return {name: max(has.get(name, 0), wanted.get(name, 0)) for name in {**has, **wanted} if name not in gone}
 
 
 def joined(*parts):

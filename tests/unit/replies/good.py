@@ -217,11 +217,15 @@ def instance_backup(host):
     held = record("at-rest-" + host)
     whole = {
         "id": "20260102T030405Z", "kind": "increment", "previous": "20260101T030405Z", "bytes": 1 << 20, "of": "at-rest",
-        "frozen": True, "why": ["root: it was resized"], "faults": [],
+        "frozen": True, "files": ["nvram.fd", "tpm2-00.permall"], "why": ["root: it was resized"], "faults": [],
     }  # fmt: skip
     found = [whole, {"id": "20260103T030405Z", "faults": ["backup.json: nothing"]}]
     diff = {"before": "", "after": "a backup in /b: 20260102T030405Z\n"}
-    said = dict(shown(held), backups=found)
+    image = {
+        "name": "golden", "path": "/srv/images/golden.qcow2", "checksum": "sha256:" + "0" * 64, "bytes": 1 << 20,
+        "min_disk": 1, "min_ram": 0, "properties": {"hw_disk_bus": "scsi"}, "kernel": None, "initrd": None, "frozen": False,
+    }  # fmt: skip
+    said = dict(shown(held), backups=found, made_image=image)
     return {"uuid": held.uuid, "state": "made", "to": "/b"}, {"changed": True, "instance": said, "diff": diff}
 
 
@@ -265,8 +269,8 @@ def instance_info(host):
 def volume_info(host):
     uuid = volume_uuid("default", "db-" + host)
     history = [{"event": "claim", "at": "2026-11-22T00:00:00Z", "who": "ann@ctl", "run": "r-1", "instance": "web"}]
-    told = {"uuid": uuid, "generation": [1, 4], "image": "debian", "history": history}
-    gone = {"uuid": volume_uuid("default", "old-" + host), "history": history, "faults": []}
+    told = {"uuid": uuid, "name": "db-" + host, "generation": [1, 4], "image": "debian", "history": history}
+    gone = {"uuid": volume_uuid("default", "old-" + host), "name": "old-" + host, "history": history, "faults": []}
     return {"uuids": [uuid, gone["uuid"]]}, {"changed": False, "volumes": [told], "deleted": [gone]}
 
 
