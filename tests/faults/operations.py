@@ -90,7 +90,13 @@ OPERATIONS = {
     ),
     "start_snapped": at_rest("start", "snapped_off", "snapped", stops=True, gives_up_writes=True),
     "rebuild": at_rest(
-        "rebuild", "active", "active", stops=True, repeats=True, anew=True, variables={"berth_rebuild_discards": "mover"}
+        "rebuild",
+        "active",
+        "active",
+        stops=True,
+        repeats=True,
+        anew=True,
+        variables={"berth_rebuild_discards": "mover"},
     ),
     "detach": at_rest("update_disks", "attached", "detached"),
     "attach": at_rest("update_disks", "detached", "attached"),
