@@ -105,7 +105,8 @@ class _Asked:
         if "survive" in entry:
             return self._not_surviving(questions.survive(self.fleet, entry["survive"]))
         if "room" in entry:
-            return "; ".join(filter(None, [self._no_room(*wanted, field) for wanted in sorted(entry["room"].items())]))
+            wanted = sorted(entry["room"].items())
+            return "; ".join(filter(None, [self._no_room(name, number, field) for name, number in wanted]))
         if "query" in entry:
             query = Query(entry["query"], field, {"hosts": [host_form()], "instances": [INSTANCE]})
             return "" if query.holds(self._all()) else "%s is not so" % entry["query"]
