@@ -21,7 +21,7 @@ from ..module_utils.conductor.procedures.operate import Done, adopt, delete, loo
 from ..module_utils.conductor.procedures.rebuild import rebuild
 from ..module_utils.conductor.procedures.steps import side_by_side
 from ..module_utils.conductor.procedures.update_disks import Run, update_disks
-from ..module_utils.model import copy_hints
+from ..module_utils.model import copy_hints, made_images
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import ADOPTED
 from ..plugin_utils import end_of_operation, fleet_filters, wanted_update
@@ -86,7 +86,7 @@ class ActionModule(LocateInstances, MovesInstances):
         procedure = self._procedure(operation, _tasks(located), hosts, task_vars)
         done, more = carry_out(self, task_vars, procedure, look)
         lines = [*_where_set_aside(located, done, self._task.check_mode), *_looked_at(located, done)]
-        lines += _backups(operation, located, done)
+        lines += _backups(operation, located, done) if operation != made_images.OPERATION else _images(located, done)
         say(*(selected_by_name(line, task_vars) for line in lines))
         if operation in ("delete", "update") and any(each.changed for each in done.values()):
             fleet_filters.follow(self, task_vars, hosts)
@@ -233,6 +233,15 @@ def _backups(operation, located, done):
         if "backups" in each.instance:
             host = located["instances"][name]["hosts"][-1]
             yield from show_backup.lines(operation, name, host, each.instance["backups"])
+
+
+def _images(located, done):
+    """The lines about each image that was made, with those that make it one of the catalog."""
+    for name, each in done.items():
+        if "made_image" in each.instance:
+            yield from show_backup.image_lines(
+                name, located["instances"][name]["hosts"][-1], each.instance["made_image"]
+            )
 
 
 def _part(refused, done):

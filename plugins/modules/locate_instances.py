@@ -30,7 +30,8 @@ options:
     type: str
     required: true
     choices:
-      [adopt, backup, backups, console, delete, delete_snapshot, keep_one, leave, lock, pause, reboot, rebuild, recover,
+      [adopt, backup, backups, console, delete, delete_snapshot, image_from_instance, keep_one, leave, lock, pause, reboot, rebuild,
+       recover,
        recover_record, remove_set_aside, restore, resume, revert_snapshot, snapshot, snapshots, start, stop, suspend, unlock,
        unpause, update, update_disks]
     version_added: 1.0.0

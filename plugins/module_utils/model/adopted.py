@@ -83,6 +83,20 @@ def has_moved(spec: Mapping[str, Any]) -> bool:
     return any("/" not in each["path"] for each in (of(spec) or {}).get("disks", ()))
 
 
+def in_directory(spec: Mapping[str, Any], directory: str) -> Document:
+    """Return the request of one that has moved as if it had been found with its files in another directory."""
+    found: Document = of(spec) or {}
+    root = root_of(found)
+    for log in root.iterfind("devices/*/log"):
+        log.set("file", "%s/console.log" % directory)
+    there = {
+        "definition": ElementTree.tostring(root, encoding="unicode"),
+        "disks": [{**each, "path": "%s/%s" % (directory, each["path"])} for each in found["disks"]],
+        "variables": found.get("variables") and "%s/%s" % (directory, found["variables"]),
+    }
+    return {**spec, KEY: there}
+
+
 def words(spec: Mapping[str, Any]) -> List[str]:
     """Its disks in words, each with its path and size."""
     return [

@@ -74,6 +74,8 @@ CHANGES: Dict[str, Change] = {
     "update_disks": Change((ACTIVE, PAUSED, STOPPED)),
     "backup": Change((ACTIVE, PAUSED, SUSPENDED, STOPPED)),
     "backups": Change(ALL),
+    "clone": Change((ACTIVE, PAUSED, SUSPENDED, STOPPED)),
+    "image_from_instance": Change((ACTIVE, PAUSED, SUSPENDED, STOPPED)),
     "restore": Change((STOPPED, ERROR), STOPPED, "restoring"),
     "rebuild": Change((ACTIVE, STOPPED, ERROR), task=REBUILDING),
     "snapshot": Change((ACTIVE, PAUSED, STOPPED), task="image_snapshot"),

@@ -56,12 +56,6 @@ def info(path, form, error):
     return json.loads(run(["qemu-img", "info", "-U", "--output=json", "-f", form, "--", path], timeout=60, error=error))
 
 
-def measure(path, form, becomes, error):
-    """Return the bytes that a copy of the disk in the format ``becomes`` takes at most."""
-    command = ["qemu-img", "measure", "--output=json", "-f", form, "-O", becomes, "--", path]
-    return int(json.loads(run(command, error=error))["required"])
-
-
 def is_recording(flags):
     """Whether a bitmap has recorded all writes since it began. QEMU marks those of a disk that it did not close as in use."""
     return "auto" in flags and "in-use" not in flags

@@ -59,8 +59,13 @@ class Instance:
         self.uuid = uuid
         self.timeout = timeout
         self.observe = observe
+        self.clone = None  # what makes the disks of a clone, see backup/clone.py; only module build_instances has that
         self.updates = []  # what an update changed, or would, in words
         self.repaired = []  # what a start repaired, or would, of a guest that runs: [[part, expected, had]]
+
+    def beside(self, uuid):
+        """Return the work on another instance of this host."""
+        return Instance(self.host, uuid, self.timeout, self.observe)
 
     # what exists
 

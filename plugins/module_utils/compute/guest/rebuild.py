@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 
-from ...model import hints, host_hints, rebuild_hints, snapshots, updates, vm_states, volumes
+from ...model import hints, rebuild_hints, snapshots, updates, vm_states, volumes
 from ...model.errors import BerthError
 from ...model.guest_settings import KEY
 from ...model.image import known_properties
@@ -21,7 +21,7 @@ from ...model.lifecycle import ALIVE, POWERING_ON, REBUILDING
 from ...model.move_errors import InstanceInvalidState
 from .. import paths
 from ..disk import disk as disks
-from ..disk import disk_chain, image, inside, layers
+from ..disk import disk_chain, image, inside, layers, room
 from ..errors import BuildFailed
 from ..host import mdev
 from ..record import journal
@@ -162,26 +162,19 @@ def _make_root(instance, record, new):
         disks.cached_boot_file(pool, new, part, host.settings)
     made = _root(instance, record) + ".tmp"
     paths.remove(made)
-    _check_room(pool, record.name, base, disks.plan(new)[0])
+    root = disks.plan(new)[0]
+    if root.kind != "overlay":
+        copies = [(base["path"], base["format"], made, root.format)]
+        room.check(
+            pool, "the new root disk of %s, which is made beside the old one," % record.name, copies, RebuildNotPossible
+        )
     try:
-        disks.make(disks.plan(new)[0], made, base)
+        disks.make(root, made, base)
         os.chmod(made, 0o600)
     except BuildFailed:
         paths.remove(made)
         raise
     return made
-
-
-def _check_room(pool, name, base, root):
-    """Raise RebuildNotPossible if a copy of the image would fill the pool: all guests in it would stand still."""
-    needed = 0 if root.kind == "overlay" else inside.measure(base["path"], base["format"], root.format, BuildFailed)
-    free = paths.free_bytes(pool)
-    if needed > free:
-        raise RebuildNotPossible(
-            "the new root disk of %s would take up to %d MiB beside the old one, of %d MiB that are free in %s"
-            % (name, -(-needed >> 20), free >> 20, pool),
-            hint=host_hints.make_room_in_pool(pool),
-        )
 
 
 def _root(instance, record):

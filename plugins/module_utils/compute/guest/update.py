@@ -129,13 +129,15 @@ def _take(instance, record, wanted):
         return record, False
     instance.host.require_prepared()
     old, new = updates.by_mac(record.spec), updates.by_mac(spec)
-    gone = [mac for mac in old if mac not in new or updates.is_replugged(old[mac], new[mac])]
+    gone = [mac for mac in old if mac not in new]
+    replugged = [mac for mac in old if mac in new and updates.is_replugged(old[mac], new[mac])]
     _unplug(instance, record, gone)
     lines = updates.lines(record.spec, spec, _running(instance) is not None)
     with instance.store.host_lock():
         _check_free(instance, record, spec)
+        _unplug(instance, record, replugged)  # not before its new address is known to be free
         instance.observe("update record")
-        changed = record.replace(spec=hardware.without(spec, ["interface/" + mac for mac in gone]))
+        changed = record.replace(spec=hardware.without(spec, ["interface/" + mac for mac in gone + replugged]))
         return instance.store.compare_and_swap(
             record, journal.noted(changed, METHOD, parts="; ".join(lines)).next()
         ), True

@@ -11,8 +11,9 @@ import os
 import subprocess
 
 import pytest
-from backup_case import act, back_up, listed, make_disk, make_place, needed, qemu, restore
+from backup_case import act, back_up, listed, make_place, needed, qemu, restore
 from instance_case import Case, Killed
+from small_disks import holds, web_off, write
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import make, off, place
 from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import restore as restore_of_backup
@@ -28,7 +29,6 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.backup.restore i
     RestoreDiscards,
     RestoreFailed,
 )
-from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged, SnapshotIncomplete
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import power
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import as_qemu
@@ -42,30 +42,12 @@ MIB = 1 << 20
 
 @pytest.fixture
 def web(prepared, wanted, monkeypatch):
-    """web1, off, with a root disk of 16 MiB in a flavor of 1 GiB and a data disk."""
-    monkeypatch.setattr(disk, "make", make_disk)
-    spec, seed = wanted("web1")
-    spec["disks"] = [{"name": "db", "size_gb": 1, "bus": "virtio"}]
-    case = Case(prepared, (spec, seed))
-    case.make()
-    case.instance().stopped(0.01)
-    return case
+    return web_off(prepared, wanted("web1"), monkeypatch)
 
 
 @pytest.fixture
 def to(tmp_path, monkeypatch):
     return make_place(tmp_path, monkeypatch)
-
-
-def write(case, byte, at=0, name="root.qcow2"):
-    qemu("qemu-io", "-f", "qcow2", "-c", "write -P %d %d 64k" % (byte, at), case.root.parent / name)
-
-
-def holds(path, byte, at=0):
-    said = subprocess.run(
-        ["qemu-io", "-r", "-f", "qcow2", "-c", "read -P %d %d 64k" % (byte, at), path], capture_output=True, check=False
-    )
-    return said.returncode == 0 and b"Pattern verification failed" not in said.stdout
 
 
 def test_the_second_backup_has_what_was_written_since_and_qemu_img_alone_reads_it_with_all_below(web, to):
@@ -243,7 +225,7 @@ def test_a_directory_that_qemu_may_not_enter_is_named_before_a_running_guest_is_
         back_up(web, to)
     assert refused.value.hint == backup_hints.let_qemu_reach("kvm1", [to])
     os.chmod(to, 0o701)
-    make._check_reach(web.host, to)
+    make.check_reach(web.host, to)
 
 
 def test_a_layer_that_somebody_put_on_a_disk_is_refused_by_name(web, to):

@@ -14,7 +14,7 @@ from instance_case import Case, Killed
 from volume_case import make_house
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import paths
-from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk, image, inside, layers
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk, image, inside, layers, room
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import ImageUnavailable
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import (
     acts,
@@ -221,10 +221,10 @@ def test_an_image_that_cannot_be_had_leaves_the_guest_running_as_it_was(web, mon
 def test_a_copy_that_would_fill_the_pool_is_not_begun(web, monkeypatch):
     spec = {**web.record.spec, "flavor": {**web.record.spec["flavor"], "extra_specs": {"berth:root_disk": "full"}}}
     web.instance().swap(web.record.replace(spec=spec))
-    monkeypatch.setattr(inside, "measure", lambda *_: 2 << 20)
+    monkeypatch.setattr(room, "run", lambda *_args, **_how: '{"required": 2097152}')
     monkeypatch.setattr(paths, "free_bytes", lambda _path: 1 << 20)
     before = web.record
-    with pytest.raises(RebuildNotPossible, match="would take up to 2 MiB .*, of 1 MiB that are free"):
+    with pytest.raises(RebuildNotPossible, match="would take up to 2 MiB, of 1 MiB that are free"):
         web.rebuild()
     assert web.record == before and web.domain.isActive() and web.root_is_of() == [OLD]
     monkeypatch.setattr(paths, "free_bytes", lambda _path: 2 << 20)
