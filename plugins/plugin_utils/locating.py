@@ -110,21 +110,22 @@ class LocateInstances(ControllerAction):
                 uuids[name] = uuid_of(name, values)
                 found[name] = self._task_of(run, name, uuids[name], values)
                 uuids[name] = found[name]["uuid"]
-                _check_found(run, name, project_of(values), found[name])
-                notes[name] = joined(found[name].get("gives_up"), _notes(run, name, values, found[name]))
+                if _only_listed(run, name, project_of(values), found[name], args["selected"]):
+                    del found[name], uuids[name]
+                else:
+                    notes[name] = joined(found[name].get("gives_up"), _notes(run, name, values, found[name]))
             except BerthError as error:
                 if isinstance(error, InstanceMoving) and method == "delete" and not again:
                     moving.append(name)
                 else:
                     errors[name] = _text(error, method)
         errors.update({**_without_addresses(run, found), **_over_quota(found, fleet, inventory)})
-        for name in [name for name, task in found.items() if task.get("gives_up")]:
-            warn("%s %s" % (name, found[name]["gives_up"]))
+        _warn_of_given_up(found)
         guests = found if method == "adopt" else ()
         skipped = {name: task.pop("skipped") for name, task in found.items() if "skipped" in task}
         return {
             "operation": method,
-            "names": names,
+            "names": [name for name in names if name in {**uuids, **errors}],
             "left_out": fleet.verdicts,
             "skipped": {name: why for name, why in skipped.items() if why},
             "shown": {
@@ -190,6 +191,11 @@ class LocateInstances(ControllerAction):
             say("%s: the copy on %s stays, that on %s %s stopped and set aside" % (name, stays, host, verb))
 
 
+def _warn_of_given_up(found):
+    for name in [name for name, task in found.items() if task.get("gives_up")]:
+        warn("%s %s" % (name, found[name]["gives_up"]))
+
+
 def _check_variables(method, given):
     for field in [field for field in CHECKED if field in given]:
         CHECKED[field].check(given[field], field)
@@ -218,12 +224,17 @@ def _flavor(run, name, values):
     return flavor_snapshot(run.inventory.catalogs.of(name).flavor(values["berth_flavor"], project_of(values)))
 
 
-def _check_found(run, name, project, task):
-    """Raise if the instance is nowhere, although the operation needs one or the inventory does not know it either."""
+def _only_listed(run, name, project, task, is_selected):
+    """Whether the instance was not created yet, and nobody selected it for an operation that looks at all. Raise if it is
+    nowhere, although the operation needs one or the inventory does not know it either."""
     is_nowhere = not task["hosts"] and not run.fleet.places.get(task["uuid"])
     told = in_inventory(run.task_vars, name) and not adopting.uuid_of_adopted(run.fleet, name, project)
-    if is_nowhere and (OPERATIONS[run.method].needs_one or not told):
+    operation = OPERATIONS[run.method]
+    if is_nowhere and told and operation.needs_one and not (is_selected or operation.selected):
+        return True
+    if is_nowhere and (operation.needs_one or not told):
         raise not_found(run.task_vars, run.fleet, name)
+    return False
 
 
 def _notes(run, name, values, task):
