@@ -86,14 +86,14 @@ def _inventory(hosts, asking):
         for name, value in values.items():
             lines.append("      %s: %s%s" % (name, "!unsafe " if isinstance(value, str) else "", json.dumps(value)))
     names = ["        %s:" % json.dumps(host) for host in asking]
-    return "\n".join([*lines, "  children:", "    berth_asking:", "      hosts:", *names, ""])
+    return "\n".join([*lines, "  children:", "    __asked:", "      hosts:", *names, ""])
 
 
 def _play(module, task, seconds, at):
     words = {name: plain(getattr(task, name)) for name in KEYWORDS if getattr(task, name) is not None}
     elsewhere = {asked: host for asked, host in at.items() if asked != host}
     return {
-        "hosts": "berth_asking", "gather_facts": False, "strategy": "ansible.builtin.free", "any_errors_fatal": False,
+        "hosts": "__asked", "gather_facts": False, "strategy": "ansible.builtin.free", "any_errors_fatal": False,
         "vars": {"__berth_at": elsewhere},
         "tasks": [
             {

@@ -5,6 +5,7 @@
 
     TO/UUID/ID/        one backup. ID: the time of the guest's disks in it, in UTC, which sorts
         root.qcow2     a whole disk, or what was written since the backup before: then that one's file is its backing file
+        nvram.fd       the UEFI variables, and tpm2-00.permall what the TPM keeps, as far as the guest has them
         backup.json    written last: without it there is no backup
         RESTORE.txt    the commands of qemu-img that restore it
 
@@ -25,7 +26,16 @@ FULL, INCREMENT = "full", "increment"
 TIME = "%Y%m%dT%H%M%SZ"
 ID = Text(r"[0-9]{8}T[0-9]{6}Z\Z", "the id of a backup, such as 20260102T030405Z")
 LARGEST = 64 << 40
+VARIABLES, TPM_STATE = "nvram.fd", "tpm2-00.permall"
+LARGEST_FILE = 16 << 20  # bytes of a description, and of what a guest's firmware keeps
 SCHEMA = 1
+
+
+# Where people put them who restore by hand.
+PLACES = {
+    VARIABLES: "the file that virsh dumpxml names as nvram",
+    TPM_STATE: "/var/lib/libvirt/swtpm/UUID/tpm2, UUID being that of the guest",
+}
 
 
 class _Anything:
@@ -45,6 +55,13 @@ _DISK = Fields(
         "sha256": Text(r"[0-9a-f]{64}\Z", "64 hexadecimal digits"),
     }
 )
+_FILE = Fields(
+    {
+        "name": OneOf(VARIABLES, TPM_STATE),
+        "bytes": Whole(0, LARGEST_FILE),
+        "sha256": Text(r"[0-9a-f]{64}\Z", "64 hexadecimal digits"),
+    }
+)
 _BACKUP = Fields(
     {
         "schema": Whole(SCHEMA, SCHEMA),
@@ -57,8 +74,9 @@ _BACKUP = Fields(
         "frozen": Flag(),
         "disks": ListOf(_DISK, longest=1000),
         "record": MapOf(_Anything()),
+        "files": ListOf(_FILE, longest=2),
     },
-    defaults={"previous": None},
+    defaults={"previous": None, "files": []},
 )
 
 
@@ -78,6 +96,14 @@ class Disk(NamedTuple):
         return file_of(self.name)
 
 
+class File(NamedTuple):
+    """What the guest's firmware keeps outside of its disks: VARIABLES or TPM_STATE."""
+
+    name: str
+    bytes: int
+    sha256: str
+
+
 class Backup(NamedTuple):
     """``previous``: the backup that its increments stand on; ``frozen``: whether the guest's agent had written out its file
     systems; ``record``: that of the instance."""
@@ -91,6 +117,7 @@ class Backup(NamedTuple):
     frozen: bool
     disks: Tuple[Disk, ...]
     record: Mapping[str, Any]
+    files: Tuple[File, ...] = ()
 
     @property
     def kind(self) -> str:
@@ -104,14 +131,19 @@ class Backup(NamedTuple):
         return next((disk for disk in self.disks if disk.name == name), None)
 
     def to_dict(self) -> Document:
-        return {"schema": SCHEMA, **self._asdict(), "disks": [disk._asdict() for disk in self.disks]}
+        parts = {name: [each._asdict() for each in getattr(self, name)] for name in ("disks", "files")}
+        return {"schema": SCHEMA, **self._asdict(), **parts}
 
     @classmethod
     def from_dict(cls, found: Any) -> Backup:
         """Raise InvalidInput for what is no description of a backup."""
         read: Dict[str, Any] = dict(_BACKUP.check(found, FILE))
         del read["schema"]
-        return cls(**{**read, "disks": tuple(Disk(**disk) for disk in read["disks"])})
+        parts = {
+            "disks": tuple(Disk(**each) for each in read["disks"]),
+            "files": tuple(File(**each) for each in read["files"]),
+        }
+        return cls(**{**read, **parts})
 
 
 def file_of(disk: str) -> str:
@@ -167,8 +199,10 @@ def recipe(backup: Backup) -> str:
         "1. Compare the files with their digests, here and in each directory that a file stands on:",
         "   qemu-img info --backing-chain FILE shows which.",
         *("   echo '%s  %s' | sha256sum -c" % (disk.sha256, disk.file) for disk in backup.disks),
+        *("   echo '%s  %s' | sha256sum -c" % (file.sha256, file.name) for file in backup.files),
         "2. Write each disk to where it is to be, as raw or qcow2, whole in itself:",
         *("   qemu-img convert -f qcow2 -O qcow2 %s /PATH/%s" % (shlex.quote(disk.file), disk.file) for disk in backup.disks),
+        *("   and copy %s to %s" % (file.name, PLACES[file.name]) for file in backup.files),
         "3. One file out of it, without restoring: as root",
         "   modprobe nbd; qemu-nbd --read-only --format=qcow2 --connect=/dev/nbd0 FILE; mount -o ro /dev/nbd0p1 /mnt",
         "   and afterwards: umount /mnt; qemu-nbd --disconnect /dev/nbd0",

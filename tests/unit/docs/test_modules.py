@@ -15,6 +15,7 @@ import yaml
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.utils.plugin_docs import get_docstring
 
+from ansible_collections.berth.kvm.plugins.plugin_utils import acting
 from ansible_collections.berth.kvm.plugins.plugin_utils.named_instances import of_volume
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -27,6 +28,9 @@ INTERNAL = {
     "build_instances",
     "check_variables",
     "doctor",
+    "fence_host",
+    "reboot_hosts",
+    "watch_fleet",
     "claim",
     "create_instances",
     "group_members",
@@ -86,6 +90,11 @@ def test_no_page_and_no_source_names_a_label():
         "%s: %s" % (path.relative_to(ROOT), label) for path in texts for label in LABEL.findall(path.read_text("utf-8"))
     ]
     assert found == []
+
+
+def test_every_module_that_notes_who_acts_is_told():
+    asks = {path.stem for path in MODULES if '"by": {"type": "dict"}' in path.read_text("utf-8")}
+    assert asks == set(acting.NOTING)
 
 
 class Called(Exception):

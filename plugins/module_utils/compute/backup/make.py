@@ -31,7 +31,7 @@ from ..move import block_jobs
 from ..move import disks as moved_disks
 from ..record import journal
 from ..run import run
-from . import off, place, running
+from . import firmware_state, off, place, running
 from .place import Place
 
 OPERATION = "backup"
@@ -54,7 +54,8 @@ class Wish(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A disk to copy: the file ``path`` of ``format`` to the file ``target``. ``why``: see backups.Disk."""
+    """A disk to copy: the file ``path`` of ``format`` to the file ``target``. ``why``: see backups.Disk. Only a clone has a raw
+    target."""
 
     name: str
     path: str
@@ -63,6 +64,7 @@ class Part(NamedTuple):
     kind: str
     why: str
     target: str
+    target_format: str = "qcow2"
 
 
 def would_back_up(instance: Any, wish: Wish) -> bool:
@@ -98,23 +100,29 @@ def _checked(instance: Any, wish: Wish) -> Any:
     host = instance.host
     place.check(host.connection.getHostname(), wish.to, host.pool_of(record))
     host.require_prepared()
-    startable.check_owner(host, record)
-    startable.check_reverted(record)
-    active = domain.is_active(host.connection, record.uuid)
-    disk_chain.check_backup(host, record, active)
-    if active:
-        block_jobs.check_no_others_jobs(host.connection, record, host.connection.getHostname())
-        _check_reach(host, wish.to)
+    if check_disks(host, record):
+        check_reach(host, wish.to)
     return record
 
 
-def _check_reach(host: Any, to: str) -> None:
-    """Raise BackupPlaceUnfit if QEMU, which writes the files, may not enter the directory."""
+def check_disks(host: Any, record: Any) -> bool:
+    """Raise what keeps the disks from being copied as they are at one moment. Return whether the guest has a QEMU."""
+    startable.check_owner(host, record)
+    startable.check_reverted(record)
+    active = bool(domain.is_active(host.connection, record.uuid))
+    disk_chain.check_backup(host, record, active)
+    if active:
+        block_jobs.check_no_others_jobs(host.connection, record, host.connection.getHostname())
+    return active
+
+
+def check_reach(host: Any, to: str, error: Any = place.BackupPlaceUnfit) -> None:
+    """Raise ``error`` if QEMU, which writes the files, may not enter the directory."""
     who = as_qemu.user(host.connection.getCapabilities())
     shut = as_qemu.closed(who, directories=[to])
     if shut:
         name = host.connection.getHostname()
-        raise place.BackupPlaceUnfit(
+        raise error(
             "; ".join(as_qemu.told(who, path) for path in shut), hint=backup_hints.let_qemu_reach(name, shut), host=name
         )
 
@@ -127,10 +135,11 @@ def _made(instance: Any, record: Any, wish: Wish, where: Place, found: Any) -> B
     paths.make_directory(directory)
     parts = _parts(instance.host, record, previous, found, directory)
     _drop_bitmaps(parts, found, newest.id if newest else "")
+    files = firmware_state.copy(instance.host, record, directory, found is not None)
     frozen, since = False, previous.id if previous else None
     with disks.private():
         for part in parts:
-            _make_target(part, previous, found is not None)
+            make_target(part, previous, found is not None)
         instance.observe("backup copy")
         if found is not None:
             frozen = running.copy(found, backup_id, since, parts)
@@ -141,7 +150,7 @@ def _made(instance: Any, record: Any, wish: Wish, where: Place, found: Any) -> B
     stands = any(part.kind == INCREMENT for part in parts)
     made = Backup(
         backup_id, record.uuid, record.name, record.project_id, instance.host.connection.getHostname(),
-        since if stands else None, frozen, written, record.to_dict(),
+        since if stands else None, frozen, written, record.to_dict(), files,
     )  # fmt: skip
     _publish(where, made, instance)
     _leave_one_bitmap(parts, found, backup_id)
@@ -206,7 +215,7 @@ def _why_full(disk: Any, path: str, size: int, previous: Backup, found: Any) -> 
     return "what was written since %s was not recorded, as after a move, a restore or a crash" % previous.id
 
 
-def _make_target(part: Part, previous: Optional[Backup], runs: bool) -> None:
+def make_target(part: Part, previous: Optional[Backup], runs: bool) -> None:
     """Make the file that libvirt or a qemu-storage-daemon writes to. qemu-img makes those of whole disks itself."""
     if part.kind == INCREMENT and previous:
         below = ["-F", "qcow2", "-b", backups.below(previous.id, part.name)]
@@ -214,18 +223,23 @@ def _make_target(part: Part, previous: Optional[Backup], runs: bool) -> None:
         below = []
     else:
         return
-    command = ["qemu-img", "create", "-q", "-f", "qcow2", *below, "--", part.target, str(part.size)]
+    command = ["qemu-img", "create", "-q", "-f", part.target_format, *below, "--", part.target, str(part.size)]
     run(command, timeout=60, error=TransferFailed)
 
 
 def _read_back(part: Part) -> Disk:
     """Return the disk as it is in the backup, from what the storage has."""
-    os.chown(part.target, os.geteuid(), os.getegid())
-    os.chmod(part.target, durable.FILE_MODE)
-    paths.sync(part.target)
+    take_back(part)
     place.check_qcow2(part.target, TransferFailed)
     size = os.path.getsize(part.target)
     return Disk(part.name, part.kind, part.why, part.size, size, place.digest(part.target))
+
+
+def take_back(part: Part) -> None:
+    """Make the file root's again, which QEMU may have written."""
+    os.chown(part.target, os.geteuid(), os.getegid())
+    os.chmod(part.target, durable.FILE_MODE)
+    paths.sync(part.target)
 
 
 def _publish(where: Place, made: Backup, instance: Any) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from typing import Any, Mapping, Sequence
+from typing import Any, Mapping, Optional, Sequence
 
 from ...model.backups import INCREMENT
 from ...model.move_errors import TransferFailed
@@ -33,16 +33,17 @@ def drop(path: str, kept: str) -> None:
             inside.remove_bitmap(path, name, TransferFailed)
 
 
-def copy(backup_id: str, previous: Any, parts: Sequence[Any]) -> None:
-    """Write the disks to the files of ``parts`` (see make.Part), then begin their bitmaps."""
+def copy(backup_id: Optional[str], previous: Any, parts: Sequence[Any]) -> None:
+    """Write the disks to the files of ``parts`` (see make.Part), then begin their bitmaps, without a ``backup_id`` none."""
     for part in parts:
         if part.kind == INCREMENT:
             _copy_changes(part.path, part.target, bitmap_of(previous))
         else:
-            command = ["qemu-img", "convert", "-q", "-f", part.format, "-O", "qcow2", "--", part.path, part.target]
+            convert = ["qemu-img", "convert", "-q", "-f", part.format, "-O", part.target_format]
+            command = [*convert, "--", part.path, part.target]
             run(command, timeout=LONGEST, error=TransferFailed)
     for part in parts:
-        if part.format == "qcow2":
+        if part.format == "qcow2" and backup_id:
             command = ["qemu-img", "bitmap", "--add", "-f", "qcow2", "--", part.path, bitmap_of(backup_id)]
             run(command, error=TransferFailed)
 

@@ -22,9 +22,9 @@ from ..disk import image_check, layers
 from ..errors import BuildFailed
 from ..run import run
 
-LARGEST_FILE = 16 << 20  # bytes of a description
 PART = 1 << 20
 LONGEST_READ = 24 * 3600  # s
+CHANGED = "has another digest than was noted: it was changed or is damaged"
 
 
 class BackupPlaceUnfit(BerthError):
@@ -91,7 +91,7 @@ class Place(NamedTuple):
 
     def _read(self, name: str) -> Any:
         try:
-            found = Backup.from_dict(json.loads(_text(self.path(name, backups.FILE))))
+            found = Backup.from_dict(json.loads(content(self.path(name, backups.FILE))))
         except (OSError, ValueError, BerthError) as error:
             return clean("%s: %s" % (backups.FILE, getattr(error, "strerror", None) or error), 300)
         if (found.id, found.uuid) != (name, self.uuid):
@@ -117,6 +117,10 @@ class Place(NamedTuple):
             fault = _fault(path, disk, below) or (deep and _deep_fault(path, disk)) or None
             if fault:
                 yield "%s/%s %s" % (backup.id, disk.file, fault)
+        for file in backup.files:
+            fault = _file_fault(self.path(backup.id, file.name), file)
+            if fault:
+                yield "%s/%s %s" % (backup.id, file.name, fault)
 
     def whole(self) -> Iterator[Backup]:
         """Yield those that are whole as far as their sizes and headers tell, the newest first."""
@@ -156,12 +160,21 @@ def of_instance(to: str, whose: str, project_id: str) -> Place:
     return own[0]
 
 
-def _text(path: str) -> str:
+def content(path: str) -> bytes:
+    """Return what a small file contains."""
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     with open(fd, "rb") as file:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             raise ValueError("it is no file")
-        return file.read(LARGEST_FILE).decode()
+        return file.read(backups.LARGEST_FILE)
+
+
+def _file_fault(path: str, file: backups.File) -> Optional[str]:
+    try:
+        found = hashlib.sha256(content(path)).hexdigest()
+    except (OSError, ValueError) as error:
+        return "cannot be read: %s" % (getattr(error, "strerror", None) or error)
+    return None if found == file.sha256 else CHANGED
 
 
 def _fault(path: str, disk: backups.Disk, below: Optional[str]) -> Optional[str]:
@@ -187,7 +200,7 @@ def _fault(path: str, disk: backups.Disk, below: Optional[str]) -> Optional[str]
 def _deep_fault(path: str, disk: backups.Disk) -> Optional[str]:
     try:
         if digest(path) != disk.sha256:
-            return "has another digest than was noted: it was changed or is damaged"
+            return CHANGED
         check_qcow2(path)
     except OSError as error:
         return "cannot be read: %s" % error.strerror

@@ -11,11 +11,9 @@ A guest in vm_state error is not started: a run that is killed between two renam
 
 from __future__ import annotations
 
-import json
-import os
-from typing import Any, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
-from ...model import adopted, backup_hints, hints, host_hints, snapshot_hints, snapshots
+from ...model import adopted, backup_hints, hints, snapshot_hints, snapshots
 from ...model.backups import Backup
 from ...model.errors import BerthError
 from ...model.move_errors import InstanceInvalidState
@@ -27,7 +25,7 @@ from ..guest import domain
 from ..move import disks as moved_disks
 from ..record import journal
 from ..run import run
-from . import off, place
+from . import firmware_state, off, place, room
 from .place import BackupDamaged, BackupNotFound, Place
 
 OPERATION = "restore"
@@ -75,8 +73,9 @@ def would_restore(instance: Any, wish: Wish) -> bool:
 def restore(instance: Any, wish: Wish) -> Backup:
     """Return the backup that the instance has now."""
     with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
-        record, where, backup, targets = _checked(instance, wish)
+        record, where, backup, targets, firmware = _checked(instance, wish)
         _check_whole(where, backup, deep=True)
+        kept = {path: place.content(source) for path, source in firmware.items()}
         paths.make_directory(paths.instance(instance.host.pool_of(record), record.uuid))
         _make_all(instance, record, targets)
         instance.observe("restore")
@@ -84,13 +83,14 @@ def restore(instance: Any, wish: Wish) -> Backup:
         for target in targets:
             instance.observe("restore disk")
             paths.publish(target.made, target.path)
+        firmware_state.publish(kept)
         instance.observe("restored")
         noted = journal.noted(record, OPERATION, backup=backup.id, of=backup.name, uuid=backup.uuid)
         instance.swap(noted.replace(**said(STOPPED), task_state=None))
         return backup
 
 
-def _checked(instance: Any, wish: Wish) -> Tuple[Any, Place, Backup, List[Target]]:
+def _checked(instance: Any, wish: Wish) -> Tuple[Any, Place, Backup, List[Target], Dict[str, str]]:
     record = instance.at_rest(OPERATION)
     if adopted.of(record.spec):
         raise adopted.refused(record.name, OPERATION)
@@ -105,6 +105,7 @@ def _checked(instance: Any, wish: Wish) -> Tuple[Any, Place, Backup, List[Target
     where = place.of_instance(wish.to, wish.of or record.uuid, record.project_id)
     backup = _chosen(where, wish, record)
     targets = _targets(host, record, where, backup)
+    firmware = firmware_state.wanted(host, record, where, backup)
     if wish.discards != record.name:
         raise RestoreDiscards(
             "%s would lose what was written to its disks after the backup %s of %s"
@@ -114,8 +115,10 @@ def _checked(instance: Any, wish: Wish) -> Tuple[Any, Place, Backup, List[Target
             rule="the name of the instance, %s" % record.name,
             hint=backup_hints.discard_writes(record.name),
         )
-    _check_room(host.pool_of(record), record.name, targets)
-    return record, where, backup, targets
+    copies = [(target.source, "qcow2", target.made, target.format) for target in targets]
+    what = "the new disks of %s, beside the old ones," % record.name
+    room.check(host.pool_of(record), what, copies, RestoreFailed)
+    return record, where, backup, targets, firmware
 
 
 def _check_off(host: Any, record: Any) -> None:
@@ -123,24 +126,6 @@ def _check_off(host: Any, record: Any) -> None:
         raise InstanceInvalidState(
             record.name, "power_state", "running", OPERATION, hint=hints.stop_to_restore(record.name)
         )
-
-
-def _check_room(pool: str, name: str, targets: List[Target]) -> None:
-    """Raise RestoreFailed if the new disks, which are written beside the old ones, would fill the pool: all guests in it would stand
-    still. What a killed run left makes room."""
-    left = sum(os.stat(target.made).st_blocks * 512 for target in targets if os.path.lexists(target.made))
-    needed, free = sum(map(_measure, targets)), paths.free_bytes(pool) + left
-    if needed > free:
-        raise RestoreFailed(
-            "the new disks of %s would take up to %d MiB beside the old ones, of %d MiB that are free in %s"
-            % (name, -(-needed >> 20), free >> 20, pool),
-            hint=host_hints.make_room_in_pool(pool),
-        )
-
-
-def _measure(target: Target) -> int:
-    command = ["qemu-img", "measure", "--output=json", "-f", "qcow2", "-O", target.format, "--", target.source]
-    return int(json.loads(run(command, error=RestoreFailed))["required"])
 
 
 def _check_no_snapshots(record: Any) -> None:

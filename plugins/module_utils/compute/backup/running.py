@@ -11,7 +11,7 @@ dropped once a backup is made, and made again for the next one: the bitmaps, whi
 from __future__ import annotations
 
 import time
-from typing import Any, Mapping, Sequence
+from typing import Any, Mapping, Optional, Sequence
 from xml.etree import ElementTree
 
 from ...model.backups import INCREMENT
@@ -42,12 +42,12 @@ def drop(found: Any, path: str, kept: str) -> None:
             qemu_nodes.remove_bitmap(found, node, name)
 
 
-def copy(found: Any, backup_id: str, previous: Any, parts: Sequence[Any]) -> bool:
-    """Write the disks to the files of ``parts`` (see make.Part), which are there. Return whether the guest's agent had written
-    out its file systems."""
+def copy(found: Any, backup_id: Optional[str], previous: Any, parts: Sequence[Any]) -> bool:
+    """Write the disks to the files of ``parts`` (see make.Part), which are there. Without a ``backup_id`` no bitmap begins. Return
+    whether the guest's agent had written out its file systems."""
     guest, library = Bounded(found), require_libvirt()
     shown = {block_jobs.target_of(guest, part.path): part for part in parts}
-    recorded = [target for target, part in shown.items() if part.format == "qcow2"]
+    recorded = [target for target, part in shown.items() if part.format == "qcow2" and backup_id]
     since = [target for target, part in shown.items() if part.kind == INCREMENT]
     if since:
         _note_again(guest, bitmap_of(previous), since)
@@ -57,11 +57,11 @@ def copy(found: Any, backup_id: str, previous: Any, parts: Sequence[Any]) -> boo
         how = {"backupmode": part.kind if part.kind != INCREMENT else "incremental"}
         how.update({"incremental": bitmap_of(previous)} if part.kind == INCREMENT else {})
         element = ElementTree.SubElement(written, "disk", name=target, backup="yes", type="file", **how)
-        ElementTree.SubElement(element, "driver", type="qcow2")
+        ElementTree.SubElement(element, "driver", type=part.target_format)
         ElementTree.SubElement(element, "target", file=part.target)
     with agent.frozen(found) as frozen:
         flags = library.VIR_DOMAIN_BACKUP_BEGIN_REUSE_EXTERNAL
-        live_backup.begin(guest, root, shown, bitmap_of(backup_id), recorded, flags)
+        live_backup.begin(guest, root, shown, bitmap_of(backup_id or ""), recorded, flags)
     live_backup.finish_backup(guest)
     return frozen
 

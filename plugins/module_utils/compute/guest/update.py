@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Brings an existing instance to what the inventory says of it by now, while its guest runs or is off. The guest is never stopped.
 
-    its data disks and volumes -> the guest releases NICs that go -> its record -> NICs that come -> definition -> seed -> limits
+    data disks that are given up -> the others and volumes -> the guest releases NICs that go -> its record -> NICs that come
+    -> definition -> seed -> limits
 
 The record names what the guest is to have, so the next run finishes what was killed. A NIC's addresses belong to others only when
 the guest has released it.
@@ -22,7 +23,7 @@ from ..disk import disk
 from ..errors import BuildFailed, GuestNotSupported
 from ..record import journal
 from ..record.ledger import Ledger, check_group
-from . import domain, domain_xml, hardware, live_limits, network, packet_filter, seed, startable
+from . import domain, domain_xml, hardware, live_limits, network, packet_filter, remove_disks, seed, startable
 from .update_disks import keep_definition, update_disks, would_update_disks
 
 METHOD = "update"  # of vm_states.CHANGES
@@ -52,7 +53,9 @@ def update(instance, params):
         if params["only_claim"]:
             return _take(instance, record, params["spec"])[1]
         startable.own_disks(instance.host, record)
-        disks = update_disks(instance, params["disks"], params["volumes"])
+        keep_definition(instance)
+        removed = remove_disks.remove(instance, record, params["discards"])
+        disks = update_disks(instance, params["disks"], params["volumes"]) or removed
         record, taken = _take(instance, instance.store.read(instance.uuid), params["spec"])
         record, plugged = _plug(instance, record)
         seeded = _renew_seed(instance, record, params["seed"])
@@ -70,6 +73,7 @@ def would_update(instance, params):
 def _checked(instance, params):
     record, wanted = instance.at_rest(METHOD), params["spec"]
     updates.check(record.name, record.spec, wanted)
+    updates.check_discards(record.name, record.spec, params["discards"], params["disks"])
     startable.check_owner(instance.host, record)
     _check_free(instance, record, updates.updated(record.spec, wanted))
     return record
@@ -97,11 +101,13 @@ def _planned(instance, record, params):
     live, lasting = domain.definitions(guest) if guest is not None else (None, None)
     lacks = [mac for mac in updates.by_mac(record.spec) if live and domain.nic_of(live, mac) is None]
     has = {**record.spec, "networks": [nic for nic in record.spec.get("networks") or () if nic["mac"] not in lacks]}
-    found = updates.of_disks(record.spec, params["disks"], params["volumes"])
+    going = remove_disks.found(instance, record, params["discards"])
+    found = updates.of_discards(record.spec, going, live is not None)
+    found += updates.of_disks(record.spec, params["disks"], params["volumes"])
     found += updates.lines(has, spec, live is not None)
     if live and spec["flavor"] == record.spec["flavor"]:
         found += ["%s: as its flavor says, at once" % part for part in live_limits.differing(record, live)]
-    if _old_seed(instance, record.replace(spec=spec), params["seed"]):
+    if is_old_seed(instance, record.replace(spec=spec), params["seed"]):
         found.append(updates.of_seed(record.spec, spec))
     written = all(text is None or _is_noted(text, record) for text in (live, lasting))
     if not found and not (written and updates.told(spec) == updates.told(record.spec)):
@@ -123,13 +129,15 @@ def _take(instance, record, wanted):
         return record, False
     instance.host.require_prepared()
     old, new = updates.by_mac(record.spec), updates.by_mac(spec)
-    gone = [mac for mac in old if mac not in new or updates.is_replugged(old[mac], new[mac])]
+    gone = [mac for mac in old if mac not in new]
+    replugged = [mac for mac in old if mac in new and updates.is_replugged(old[mac], new[mac])]
     _unplug(instance, record, gone)
     lines = updates.lines(record.spec, spec, _running(instance) is not None)
     with instance.store.host_lock():
         _check_free(instance, record, spec)
+        _unplug(instance, record, replugged)  # not before its new address is known to be free
         instance.observe("update record")
-        changed = record.replace(spec=hardware.without(spec, ["interface/" + mac for mac in gone]))
+        changed = record.replace(spec=hardware.without(spec, ["interface/" + mac for mac in gone + replugged]))
         return instance.store.compare_and_swap(
             record, journal.noted(changed, METHOD, parts="; ".join(lines)).next()
         ), True
@@ -217,7 +225,7 @@ def _is_noted(text, record):
 # ---- the seed --------------------------------------------------------------------------------------------------------
 
 
-def _old_seed(instance, record, given):
+def is_old_seed(instance, record, given):
     """Whether the seed is not what ``given`` makes. A running guest has the old file open."""
     if given is None:
         return False
@@ -226,7 +234,7 @@ def _old_seed(instance, record, given):
 
 
 def _renew_seed(instance, record, given):
-    if not _old_seed(instance, record, given):
+    if not is_old_seed(instance, record, given):
         return False
     instance.observe("update seed")
     seed.build(instance.host.pool_of(record), record, given, _disks(record))

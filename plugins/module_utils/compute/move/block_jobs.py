@@ -68,10 +68,11 @@ def has_ended(domain):
 
 
 def is_ours(domain, text):
-    """Whether a backup that libvirt describes belongs to a move, or is one of an instance (compute/backup)."""
+    """Whether a backup that libvirt describes belongs to a move, or is one of an instance, or makes its clone (compute/backup)."""
     written = {target.get("file") or "" for target in ElementTree.fromstring(text).iterfind("disks/disk/target")}
-    of_instance = "/%s/%s" % (domain.UUIDString(), PARTIAL)
-    if SOCKET in text or any(of_instance in path for path in written):
+    uuid = domain.UUIDString()
+    own = "/%s/%s" % (uuid, PARTIAL), "/%s%s-" % (PARTIAL, uuid)
+    if SOCKET in text or any(part in path for path in written for part in own):
         return True
     return bool(written) and any(scratch_file(path) in written for path in _paths(domain))
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 
 import pytest
+from backup_case import act, back_up, listed, make_place, needed, qemu, restore
 from instance_case import Case, Killed
+from small_disks import holds, web_off, write
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import acts, make, off, place
+from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import make, off, place
 from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import restore as restore_of_backup
 from ansible_collections.berth.kvm.plugins.module_utils.compute.backup.make import BackupFailed
 from ansible_collections.berth.kvm.plugins.module_utils.compute.backup.place import (
@@ -28,7 +29,6 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.backup.restore i
     RestoreDiscards,
     RestoreFailed,
 )
-from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged, SnapshotIncomplete
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import power
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import as_qemu
@@ -36,69 +36,18 @@ from ansible_collections.berth.kvm.plugins.module_utils.model import backup_hint
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InstanceIsLocked, InvalidInput
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceInvalidState, TransferFailed
 
-needed = [shutil.which(name) for name in ("qemu-img", "qemu-io", "qemu-storage-daemon")]
-pytestmark = pytest.mark.skipif(not all(needed), reason="QEMU's tools are not installed")
+pytestmark = needed
 MIB = 1 << 20
-
-
-def qemu(*arguments):
-    return subprocess.run([str(each) for each in arguments], check=True, capture_output=True, text=True).stdout
-
-
-@pytest.fixture
-def to(tmp_path, monkeypatch):
-    """A directory for backups. In tests it may be on the root file system."""
-    monkeypatch.setattr(place, "is_on_root", lambda path: path.endswith("on-root"))
-    path = tmp_path / "backups"
-    path.mkdir()
-    return str(path)
-
-
-def make_disk(planned, path, _base):
-    size = str(planned.size) if planned.kind == "data" else "16M"
-    qemu("qemu-img", "create", "-q", "-f", planned.format, path, size)
 
 
 @pytest.fixture
 def web(prepared, wanted, monkeypatch):
-    """web1, off, with a root disk of 16 MiB in a flavor of 1 GiB and a data disk."""
-    monkeypatch.setattr(disk, "make", make_disk)
-    spec, seed = wanted("web1")
-    spec["disks"] = [{"name": "db", "size_gb": 1, "bus": "virtio"}]
-    case = Case(prepared, (spec, seed))
-    case.make()
-    case.instance().stopped(0.01)
-    return case
+    return web_off(prepared, wanted("web1"), monkeypatch)
 
 
-def write(case, byte, at=0, name="root.qcow2"):
-    qemu("qemu-io", "-f", "qcow2", "-c", "write -P %d %d 64k" % (byte, at), case.root.parent / name)
-
-
-def holds(path, byte, at=0):
-    said = subprocess.run(
-        ["qemu-io", "-r", "-f", "qcow2", "-c", "read -P %d %d 64k" % (byte, at), path], capture_output=True, check=False
-    )
-    return said.returncode == 0 and b"Pattern verification failed" not in said.stdout
-
-
-def act(case, state, to, dry=False, killed_at=None, **more):
-    params = {"state": state, "to": to, "full": False, "chain": 30, "keep": None, "keep_days": None, "of": None,
-              "backup": None, "discards": None, "deep": False, **more}  # fmt: skip
-    return acts.outcome_of(case.instance(killed_at), params, dry)
-
-
-def back_up(case, to, **more):
-    """Return the backup that was made, as it is told."""
-    return act(case, "made", to, **more)["instance"]["backups"][0]
-
-
-def restore(case, to, **more):
-    return act(case, "restored", to, **{"discards": case.record.name, **more})
-
-
-def listed(case, to, **more):
-    return {each["id"]: each["faults"] for each in act(case, "listed", to, **more)["instance"]["backups"]}
+@pytest.fixture
+def to(tmp_path, monkeypatch):
+    return make_place(tmp_path, monkeypatch)
 
 
 def test_the_second_backup_has_what_was_written_since_and_qemu_img_alone_reads_it_with_all_below(web, to):
@@ -276,7 +225,7 @@ def test_a_directory_that_qemu_may_not_enter_is_named_before_a_running_guest_is_
         back_up(web, to)
     assert refused.value.hint == backup_hints.let_qemu_reach("kvm1", [to])
     os.chmod(to, 0o701)
-    make._check_reach(web.host, to)
+    make.check_reach(web.host, to)
 
 
 def test_a_layer_that_somebody_put_on_a_disk_is_refused_by_name(web, to):
@@ -511,7 +460,7 @@ def test_a_backup_that_is_not_there_is_not_found(web, to):
 
 
 @pytest.mark.parametrize("step", ["restore", "restore disk", "restored"])
-@pytest.mark.follows("restore_again")
+@pytest.mark.follows("finish_disks")
 def test_a_restore_that_is_killed_never_starts_with_disks_of_two_times_and_the_next_run_ends_it(web, to, step):
     write(web, 1)
     back_up(web, to)
@@ -525,7 +474,7 @@ def test_a_restore_that_is_killed_never_starts_with_disks_of_two_times_and_the_n
         ):
             with pytest.raises(InstanceInvalidState) as refused:
                 start()
-            assert refused.value.hint == hints.restore_again("web1")
+            assert refused.value.hint == hints.finish_disks("web1", "restoring")
         assert not power.would_recover(web.instance())
     restore(web, to)
     assert holds(web.root, 1) and web.state()[:2] == ("stopped", None)

@@ -171,3 +171,16 @@ def test_a_backup_that_a_killed_run_left_is_ended_and_one_of_somebody_else_never
     assert block_jobs.is_ours(guest, text % ("/b/%s/.partial-%s/root.qcow2" % (UUID, NOW)))
     for path in ("/b/%s/root.qcow2" % UUID, "/b/other/.partial-%s/root.qcow2" % NOW):
         assert not block_jobs.is_ours(guest, text % path)
+
+
+def test_a_backup_that_makes_a_clone_is_ours_and_is_ended(guest):
+    text = "<domainbackup><disks><disk><target file='%s'/></disk></disks></domainbackup>"
+    assert block_jobs.is_ours(guest, text % ("/pool/instances/other/.partial-%s-root" % UUID))
+    assert not block_jobs.is_ours(guest, text % "/pool/instances/other/.partial-other-root")
+
+
+def test_a_copy_that_is_no_backup_begins_no_bitmap_and_has_the_format_that_is_asked_for(guest):
+    wanted = [part._replace(target_format="raw") if part.name == "root" else part for part in parts()]
+    assert running.copy(guest, None, None, wanted) is True
+    (_word, backup, checkpoint, _flags) = next(each for each in guest.done if each[0] == "begin")
+    assert checkpoint is None and [each.get("type") for each in backup.iter("driver")] == ["raw", "qcow2", "qcow2"]

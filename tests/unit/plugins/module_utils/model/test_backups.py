@@ -90,11 +90,15 @@ def test_people_read_what_was_made_why_it_is_large_and_what_cannot_be_restored()
         "previous": None,
         "bytes": 1,
         "frozen": True,
+        "files": ["nvram.fd", "tpm2-00.permall"],
         "why": ["root: x"],
         "faults": [],
     }
     (line,) = show_backup.lines("backup", "web1", "kvm1", [made])
-    assert line == "web1 on kvm1: backup %s of web1, full, 1 MiB; file systems frozen; all of root: x" % NOW
+    assert line == (
+        "web1 on kvm1: backup %s of web1, full, 1 MiB; file systems frozen; with UEFI variables; "
+        "with the state of its TPM; all of root: x" % NOW
+    )
     found = show_backup.lines("backups", "web1", "kvm1", [{**made, "faults": ["f"]}, {"id": "i", "faults": ["g"]}])
     assert found[2].endswith("CANNOT BE RESTORED: f") and found[3] == "    i is none: g"
     assert show_backup.lines("backups", "web1", "kvm1", [])[-1] == "    none"
