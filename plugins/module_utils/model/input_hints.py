@@ -160,8 +160,8 @@ def no_structure_in_text() -> str:
 
 
 def content_of_file(path: str) -> str:
-    """The path of a file is given as user data."""
-    return "Give the file's content: {{ lookup('file', '%s') }}" % path
+    """User data is a path."""
+    return "Give the content: {{ lookup('file', '%s') }}" % path
 
 
 def cloud_config_first() -> str:
