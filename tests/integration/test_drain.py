@@ -55,7 +55,7 @@ def test_an_affinity_group_leaves_a_host_together_and_the_questions_say_so(lab, 
     assert "one" in moves and "live" in moves and "MOVES" in moves
     assert "find a place" in play("what_if", berth_hosts_gone=host).stdout
     file, junit = tmp_path / "placement.yml", tmp_path / "junit.xml"
-    file.write_text("- {name: together, instances: group=='close', on: host=='%s'}\n" % host)
+    file.write_text("- {name: together, instances: group=='close', host: host=='%s'}\n" % host)
     play("assert", berth_assertions=str(file), berth_junit=str(junit))
     assert 'failures="0"' in junit.read_text()
 

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Assertions about where instances are, each with why it does not hold. One of
 
-{name, instances: query, on: query}: each instance that the first selects is on a host for which the second holds
+{name, instances: query, host: query}: each instance that the first selects is on a host for which the second holds
 {name, instances: query, spread: key}: they are spread over the values of the key (host, zone, or of aggregates' metadata)
 {name, survive: n}, {name, room: {flavor: n}}, {name, query: over {hosts, instances}}
 """
@@ -33,15 +33,15 @@ INSTANCE: Document = {
     "zone": "east",
     "metadata": {},
 }
-KINDS = (("instances", "on"), ("instances", "spread"), ("survive",), ("room",), ("query",))
+KINDS = (("instances", "host"), ("instances", "spread"), ("survive",), ("room",), ("query",))
 KEYS = {"name", *(key for kind in KINDS for key in kind)}
 _TEXT = shape.text(4096)
 _ENTRY = shape.object_of(
     {
-        "name": shape.text(255), "instances": _TEXT, "on": _TEXT, "spread": _TEXT, "query": _TEXT,
+        "name": shape.text(255), "instances": _TEXT, "host": _TEXT, "spread": _TEXT, "query": _TEXT,
         "survive": shape.whole(1, 3), "room": shape.map_of(shape.text(255), shape.whole(0, 1000000), 1000),
     },
-    optional=("instances", "on", "spread", "query", "survive", "room"),
+    optional=("instances", "host", "spread", "query", "survive", "room"),
 )  # fmt: skip
 _LIST = shape.list_of(_ENTRY, 1000)
 
@@ -105,7 +105,8 @@ class _Asked:
         if "survive" in entry:
             return self._not_surviving(questions.survive(self.fleet, entry["survive"]))
         if "room" in entry:
-            return "; ".join(filter(None, [self._no_room(*wanted, field) for wanted in sorted(entry["room"].items())]))
+            wanted = sorted(entry["room"].items())
+            return "; ".join(filter(None, [self._no_room(name, number, field) for name, number in wanted]))
         if "query" in entry:
             query = Query(entry["query"], field, {"hosts": [host_form()], "instances": [INSTANCE]})
             return "" if query.holds(self._all()) else "%s is not so" % entry["query"]
@@ -113,7 +114,9 @@ class _Asked:
         chosen = [each for each in self.instances if query.holds(each)]
         if not chosen:
             return "%s selects no instance" % entry["instances"]
-        return self._not_on(chosen, entry["on"], field) if "on" in entry else self._not_spread(chosen, entry["spread"])
+        return (
+            self._not_on(chosen, entry["host"], field) if "host" in entry else self._not_spread(chosen, entry["spread"])
+        )
 
     def _all(self) -> Document:
         hosts = [document_of(host_form(), state) for _host, state in sorted(self.state.hosts.items())]

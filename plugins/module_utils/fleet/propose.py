@@ -172,9 +172,9 @@ class _Model:
         first: Dict[Optional[str], Move] = {}
         for uuid, host in moves:
             own = self.state.where.get(uuid)
-            one = first.setdefault(own, (uuid, host))
+            one, _host = first.setdefault(own, (uuid, host))
             for wave in self.waves if own != host else ():
-                self.cp.Add(self.begins[(*one, wave)] == self.begins[uuid, host, wave])
+                self.cp.Add(self.begins[one, host, wave] == self.begins[uuid, host, wave])
 
     def _cut(self, cut: Cut) -> None:
         known = [self.x[move] for move in cut if move in self.x]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+import yaml
 from plans_case import fleet, group, instance
 
 from ansible_collections.berth.kvm.plugins.module_utils.fleet import assertions, questions
@@ -83,7 +84,7 @@ WEB = "starts_with(name, 'web')"
     [
         {"instances": WEB, "spread": "rack"},
         {"instances": WEB, "spread": "host"},
-        {"instances": "name=='db'", "on": "aggregates[?metadata.rack=='r1']"},
+        {"instances": "name=='db'", "host": "aggregates[?metadata.rack=='r1']"},
         {"survive": 1},
         {"room": {"small": 3}},
         {"query": "length(instances[?host=='a']) == `1`"},
@@ -98,14 +99,19 @@ def test_an_assertion_that_holds_says_nothing(entry):
     [
         ({"instances": "name!='web2'", "spread": "rack"}, "r1 has db, web1; at most 1 of each rack is even"),
         ({"instances": WEB, "spread": "shelf"}, "which has no shelf"),
-        ({"instances": WEB, "on": "host=='a'"}, "web2 is on c"),
-        ({"instances": "name=='gone'", "on": "host=='a'"}, "selects no instance"),
+        ({"instances": WEB, "host": "host=='a'"}, "web2 is on c"),
+        ({"instances": "name=='gone'", "host": "host=='a'"}, "selects no instance"),
         ({"room": {"small": 9}}, "3 more of small fit, not 9"),
         ({"query": "length(hosts) > `3`"}, "is not so"),
     ],
 )
 def test_an_assertion_that_does_not_hold_says_why(entry, said):
     assert said in held(entry)[0]
+
+
+def test_each_key_of_an_assertion_is_text_in_yaml():
+    """on and off would be truth values."""
+    assert all(yaml.safe_load("%s: x" % key) == {key: "x"} for key in assertions.KEYS)
 
 
 def test_hosts_that_may_not_fail_are_named():
@@ -120,7 +126,7 @@ def test_hosts_that_may_not_fail_are_named():
         ({"instances": WEB}, "it"),
         ({"survive": 1, "room": {"small": 1}}, "it"),
         ({"survive": 9}, r"\[0\].survive"),
-        ({"instances": WEB, "onn": "host=='a'"}, r"\[0\].onn"),
+        ({"instances": WEB, "hst": "host=='a'"}, r"\[0\].hst"),
         ({"query": "instancs[0].name"}, "it"),
         ({"room": {"large": 1}}, "it"),
     ],
