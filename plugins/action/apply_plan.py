@@ -89,14 +89,15 @@ def _unconfirmed(written, known):
 
 def _document(path):
     if not path:
-        raise InvalidInput("berth_plan", None, "the file that berth.kvm.plan has written")
+        raise InvalidInput("berth_plan", None, plan_file.RULE)
     try:
         with open(path, encoding="utf-8") as file:
             if os.fstat(file.fileno()).st_size > MOST_BYTES:
                 raise InvalidInput("berth_plan", path, "at most %d bytes" % MOST_BYTES)
             return yaml.safe_load(file)
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise InvalidInput("berth_plan", path, "a file with a plan: %s" % error) from None
+        why = getattr(error, "strerror", None) or str(error)
+        raise InvalidInput("berth_plan", path, "%s: %s" % (plan_file.RULE, why)) from None
 
 
 def _until(text, now):

@@ -9,7 +9,7 @@ from ..module_utils.conductor.doctor import counted, examine, lines
 from ..plugin_utils.controller import ControllerAction
 from ..plugin_utils.doctor_case import case_of
 from ..plugin_utils.inventory_variables import kvm_hosts
-from ..plugin_utils.screen import say
+from ..plugin_utils.screen import say, warn
 
 
 class ActionModule(ControllerAction):
@@ -22,6 +22,8 @@ class ActionModule(ControllerAction):
         return {name: result[name] for name in ("findings", "counts")}
 
     def act(self, args, task_vars):
+        if task_vars.get("ansible_limit"):
+            warn("the doctor looks at the whole fleet, also with --limit")
         found = examine(case_of(task_vars, kvm_hosts(task_vars, args["hosts"]), args["asked"], self._loader))
         say("", *lines(found), "")
         result = {"findings": [finding.to_dict() for finding in found], "counts": counted(found)}

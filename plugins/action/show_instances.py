@@ -23,7 +23,7 @@ from ..plugin_utils.inventory_differences import InventoryDifferences, by_hand
 from ..plugin_utils.inventory_variables import instances_among, kvm_hosts, lost_hosts, variables
 from ..plugin_utils.locating import shown as shown_of
 from ..plugin_utils.screen import columns, events_shown, say
-from ..plugin_utils.selection import in_inventory, names_by_uuid, not_found
+from ..plugin_utils.selection import check_nothing_selected, in_inventory, names_by_uuid, not_found
 from ..plugin_utils.whose_fleet import Fleet, machines
 
 
@@ -39,6 +39,8 @@ class ActionModule(ControllerAction):
     def act(self, args, task_vars):
         check_given(task_vars, load_extra_vars(self._loader), "berth_volume")
         hosts, names = kvm_hosts(task_vars, args["hosts"]), instances_among(task_vars, args["instances"])
+        if not names:
+            check_nothing_selected(task_vars, [name for name in args["instances"] if name not in hosts])
         fleet = read_reports(task_vars, hosts)
         lost = lost_hosts(self.own_variables(task_vars, ["berth_lost_hosts"]))
         uuids, outcomes, shown = {}, [], {}

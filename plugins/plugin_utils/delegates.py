@@ -23,6 +23,7 @@ from ansible.utils.multiprocessing import context
 
 from ..module_utils.model.safe_text import visible
 from . import limits
+from .screen import visible_line
 
 # Keywords of the asking task that its copies, which ask the hosts, do not get.
 ASKING_TASK_KEYWORDS = {
@@ -316,12 +317,7 @@ class _Results:
         }
         if "msg" in forwarded:
             # every failure of a task begins so
-            forwarded["msg"] = shown(forwarded["msg"]).removeprefix("Task failed: ")
+            forwarded["msg"] = visible_line(forwarded["msg"]).removeprefix("Task failed: ")
         if "warnings" in forwarded:
-            forwarded["warnings"] = [shown(warning) for warning in forwarded["warnings"]]
+            forwarded["warnings"] = [visible_line(warning) for warning in forwarded["warnings"]]
         self._sender.send(("result", forwarded))
-
-
-def shown(message):
-    """One visible line of a text, which for a warning is in an object."""
-    return visible(" ".join(str(message.event.msg if hasattr(message, "event") else message).split()))

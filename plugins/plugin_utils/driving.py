@@ -13,13 +13,12 @@ from ansible.plugins.action import ActionBase
 
 from ..module_utils.conductor.procedures.steps import Ask, Look, Procedure, Result, Say
 from ..module_utils.model.messages import Document
-from . import known_ansible
 from .answers_of_hosts import reason_if_closed
 from .berth_name import selected_by_name
 from .fan_out import answers, ask_each
 from .host_reply import answer_of
 from .plain import plain
-from .screen import warn
+from .screen import visible_line, warn
 
 
 def carry_out(
@@ -65,7 +64,7 @@ def _answered(results: Dict[str, Dict[str, Any]]) -> Dict[str, Any]:
     found: Dict[str, Any] = plain(answers(results))
     for asked, answer in found.items():
         if results[asked].get("warnings"):
-            answer["warnings"] = list(map(known_ansible.delegates().shown, results[asked]["warnings"]))
+            answer["warnings"] = list(map(visible_line, results[asked]["warnings"]))
         for build in answer.get("builds", ()):
             build["reply"] = answer_of(build["reply"])
     return found

@@ -62,9 +62,8 @@ def ask_each(
         task.check_mode = True
 
     def run_on(several: List[str]) -> Dict[str, Dict[str, Any]]:
-        return known_ansible.delegates().run_on(
-            several, "berth.kvm." + module, host_args, task, at_a_time, seconds, **more
-        )
+        delegates = known_ansible.delegates((action, task_vars))
+        return delegates.run_on(several, "berth.kvm." + module, host_args, task, at_a_time, seconds, **more)
 
     results = run_on(names)
     for _again in range(TRIES - 1 if _only_read(module, host_args) else 0):

@@ -85,7 +85,7 @@ def host_of(action, task_vars):
 def run_module(action, name, arguments, task_vars):
     """The reply of our module ``name`` from the task's host. Ansible itself reports a host that cannot be reached."""
     if name in acting.NOTING:
-        arguments = {**arguments, "by": acting.by()}
+        arguments = {"by": acting.by(), **arguments}
     if name in NOT_LOGGED:
         task_vars = {**task_vars, "ansible_no_target_syslog": True}
     return _checked(

@@ -39,6 +39,9 @@ class Option:
             self.item.check(number(value), field)
 
 
+MIGRATION = OneOf("auto", "cold", "live")
+
+
 class MoveOption(NamedTuple):
     """``variable``: its name; ``rule``: what it may be."""
 

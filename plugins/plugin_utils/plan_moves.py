@@ -11,9 +11,8 @@ from ..module_utils.conductor.plan import FAILED
 from ..module_utils.conductor.procedures.plan_moves import Subject, Wanted, plan_moves
 from ..module_utils.model.identity import IDENTITY, project_of, uuid_of
 from ..module_utils.model.move_errors import MigrationEnded
-from ..module_utils.model.schema import OneOf
 from ..module_utils.placement.request import resize_request
-from . import acting, receipts, seeds
+from . import acting, move_options, receipts, seeds
 from .answers_of_hosts import read_reports, replies
 from .controller import ControllerAction, new_token
 from .driving import carry_out
@@ -27,8 +26,6 @@ from .whose_variables import Catalogs
 
 # What a delete meets if the move that it was to end has ended: the instance is at rest, or gone.
 ENDED = (MigrationEnded.__name__, InstanceNotFound.__name__)
-MIGRATION = OneOf("auto", "cold", "live")
-
 
 GOES_TO = "__berth_goes_to"  # of an instance: the host that a plan sends it to
 GOES_WITH = (
@@ -120,7 +117,7 @@ class PlanMoves(ControllerAction):
             choose=choose,
             nowhere=nowhere,
             new_token=new_token,
-            migration=MIGRATION.check(own.get("berth_migration", "auto"), "berth_migration"),
+            migration=move_options.MIGRATION.check(own.get("berth_migration", "auto"), "berth_migration"),
             target=args["target"],
             targets=_targets(task_vars, catalogs.instances) if args["action"] == "migrate" else {},
             together=_given(task_vars, catalogs.instances, GOES_WITH),

@@ -6,7 +6,7 @@ to stderr if a callback writes JSON or XML to stdout."""
 
 from __future__ import annotations
 
-from typing import List
+from typing import Any, List
 
 from ansible import constants as C  # noqa: N812 -- Ansible's usual name for them
 from ansible.errors import AnsibleError
@@ -52,6 +52,11 @@ def _painted(line: str, text: str) -> str:
     """The text in the colour of the line's kind, if the terminal has colours and the user wants them."""
     kind = line.kind if isinstance(line, Line) else ""
     return stringc(text, getattr(C, COLOURS[kind])) if kind else text
+
+
+def visible_line(message: Any) -> str:
+    """One visible line of a text, which for a warning is in an object."""
+    return visible(" ".join(str(message.event.msg if hasattr(message, "event") else message).split()))
 
 
 def warn(line: str) -> None:

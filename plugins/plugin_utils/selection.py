@@ -37,7 +37,7 @@ def selected(task_vars: Dict[str, Any], names: List[str], hosts: List[str]) -> L
     InvalidInput if one is a KVM host."""
     instances = instances_alone(task_vars, names, hosts)
     if not instances and "berth_where" not in task_vars:  # a query that chooses none has said so
-        _check_nothing_selected(task_vars, [str(name) for name in names if name not in hosts])
+        check_nothing_selected(task_vars, [str(name) for name in names if name not in hosts])
         warn("No instance is selected: no host of the inventory in question has the variable berth_flavor")
     return instances
 
@@ -118,7 +118,7 @@ def _every(task_vars: Dict[str, Any]) -> List[str]:
     return [name for name in described(task_vars, task_vars["groups"]["all"]) if name not in hosts]
 
 
-def _check_nothing_selected(task_vars: Dict[str, Any], names: List[str]) -> None:
+def check_nothing_selected(task_vars: Dict[str, Any], names: List[str]) -> None:
     """Raise if a selection was given: no instance matches it. ``names``: what matches it and is no instance."""
     selecting = [name for name in ("ansible_limit", "berth_name", "berth_instances") if task_vars.get(name) is not None]
     selections = ["%s=%s" % (name.replace("ansible_", "--"), task_vars[name]) for name in selecting]

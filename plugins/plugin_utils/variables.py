@@ -129,7 +129,7 @@ RUN: Dict[str, Any] = {
     "berth_may_fail": Switch(),
     "berth_mend": Switch(),
     "berth_metrics": None,
-    "berth_migration": None,
+    "berth_migration": move_options.MIGRATION,
     "berth_min_count": None,
     "berth_moves_at_once": None,
     "berth_moves_per_host": None,
@@ -202,8 +202,19 @@ OF_ROLE = re.compile("(%s)_(.+)" % "|".join((*move_options.OF_ROLES, "kvm_host")
 MISSPELLED = 0.87  # by a letter or two; kvm_host_data_directory is somebody's own
 # What other tools call what is like none of our names. Without berth_ it may well be somebody's own.
 A_HOST = "berth_target_host, or berth_kvm_host of drain and return"
-OTHER_NAMES = dict.fromkeys(("dest_host", "destination", "host", "node", "target"), A_HOST)
-OTHER_NAMES["hard"] = "berth_reboot=hard, of reboot"
+MEANT = {
+    A_HOST: ("dest_host", "destination", "host", "node", "target", "target_node"),
+    "berth_availability_zone": ("az", "zone"),
+    "berth_flavor": ("cores", "cpus", "memory", "memory_mb", "num_cpus", "ram"),
+    "berth_image": ("template",),
+    "berth_name": ("vm", "vm_name", "vmid"),
+    "berth_pool": ("datastore", "storage"),
+    "berth_reboot=hard, of reboot": ("hard",),
+    "berth_shutdown_timeout": ("timeout",),
+    "berth_shutdown_timeout=0, of stop, or berth_reboot=hard, of reboot": ("force",),
+    "berth_snapshot": ("snapname", "snapshot_name"),
+}
+OTHER_NAMES = {name: ours for ours, names in MEANT.items() for name in names}
 LEFT_OVER = "_raw_params"  # where Ansible silently puts words of -e that are not name=value
 
 

@@ -9,9 +9,11 @@ import dataclasses
 import re
 from pathlib import Path
 
+import pytest
 import yaml
 from ansible.module_utils.common.validation import check_type_bool, check_type_float, check_type_int
 
+from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
 from ansible_collections.berth.kvm.plugins.module_utils.model.host_settings import HostSettings
 from ansible_collections.berth.kvm.plugins.plugin_utils import move_options
 from ansible_collections.berth.kvm.plugins.plugin_utils.misplaced import RENAMED, ROLE
@@ -74,3 +76,9 @@ def test_the_options_of_moves_are_those_that_the_roles_take():
 def options_of_role(role="kvm_host"):
     specs = yaml.safe_load((ROOT / "roles" / role / "meta/argument_specs.yml").read_text("utf-8"))
     return specs["argument_specs"]["main"].get("options")
+
+
+def test_a_way_to_migrate_is_checked_before_any_host_is_told_something():
+    assert "berth_migration" in CHECKED
+    with pytest.raises(InvalidInput, match="one of auto, cold, live"):
+        CHECKED["berth_migration"].check("hot", "berth_migration")

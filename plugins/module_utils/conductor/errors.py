@@ -111,8 +111,8 @@ class HostLibvirtTimeout(BerthError):
 
 
 class AnsibleUnknown(BerthError):
-    """The collection does not run on this ansible-core: it is older than those that it was tested with, or newer and differs in
-    what the collection uses. No host was contacted and nothing was changed."""
+    """The collection does not run on this ansible-core: it is older than those that it was tested with. No host was contacted and
+    nothing was changed."""
 
 
 class CryptographyOutdated(BerthError):

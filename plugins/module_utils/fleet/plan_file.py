@@ -25,6 +25,7 @@ from .order import Move, after
 from .state import Fleet, State, limits
 
 SCHEMA = 1
+RULE = "the file that berth.kvm.plan has written"
 MOST = 100000
 SHOWN = 10
 
@@ -248,10 +249,13 @@ _PLAN = shape.object_of(
 
 def read(document: Any, path: str) -> Written:
     """Raises InvalidInput about the field of the file that is wrong."""
+    if not isinstance(document, dict) or "berth_plan" not in document:
+        raise InvalidInput("berth_plan", path, RULE)
     try:
         plan = _PLAN(document)
     except shape.Fault as fault:
-        raise InvalidInput("berth_plan %s: %s" % (path, fault.field()), shape.show(fault.value), fault.rule) from None
+        value = None if fault.value is None else shape.show(fault.value)
+        raise InvalidInput("berth_plan %s: %s" % (path, fault.field()), value, fault.rule) from None
     if plan["state"]["hash"] != digest(plan["state"]["hosts"]):
         raise InvalidInput(
             "berth_plan %s: state.hash" % path, plan["state"]["hash"], "that of the state below it: make a new plan"

@@ -124,6 +124,7 @@ FIELD = "berth_user_data"
 LONGEST = 65535
 MOST_UNPACKED = 1 << 20  # bytes
 CLOUD_INIT, IGNITION, TALOS, CLOUDBASE_INIT = "cloud-init", "Ignition", "Talos", "cloudbase-init"
+_PATH = re.compile(r"[~.\w/-]+\.(cfg|conf|ign|json|sh|txt|yaml|yml)")
 _GZIP = b"\x1f\x8b"
 _BLANK = "\ufeff\r\n\t "
 _MIME = ("Content-Type:", "MIME-Version:", "From ")
@@ -176,7 +177,7 @@ def _decoded(packed: str) -> str:
             "neither text for the guest's platform nor base64 of UTF-8 text or of gzip of it",
             "plain text begins with #cloud-config, #!, a MIME header, Ignition's JSON or Talos' version: v1alpha1; anything "
             "else must be valid base64",
-            input_hints.cloud_config_first(),
+            input_hints.content_of_file(packed) if _PATH.fullmatch(packed) else input_hints.cloud_config_first(),
         ) from None
 
 

@@ -159,6 +159,11 @@ def no_structure_in_text() -> str:
     )
 
 
+def content_of_file(path: str) -> str:
+    """User data is a path."""
+    return "Give the content: {{ lookup('file', '%s') }}" % path
+
+
 def cloud_config_first() -> str:
     """User data is neither cloud-init text nor base64."""
     return "Put #cloud-config in the first line"

@@ -99,6 +99,15 @@ def test_a_variable_that_was_missing_is_taken_once_it_is_set():
     assert build(berth_image="debian")[0]["image"]["name"] == "debian"
 
 
+@pytest.mark.follows("content_of_file")
+def test_user_data_that_is_the_path_of_a_file_is_taken_as_what_that_file_has(tmp_path):
+    file = tmp_path / "cloud.yml"
+    file.write_text("#cloud-config\n")
+    hint = refusal(berth_user_data=str(file)).hint
+    assert hint == input_hints.content_of_file(str(file)) and "lookup('file', '%s')" % file in hint
+    assert build(berth_user_data=file.read_text())[1]["user_data"] == "#cloud-config\n"
+
+
 @pytest.mark.follows("cloud_config_first")
 def test_user_data_with_cloud_config_in_its_first_line_is_taken_as_it_is():
     text = "packages: [nginx]\n"

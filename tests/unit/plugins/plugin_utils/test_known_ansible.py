@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A newer ansible-core is used with a warning while its private parts have the known form; any other is refused with one error,
-before anything is asked or changed."""
+"""A newer ansible-core is used with a warning: fast while its private parts have the known form, else by ansible-playbook. An
+older one is refused with one error, before anything is asked or changed."""
 
 from __future__ import annotations
 
@@ -26,6 +26,9 @@ from ansible_collections.berth.kvm.plugins.module_utils.model import host_hints
 from ansible_collections.berth.kvm.plugins.plugin_utils import known_ansible
 
 REPOSITORY = Path(__file__).resolve().parents[4]
+sys.path.insert(0, str(REPOSITORY / "tests" / "unit" / "replies"))
+import fake_fleet  # noqa: E402
+
 KNOWN = ["2.19.0", "2.19.14", "2.20.3", "2.21.0rc1", "2.21.5", "2.22.0b1", "2.22.1"]
 OLDER = ["2.9.27", "2.18.9"]
 NEWER = ["2.23.0.dev0", "2.23.0", "2.190.0", "3.0.0"]
@@ -68,10 +71,12 @@ def test_a_newer_version_whose_workers_can_take_more_is_used(monkeypatch):
 
 
 @pytest.mark.parametrize("needed", [{"final_q", "task"}, {*known_ansible.WORKER_TAKES, "more"}])
-def test_a_newer_version_whose_workers_take_something_else_is_refused(monkeypatch, needed):
+def test_with_a_newer_version_whose_workers_take_something_else_ansible_playbook_asks(monkeypatch, needed):
     worker_that_takes(monkeypatch, needed)
-    with pytest.raises(AnsibleUnknown):
-        known_ansible.check()
+    told = []
+    monkeypatch.setattr(known_ansible, "warn", told.append)
+    assert known_ansible.delegates().apart.__module__.endswith(".delegates_by_playbook")
+    assert len(told) == 1 and NEWER[0] in told[0] and "slow" in told[0]
 
 
 def test_a_newer_version_that_packs_modules_in_another_way_is_used(monkeypatch):
@@ -80,8 +85,8 @@ def test_a_newer_version_that_packs_modules_in_another_way_is_used(monkeypatch):
     known_ansible.check()
 
 
-@pytest.mark.parametrize("version", OLDER + NEWER)
-def test_an_unknown_version_is_named_with_those_that_were_tried_and_what_to_install(monkeypatch, version):
+@pytest.mark.parametrize("version", OLDER)
+def test_an_older_version_is_named_with_those_that_were_tried_and_what_to_install(monkeypatch, version):
     monkeypatch.setattr(known_ansible, "VERSION", version)
     monkeypatch.delattr(PART)
     for use in (known_ansible.check, known_ansible.delegates):
@@ -144,26 +149,46 @@ playbook.main(sys.argv)
 """
 
 
-@pytest.mark.parametrize("playbook", ["create", "prepare_hosts"])
-def test_a_playbook_under_an_unknown_ansible_ends_with_that_error_and_asks_no_host(tmp_path, playbook):
-    python = tmp_path / "python"
-    python.write_text("#!/bin/sh\ntouch '%s/asked'\nexit 1\n" % tmp_path)
-    python.chmod(0o755)
-    host = {"ansible_connection": "local", "ansible_python_interpreter": str(python), "ansible_pipelining": True}
-    groups = {"kvm_hosts": {"hosts": {"kvm1": host}}, "instances": {"hosts": {"web-1": {"berth_flavor": "small"}}}}
-    (tmp_path / "hosts.json").write_text(json.dumps({"all": {"children": groups}}))
-    done = subprocess.run(
-        [sys.executable, "-c", NEXT, "-i", tmp_path / "hosts.json", "berth.kvm." + playbook],
+def run_of_the_next(folder, *arguments, version=NEWER[0]):
+    return subprocess.run(
+        [sys.executable, "-c", NEXT.replace(NEWER[0], version), *arguments],
         env={
-            **os.environ,
-            "ANSIBLE_COLLECTIONS_PATH": str(REPOSITORY / ".cache" / "collections"),
-            "NO_COLOR": "1",
+            **os.environ, "ANSIBLE_COLLECTIONS_PATH": str(REPOSITORY / ".cache" / "collections"), "NO_COLOR": "1",
+            "HOME": str(folder),
         },
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    assert done.returncode and not (tmp_path / "asked").exists(), done.stdout + done.stderr
-    assert done.stdout.count("AnsibleUnknown: this is ansible-core 2.23.0.dev0") == 1, done.stdout + done.stderr
+        capture_output=True, text=True, check=False, timeout=240,
+    )  # fmt: skip
+
+
+def test_a_playbook_under_an_older_ansible_ends_with_that_error_and_asks_no_host(tmp_path):
+    inventory = fake_fleet.build(tmp_path, None)
+    done = run_of_the_next(tmp_path, "-i", inventory, "berth.kvm.create", version=OLDER[-1])
+    assert done.returncode and not list(tmp_path.rglob("asked.jsonl")), done.stdout + done.stderr
+    assert done.stdout.count("AnsibleUnknown: this is ansible-core 2.18.9") == 1, done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr and "changed=1" not in done.stdout
+
+
+def test_an_unknown_ansible_without_the_private_parts_stops_a_guest_and_says_that_it_is_slow(tmp_path):
+    inventory = fake_fleet.build(tmp_path, None)
+    done = run_of_the_next(tmp_path, "-i", inventory, "berth.kvm.stop", "--limit", "at-rest-h1:at-rest-h3")
+    said = " ".join((done.stdout + done.stderr).split())
+    assert done.returncode == 0 and "at-rest-h1 stopped h1" in said and "at-rest-h3 stopped h3" in said, said[-4000:]
+    assert "this is ansible-core 2.23.0.dev0" in said and "which is slow" in said
+    asked = [json.loads(line) for line in (tmp_path / "h1" / "asked.jsonl").read_text().splitlines()]
+    assert len({each["arguments"]["by"]["run"] for each in asked if "by" in each["arguments"]}) == 1
+    assert not list(tmp_path.rglob("*.answer"))
+
+
+def test_a_host_that_is_down_is_silent_under_an_unknown_ansible_too(tmp_path):
+    inventory = fake_fleet.build(tmp_path, None, change=lambda tree: fake_fleet.down(tree, "h3"))
+    done = run_of_the_next(tmp_path, "-i", inventory, "berth.kvm.stop", "--limit", "at-rest-h3")
+    said = " ".join((done.stdout + done.stderr).split())
+    assert done.returncode == 2 and "host h3 left out: UNREACHABLE" in said and "Traceback" not in said, said[-4000:]
+
+
+def test_a_host_that_does_not_end_in_its_time_is_silent_under_an_unknown_ansible_too(tmp_path):
+    inventory = fake_fleet.build(tmp_path, None)
+    (tmp_path / "halts.json").write_text(json.dumps("host_facts"))
+    done = run_of_the_next(tmp_path, "-i", inventory, "berth.kvm.host_facts", "-e", "berth_host_timeout=5")
+    said = " ".join((done.stdout + done.stderr).split())
+    assert done.returncode == 2 and "h1 UNREACHABLE: no answer in time" in said, said[-4000:]

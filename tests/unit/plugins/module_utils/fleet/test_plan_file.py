@@ -138,6 +138,12 @@ def test_a_file_that_is_no_plan_is_refused_and_names_the_field(field, change):
         plan_file.read(plan, "plan.yml")
 
 
+@pytest.mark.parametrize("document", [{"all": {"children": {}}}, [], None, "plan"])
+def test_a_file_of_something_else_is_named_and_what_is_expected(document):
+    with pytest.raises(InvalidInput, match="'fleet.yml' is not valid .the file that berth.kvm.plan has written"):
+        plan_file.read(document, "fleet.yml")
+
+
 def test_a_wave_is_made_in_parts_with_so_many_moves_in_all_and_of_each_host():
     found = fleet(SIZES, HERE)
     wave = [("x", "c"), ("y", "b"), ("z", "c")]
