@@ -43,7 +43,7 @@ class Writer(threading.Thread):
 
     def __init__(self, address):
         super().__init__(daemon=True)
-        self.address, self.gap, self.last, self.seen, self.done = address, 0.0, None, None, False
+        self.address, self.gap, self.last, self.seen, self.done = address, 0.0, time.monotonic(), None, False
 
     def run(self):
         while not self.done:
@@ -53,7 +53,7 @@ class Writer(threading.Thread):
                 continue
             now = time.monotonic()
             if said != self.seen:
-                self.gap = max(self.gap, now - (self.last or now))
+                self.gap = max(self.gap, now - self.last)
                 self.seen, self.last = said, now
             time.sleep(0.02)
 
@@ -65,7 +65,7 @@ class Writer(threading.Thread):
         result = act()
         writer.done = True
         writer.join()
-        return max(writer.gap, time.monotonic() - (writer.last or 0)), result
+        return max(writer.gap, time.monotonic() - writer.last), result
 
 
 class Bench:

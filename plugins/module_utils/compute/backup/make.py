@@ -17,7 +17,7 @@ import json
 import os
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
-from ...model import backup_hints, backups
+from ...model import backups
 from ...model.backups import FULL, INCREMENT, Backup, Disk
 from ...model.errors import BerthError
 from ...model.move_errors import TransferFailed
@@ -26,8 +26,7 @@ from ..connection import require_libvirt
 from ..disk import disk as disks
 from ..disk import disk_chain
 from ..guest import domain, startable
-from ..host import as_qemu
-from ..move import block_jobs
+from ..move import block_jobs, live_backup
 from ..move import disks as moved_disks
 from ..record import journal
 from ..run import run
@@ -79,6 +78,7 @@ def back_up(instance: Any, wish: Wish) -> Backup:
         if found is not None:
             running.forget(found)
         where.remove_partial()
+        _discard_scratch(instance.host, record)
         instance.observe("backup")
         try:
             made = _made(instance, record, wish, where, found)
@@ -93,6 +93,12 @@ def back_up(instance: Any, wish: Wish) -> Backup:
         return made
 
 
+def _discard_scratch(host: Any, record: Any) -> None:
+    """Remove what a killed backup wrote beside the disks."""
+    seen = moved_disks.seen_by_guest(host.pool_of(record), record.uuid, record.spec)
+    live_backup.discard_backup(paths.scratch_file(path) for _disk, path in seen)
+
+
 def _checked(instance: Any, wish: Wish) -> Any:
     record = instance.at_rest(OPERATION)
     host = instance.host
@@ -104,19 +110,7 @@ def _checked(instance: Any, wish: Wish) -> Any:
     disk_chain.check_backup(host, record, active)
     if active:
         block_jobs.check_no_others_jobs(host.connection, record, host.connection.getHostname())
-        _check_reach(host, wish.to)
     return record
-
-
-def _check_reach(host: Any, to: str) -> None:
-    """Raise BackupPlaceUnfit if QEMU, which writes the files, may not enter the directory."""
-    who = as_qemu.user(host.connection.getCapabilities())
-    shut = as_qemu.closed(who, directories=[to])
-    if shut:
-        name = host.connection.getHostname()
-        raise place.BackupPlaceUnfit(
-            "; ".join(as_qemu.told(who, path) for path in shut), hint=backup_hints.let_qemu_reach(name, shut), host=name
-        )
 
 
 def _made(instance: Any, record: Any, wish: Wish, where: Place, found: Any) -> Backup:
@@ -131,7 +125,8 @@ def _made(instance: Any, record: Any, wish: Wish, where: Place, found: Any) -> B
     frozen, since = False, previous.id if previous else None
     with disks.private():
         for part in parts:
-            _make_target(part, previous, found is not None)
+            if part.kind == INCREMENT and previous:
+                _make_target(part, previous)
         instance.observe("backup copy")
         if found is not None:
             frozen = running.copy(found, backup_id, since, parts)
@@ -189,7 +184,14 @@ def _parts(host: Any, record: Any, previous: Optional[Backup], found: Any, direc
         kind = INCREMENT if previous and not why else FULL
         target = os.path.join(directory, backups.file_of(disk.name))
         parts.append(Part(disk.name, path, disk.format, size, kind, why, target))
-    return parts
+    return parts if found is None else _in_one_way(parts)
+
+
+def _in_one_way(parts: List[Part]) -> List[Part]:
+    """At one moment libvirt shows whole disks, or writes what changed: if one that records writes has to be copied whole, all are."""
+    whole = [part.name for part in parts if part.format == "qcow2" and part.kind == FULL]
+    why = "%s is copied whole at the same moment" % ", ".join(whole)
+    return [part._replace(kind=FULL, why=why) if whole and part.kind == INCREMENT else part for part in parts]
 
 
 def _why_full(disk: Any, path: str, size: int, previous: Backup, found: Any) -> str:
@@ -207,21 +209,15 @@ def _why_full(disk: Any, path: str, size: int, previous: Backup, found: Any) -> 
     return "what was written since %s was not recorded, as after a move, a restore or a crash" % previous.id
 
 
-def _make_target(part: Part, previous: Optional[Backup], runs: bool) -> None:
-    """Make the file that libvirt or a qemu-storage-daemon writes to. qemu-img makes those of whole disks itself."""
-    if part.kind == INCREMENT and previous:
-        below = ["-F", "qcow2", "-b", backups.below(previous.id, part.name)]
-    elif runs:
-        below = []
-    else:
-        return
+def _make_target(part: Part, previous: Backup) -> None:
+    """Make the file for what changed. qemu-img makes those of whole disks itself."""
+    below = ["-F", "qcow2", "-b", backups.below(previous.id, part.name)]
     command = ["qemu-img", "create", "-q", "-f", "qcow2", *below, "--", part.target, str(part.size)]
     run(command, timeout=60, error=TransferFailed)
 
 
 def _read_back(part: Part) -> Disk:
     """Return the disk as it is in the backup, from what the storage has."""
-    os.chown(part.target, os.geteuid(), os.getegid())
     os.chmod(part.target, durable.FILE_MODE)
     paths.sync(part.target)
     place.check_qcow2(part.target, TransferFailed)

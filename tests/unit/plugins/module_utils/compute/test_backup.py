@@ -31,8 +31,9 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.backup.restore i
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged, SnapshotIncomplete
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import power
-from ansible_collections.berth.kvm.plugins.module_utils.compute.host import as_qemu
+from ansible_collections.berth.kvm.plugins.module_utils.compute.paths import bitmap_of
 from ansible_collections.berth.kvm.plugins.module_utils.model import backup_hints, hints
+from ansible_collections.berth.kvm.plugins.module_utils.model.backups import FULL, INCREMENT
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InstanceIsLocked, InvalidInput
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceInvalidState, TransferFailed
 
@@ -231,19 +232,25 @@ def test_the_directory_is_an_absolute_path(web, path):
         back_up(web, path)
 
 
-@pytest.mark.follows("let_qemu_reach")
-def test_a_directory_that_qemu_may_not_enter_is_named_before_a_running_guest_is_touched(web, to, monkeypatch):
-    power.start(web.instance(), None, None)
-    monkeypatch.setattr(make.block_jobs, "check_no_others_jobs", lambda *_arguments: None)
-    monkeypatch.setattr(
-        as_qemu, "closed", lambda _who, directories: [path for path in directories if os.stat(path).st_mode & 1 == 0]
-    )
-    os.chmod(to, 0o700)
-    with pytest.raises(BackupPlaceUnfit, match="may not enter") as refused:
-        back_up(web, to)
-    assert refused.value.hint == backup_hints.let_qemu_reach("kvm1", [to])
-    os.chmod(to, 0o701)
-    make._check_reach(web.host, to)
+def test_if_one_disk_of_a_running_guest_has_to_be_copied_whole_all_are_and_it_is_said_why(web, to, monkeypatch):
+    made = back_up(web, to)["id"]
+    previous = Place(to, web.uuid).known()[made]
+    known = {bitmap_of(previous.id): True}
+
+    def kinds(usable):
+        monkeypatch.setattr(make.running, "usable", lambda _found, path: usable(path))
+        return [(each.kind, each.why) for each in make._parts(web.host, web.record, previous, object(), "/t")]
+
+    assert kinds(lambda _path: known) == [(INCREMENT, ""), (INCREMENT, "")]
+    (root, why), (data, _why) = kinds(lambda path: known if path.endswith("root.qcow2") else {})
+    assert (root, data, why) == (FULL, FULL, "data-db is copied whole at the same moment")
+
+
+def test_what_a_killed_backup_left_beside_the_disks_is_removed_by_the_next(web, to):
+    left = web.root.with_name("root.qcow2.scratch")
+    left.write_bytes(b"x")
+    back_up(web, to)
+    assert not left.exists()
 
 
 def test_a_layer_that_somebody_put_on_a_disk_is_refused_by_name(web, to):
