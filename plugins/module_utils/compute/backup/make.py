@@ -15,6 +15,7 @@ import contextlib
 import datetime
 import json
 import os
+import time
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 from ...model import backups
@@ -35,6 +36,7 @@ from .place import Place
 
 OPERATION = "backup"
 LONGEST_CHAIN = 30
+RESTART_SECONDS, PAUSE_SECONDS = 60.0, 1.0  # in which libvirtd is there again, and between two looks
 
 
 class BackupFailed(BerthError):
@@ -83,8 +85,9 @@ def back_up(instance: Any, wish: Wish) -> Backup:
         try:
             made = _made(instance, record, wish, where, found)
         except (BerthError, OSError, require_libvirt().libvirtError) as error:
+            _reach_again(instance.host)
             failure = _failure(instance, record, wish, error)
-            _undo(where, found)
+            _undo(instance.host, record, where)
             instance.swap(journal.faulted(record, failure))
             raise failure
         instance.observe("backup made")
@@ -236,14 +239,29 @@ def _publish(where: Place, made: Backup, instance: Any) -> None:
     instance.observe("backup named")
 
 
-def _undo(where: Place, found: Any) -> None:
+def _reach_again(host: Any) -> None:
+    """libvirtd may have been restarted while disks were copied. QEMU goes on with a backup that nobody ends, and what the guest
+    overwrites would fill the pool."""
+    until = time.monotonic() + RESTART_SECONDS
+    while time.monotonic() < until:
+        try:
+            host.connection.getHostname()
+            return
+        except (BerthError, require_libvirt().libvirtError):
+            vars(host).pop("connection", None)
+            time.sleep(PAUSE_SECONDS)
+
+
+def _undo(host: Any, record: Any, where: Place) -> None:
     """Leave nothing of a backup that failed. What cannot be removed now, the next run removes."""
-    try:
+    failed = BerthError, OSError, require_libvirt().libvirtError
+    with contextlib.suppress(*failed):
+        found = domain.find_active(host.connection, record.uuid)
         if found is not None:
             running.forget(found)
+        _discard_scratch(host, record)
+    with contextlib.suppress(*failed):
         where.remove_partial()
-    except (BerthError, OSError, require_libvirt().libvirtError):
-        pass
 
 
 def _failure(instance: Any, record: Any, wish: Wish, error: Any) -> BerthError:
