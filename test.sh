@@ -3,8 +3,9 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
-# ./test.sh [lint|unit|samples|lives|integration ...]   set up what is missing and run these parts, or lint, unit and lives.
-# ./test.sh all   lint, unit, samples and integration: what a build server runs, and whoever releases.
+# ./test.sh   sets up what is missing and runs what a person waits for: lint, unit and lives, without their slowest checks.
+# ./test.sh all   lint, unit, samples and integration, whole: what a build server runs, and whoever releases.
+# ./test.sh lint|unit|samples|lives|integration ...   these parts, whole.
 # BERTH_TEST_KEEP=1 leaves the labs of the integration tests up, BERTH_TEST_LAB names them (default: test).
 set -eu
 cd "$(dirname "$0")"
@@ -24,12 +25,15 @@ title() {
 
 lint() {
   title "lint"
-  tests/lint.sh
+  # pylint and the checks on the oldest Python take as long as all others.
+  tests/lint.sh ${quick:+sanity ansible-lint docs mypy ruff yamllint reuse shellcheck changelog}
 }
 
 unit() {
   title "unit tests"
-  python -m pytest -q -p no:cacheprovider -n 2 tests/unit tests/protocol/test_sample.py tests/protocol/test_histories.py
+  # Each situation is a run of ansible-playbook or several.
+  python -m pytest -q -p no:cacheprovider -n 2 ${quick:+--ignore=tests/unit/situations} \
+    tests/unit tests/protocol/test_sample.py tests/protocol/test_histories.py
 }
 
 samples() {
@@ -63,7 +67,8 @@ integration() {
   on_labs tests/integration
 }
 
-[ $# -gt 0 ] || set -- lint unit lives
+quick=
+[ $# -gt 0 ] || { quick=yes; set -- lint unit lives; }
 [ "$*" != all ] || set -- lint unit samples integration
 
 # All parts run even if an earlier one fails, so that one run tells everything.
@@ -72,7 +77,7 @@ for part in "$@"; do
   case $part in
     lint | unit | samples | lives | integration) $part || failed="$failed $part" ;;
     *)
-      sed -n '6,8s/^# //p' "$0" >&2
+      sed -n '6,9s/^# //p' "$0" >&2
       exit 2
       ;;
   esac

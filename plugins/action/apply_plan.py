@@ -20,7 +20,7 @@ from ..module_utils.model.schema import Whole
 from ..plugin_utils.controller import ControllerAction
 from ..plugin_utils.inventory_variables import kvm_hosts
 from ..plugin_utils.known_fleet import known_fleet
-from ..plugin_utils.plain import number
+from ..plugin_utils.plain import number, plain
 from ..plugin_utils.planned_lines import lines
 from ..plugin_utils.screen import say
 from ..plugin_utils.selection import check_none_chosen
@@ -33,6 +33,8 @@ class ActionModule(ControllerAction):
     argument_spec = {
         "path": {"type": "path"},
         "plan": {"type": "dict"},
+        "migration": {"type": "str", "default": "auto"},
+        "confirm": {"type": "list", "elements": "str", "default": []},
         "at_once": {"type": "raw", "default": 4},
         "per_host": {"type": "raw", "default": 2},
         "until": {"type": "str"},
@@ -47,15 +49,19 @@ class ActionModule(ControllerAction):
             Whole(1, 1000).check(number(args[option]), variable)
             for option, variable in (("at_once", "berth_moves_at_once"), ("per_host", "berth_moves_per_host"))
         )
-        check_none_chosen(self, task_vars, "the plan says what moves, where and how", "berth_migration")
+        if not args["plan"]:
+            check_none_chosen(self, task_vars, "the plan says what moves, where and how", "berth_migration")
         until = _until(args["until"], datetime.datetime.now())
-        document, path = args["plan"] or _document(args["path"]), args["path"] or "of this run"
+        document, path = plain(args["plan"]) or _document(args["path"]), args["path"] or "of this run"
         written = plan_file.read(document, path)
         known = known_fleet(self, task_vars, kvm_hosts(task_vars, args["hosts"]))
         waves = plan_file.left(written, known.fleet)
         first = [plan_file.begun(written, known.fleet), _unconfirmed(written, known)]
         ends = [(written.moves[uuid]["from"], uuid, host) for part in first for uuid, host in part]
-        check(known.fleet, waves, written.goal.hosts, ends)
+        check(known.fleet, waves, written.goal.closed, ends)
+        first.append(
+            [(uuid, each.host) for uuid, each in known.fleet.instances.items() if each.name in args["confirm"]]
+        )
         parts = [part for part in first if part]
         parts += [part for wave in waves for part in plan_file.batches(wave, known.fleet, at_once, per_host)]
         if not args["plan"]:
@@ -63,6 +69,7 @@ class ActionModule(ControllerAction):
         return {
             "goal": written.goal.name,
             "until": until,
+            "migration": args["migration"],
             "sizes": [len(part) for part in parts],
             "moves": [_move(written, known, uuid, host) for part in parts for uuid, host in part],
         }
@@ -110,9 +117,17 @@ def _move(written, known, uuid, host):
         "name": instance.name,
         "to": host,
         "how": "confirm" if instance.host == host and not instance.going else instance.how,
-        "drains": written.moves[uuid]["from"] in written.goal.hosts,
+        "goes_with": _together(written, known.fleet, uuid, host),
+        "drains": written.moves.get(uuid, {}).get("from") in written.goal.closed,
         "project": known.moving.names[instance.name] if added else None,
     }
+
+
+def _together(written, fleet, uuid, host):
+    """The other members of its affinity group that the plan moves to the same host."""
+    group = fleet.instances[uuid].goes_with
+    there = [each for each, move in written.moves.items() if move["to"] == host and each in fleet.instances]
+    return [each for each in there if group and each != uuid and fleet.instances[each].goes_with == group]
 
 
 def _summary(written, parts, until, check_mode):

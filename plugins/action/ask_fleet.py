@@ -26,22 +26,26 @@ class ActionModule(ControllerAction):
         "question": {"type": "str", "choices": ["capacity", "survive"], "required": True},
         "kept_free": {"type": "raw", "default": 0},
         "failures": {"type": "raw", "default": 1},
+        "away": {"type": "list", "elements": "str", "default": []},
         "hosts": {"type": "list", "elements": "str"},
     }
 
     def reported(self, result):
-        return {"answer": result["answer"]}
+        return None if self._task.args.get("away") else {"answer": result["answer"]}
 
     def act(self, args, task_vars):
         hosts = kvm_hosts(task_vars, args["hosts"])
         kept_free = Whole(0, len(hosts)).check(number(args["kept_free"]), "berth_kept_free")
-        failures = Whole(1, 3).check(number(args["failures"]), "berth_failures")
+        failures = Whole(0 if args["away"] else 1, 3).check(number(args["failures"]), "berth_failures")
         known = known_fleet(self, task_vars, hosts)
         if args["question"] == "survive":
             _check_not_too_many(len(known.fleet.documents), failures)
-        answer, lines = _capacity(known, kept_free) if args["question"] == "capacity" else _survive(known, failures)
+        answer, lines = (
+            _capacity(known, kept_free) if args["question"] == "capacity" else _survive(known, failures, args["away"])
+        )
         left_out = ["%s is not counted: %s" % told for told in sorted(known.reported.verdicts.items())]
-        say("", *lines, *left_out, "")
+        if lines:
+            say("", *lines, *left_out, "")
         return {"answer": answer}
 
 
@@ -73,14 +77,16 @@ def _request_of(flavor):
     return {"uuid": name, "name": name, "flavor": flavor_snapshot(flavor), "image": {}, "group": None}
 
 
-def _survive(known, failures):
-    found = questions.survive(known.fleet, failures)
+def _survive(known, failures, away):
+    found = questions.survive(known.fleet, failures, away=away)
     answer = {
         "survives": not found.hosts,
         "failing": list(found.hosts),
         "instances": list(found.names),
         "proven": found.proven,
     }
+    if not found.hosts and away:
+        return answer, []
     if not found.hosts:
         text = "the instances of any %d hosts find a place on the others" % failures
         return answer, [text if failures > 1 else "the instances of any host find a place on the others"]

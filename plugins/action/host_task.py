@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ..plugin_utils.host_reply import HostAction, run_builtin
 
-MODULES = ("package", "service", "systemd_service")
+MODULES = ("package", "service", "systemd_service", "reboot", "wait_for")
 
 
 class ActionModule(HostAction):

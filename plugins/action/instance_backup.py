@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
-from ..plugin_utils.host_reply import HostAction as ActionModule
+from ..plugin_utils.named_instances import NamedAction, of_instance
 
-__all__ = ["ActionModule"]
+
+class ActionModule(NamedAction):
+    with_uuids = staticmethod(of_instance)

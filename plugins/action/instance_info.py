@@ -5,11 +5,8 @@
 
 from __future__ import annotations
 
-from ..plugin_utils.host_reply import HostAction
-from ..plugin_utils.named_instances import with_uuids
+from ..plugin_utils.named_instances import NamedAction, of_instances
 
 
-class ActionModule(HostAction):
-    def on_host(self, task_vars):
-        self._task.args = with_uuids(self._task.args)
-        return super().on_host(task_vars)
+class ActionModule(NamedAction):
+    with_uuids = staticmethod(of_instances)

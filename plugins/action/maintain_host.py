@@ -28,11 +28,13 @@ class ActionModule(ControllerAction):
         "name": {"type": "str"},
         "state": {"type": "str", "choices": ["drained", "open"], "required": True},
         "reason": {"type": "str", "default": ""},
+        "ends_run": {"type": "bool", "default": True},
         "hosts": {"type": "list", "elements": "str"},
     }
 
     def reported(self, result):
-        return None if result["names"] else {part: result[part] for part in ("host", "state", "stay")}
+        goes_on = result["names"] or not self._task.args.get("ends_run", True)
+        return None if goes_on else {part: result[part] for part in ("host", "state", "stay")}
 
     def act(self, args, task_vars):
         hosts = kvm_hosts(task_vars, args["hosts"])
@@ -61,7 +63,7 @@ class ActionModule(ControllerAction):
         }
 
     def _host(self, task_vars, args, fleet):
-        by_query = args["state"] == "drained" and berth_where_hosts.VARIABLE in task_vars
+        by_query = args["ends_run"] and args["state"] == "drained" and berth_where_hosts.VARIABLE in task_vars
         if bool(args["name"]) == by_query:
             rule = "not beside berth_where_hosts, which selects the host" if by_query else "the name of a KVM host"
             raise InvalidInput(VARIABLE, args["name"], rule, hint=input_hints.give_host(VARIABLE))

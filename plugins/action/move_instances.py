@@ -5,14 +5,10 @@
 
 from __future__ import annotations
 
-from ansible.errors import AnsibleError
-
-from ..module_utils.model.errors import BerthError
 from ..plugin_utils import end_of_operation
 from ..plugin_utils.controller import controller_facts, outcomes_reported
-from ..plugin_utils.driving import carry_out
 from ..plugin_utils.inventory_variables import instances_among, kvm_hosts
-from ..plugin_utils.moving_instances import Asked, Legs, MovesInstances, refused, states_of, told_of
+from ..plugin_utils.moving_instances import Asked, MovesInstances
 from ..plugin_utils.plain import plain
 from ..plugin_utils.second_look import after_second_look, of_one
 from ..plugin_utils.selection import check_play
@@ -48,7 +44,7 @@ class ActionModule(MovesInstances):
         if not moves:
             return NO_INSTANCE
         moves = plain(moves)
-        done, second, more = self._moved(asked, name, moves["moves"].get(name))
+        done, second, more = self.moved(asked, name, moves["moves"].get(name))
         known = after_second_look(moves, second, [name]) if second else moves
         outcome = end_of_operation.of_move(task_vars, asked.operation, name, known, done, self._task.check_mode)
         part = end_of_operation.part_of_move(asked.operation, outcome, known, done, self._task.check_mode)
@@ -71,18 +67,6 @@ class ActionModule(MovesInstances):
             return {"parts": {each: of_one(moves, each) if each in chosen else {} for each in names}}
 
         return done_together(self, asked.task_vars, work)[0]
-
-    def _moved(self, asked, name, plan):
-        """(what became of the instance, the plan of a second look, what else the task tells)."""
-        if not (plan and plan["sequence"]):
-            return {"changed": False}, {}, {"said": [], "legs": []}
-        second, legs = {}, Legs()
-        try:
-            move = self.move_of(asked, name, plan, second)
-            walk, said = carry_out(self, asked.task_vars, move, hear=legs.hear)
-        except (BerthError, AnsibleError) as error:  # the others go on, and the table says it
-            return refused(error), {}, {"said": [], "legs": legs.ended}
-        return told_of(walk), second, {"said": states_of(said), "legs": legs.ended}
 
     def _ended(self, asked, name, moves, part):
         """What the last of those that were planned together returns for the run."""

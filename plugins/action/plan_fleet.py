@@ -12,7 +12,7 @@ import yaml
 from ..module_utils.conductor.errors import KvmHostNotFound
 from ..module_utils.fleet import make_plan, plan_file
 from ..module_utils.fleet.check import check
-from ..module_utils.fleet.goals import BALANCE, CONSOLIDATE, DRAIN, GOALS, Goal
+from ..module_utils.fleet.goals import BALANCE, CONSOLIDATE, GOALS, OF_HOSTS, Goal
 from ..module_utils.model import fleet_hints, input_hints
 from ..module_utils.model.errors import InvalidInput
 from ..module_utils.model.schema import Whole
@@ -33,6 +33,9 @@ class ActionModule(ControllerAction):
     argument_spec = {
         "goal": {"type": "str"},
         "drained": {"type": "list", "elements": "str", "default": []},
+        "migration": {"type": "str", "default": "auto"},
+        "carried_out": {"type": "bool", "default": False},
+        "told": {"type": "list", "elements": "str", "default": []},
         "max_moves": {"type": "raw"},
         "balance_by": {"type": "str", "choices": sorted(RESOURCES), "default": "memory"},
         "least_gain": {"type": "raw", "default": 5},
@@ -50,16 +53,17 @@ class ActionModule(ControllerAction):
         if path:
             rule = "a file that is not there yet, or another plan"
             check_replaceable(path, "berth_plan", path, lambda file: file.read(len(OURS)) == OURS, rule)
-        known = known_fleet(self, task_vars, hosts)
+        known = known_fleet(self, task_vars, hosts, args["migration"])
         plan = make_plan.make(known.fleet, goal)
-        check(known.fleet, plan.waves, goal.hosts)
+        check(known.fleet, plan.waves, goal.closed)
         document = plain(plan_file.to_document(known.fleet, plan))
         if path and not self._task.check_mode:
             text = yaml.safe_dump(document, sort_keys=False, width=120, allow_unicode=True)
             write_private(
                 path, (HEAD % (goal.name, fleet_hints.carry_out_plan(os.path.basename(path))) + text).encode()
             )
-        say("", *lines(document), *_left_out(known.reported), _next(document, path, self._task.check_mode), "")
+        ends = [] if args["carried_out"] else [_next(document, path, self._task.check_mode)]
+        say("", *lines(document, args["told"]), *_left_out(known.reported), *ends, "")
         return {"plan": document, "path": path}
 
 
@@ -67,7 +71,7 @@ def _goal(args, hosts):
     name, most = args["goal"], args["max_moves"]
     if name not in GOALS:
         raise InvalidInput("berth_goal", name, "one of " + ", ".join(GOALS))
-    if name == DRAIN:
+    if name in OF_HOSTS:
         if not args["drained"]:
             hint = input_hints.give_host("berth_kvm_host")
             raise InvalidInput("berth_kvm_host", None, "the name of a KVM host", hint=hint)
@@ -79,7 +83,7 @@ def _goal(args, hosts):
     gain = Whole(0, 100, "percent").check(number(args["least_gain"]), "berth_least_gain")
     return Goal(
         name,
-        frozenset(args["drained"]) if name == DRAIN else frozenset(),
+        frozenset(args["drained"]) if name in OF_HOSTS else frozenset(),
         most if name in (BALANCE, CONSOLIDATE) else None,
         RESOURCES[args["balance_by"]],
         gain / 100,

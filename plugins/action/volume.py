@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from ..plugin_utils import uploads
 from ..plugin_utils.host_reply import HostAction
+from ..plugin_utils.named_instances import of_volume
 
 
 class ActionModule(HostAction):
     """Sends the image that a volume is made from first, if it is on the controller."""
 
     def on_host(self, task_vars):
-        args = self._task.args
+        args = self._task.args = of_volume(self._task.args)
         volume = args.get("volume") or {}
         image = volume.get("image") or {}
         if args.get("state") == "present" and image.get("upload"):

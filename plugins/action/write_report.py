@@ -16,7 +16,7 @@ from ..module_utils.model.collection_version import COLLECTION_VERSION
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.lifecycle import ACTIVE
 from ..module_utils.model.safe_text import clean_all
-from ..plugin_utils import receipts
+from ..plugin_utils import fleet_metrics, receipts
 from ..plugin_utils.acting import WHO
 from ..plugin_utils.answers_of_hosts import replies
 from ..plugin_utils.controller import ControllerAction
@@ -37,6 +37,7 @@ class ActionModule(ControllerAction):
         "hosts": {"type": "list", "elements": "str"},
         "asked": {"type": "list", "elements": "float", "required": True},
         "page": {"type": "path"},
+        "metrics": {"type": "path"},
     }
 
     def reported(self, result):
@@ -46,10 +47,15 @@ class ActionModule(ControllerAction):
         hosts = kvm_hosts(task_vars, args["hosts"])
         of_fleet = machines(task_vars, hosts)
         page = page_path(args["page"], Fleet(of_fleet))
+        if args["metrics"]:
+            fleet_metrics.check_path(args["metrics"])
         case = case_of(task_vars, hosts, args["asked"], self._loader)
         document = clean_all(self._document(case, hosts, task_vars, of_fleet))
         if not self._task.check_mode:
             write_report(page, render(document), document)
+            if args["metrics"]:
+                pools = {host: known["pools"] for host, known in case.fleet.documents.items()}
+                fleet_metrics.write(args["metrics"], document, pools)
         say("", *_text(document, page, self._task.check_mode), "")
         if not case.fleet.documents:
             raise NoHostAnswered("no host answered; why is in %s" % page)

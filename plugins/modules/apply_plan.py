@@ -22,6 +22,15 @@ options:
   plan:
     description: The plan itself, in place of a file.
     type: dict
+  migration:
+    description: With V(cold) the plan moves what runs cold, too, and these moves wait for people, as all others then.
+    type: str
+    default: auto
+  confirm:
+    description: Instances that a drain has moved while they were off, and whose moves are only to be confirmed.
+    type: list
+    elements: str
+    default: []
   at_once:
     description: How many moves run side by side at most.
     type: raw
@@ -53,17 +62,23 @@ goal:
 moves:
   description: >-
     The moves that are left, in their order, to be made C(live) or C(cold), or only to C(confirm). C(project) is that of an
-    instance that no inventory has. One that C(drains) comes home when the host that it leaves is returned.
+    instance that no inventory has. One that C(drains) comes home when the host that it leaves is returned. C(goes_with) are the others
+    of its affinity group that go there, too.
   returned: success
   type: list
   elements: dict
-  sample: [{name: web1, to: kvm1, how: live, drains: false, project: null}]
+  sample: [{name: web1, to: kvm1, how: live, goes_with: [], drains: false, project: null}]
 sizes:
   description: How many of them run side by side, one number after the other.
   returned: success
   type: list
   elements: int
   sample: [1]
+migration:
+  description: As it was given.
+  returned: success
+  type: str
+  sample: auto
 until:
   description: When no further move begins, in seconds since 1970, or null.
   returned: success

@@ -30,6 +30,11 @@ options:
     description: How many hosts fail at once, at most 3.
     type: raw
     default: 1
+  away:
+    description: Hosts that are away in any case, such as for a boot. Then O(failures) may be 0.
+    type: list
+    elements: str
+    default: []
 extends_documentation_fragment:
   - berth.kvm.controller
   - berth.kvm.controller.hosts

@@ -38,6 +38,10 @@ options:
       disks_of:
         description: The UUID of the lost host whose disks the instance gets. Only with O(builds[].state=taken_over).
         type: str
+      evidence:
+        description: Who says that this host is off, for the history.
+        type: str
+        default: ""
       seed:
         description: What cloud-init gets at first boot. Never kept in a record or a log.
         type: dict
@@ -121,6 +125,7 @@ BUILD = {
     "token": {"type": "str", "no_log": False},
     "spec": {"type": "dict"},
     "disks_of": {"type": "str"},
+    "evidence": {"type": "str", "default": ""},
     "seed": {"type": "dict", "no_log": False, "options": seed.ARGUMENTS},
     "power_state": {"type": "str", "choices": ["running", "shutdown"]},
     "mend": {"type": "bool", "default": False},

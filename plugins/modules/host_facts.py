@@ -334,10 +334,12 @@ ansible_facts:
           type: dict
           sample: {"disabled": false, "disabled_reason": "", "up": true}
         drained:
-          description: Why the host was drained for maintenance, by whom and when. It takes no instance until it is returned.
+          description: >-
+            Why the host was drained for maintenance, by whom and when, and whether it was booted since. It takes no instance
+            until it is returned.
           type: dict
           returned: while it is drained
-          sample: {"reason": new disks, "by": anna, "at": "2026-03-01T09:00:00Z"}
+          sample: {"reason": new disks, "by": anna, "at": "2026-03-01T09:00:00Z", "rebooted": false}
         num_instances:
           description: Number of instances and foreign domains.
           type: int

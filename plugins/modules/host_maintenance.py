@@ -39,10 +39,10 @@ EXAMPLES = r"""
 
 RETURN = r"""
 drained:
-  description: The maintenance that the host is in, or was in until now; null if there is none.
+  description: The maintenance that the host is in, or was in until now, and whether it was booted since; null if there is none.
   returned: success
   type: dict
-  sample: {reason: new memory, by: ada@ctl, at: "2026-11-22T11:15:06Z"}
+  sample: {reason: new memory, by: ada@ctl, at: "2026-11-22T11:15:06Z", rebooted: false}
 """
 
 from ansible.module_utils.basic import AnsibleModule

@@ -117,6 +117,12 @@ options:
         type: str
         choices: [virtio, scsi, sata]
     version_added: 1.0.0
+  discards:
+    description: With O(state=updated), the names of data disks that the instance loses, with all that is on them.
+    type: list
+    elements: str
+    default: []
+    version_added: 1.0.0
   volumes:
     description:
       - The volumes of V(disks_updated) and V(updated), each of which is on this host. One that the instance has and that is not named is
@@ -229,7 +235,7 @@ EXAMPLES = r"""
 
 - name: Delete an instance
   berth.kvm.instance:
-    uuid: 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a
+    name: web-1
     state: absent
 """
 
@@ -302,6 +308,7 @@ ARGUMENTS = {
     "shutdown_timeout": {"type": "int", "default": 60},
     "changed_disks": {"type": "bool", "default": False},
     "disks": {"type": "list", "elements": "dict", "default": [], "options": DISK},
+    "discards": {"type": "list", "elements": "str", "default": []},
     "volumes": {"type": "list", "elements": "dict", "options": VOLUME},
     "power_state": {"type": "str", "choices": ["running", "shutdown"]},
     "mend": {"type": "bool", "default": False},

@@ -16,9 +16,14 @@ description:
   - Playbooks C(berth.kvm.backup), C(berth.kvm.backups) and C(berth.kvm.restore) run it.
 options:
   uuid:
-    description: The UUID of the instance.
+    description: The UUID of the instance. It follows from O(project_id) and O(name), so one of O(uuid) and O(name) is enough.
     type: str
-    required: true
+  name:
+    description: The name of the instance. An adopted instance is only known by its O(uuid).
+    type: str
+  project_id:
+    description: The project that the instance belongs to. By default C(default).
+    type: str
   state:
     description:
       - V(made) makes a backup, of a guest that is on or off.
@@ -75,7 +80,7 @@ attributes:
 EXAMPLES = r"""
 - name: Back an instance up, and keep the backups of two weeks
   berth.kvm.instance_backup:
-    uuid: 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a
+    name: web-1
     state: made
     to: /mnt/backup
     keep_days: 14
@@ -119,7 +124,9 @@ LIMITS = {
 def main():
     module = AnsibleModule(
         argument_spec={
-            "uuid": {"type": "str", "required": True},
+            "uuid": {"type": "str"},
+            "name": {"type": "str"},
+            "project_id": {"type": "str"},
             "state": {"type": "str", "choices": list(STATES), "required": True},
             "to": {"type": "str"},
             "full": {"type": "bool", "default": False},
@@ -133,6 +140,7 @@ def main():
             "timeout": {"type": "int", "default": 600},
             "by": {"type": "dict"},
         },
+        required_one_of=[("uuid", "name")],  # the action finds the uuid of a name
         supports_check_mode=True,
     )
     params = module.params

@@ -15,9 +15,14 @@ description:
   - Playbooks C(berth.kvm.keep_one_copy) and C(berth.kvm.remove_set_aside) run it.
 options:
   uuid:
-    description: The UUID of the instance.
+    description: The UUID of the instance. It follows from O(project_id) and O(name), so one of O(uuid) and O(name) is enough.
     type: str
-    required: true
+  name:
+    description: The name of the instance. An adopted instance is only known by its O(uuid).
+    type: str
+  project_id:
+    description: The project that the instance belongs to. By default C(default).
+    type: str
   state:
     description:
       - V(kept) raises the generation of this host's copy above O(above), so that it counts from here on.
@@ -54,7 +59,7 @@ extends_documentation_fragment:
 EXAMPLES = r"""
 - name: Set this host's copy aside
   berth.kvm.instance_copy:
-    uuid: 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a
+    name: web-1
     state: set_aside
 """
 
@@ -111,7 +116,9 @@ def act(instance, params, dry):
 def main():
     module = AnsibleModule(
         argument_spec={
-            "uuid": {"type": "str", "required": True},
+            "uuid": {"type": "str"},
+            "name": {"type": "str"},
+            "project_id": {"type": "str"},
             "state": {"type": "str", "choices": STATES, "required": True},
             "above": {"type": "list", "elements": "int"},
             "timeout": {"type": "int", "default": 600},
@@ -119,6 +126,7 @@ def main():
             "by": {"type": "dict"},
         },
         required_if=[("state", "kept", ["above"]), ("state", "brought_back", ["above"])],
+        required_one_of=[("uuid", "name")],  # the action finds the uuid of a name
         supports_check_mode=True,
     )
     params = module.params

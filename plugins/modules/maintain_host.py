@@ -25,6 +25,10 @@ options:
     description: Why it is closed, for people.
     type: str
     default: ""
+  ends_run:
+    description: Whether the run ends with this task if nothing is to move.
+    type: bool
+    default: true
 extends_documentation_fragment:
   - berth.kvm.controller
   - berth.kvm.controller.hosts

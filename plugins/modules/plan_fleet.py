@@ -12,19 +12,34 @@ module: plan_fleet
 version_added: 1.0.0
 short_description: Plan moves for a whole fleet
 description:
-  - Part of the playbook C(berth.kvm.plan). Finds the moves that reach a goal, in waves of moves that run side by side. At each
+  - Part of the playbooks C(berth.kvm.plan), C(berth.kvm.drain) and C(berth.kvm.return). Finds the
+    moves that reach a goal, in waves of moves that run side by side. At each
     moment all rules of placement hold that held before, while an instance on its way counts on both of its hosts.
   - The plan is a YAML file that people read and review, and that C(berth.kvm.apply_plan) carries out. Nothing is moved.
-  - All goals but V(drain) need OR-tools on the controller. Without it a drain is placed one after the other.
+  - All goals but V(drain) and V(return) need OR-tools on the controller. Without it a drain is placed one after the other.
 options:
   goal:
     description:
-      - V(drain), hosts become empty. V(repair), whatever breaks a rule of placement today keeps it again. V(balance), the fullest
+      - V(drain), hosts become empty. V(return), what left hosts by a drain comes home.
+        V(repair), whatever breaks a rule of placement today keeps it again. V(balance), the fullest
         host becomes less full. V(consolidate), as many hosts as possible become empty.
       - All of them with as few moves as possible.
     type: str
   drained:
-    description: The hosts to drain.
+    description: The hosts to drain, or to return.
+    type: list
+    elements: str
+    default: []
+  migration:
+    description: With V(cold) what runs moves cold, too.
+    type: str
+    default: auto
+  carried_out:
+    description: Whether the playbook carries the plan out at once, so that nobody has to be told how to.
+    type: bool
+    default: false
+  told:
+    description: Instances of which the run has said already why they stay.
     type: list
     elements: str
     default: []

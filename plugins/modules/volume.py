@@ -16,9 +16,14 @@ description:
   - Playbooks C(berth.kvm.delete_volume) and C(berth.kvm.update_disks) run it.
 options:
   uuid:
-    description: The UUID of the volume.
+    description: The UUID of the volume. It follows from O(project_id) and O(name), so one of O(uuid) and O(name) is enough.
     type: str
-    required: true
+  name:
+    description: The name of the volume. That of O(volume), if it is given, is enough.
+    type: str
+  project_id:
+    description: The project that the volume belongs to. By default C(default).
+    type: str
   state:
     description:
       - The state to bring the volume to. V(claimed) reserves room for a new volume, and V(present) makes it from the
@@ -49,7 +54,7 @@ options:
           with upload is sent to the host first.
         type: dict
       instance:
-        description: The UUID of the instance beside which it is made.
+        description: The name or the UUID of the instance beside which it is made.
         type: str
         required: true
   grows:
@@ -66,10 +71,18 @@ extends_documentation_fragment:
 EXAMPLES = r"""
 - name: Remove a volume
   berth.kvm.volume:
-    uuid: 2f3c0d8e-9a71-5b1c-8a55-0f6f0d3f7c11
+    name: db
+- name: Reserve room for a volume beside its instance
+  berth.kvm.volume:
+    state: claimed
+    token: 5f0c1f7d
+    volume:
+      name: db
+      size_gb: 20
+      instance: web-1
 - name: Make the volume that was claimed
   berth.kvm.volume:
-    uuid: 2f3c0d8e-9a71-5b1c-8a55-0f6f0d3f7c11
+    name: db
     state: present
     token: 5f0c1f7d
 """
@@ -97,7 +110,9 @@ VOLUME = {
     "instance": {"type": "str", "required": True},
 }
 ARGUMENTS = {
-    "uuid": {"type": "str", "required": True},
+    "uuid": {"type": "str"},
+    "name": {"type": "str"},
+    "project_id": {"type": "str"},
     "state": {"type": "str", "choices": ["absent", "claimed", "present"], "default": "absent"},
     "token": {"type": "str", "no_log": False},
     "volume": {"type": "dict", "options": VOLUME},
@@ -133,6 +148,7 @@ def main():
     module = AnsibleModule(
         argument_spec=ARGUMENTS,
         required_if=[("state", "claimed", ("token", "volume")), ("state", "present", ("token",))],
+        required_one_of=[("uuid", "name")],  # the action finds the uuid of a name
         supports_check_mode=True,
     )
     journal.act_for(module.params["by"])

@@ -19,7 +19,13 @@ options:
     description: The UUIDs of the volumes. One that the host neither has nor deleted is left out.
     type: list
     elements: str
-    required: true
+  names:
+    description: The names of volumes of the project O(project_id), beside those of O(uuids). One of both is needed.
+    type: list
+    elements: str
+  project_id:
+    description: The project of O(names). By default C(default).
+    type: str
 extends_documentation_fragment:
   - berth.kvm.host
 """
@@ -27,7 +33,7 @@ extends_documentation_fragment:
 EXAMPLES = r"""
 - name: What happened to a volume
   berth.kvm.volume_info:
-    uuids: [2f3c0d8e-9a71-5b1c-8a55-0f6f0d3f7c11]
+    names: [db]
 """
 
 RETURN = r"""
@@ -37,7 +43,7 @@ volumes:
   returned: success
   type: list
   elements: dict
-  sample: [{"uuid": "2f3c0d8e-9a71-5b1c-8a55-0f6f0d3f7c11", "generation": [1, 4], "image": null,
+  sample: [{"uuid": "2f3c0d8e-9a71-5b1c-8a55-0f6f0d3f7c11", "name": "db", "generation": [1, 4], "image": null,
             "history": [{"event": "claim", "at": "2026-11-22T00:00:00Z", "who": "ann@ctl", "run": "r-1", "instance": "web-1"}]}]
 deleted:
   description: The volumes that were deleted from this host. C(faults) says why a history cannot be read.
@@ -62,6 +68,7 @@ def read(store, uuids):
     return [
         {
             "uuid": record.uuid,
+            "name": record.name,
             "generation": list(record.generation),
             "image": clean_all(record.spec.get("source_image")),
             "history": list(record.history),
@@ -74,13 +81,21 @@ def read(store, uuids):
 def read_deleted(store, uuids):
     found = {uuid: deleted.read(store, check_uuid(uuid)) for uuid in uuids}
     return [
-        {"uuid": uuid, "history": kept["history"], "faults": kept["faults"]} for uuid, kept in found.items() if kept
+        {"uuid": uuid, "name": kept.get("name"), "history": kept["history"], "faults": kept["faults"]}
+        for uuid, kept in found.items()
+        if kept
     ]
 
 
 def main():
     module = AnsibleModule(
-        argument_spec={"uuids": {"type": "list", "elements": "str", "required": True}}, supports_check_mode=True
+        argument_spec={
+            "uuids": {"type": "list", "elements": "str"},
+            "names": {"type": "list", "elements": "str"},
+            "project_id": {"type": "str"},
+        },
+        required_one_of=[("uuids", "names")],  # the action finds the uuids of names
+        supports_check_mode=True,
     )
     with failing(module):
         store, uuids = Store(action="volume_info"), module.params["uuids"]

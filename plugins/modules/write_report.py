@@ -26,6 +26,11 @@ options:
       - The default is C(berth/report/fleet.html) below E(XDG_STATE_HOME), which is C(~/.local/state) by default; for another
         fleet C(fleet-2.html) and so on.
     type: path
+  metrics:
+    description:
+      - A file, whose name ends in C(.prom), for the textfile collector of Prometheus' node_exporter. Everybody may read it.
+      - An existing file is replaced only if it has earlier metrics. Needs the Python package C(prometheus_client).
+    type: path
 extends_documentation_fragment:
   - berth.kvm.controller
   - berth.kvm.controller.hosts

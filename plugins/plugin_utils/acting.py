@@ -26,6 +26,7 @@ NOTING = (
     "build_instances",
     "claim",
     "group_members",
+    "host_maintenance",
     "instance",
     "instance_backup",
     "instance_copy",

@@ -20,7 +20,7 @@ from .plain import plain
 from .selection import check_hosts_selected
 
 VARIABLE = "berth_where_hosts"
-DECISIONS = ("show_fleet", "maintain_host")  # of the playbooks that evaluate it
+DECISIONS = ("show_fleet", "maintain_host", "plan_maintenance", "rolling_reboot")  # of the playbooks that evaluate it
 
 
 def check(action: Any, task_vars: Dict[str, Any]) -> None:
@@ -29,7 +29,7 @@ def check(action: Any, task_vars: Dict[str, Any]) -> None:
         return
     query = _query(action, task_vars)
     if task_vars.get("__berth_decision") not in DECISIONS:
-        rule = "a selection for the playbooks hosts, host_facts and drain"
+        rule = "a selection for the playbooks hosts, host_facts, drain and rolling_reboot"
         raise InvalidInput(VARIABLE, query.text, rule, hint=input_hints.where_in_playbooks())
 
 

@@ -51,9 +51,12 @@ def _timeout(task_vars: Dict[str, Any], name: str) -> int:
 
 
 def _taken_over(task_vars: Dict[str, Any], name: str, instance: Instance) -> Document:
-    """No seed: the guest keeps the one beside its disks."""
+    """No seed: the guest keeps the one beside its disks. The evidence that its host is off goes into its history."""
     values = variables(task_vars, name, ("berth_state", "berth_locked"))
-    return {"state": "taken_over", "disks_of": instance["take_over"], **_power(power_state(values))}
+    fenced = raw_vars(task_vars, "localhost").get("__berth_fenced") or {}
+    evidence = str(fenced.get("evidence") or "berth_lost_hosts says that the host is off")
+    taken = {"state": "taken_over", "disks_of": instance["take_over"], "evidence": evidence}
+    return {**taken, **_power(power_state(values))}
 
 
 def _power(wanted: Optional[str]) -> Document:

@@ -16,8 +16,9 @@ from ..module_utils.conductor.maintenance import Moving
 from ..module_utils.conductor.moving import request as moved_request
 from ..module_utils.conductor.plan import fail
 from ..module_utils.conductor.procedures.plan_moves import Planned, Subject, Views, Wanted, plan_moves
-from ..module_utils.fleet.state import AFFINITY, Fleet, Instance
+from ..module_utils.fleet.state import Fleet, Instance
 from ..module_utils.model import hints, migration, snapshot_hints, snapshots
+from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import IDENTITY, uuid_of
 from ..module_utils.model.messages import View
 from . import acting, seeds
@@ -42,8 +43,8 @@ class Known(NamedTuple):
     flavors: Dict[str, Dict[str, Any]]
 
 
-def known_fleet(action: Any, task_vars: Dict[str, Any], hosts: List[str]) -> Known:
-    """``hosts``: the KVM hosts of the run."""
+def known_fleet(action: Any, task_vars: Dict[str, Any], hosts: List[str], migrates: str = "auto") -> Known:
+    """``hosts``: the KVM hosts of the run; ``migrates``: cold if what runs is stopped for its move, too."""
     reported = read_reports(task_vars, hosts)
     inventory = instances_by_uuid(task_vars, hosts)
     known = set(map(str, task_vars["groups"]["all"]))
@@ -59,10 +60,11 @@ def known_fleet(action: Any, task_vars: Dict[str, Any], hosts: List[str]) -> Kno
         for each in maintenance.owned_by(document):
             name = names[each["uuid"]]
             view = views.get(host, {}).get(each["uuid"], {})
-            instances[each["uuid"]] = _instance(each, name, host, view, planned, moving, specs)
+            how = "cold" if name in moving.off or migrates == "cold" else "live"
+            instances[each["uuid"]] = _instance(each, name, host, view, how, planned, specs, moving.errors)
     found = Fleet(
         reported.documents,
-        _with_affinity_fixed(instances),
+        instances,
         catalogs.shared.placement,
         catalogs.shared.aggregate_documents(plain(task_vars["groups"])),
         seeds.seed(action.own_variables(task_vars, [seeds.SEED])),
@@ -118,22 +120,23 @@ def _instance(
     name: str,
     host: str,
     view: View,
+    how: str,
     planned: Planned,
-    moving: Moving,
     specs: Dict[str, Any],
+    errors: Dict[str, BerthError],
 ) -> Instance:
-    uuid, how = told["uuid"], "cold" if name in moving.off else "live"
+    uuid, home = told["uuid"], told.get("home")
     if name in specs:
         why = _not_live(name, view) if how == "live" else None
-        return Instance(uuid, name, host, {**specs[name], "ignore_hosts": []}, why, how)
+        return Instance(uuid, name, host, {**specs[name], "ignore_hosts": []}, why, how, None, home)
     going = planned.moves[name]["destination"] if name in planned.moves else None
-    if name in moving.errors:
-        why = text_of(moving.errors[name].to_dict())
+    if name in errors:
+        why = text_of(errors[name].to_dict())
     elif name in planned.errors:
         why = text_of(planned.errors[name])
     else:
         why = "a move of it has not ended. %s" % hints.finish_move(name)
-    return Instance(uuid, name, host, _request_of(uuid, told, view), why, how, going)
+    return Instance(uuid, name, host, _request_of(uuid, told, view), why, how, going, home)
 
 
 def _not_live(name: str, view: View) -> Optional[str]:
@@ -152,17 +155,3 @@ def _request_of(uuid: str, told: Dict[str, Any], view: View) -> Dict[str, Any]:
     flavor = told.get("flavor") or {}
     sizes = {"vcpus": told.get("vcpus") or 0, "memory_mb": told.get("memory_mb") or 0, "root_gb": 0}
     return {"uuid": uuid, "name": told["name"], "flavor": {**sizes, **flavor}, "image": {}, "group": None}
-
-
-def _with_affinity_fixed(instances: Dict[str, Instance]) -> Dict[str, Instance]:
-    """Of an affinity group with several members none moves: they would have to leave at once, and each is moved alone."""
-    members: Dict[str, List[str]] = {}
-    for uuid, instance in instances.items():
-        if instance.group and instance.request["group"]["policy"] == AFFINITY:
-            members.setdefault(instance.group, []).append(uuid)
-    for group in members.values():
-        for uuid in group if len(group) > 1 else ():
-            old = instances[uuid]
-            why = "it is in affinity group %s, whose members have to be on one host" % old.request["group"]["name"]
-            instances[uuid] = Instance(uuid, old.name, old.host, old.request, old.fixed or why, old.how, old.going)
-    return instances

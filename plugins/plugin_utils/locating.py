@@ -5,48 +5,29 @@
 
 from __future__ import annotations
 
-import contextlib
+import functools
 from typing import Any, Dict, NamedTuple
 
-from ..module_utils.conductor import (
-    adopting,
-    arrived,
-    given_away,
-    keep_one,
-    locks,
-    new_volumes,
-    older_copy,
-    updating,
-    what_to_operate,
-)
-from ..module_utils.conductor.errors import HostUnknown, InstanceMoving
+from ..module_utils.conductor import adopting, arrived, keep_one, locks, older_copy, updating, what_to_operate
+from ..module_utils.conductor.errors import InstanceMoving
 from ..module_utils.conductor.fleet import Fleet
 from ..module_utils.conductor.locks import lock_of
 from ..module_utils.conductor.operations import OPERATIONS
-from ..module_utils.model import (
-    adopted,
-    copy_hints,
-    data_disks,
-    fleet_hints,
-    hints,
-    nics,
-    snapshot_hints,
-    snapshots,
-)
+from ..module_utils.conductor.procedures.locate import Run, Wanted, locate
+from ..module_utils.model import copy_hints, data_disks, fleet_hints, hints, nics, snapshot_hints, snapshots, updates
 from ..module_utils.model.errors import BerthError, InvalidInput
-from ..module_utils.model.identity import IDENTITY, instance_uuid, project_of, uuid_of
+from ..module_utils.model.identity import IDENTITY, project_of, uuid_of
 from ..module_utils.model.lifecycle import OUT, OWN
 from ..module_utils.model.nics import guest_address
 from ..module_utils.model.schema import OneOf, Text
 from ..module_utils.model.vm_states import ACTIVE, CHANGES
 from ..module_utils.placement.request import flavor_snapshot
 from . import acting, wanted_update
-from .answers_of_hosts import read_reports, reason_of
+from .answers_of_hosts import read_reports
 from .controller import ControllerAction
-from .fan_out import answers, ask
+from .driving import carry_out
 from .inventory_differences import InventoryDifferences, by_hand
-from .inventory_variables import is_true, kvm_hosts, lost_hosts, variables, who_locked
-from .plain import plain
+from .inventory_variables import is_true, kvm_hosts, listed, lost_hosts, variables, who_locked
 from .screen import say, warn
 from .selection import check_explicit, in_inventory, known_hosts, not_found, selected, warn_of_lost
 from .wanted_disks import wanted_disks
@@ -59,6 +40,7 @@ RUN = (
     "berth_rebuild_lost",
     older_copy.FIELD,
     "berth_set_aside_on",
+    updates.DISCARDS,
 )
 SNAPSHOT = "berth_snapshot"
 CHECKED = {
@@ -76,6 +58,9 @@ class _Run(NamedTuple):
     fleet: Fleet
     inventory: InventoryDifferences
     variables: Dict[str, Any]
+
+    def values(self, name):
+        return variables(self.task_vars, name, [*IDENTITY, "berth_flavor", "berth_locked", "berth_state"])
 
     @property
     def said(self):
@@ -99,95 +84,87 @@ class LocateInstances(ControllerAction):
         fleet, run_variables = read_reports(task_vars, hosts), self.own_variables(task_vars, (*RUN, *CHECKED))
         warn_of_lost(lost_hosts(run_variables), known_hosts(task_vars, hosts), fleet)
         _check_variables(method, run_variables)
-        found, moving, errors, notes, uuids = {}, [], {}, {}, {}
         inventory = InventoryDifferences(task_vars, names, hosts, self._loader)
         run = _Run(task_vars, method, fleet, inventory, run_variables)
-        if method == "adopt":
-            self._hear_of(run, names)
-        for name in names:
+        wanted, errors = _wanted(run, names)
+        found, _said = carry_out(self, task_vars, locate(_procedure_run(run), fleet, wanted))
+        tasks, notes = found.tasks, {}
+        uuids = {name: tasks.get(name, {}).get("uuid", each.uuid) for name, each in wanted.items()}
+        errors.update(found.errors)
+        for name, task in tasks.items():
             try:
-                values = variables(task_vars, name, [*IDENTITY, "berth_flavor", "berth_locked", "berth_state"])
-                uuids[name] = uuid_of(name, values)
-                found[name] = self._task_of(run, name, uuids[name], values)
-                uuids[name] = found[name]["uuid"]
-                _check_found(run, name, project_of(values), found[name])
-                notes[name] = joined(found[name].get("gives_up"), _notes(run, name, values, found[name]))
+                notes[name] = joined(task.get("gives_up"), _notes(run, name, task))
             except BerthError as error:
-                if isinstance(error, InstanceMoving) and method == "delete" and not again:
-                    moving.append(name)
-                else:
-                    errors[name] = _text(error, method)
-        errors.update({**_without_addresses(run, found), **_over_quota(found, fleet, inventory)})
-        for name in [name for name, task in found.items() if task.get("gives_up")]:
-            warn("%s %s" % (name, found[name]["gives_up"]))
-        guests = found if method == "adopt" else ()
-        skipped = {name: task.pop("skipped") for name, task in found.items() if "skipped" in task}
+                errors[name] = error
+        errors.update(_without_addresses(run, tasks))
+        self._say_what_is_done(tasks)
+        moving = [name for name in names if is_moving(errors.get(name)) and method == "delete" and not again]
+        skipped = {name: task.pop("skipped") for name, task in tasks.items() if "skipped" in task}
         return {
             "operation": method,
             "names": names,
             "left_out": fleet.verdicts,
             "skipped": {name: why for name, why in skipped.items() if why},
-            "shown": {
-                name: shown(
-                    fleet, uuid, found.get(name, {}).get("stays"), found[name]["hosts"] if name in guests else ()
-                )
-                for name, uuid in uuids.items()
-            },
+            "shown": {name: _shown_of(run, uuid, tasks.get(name, {})) for name, uuid in uuids.items()},
             "notes": notes,
-            "by_hand": _by_hand(fleet, found if OPERATIONS[method].differences else {}),
-            "instances": found,
-            "found": [name for name in found if found[name]["hosts"]],
+            "by_hand": _by_hand(fleet, tasks if OPERATIONS[method].differences else {}),
+            "instances": tasks,
+            "found": [name for name in tasks if tasks[name]["hosts"]],
             "moving": moving,
-            "errors": errors,
+            "errors": {name: _text(errors[name], method) for name in names if name in errors and name not in moving},
         }
 
-    def _hear_of(self, run, names):
-        """Have the fleet know what hosts remember of the guests to adopt, and of the instances of their names."""
-        about = []
-        for name in names:
-            with contextlib.suppress(BerthError):
-                values = variables(run.task_vars, name, IDENTITY)
-                about += [_guest(run, name, values).uuid, instance_uuid(project_of(values), name)]
-        told = answers(ask(self, run.task_vars, list(run.fleet.documents), "rescan", {"about": about})) if about else {}
-        for host, answer in told.items():
-            if "notes" not in answer:
-                raise HostUnknown("%s does not say what it remembers: %s" % (host, reason_of(answer)))
-            run.fleet.notes[run.fleet.uuids()[host]].update(plain(answer["notes"]))
+    def _say_what_is_done(self, tasks):
+        dry = self._task.check_mode
+        for name, task in tasks.items():
+            if task.get("gives_up"):
+                warn("%s %s" % (name, task["gives_up"]))
+            if task.get("comes_back"):
+                say("%s: the copy on %s %s back" % (name, task["stays"], "would come" if dry else "comes"))
+            for host in task.get("others", ()):
+                verb = "would be" if dry else "is"
+                say("%s: the copy on %s stays, that on %s %s stopped and set aside" % (name, task["stays"], host, verb))
 
-    def _task_of(self, run, name, uuid, values):
-        """What the playbook should do about one instance: {uuid, hosts, ...}; nothing if there are no hosts."""
-        fleet = run.fleet
-        if run.method == "adopt":
-            locks.check(run.method, name, who_locked(values), ())
-            task = adopting.where(fleet, name, project_of(values), _guest(run, name, values), run.said.lost)
-            return {**task, "flavor": _flavor(run, name, values)}
-        if run.method != "leave":
-            adopting.check_adopted(fleet, name, project_of(values), uuid)
-        if run.method in adopted.ONLY_OF_CREATED:
-            adopting.check_created(name, fleet.places.get(uuid, ()), run.method)
-        locks.check(run.method, name, who_locked(values), fleet.places.get(uuid, ()))
-        task = self._where(run, name, uuid)
-        if run.method not in ("update", "update_disks"):
-            return task
-        disks = wanted_disks(run.task_vars, fleet, name, task, values, run.variables)
-        more = wanted_update.wanted_update(run, name, task) if run.method == "update" and task["hosts"] else {}
-        return {**task, **disks, **more}
 
-    def _where(self, run, name, uuid):
-        task = what_to_operate.where(run.method, run.fleet, name, uuid, run.said)
-        if run.method == "keep_one":
-            self._say_what_stays(run, name, task)
-        return task
+def is_moving(error):
+    return isinstance(error, InstanceMoving)
 
-    def _say_what_stays(self, run, name, task):
-        dry, stays = self._task.check_mode, task["stays"]
-        if task["listed"]:
-            given_away.check_addresses(run.fleet, name, task["uuid"], stays, addresses(self, run.task_vars, task))
-        if task["comes_back"]:
-            say("%s: the copy on %s %s back" % (name, stays, "would come" if dry else "comes"))
-        for host in task["others"]:
-            verb = "would be" if dry else "is"
-            say("%s: the copy on %s stays, that on %s %s stopped and set aside" % (name, stays, host, verb))
+
+def _wanted(run, names):
+    """(what the inventory says of each instance, the errors of the others)"""
+    wanted, errors = {}, {}
+    for name in names:
+        try:
+            values = run.values(name)
+            told = in_inventory(run.task_vars, name)
+            wanted[name] = Wanted(uuid_of(name, values), project_of(values), who_locked(values), told)
+        except BerthError as error:
+            errors[name] = error
+    return wanted, errors
+
+
+def _procedure_run(run):
+    return Run(
+        run.method,
+        run.said,
+        functools.partial(_more, run),
+        lambda name: not_found(run.task_vars, run.fleet, name),
+        lambda: run.inventory.catalogs.shared.quotas,
+        run.variables.get(adopting.ON) or None,
+    )
+
+
+def _more(run, name, task):
+    """What the inventory adds to the task of an instance."""
+    if run.method == "adopt":
+        return {"flavor": _flavor(run, name, run.values(name))}
+    if run.method not in ("update", "update_disks"):
+        return {}
+    disks = wanted_disks(run.task_vars, run.fleet, name, task, run.values(name), run.variables)
+    if run.method != "update":
+        return disks
+    more = wanted_update.wanted_update(run, name, task) if task["hosts"] else {}
+    return {**disks, **more, "discards": listed(run.variables, updates.DISCARDS)}
 
 
 def _check_variables(method, given):
@@ -197,20 +174,6 @@ def _check_variables(method, given):
         raise InvalidInput(SNAPSHOT, None, "the name of the snapshot", hint=snapshot_hints.name_snapshot())
 
 
-def addresses(action, task_vars, task):
-    """Those that a copy has that was set aside, as model/nics.py writes them: no record says so any more. None if its host has
-    no such copy, which it says when the copy is to come back."""
-    arguments = {"uuid": task["uuid"], "state": "listed"}
-    told = answers(ask(action, task_vars, [task["stays"]], "instance_copy", arguments))[task["stays"]]
-    return (told.get("instance_copy") or {}).get("nics") or []
-
-
-def _guest(run, name, values):
-    return adopting.find(
-        run.fleet, name, project_of(values), uuid_of(name, values), run.variables.get(adopting.ON) or None
-    )
-
-
 def _flavor(run, name, values):
     """The flavor that the variables name; None for one of its own."""
     if values.get("berth_flavor") in (None, ""):
@@ -218,16 +181,8 @@ def _flavor(run, name, values):
     return flavor_snapshot(run.inventory.catalogs.of(name).flavor(values["berth_flavor"], project_of(values)))
 
 
-def _check_found(run, name, project, task):
-    """Raise if the instance is nowhere, although the operation needs one or the inventory does not know it either."""
-    is_nowhere = not task["hosts"] and not run.fleet.places.get(task["uuid"])
-    told = in_inventory(run.task_vars, name) and not adopting.uuid_of_adopted(run.fleet, name, project)
-    if is_nowhere and (OPERATIONS[run.method].needs_one or not told):
-        raise not_found(run.task_vars, run.fleet, name)
-
-
-def _notes(run, name, values, task):
-    places = run.fleet.places.get(task["uuid"], ())
+def _notes(run, name, task):
+    values, places = run.values(name), run.fleet.places.get(task["uuid"], ())
     if run.method == "recover_record":
         if not task["hosts"]:
             return None
@@ -242,21 +197,11 @@ def _notes(run, name, values, task):
 
 
 def _without_addresses(run, found):
-    """Give the new NICs their addresses. Take the instances that get none out of ``found``. Return {name: why}."""
+    """Give the new NICs their addresses. Take the instances that get none out of ``found``. Return {name: error}."""
     errors = wanted_update.give_addresses(run, found)
     for name in errors:
         del found[name]
-    return {name: _text(error, run.method) for name, error in errors.items()}
-
-
-def _over_quota(found, fleet, inventory):
-    """Take the instances whose volumes exceed the quota of their project out of ``found``. Return {name: why}."""
-    if not any(task.get("new_volumes") or task.get("grown_volumes") for task in found.values()):
-        return {}
-    over = new_volumes.before_the_claims(found, fleet, inventory.catalogs.shared.quotas)
-    for name in over:
-        del found[name]
-    return {name: str(error.to_result()["msg"]) for name, error in over.items()}
+    return errors
 
 
 def note(method, name, berth_state, locked, places):
@@ -270,6 +215,10 @@ def note(method, name, berth_state, locked, places):
     return was
 
 
+def _shown_of(run, uuid, task):
+    return shown(run.fleet, uuid, task.get("stays"), task["hosts"] if run.method == "adopt" and task else ())
+
+
 def _by_hand(fleet, found):
     return {name: by_hand(name, _as_left(fleet, task)) for name, task in found.items()}
 
@@ -279,13 +228,17 @@ def _as_left(fleet, task):
     places = fleet.places.get(task["uuid"], ())
     places = [place for place in places if task.get("stays") in (None, place["host"])]
     wanted = data_disks.shown(task)
-    left = [{**place, "disks": None if place["disks"] is None else _larger(place["disks"], wanted)} for place in places]
+    gone = task.get("discards", ())
+    left = [
+        {**place, "disks": None if place["disks"] is None else _larger(place["disks"], wanted, gone)}
+        for place in places
+    ]
     return [updating.as_left(place, task["spec"]) for place in left] if "spec" in task else left
 
 
-def _larger(has, wanted):
-    """Data disks are added and grow; none is removed or shrinks."""
-    return {name: max(has.get(name, 0), wanted.get(name, 0)) for name in {**has, **wanted}}
+def _larger(has, wanted, gone):
+    """Data disks are added and grow; none shrinks, and only those go that a person gives up."""
+    return {name: max(has.get(name, 0), wanted.get(name, 0)) for name in {**has, **wanted} if name not in gone}
 
 
 def joined(*parts):

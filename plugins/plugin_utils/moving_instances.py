@@ -9,6 +9,8 @@ import secrets
 import time
 from typing import Any, Dict, List, NamedTuple, Optional
 
+from ansible.errors import AnsibleError
+
 from ..module_utils.conductor import downtime
 from ..module_utils.conductor.closing_table import text_of
 from ..module_utils.conductor.procedures.move import Run, operation
@@ -19,6 +21,7 @@ from ..module_utils.model.catalog import Catalog
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.messages import BESIDE_FACTS
 from . import move_options
+from .driving import carry_out
 from .inventory_variables import CATALOG, is_true
 from .plain import plain
 from .plan_moves import PlanMoves
@@ -74,6 +77,18 @@ class MovesInstances(PlanMoves):
             yield  # a procedure, though it asks by itself
 
         return operation(Move.from_plan(plan), run, plan_again)
+
+    def moved(self, asked, name, plan):
+        """Carry a plan out. Return (what became of the instance, the plan of a second look, what else the task tells)."""
+        if not (plan and plan["sequence"]):
+            return {"changed": False}, {}, {"said": [], "legs": []}
+        second, legs = {}, Legs()
+        try:
+            move = self.move_of(asked, name, plan, second)
+            walk, said = carry_out(self, asked.task_vars, move, hear=legs.hear)
+        except (BerthError, AnsibleError) as error:  # the others go on, and the table says it
+            return refused(error), {}, {"said": [], "legs": legs.ended}
+        return told_of(walk), second, {"said": states_of(said), "legs": legs.ended}
 
     def values_of(self, task_vars, _name, names):
         """The variables of an instance: its own task moves it."""

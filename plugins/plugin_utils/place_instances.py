@@ -17,7 +17,8 @@ from ..module_utils.conductor.procedures.plan_create import Request, Wanted, beg
 from ..module_utils.model import address_clash, nics, ways_in
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.errors_of_instances import of_several
-from ..module_utils.model.identity import project_of, uuid_of
+from ..module_utils.model.identity import IDENTITY, project_of, uuid_of
+from ..module_utils.model.lifecycle import CLAIM
 from ..module_utils.placement.filters.query import QueryFilter, check_hint
 from ..module_utils.placement.request import build_request
 from . import acting, berth_name, end_of_create, failed_requests, receipts, seeds
@@ -25,7 +26,7 @@ from .answers_of_hosts import read_reports, replies
 from .controller import ControllerAction, new_token, outcomes_reported, plan_result
 from .driving import carry_out
 from .fixed_addresses import fixed_addresses
-from .inventory_variables import INSTANCE, is_true, kvm_hosts, listed, lost_hosts, variables, who_locked
+from .inventory_variables import INSTANCE, is_true, kvm_hosts, listed, lost_hosts, raw_vars, variables, who_locked
 from .plain import plain
 from .screen import say, verbosity, warn
 from .selection import check_hosts, check_own_name, in_inventory, known_hosts, names_by_uuid, selected, warn_of_lost
@@ -95,6 +96,16 @@ def _places(run, name, values):
     with contextlib.suppress(BerthError):
         return run.fleet.places.get(uuid_of(name, values), ())
     return ()
+
+
+def _was_on(run, name):
+    """Whether a lost host was the last to own it, or an earlier run of this has claimed room for it."""
+    with contextlib.suppress(BerthError):
+        uuid = uuid_of(name, variables(run.task_vars, name, IDENTITY))
+        known = run.fleet.notes_on(uuid).known
+        claimed = any(place["role"] == CLAIM for place in run.fleet.places.get(uuid, ()))
+        return claimed or known is not None and known.host in run.lost
+    return True  # what is wrong with its name is told
 
 
 def _say_unlisted(run, selected_uuids):
@@ -182,6 +193,8 @@ class PlaceInstances(ControllerAction):
         fleet, lost = read_reports(task_vars, hosts), lost_hosts(run_variables)
         warn_of_lost(lost, known_hosts(task_vars, hosts), fleet)
         run = _Run(task_vars, run_variables, catalogs, fleet, lost, args["take_over"], args["plan"])
+        if args["take_over"] and "__berth_fenced" in raw_vars(task_vars, "localhost"):
+            names = [name for name in names if _was_on(run, name)]
         requests, lacks = self._requests(run, names, known_hosts(task_vars, hosts))
         wanted = self._wanted(run, requests)
         placed = to_place(wanted, fleet)

@@ -31,7 +31,10 @@ MIGRATION = OneOf("auto", "cold", "live")
 
 
 GOES_TO = "__berth_goes_to"  # of an instance: the host that a plan sends it to
-DRAINS = "__berth_drains"  # of the playbook drain, or of an instance in a plan: it comes home when its host is returned
+GOES_WITH = (
+    "__berth_goes_with"  # of an instance in a plan: uuids of the others of its affinity group that go there, too
+)
+DRAINS = "__berth_drains"  # of an instance in a plan: it comes home when its host is returned
 
 
 class PlanMoves(ControllerAction):
@@ -94,7 +97,7 @@ class PlanMoves(ControllerAction):
         return facts
 
     def _wanted(self, args, task_vars, fleet, told, catalogs, goals):
-        own = self.own_variables(task_vars, ["berth_migration", DRAINS])
+        own = self.own_variables(task_vars, ["berth_migration"])
 
         def subject_of(name):
             values = variables(task_vars, name, ("berth_flavor", "berth_locked", *IDENTITY))
@@ -120,11 +123,12 @@ class PlanMoves(ControllerAction):
             migration=MIGRATION.check(own.get("berth_migration", "auto"), "berth_migration"),
             target=args["target"],
             targets=_targets(task_vars, catalogs.instances) if args["action"] == "migrate" else {},
+            together=_given(task_vars, catalogs.instances, GOES_WITH),
             lost=lost_hosts(catalogs.run),
             quotas=catalogs.shared.quotas,
             digests={host: answer.get("digests") for host, answer in told.items()},
             same_host=args["allow_same_host"],
-            drains=catalogs.instances if own.get(DRAINS) else _given(task_vars, catalogs.instances, DRAINS),
+            drains=_given(task_vars, catalogs.instances, DRAINS),
             goals=goals,
             dry=self._task.check_mode,
         )

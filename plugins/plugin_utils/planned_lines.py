@@ -5,14 +5,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List
+from typing import Any, Collection, Dict, List
 
 from ..module_utils.placement.text import table
 
 COLUMNS = ("WAVE", "INSTANCE", "FROM", "TO", "HOW", "MEMORY", "DISK", "WHY")
 
 
-def lines(document: Dict[str, Any]) -> List[str]:
+def lines(document: Dict[str, Any], told: Collection[str] = ()) -> List[str]:
+    """``told``: names of instances of which the run has said already why they stay."""
     moves = [move for wave in document["waves"] for move in wave]
     total = sum(move["memory_mb"] + 1024 * move["disk_gb"] for move in moves)
     said = [
@@ -22,7 +23,9 @@ def lines(document: Dict[str, Any]) -> List[str]:
     if moves:
         said += table(COLUMNS, [_row(at, move) for at, wave in enumerate(document["waves"], 1) for move in wave])
         said += ["", *table(("HOST", "BEFORE -> AFTER"), sorted(document["hosts"].items()))]
-    return said + ["%s stays where it is: %s" % stays for stays in sorted(document["stays"].items())]
+    return said + [
+        "%s stays where it is: %s" % stays for stays in sorted(document["stays"].items()) if stays[0] not in told
+    ]
 
 
 def _row(at: int, move: Dict[str, Any]) -> tuple:

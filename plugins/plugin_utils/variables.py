@@ -21,6 +21,7 @@ from ..module_utils.model import host_settings, input_hints
 from ..module_utils.model.errors import BerthError, InvalidInput, joined
 from ..module_utils.model.schema import Flag, ListOf, Text, Whole
 from ..module_utils.model.unknown_names import meant, nearest
+from ..module_utils.model.updates import DISCARDS
 from ..module_utils.placement.weighing import MOST_SEED
 from . import berth_where_hosts, limits, misplaced, move_options, receipts, seeds
 from .inventory_variables import CATALOG, INSTANCE, raw_vars, variables
@@ -103,8 +104,10 @@ RUN: Dict[str, Any] = {
     "berth_disks_of": None,
     "berth_drain_reason": None,
     "berth_failures": None,
+    "berth_fence": None,
     "berth_fix": Switch(),
     "berth_goal": None,
+    "berth_hosts_at_once": None,
     "berth_instances": None,
     "berth_keep_on": NAME,
     "berth_keep_on_confirmed": Switch(),
@@ -118,6 +121,7 @@ RUN: Dict[str, Any] = {
     "berth_max_moves": None,
     "berth_may_fail": Switch(),
     "berth_mend": Switch(),
+    "berth_metrics": None,
     "berth_migration": None,
     "berth_min_count": None,
     "berth_moves_at_once": None,
@@ -126,6 +130,8 @@ RUN: Dict[str, Any] = {
     OWN: None,
     "berth_plan": None,
     "berth_reboot": None,
+    "berth_reboot_command": None,
+    "berth_reboot_timeout": Number(1, 86400, "seconds"),
     "berth_rebuild_lost": None,
     "berth_recover_on": NAME,
     "berth_remove_host": NAME,
@@ -142,7 +148,9 @@ RUN: Dict[str, Any] = {
     "berth_snapshot": None,
     "berth_strict_uniqueness": Switch(),
     "berth_until": None,
+    DISCARDS: None,
     "berth_volume": None,
+    **dict.fromkeys(("berth_watch_most", "berth_watch_policy", "berth_watch_seconds", "berth_watch_share")),
     "berth_where": None,
     "berth_where_hosts": None,
     "berth_without_majority": Switch(),

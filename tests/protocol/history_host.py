@@ -193,6 +193,8 @@ class Machine(volume_fleet_case.Site):
 
     def instance_copy(self, uuid, state, above=None, check=False):
         instance = Instance(self.host, uuid, timeout=1)
+        if state == "listed":
+            return {"changed": False, "instance_copy": {"nics": set_aside.addresses(instance)}}
         acts = {
             "kept": lambda: (set_aside.would_keep if check else set_aside.keep)(instance, above),
             "stopped": lambda: set_aside.stop(instance, 1),

@@ -53,7 +53,7 @@ class Network:
             tidy=lambda *_: None, is_possible=lambda *_: False, discard_scratch=lambda *_: None,
             what_is_missing=lambda _record, manifest: (manifest, {}),
         ))  # fmt: skip
-        monkeypatch.setattr(disks, "info", lambda path, form: {"virtual-size": header_size(path, form)})
+        monkeypatch.setattr(disks, "virtual_size", header_size)
         resize = volume_fleet_case.resize_file
         monkeypatch.setattr(disks, "run", lambda command, **_how: resize(command[-2], int(command[-1])))
 

@@ -29,10 +29,13 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import r
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import (
     copies,
     create,
+    locate,
     operate,
     plan_create,
 )
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
+from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceNotFound
 
 SILENT = {"reason": "UNREACHABLE"}
 
@@ -40,6 +43,10 @@ SILENT = {"reason": "UNREACHABLE"}
 def sent(what):
     """As it arrives: the other side has no part of it."""
     return json.loads(json.dumps(what))
+
+
+def _not_found(name):
+    return InstanceNotFound("%s is on no host" % name, hint=hints.create_it(name))
 
 
 class Run(history_snapshots.Snapshots):
@@ -162,28 +169,19 @@ class Run(history_snapshots.Snapshots):
 
     # what finds an instance and acts on its host
 
-    def located(self, seen, find):
-        """(name, uuid, hosts) of each that is found."""
-        for name in self.names:
-            uuid = self.world.uuid(name)
-            try:
-                yield name, uuid, find(seen, name, uuid, self.lost)
-            except BerthError as error:
-                self.refused(name, error)
-
     def operate(self, operation, **given):
         """Find the instances, and carry the operation out where they are."""
         tasks = yield from self._found(operation)
         yield from self._carry_out(operate.operate(operation, tasks, dict.fromkeys(tasks, given)))
 
-    def _found(self, operation):
-        self.seen, tasks = (yield from self.read()), {}
-        for name in self.names:
-            try:
-                tasks[name] = what_to_operate.where(operation, self.seen, name, self.world.uuid(name), self._said())
-            except BerthError as error:
-                self.refused(name, error)
-        return tasks
+    def _found(self, operation, more=lambda _name, _task: {}):
+        self.seen = yield from self.read()
+        wanted = {name: locate.Wanted(self.world.uuid(name)) for name in self.names}
+        run = locate.Run(operation, self._said(), more, _not_found)
+        found = yield from procedure_case.play(locate.locate(run, self.seen, wanted), self._ask_step)
+        for name, error in found.errors.items():
+            self.refused(name, error)
+        return found.tasks
 
     def _said(self):
         variables = ("keep_on", "keep_on_confirmed", "recover_on")

@@ -12,7 +12,7 @@ from history_move_runs import Moves
 from volume_fleet_case import MakesVolumes
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import volumes
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import update
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import update, update_disks
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.volumes import volume_uuid
 
@@ -39,35 +39,26 @@ class Runs(MakesVolumes, Moves):
     def update_disks(self):
         for volume in self.options.get("grown") or ():
             self.world.volume_sizes[volume] = min(MOST_GB, self.world.volume_sizes.get(volume, 1) + 1)
-        for name in self.names:
-            seen = yield from self.read()
-            try:
-                uuid = self.world.uuid(name)
-                task = self._to_update(seen, name, uuid, self.options.get("berth_volumes") or ())
-            except BerthError as error:
-                self.refused(name, error)
-                continue
-            done = yield from self._update(name, task, self._ask_step)
-            if done.errors:
-                self.errors[name] = done.errors[0]
+        tasks = yield from self._found("update_disks", self._wanted)
+        yield from self._carry_out(update_disks.update_disks(tasks, {}, self._run_of_disks()))
+
+    def _wanted(self, name, task):
+        return self._volumes_of(self.seen, self.options.get("berth_volumes") or ())(name, task)
 
     def update(self):
-        for name in self.names:
-            seen = yield from self.read()
+        requests = {}
+
+        def more(name, task):
             spec, seed = self.world.request(name)
             limits = {"quota:cpu_shares": str(self.dice.randint(1, 3))}
             told = {"role": self.dice.choice("ab")}
+            requests[name] = {**seed, "metadata": told}
             spec = {**spec, "metadata": told, "flavor": {**spec["flavor"], "extra_specs": limits}}
-            seed = {**seed, "metadata": told}
-            try:
-                uuid = self.world.uuid(name)
-                task = self._to_update(seen, name, uuid, self.options.get("berth_volumes") or ())
-            except BerthError as error:
-                self.refused(name, error)
-                continue
-            task.update(spec=spec, only_new=None, disks=[])
-            run = update.Run(self._run_of_disks(), lambda _name, _spec, seed=seed: seed)
-            yield from self._carry_out(update.update({name: task}, {}, run))
+            return {**self._wanted(name, task), "spec": spec, "only_new": None, "discards": []}
+
+        tasks = yield from self._found("update", more)
+        run = update.Run(self._run_of_disks(), lambda name, _spec: requests[name])
+        yield from self._carry_out(update.update(tasks, {}, run))
 
     def delete_volume(self):
         for volume in self.options.get("berth_volumes") or ():

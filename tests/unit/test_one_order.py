@@ -15,7 +15,8 @@ ROOT = Path(__file__).resolve().parents[2]
 CONDUCTOR = ROOT / "plugins/module_utils/conductor"
 # The explorer of two hosts has no fleet to plan in: it finds the sides of a move and asks what is next, of every state of both.
 OF_TWO_HOSTS = "tests/protocol/move_runs.py: _plan takes steps of plan_moves.py itself: moving.plan, sides.find"
-MOST = 1  # steps of one procedure that a function elsewhere may take itself
+MOST = 1  # steps of one procedure that a function elsewhere may take itself: 0 of those that procedures alone take, if it drives
+PLAYS = "tests/protocol"  # whole operations, so even their only step is an order
 
 
 def steps_of(tree, known):
@@ -63,14 +64,24 @@ def procedures():
     return found
 
 
+@functools.lru_cache(maxsize=None)
+def taken_elsewhere():
+    """The functions of the conductor that other code of the collection calls, too."""
+    known, found = conductor_functions(), set()
+    for path in (ROOT / "plugins").rglob("*.py"):
+        if path.parent.name != "procedures":
+            found.update(*steps_of(ast.parse(path.read_text("utf-8")), known).values())
+    return found
+
+
 def copies(name, text):
-    """The functions of a file that take several steps of one procedure themselves."""
+    """The functions of a file that take several steps of one procedure themselves, or play an operation with one."""
     known = conductor_functions()
     return [
         "%s: %s takes steps of %s itself: %s" % (name, function, procedure, ", ".join(sorted(steps & taken)))
         for function, taken in steps_of(ast.parse(text), known).items()
         for procedure, steps in procedures().items()
-        if len(steps & taken) > MOST
+        if len(steps & taken) > MOST or (str(name).startswith(PLAYS) and (steps & taken) - taken_elsewhere())
     ]
 
 
@@ -105,6 +116,19 @@ def plan(self, seen, views, uuid, name):
     sides.check(seen, uuid, name, found, self.lost)
     return moving.plan("move", "resize", uuid, name, found, None)
 """
+
+
+OF_LOCATING = """
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import what_to_operate
+
+def found(self, operation):
+    return {name: what_to_operate.where(operation, self.seen, name, self.uuid(name), self.said()) for name in self.names}
+"""
+
+
+def test_a_run_of_a_history_that_takes_the_only_step_of_a_procedure_is_found():
+    (copy,) = copies("tests/protocol/c.py", OF_LOCATING)
+    assert "takes steps of locate.py itself: what_to_operate.where" in copy
 
 
 def test_a_copy_of_an_order_is_found():

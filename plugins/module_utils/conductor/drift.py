@@ -54,8 +54,26 @@ def differences(name: str, place: Place, wanted: Document) -> List[str]:
     return [part for part in parts if part]
 
 
-def of_data_disks(name: str, has: Mapping[str, int], wanted: Document) -> Optional[str]:
-    return data_disks.difference(name, has, data_disks.shown(wanted)) if "disks" in wanted else None
+def of_data_disks(name: str, has: Mapping[str, int], spec: Mapping[str, Any]) -> Optional[str]:
+    """How the data disks of instance ``name`` differ from the inventory, and how they can follow it."""
+    wanted = data_disks.shown(spec) if "disks" in spec else has
+    lacks = ["no data disk %s" % disk for disk in sorted(set(wanted) - set(has))]
+    both = sorted(set(has) & set(wanted))
+    lacks += [
+        "data disk %s of %d GiB, not %d" % (disk, has[disk], wanted[disk]) for disk in both if has[disk] < wanted[disk]
+    ]
+    unnamed = sorted(set(has) - set(wanted))
+    stays = ["data disk %s, which stays although the inventory does not name it" % disk for disk in unnamed]
+    stays += [
+        "data disk %s of %d GiB, which does not shrink to %d" % (disk, has[disk], wanted[disk])
+        for disk in both
+        if has[disk] > wanted[disk]
+    ]
+    if not lacks + stays:
+        return None
+    ways = [hints.update_disks_to_follow(name)] * bool(lacks)
+    ways += [update_hints.discard(name, unnamed)] * bool(unnamed)
+    return ". ".join(["has %s" % ", ".join(lacks + stays), *ways])
 
 
 def of_domain(name: str, differs: Optional[Mapping[str, Any]]) -> Optional[str]:

@@ -71,6 +71,7 @@ class PlannedMove(TypedDict, total=False):
     look: List[str]  # the hosts that are read again after the claim
     when_due: bool
     again: bool  # of the second plan of a run
+    goes_with: List[str]  # uuids of the members of its affinity group that a plan moves from and to the same hosts
 
 
 def plan(

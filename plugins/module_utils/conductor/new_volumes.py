@@ -13,10 +13,10 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Callable, Collection, Dict, Iterable, List, Mapping, Optional
 
-from ..model.errors import BerthError
+from ..model.errors import BerthError, InvalidInput
 from ..model.messages import Document
 from ..model.quota import Amounts, QuotaExceeded, usage
-from . import volumes
+from . import lost_data, volumes
 from .fleet import Fleet
 from .quotas import Request, over, without
 
@@ -51,6 +51,42 @@ class Making:
         asked = {"uuid": self.uuid, "state": state, "token": self.token, **({"grows": True} if self.grows else {})}
         parts = {part: value for part, value in self.volume.items() if part != "uuid"}
         return asked if state == "absent" else {**asked, "volume": parts}
+
+
+def wanted_by(
+    fleet: Fleet,
+    name: str,
+    task: Mapping[str, Any],
+    wanted: Collection[Document],
+    lost: Collection[str],
+    rebuilt: Collection[str],
+    image_of: Callable[[str], Any],
+) -> Document:
+    """{volumes, new_volumes, grown_volumes, gives_up} of an existing instance that is to have the volumes ``wanted`` [{name, uuid,
+    size_gb, pool, boot_index, delete_on_termination}]. ``task``: where it is; ``gives_up``: what a person said may go, or empty."""
+    uuid, host = task["uuid"], task["hosts"][-1] if task["hosts"] else None
+    new, gives_up = lost_data.volumes_to_make(fleet, name, uuid, host, wanted, lost, rebuilt)
+    boots = [entry["name"] for entry in wanted if entry["uuid"] in new and entry["boot_index"] == 0]
+    if boots:
+        rule = "set when the instance is created: an existing instance boots from what it was created with"
+        raise InvalidInput("berth_volumes.%s.boot_index" % boots[0], 0, rule)
+    place = fleet.place_on(uuid, host)
+    pool = place["pool"] if place else None
+    parts = ("name", "size_gb", "delete_on_termination", "boot_index")
+    sized = [{**{part: entry[part] for part in ("uuid", "name", "size_gb")}, "instance": uuid} for entry in wanted]
+    has = {entry["uuid"]: volumes.grows_from(fleet, entry) for entry in wanted}
+    return {
+        "gives_up": gives_up,
+        "volumes": [{part: entry[part] for part in parts if entry[part] is not None} for entry in wanted],
+        "new_volumes": [
+            {**volume, "pool": entry["pool"] or pool, "image": image_of(entry["name"])}
+            for volume, entry in zip(sized, wanted)
+            if volume["uuid"] in new
+        ],
+        "grown_volumes": [
+            {**volume, "from_gb": has[volume["uuid"]]} for volume in sized if has[volume["uuid"]] is not None
+        ],
+    }
 
 
 def to_make(instances: Mapping[str, Mapping[str, Any]], new_token: Callable[[], str]) -> List[Making]:

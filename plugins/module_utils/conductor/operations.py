@@ -139,7 +139,7 @@ OPERATIONS: Dict[str, Operation] = {
     ),
     "update": Operation(
         Words("updated", "would be updated", "is as the inventory says"),
-        "updated", found=("disks", "volumes", "spec"), needs_one=True, differences=True, repairs=True, runs=True,
+        "updated", found=("disks", "volumes", "spec", "discards"), needs_one=True, differences=True, repairs=True, runs=True,
     ),
     "update_disks": Operation(
         Words("disks updated", "disks would be updated", "has these data disks"),

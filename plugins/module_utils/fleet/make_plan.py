@@ -13,7 +13,7 @@ import dataclasses
 from typing import Dict, List, NamedTuple, Tuple
 
 from . import goals, one_by_one, propose
-from .goals import BALANCE, CONSOLIDATE, DRAIN, REPAIR, Goal
+from .goals import BALANCE, CONSOLIDATE, DRAIN, OF_HOSTS, REPAIR, RETURN, Goal
 from .order import Move, Ordered, after, ordered
 from .state import Fleet, State
 from .terms import Empty, terms
@@ -59,14 +59,19 @@ class _Reach(NamedTuple):
 
 
 def make(fleet: Fleet, goal: Goal, effort: float = EFFORT) -> Plan:
-    """Raises SolverMissing for a goal other than drain where OR-tools is not there."""
-    if goal.name != DRAIN:
+    """Raises SolverMissing for a goal other than drain and return where OR-tools is not there."""
+    if goal.name not in OF_HOSTS:
         propose.check_there(goal.name)
     empty = Empty(fleet)
     begin = goals.score(goal, State(fleet), 0, empty)
     nothing = _Found(Ordered([], {}), begin)
     if goal.name == REPAIR and not begin[0]:
         return _plan(fleet, goal, empty, begin, nothing, True, "no rule is broken")
+    if goal.name == RETURN:
+        state = State(fleet)
+        done = ordered(state, [_may_return(goal, state)])
+        found = _Found(done, goals.score(goal, state, len(done.moves), empty))
+        return _plan(fleet, goal, empty, begin, found, not done.refused, "each goes where it was")
     if goal.name == DRAIN:
         found = _drained(fleet, goal, empty)
         leaving = len(goals.left(goal, State(fleet)))
@@ -88,13 +93,18 @@ def make(fleet: Fleet, goal: Goal, effort: float = EFFORT) -> Plan:
 
 
 def _plan(fleet: Fleet, goal: Goal, empty: Empty, begin: Score, found: _Found, proven: bool, proof: str) -> Plan:
-    stays = _stays(fleet, goal, found.ordered) if goal.name == DRAIN else {}
+    stays = _stays(fleet, goal, found.ordered) if goal.name in OF_HOSTS else {}
     return Plan(goal, found.ordered.waves, stays, proven, proof, begin, found.score)
+
+
+def _may_return(goal: Goal, state: State) -> Dict[str, str]:
+    away = goals.away(goal, state.fleet, state.where)
+    return {uuid: home for uuid, home in away.items() if state.fleet.instances[uuid].fixed is None}
 
 
 def _drained(fleet: Fleet, goal: Goal, empty: Empty) -> _Found:
     state = State(fleet)
-    targets = [host for host in state.hosts if host not in goal.hosts]
+    targets = [host for host in state.hosts if host not in goal.closed]
     done = one_by_one.placed(state, empty, list(goals.left(goal, state)), targets)
     return _Found(done, goals.score(goal, state, len(done.moves), empty))
 
@@ -103,7 +113,7 @@ def _searched(fleet: Fleet, goal: Goal, empty: Empty, best: _Found, effort: floa
     """(the best that was found, whether it is proven, the proof in words)."""
     reach = _reach(fleet, goal, empty)
     state = State(fleet)
-    known = terms(fleet, empty, reach.movers, reach.targets, goal.hosts)
+    known = terms(fleet, empty, reach.movers, reach.targets, goal.closed)
     cuts: List[propose.Cut] = []
     for number in range(MOST_ROUNDS):
         waves = MOST_WAVES if number >= FIRST_ROUNDS else 0
@@ -136,7 +146,7 @@ def _proof(proposal: propose.Proposal, reach: _Reach, waves: int) -> str:
 def _reach(fleet: Fleet, goal: Goal, empty: Empty) -> _Reach:
     state = State(fleet)
     movers = [uuid for uuid in state.where if fleet.instances[uuid].fixed is None]
-    targets = [host for host in state.hosts if host not in goal.hosts]
+    targets = [host for host in state.hosts if host not in goal.closed]
     if len(movers) * len(targets) <= MOST_PAIRS:
         return _Reach(movers, targets, True)
     source_hosts = _sources(state, goal, empty)
@@ -171,10 +181,12 @@ def _sources(state: State, goal: Goal, empty: Empty) -> List[str]:
 # -- why what stays does
 def _stays(fleet: Fleet, goal: Goal, done: Ordered) -> Dict[str, str]:
     state, moved = after(fleet, done.waves), {uuid for uuid, _host in done.moves}
-    targets = [host for host in state.hosts if host not in goal.hosts]
+    moved |= set(goals.begun(goal, fleet))
+    away = goals.away(goal, fleet, state.where) if goal.name == RETURN else {}
     found = {}
     for uuid, host in sorted(state.where.items()):
-        if host in goal.hosts and uuid not in moved:
+        if uuid not in moved and (host in goal.closed or uuid in away):
+            targets = [away[uuid]] if away else [host for host in state.hosts if host not in goal.closed]
             fixed = fleet.instances[uuid].fixed
             found[uuid] = fixed or state.enter(uuid, targets)[1] or "its place is needed by what leaves with it"
             if uuid in state.going:

@@ -49,7 +49,7 @@ def _units(state: State, empty: Empty, uuids: Sequence[str], targets: Sequence[s
     """The most constrained first, the larger first among those."""
     by: Dict[str, List[str]] = {}
     for uuid in uuids:
-        group = state.goes_with(uuid)
+        group = state.fleet.instances[uuid].goes_with
         by.setdefault("group %s" % group if group else uuid, []).append(uuid)
 
     def hardness(unit: List[str]) -> Tuple[int, int, List[str]]:

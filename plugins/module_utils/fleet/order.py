@@ -85,7 +85,7 @@ def _units(state: State, moves: Mapping[str, str]) -> List[List[Move]]:
     """The moves that have to go together, the largest first."""
     by: Dict[Tuple[str, str], List[Move]] = {}
     for uuid, host in moves.items():
-        group = state.goes_with(uuid)
+        group = state.fleet.instances[uuid].goes_with
         by.setdefault((group, host) if group else (uuid, ""), []).append((uuid, host))
     return sorted(by.values(), key=lambda unit: (-sum(_size(state, uuid) for uuid, _host in unit), unit))
 

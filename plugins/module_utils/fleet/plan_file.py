@@ -47,11 +47,12 @@ def to_document(fleet: Fleet, plan: Plan) -> Document:
     begin, end = State(fleet), after(fleet, plan.waves)
     state = state_of(fleet)
     why = _Why(plan.goal, begin, end)
+    goes_on = list(goals.begun(plan.goal, fleet).items())
     return {
         "berth_plan": SCHEMA,
         "goal": _goal(plan.goal),
         "proof": plan.proof,
-        "waves": [[_move(fleet, begin, why, *move) for move in wave] for wave in plan.waves],
+        "waves": [[_move(fleet, begin, why, *move) for move in wave] for wave in [goes_on, *plan.waves] if wave],
         "stays": {fleet.instances[uuid].name: reason for uuid, reason in plan.stays.items()},
         "hosts": _table(begin, end),
         "state": {"hash": digest(state), "hosts": state},
@@ -60,7 +61,7 @@ def to_document(fleet: Fleet, plan: Plan) -> Document:
 
 def _goal(goal: Goal) -> Document:
     of_goal: Dict[str, Document] = {
-        goals.DRAIN: {"hosts": sorted(goal.hosts)},
+        **dict.fromkeys(goals.OF_HOSTS, {"hosts": sorted(goal.hosts)}),
         goals.BALANCE: {"resource": goal.resource, "max_moves": goal.max_moves, "least_gain": goal.least_gain},
         goals.CONSOLIDATE: {"max_moves": goal.max_moves},
     }
@@ -91,8 +92,10 @@ class _Why:
 
     def of(self, uuid: str) -> str:
         host, group = self.begin.where[uuid], self.begin.fleet.instances[uuid].group
-        if self.goal.name == goals.DRAIN and host in self.goal.hosts:
+        if host in self.goal.closed:
             return "leaves %s" % host
+        if self.goal.name == goals.RETURN:
+            return "comes home"
         if self.goal.name == goals.BALANCE:
             return "makes %s less full" % host
         if self.goal.name == goals.CONSOLIDATE and host not in self.used:

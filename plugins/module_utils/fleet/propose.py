@@ -142,7 +142,8 @@ class _Model:
         for uuid in sorted(members):
             own = self.state.where.get(uuid)
             if uuid not in self.terms.may and own:
-                held[own] = held.get(own, 0) + 1
+                end = self.state.ends_on(uuid) if policy["policy"] == AFFINITY else own
+                held[end] = held.get(end, 0) + 1
             for host in [own, *self.terms.may.get(uuid, ())]:
                 if host and (uuid, host) in self.x:
                     here.setdefault(host, []).append((uuid, host))

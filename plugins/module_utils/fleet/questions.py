@@ -72,10 +72,12 @@ class Survival(NamedTuple):
     proven: bool
 
 
-def survive(fleet: Fleet, failures: int, effort: float = 5.0) -> Survival:
-    """Whether the instances of any ``failures`` hosts that fail at once find a place on the others, which keep theirs."""
+def survive(fleet: Fleet, failures: int, effort: float = 5.0, away: Sequence[str] = ()) -> Survival:
+    """Whether the instances of any ``failures`` hosts that fail at once, and those of the hosts ``away``, find a place on the
+    others, which keep theirs."""
     empty = Empty(fleet)
-    for gone in itertools.combinations(sorted(fleet.documents), failures):
+    for more in itertools.combinations(sorted(set(fleet.documents) - set(away)), failures):
+        gone = (*away, *more)
         lost = [uuid for uuid, instance in fleet.instances.items() if instance.host in gone]
         if lost:
             without, proven = _without_place(fleet, empty, gone, lost, effort)

@@ -30,7 +30,7 @@ AFFINITY, ANTI_AFFINITY = "affinity", "anti-affinity"
 @dataclasses.dataclass(frozen=True)
 class Instance:
     """``request``: as a move of it is placed. ``fixed``: why it may not move, None if it may. ``how``: live or cold.
-    ``going``: the host to which a move of it has begun that has not ended."""
+    ``going``: the host to which a move of it has begun that has not ended; ``home``: uuid of the host that it left by a drain."""
 
     uuid: str
     name: str
@@ -39,11 +39,17 @@ class Instance:
     fixed: Optional[str] = None
     how: str = "live"
     going: Optional[str] = None
+    home: Optional[str] = None
 
     @property
     def group(self) -> Optional[str]:
         group = self.request.get("group")
         return (group.get("uuid") or group["name"]) if group else None
+
+    @property
+    def goes_with(self) -> Optional[str]:
+        """Its affinity group, whose members are on one host; None if it has none."""
+        return self.group if self.group and self.request["group"]["policy"] == AFFINITY else None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,20 +121,19 @@ class State:
             spec.instance_group.hosts = self._hosts_of(group, uuid, together)
         return spec
 
-    def goes_with(self, uuid: str) -> Optional[str]:
-        """The affinity group of the instance, whose members are on one host; None if it has none."""
-        group = self.fleet.instances[uuid].group
-        return group if group is not None and self.policies[group]["policy"] == AFFINITY else None
-
     def _hosts_of(self, group: str, but: str, together: Collection[str]) -> Set[str]:
         """Where the other members are. Of an affinity group only where they will be once the moves are over: members that
         move together do not hold one another back."""
         others = self.members[group] - {but}
-        there = {uuid: self.where[uuid] for uuid in others if uuid in self.where}
-        going = {uuid: self.going[uuid] for uuid in others if uuid in self.going}
         if self.policies[group]["policy"] == AFFINITY:
-            return set({**{uuid: host for uuid, host in there.items() if uuid not in together}, **going}.values())
-        return {*there.values(), *going.values()}
+            held = {uuid for uuid in others if uuid in self.where and uuid not in together or uuid in self.going}
+            return {self.ends_on(uuid) for uuid in held}
+        there = {self.where[uuid] for uuid in others if uuid in self.where}
+        return there | {self.going[uuid] for uuid in others if uuid in self.going}
+
+    def ends_on(self, uuid: str) -> str:
+        """Where the instance is when what is on its way has arrived, also by a move that has begun before the plan."""
+        return self.going.get(uuid) or self.fleet.instances[uuid].going or self.where[uuid]
 
     def enter(self, uuid: str, hosts: Sequence[str], together: Collection[str] = ()) -> Tuple[Optional[str], str]:
         """Have placement choose among ``hosts``. Return (the host, "") or (None, why no host takes it). The instance counts
@@ -218,7 +223,7 @@ class State:
         policy = self.policies[group]
         there = [uuid for uuid in members if uuid in self.where]
         if policy["policy"] == AFFINITY:
-            used = {self.going.get(uuid, self.where[uuid]) for uuid in there}
+            used = {self.ends_on(uuid) for uuid in there}
             return {("group", group): len(used) - 1} if len(used) > 1 else {}
         if policy["policy"] != ANTI_AFFINITY:
             return {}

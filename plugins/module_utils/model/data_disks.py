@@ -3,15 +3,15 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Data disks (berth_disks): an instance's disks besides its flavor's, [{name, size_gb (GiB), bus}] in its request.
 
-They are created empty with the instance and removed with it. In the guest the name of each is its serial number.
+They are created empty with the instance and removed with it. In the guest the name of each is its serial number. Its slot is its
+place among the guest's devices: that in the list, unless ``slot`` says another, since one before it was removed.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Collection, Dict, List, Mapping, Optional, Sequence
 
-from . import hints
 from .errors import InvalidInput
 from .messages import Document
 from .move_errors import CannotResizeDisk
@@ -51,12 +51,31 @@ def total_gb(spec: Mapping[str, Any]) -> int:
 def check(spec: Mapping[str, Any]) -> List[Document]:
     """Check and return the data disks of a request on the host, where their names become file names."""
     names = [disk.get("name") for disk in of(spec)]
+    taken = slots(of(spec))
     for at, disk in enumerate(of(spec)):
         if check_name_and_size("disks", at, disk) in names[:at]:
             raise InvalidInput("disks[%d].name" % at, names[at], "each name once")
         if disk.get("bus") not in BUSES:
             raise InvalidInput("disks[%d].bus" % at, disk.get("bus"), "one of " + ", ".join(BUSES))
+        if taken[at] not in range(MOST) or taken.index(taken[at]) < at:
+            raise InvalidInput("disks[%d].slot" % at, taken[at], "a whole number from 0 to %d, each once" % (MOST - 1))
     return of(spec)
+
+
+def slots(disks: Sequence[Mapping[str, Any]]) -> List[int]:
+    return [disk.get("slot", at) for at, disk in enumerate(disks)]
+
+
+def _placed(disks: Sequence[Mapping[str, Any]], places: Sequence[int]) -> List[Document]:
+    """Return the disks in these slots."""
+    own = [{part: value for part, value in disk.items() if part != "slot"} for disk in disks]
+    return [disk if at == slot else {**disk, "slot": slot} for at, (disk, slot) in enumerate(zip(own, places))]
+
+
+def without(has: Sequence[Mapping[str, Any]], names: Collection[str]) -> List[Document]:
+    """Return the disks but those of these names. The others stay where the guest has them."""
+    left = [(disk, slot) for disk, slot in zip(has, slots(has)) if disk["name"] not in names]
+    return _placed([disk for disk, _slot in left], [slot for _disk, slot in left])
 
 
 def check_name_and_size(part: str, at: int, disk: Mapping[str, Any]) -> str:
@@ -97,26 +116,5 @@ def merged(has: Sequence[Mapping[str, Any]], wanted: Sequence[Mapping[str, Any]]
     together = grown + [dict(disk) for disk in wanted if disk["name"] not in names]
     if len(together) > MOST:
         raise InvalidInput("berth_disks", len(together), "at most %d data disks, including the existing ones" % MOST)
-    return together
-
-
-def difference(name: str, has: Mapping[str, int], wanted: Mapping[str, int]) -> Optional[str]:
-    """Describe how the data disks of instance ``name`` differ from the inventory, with a hint if they can follow it."""
-    lacks = ["no data disk %s" % disk for disk in sorted(set(wanted) - set(has))]
-    both = sorted(set(has) & set(wanted))
-    lacks += [
-        "data disk %s of %d GiB, not %d" % (disk, has[disk], wanted[disk]) for disk in both if has[disk] < wanted[disk]
-    ]
-    stays = [
-        "data disk %s, which stays although the inventory does not name it" % disk
-        for disk in sorted(set(has) - set(wanted))
-    ]
-    stays += [
-        "data disk %s of %d GiB, which does not shrink to %d" % (disk, has[disk], wanted[disk])
-        for disk in both
-        if has[disk] > wanted[disk]
-    ]
-    if not lacks + stays:
-        return None
-    text = "has %s" % ", ".join(lacks + stays)
-    return "%s. %s" % (text, hints.update_disks_to_follow(name)) if lacks else text
+    free = sorted(set(range(MOST)) - set(slots(grown)))
+    return _placed(together, [*slots(grown), *free[: len(together) - len(grown)]])

@@ -374,6 +374,14 @@ def plan_again() -> str:
     return "Nothing was moved by this run. Make a new plan with berth.kvm.plan"
 
 
+def pass_over_booted(since: str) -> str:
+    """A rolling reboot begins. ``since``: the time, in UTC."""
+    return (
+        "If it ends early, run the same command again with -e berth_since=%s: it passes over what was booted since"
+        % since
+    )
+
+
 def install_solver() -> str:
     """The controller has no OR-tools."""
     return (

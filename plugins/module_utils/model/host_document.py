@@ -259,7 +259,7 @@ _CELL = object_of(
     optional=("distances",),
 )
 
-DRAINED = object_of({"reason": text(1024), "by": text(255), "at": text(40)})
+DRAINED = object_of({"reason": text(1024), "by": text(255), "at": text(40), "rebooted": flag}, optional=("rebooted",))
 # The facts of a host: name -> its check. module host_facts documents each, with a sample.
 FACTS: Dict[str, Check] = {
     "schema": whole(SCHEMA, SCHEMA),

@@ -488,8 +488,10 @@ _NO_KEYS = object_of({})
 _COPY = object_of(
     {"uuid": uuid, "paths": many(text()), "nics": many(text()), "gives_up": list_of(cleaned(), 1000)}, ("gives_up",)
 )
-_VOLUME = object_of({"uuid": uuid, "generation": generation, "image": or_null(text()), "history": _PEOPLE})
-_DELETED_VOLUME = object_of({"uuid": uuid, "history": _PEOPLE, "faults": _PEOPLE})
+_VOLUME = object_of(
+    {"uuid": uuid, "name": text(), "generation": generation, "image": or_null(text()), "history": _PEOPLE}
+)
+_DELETED_VOLUME = object_of({"uuid": uuid, "name": or_null(text()), "history": _PEOPLE, "faults": _PEOPLE})
 
 REPLIES = {
     "build_instances": object_of({"builds": many(object_of({"uuid": uuid, "reply": mapping(dict)}))}),
@@ -512,9 +514,11 @@ REPLIES = {
     "rescan": _RESCAN,
     "volume": object_of({"uuid": uuid}),
     "volume_info": object_of({"volumes": many(_VOLUME), "deleted": many(_DELETED_VOLUME)}),
-    "package": _NO_KEYS,  # this and the next two are Ansible's own
+    "package": _NO_KEYS,  # this and the next ones are Ansible's own
+    "reboot": _NO_KEYS,
     "service": _NO_KEYS,
     "systemd_service": object_of(
         {"status": object_of({"ActiveState": word("[a-z-]+", 32)}, optional=("ActiveState",))}, optional=("status",)
     ),
+    "wait_for": _NO_KEYS,
 }

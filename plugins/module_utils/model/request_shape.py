@@ -100,7 +100,9 @@ _OF_DISK = object_of(
         "name": word(data_disks.NAME, data_disks.LONGEST_NAME),
         "size_gb": whole(1, data_disks.MOST_GB),
         "bus": choice(*data_disks.BUSES),
-    }
+        "slot": whole(0, data_disks.MOST - 1),
+    },
+    optional=("slot",),
 )
 
 

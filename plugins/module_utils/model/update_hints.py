@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Sequence
+
 
 def update_to_follow(name: str) -> str:
     """The inventory differs in something that an existing instance can be given."""
@@ -14,3 +16,12 @@ def update_to_follow(name: str) -> str:
 def stop_and_update(name: str) -> str:
     """A running guest did not take or release a network interface."""
     return "Run berth.kvm.stop --limit %s, then berth.kvm.update and berth.kvm.start with the same selection" % name
+
+
+def discard(name: str, disks: Sequence[str]) -> str:
+    """The inventory does not name data disks of an instance any more. They stay until a person gives them up by their names."""
+    return "To give up what is on %s and remove it, run berth.kvm.update --limit %s -e berth_update_discards=%s" % (
+        " and ".join(disks),
+        name,
+        ",".join(disks),
+    )

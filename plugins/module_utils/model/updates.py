@@ -10,10 +10,11 @@ instance is made anew.
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, List, Mapping, Optional
+import re
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence
 
-from . import data_disks, hints, limits, volumes
-from .errors import BerthError
+from . import data_disks, hints, limits, snapshot_hints, snapshots, volumes
+from .errors import BerthError, InvalidInput, joined
 from .messages import Document
 from .request_digest import OF_NIC
 
@@ -21,6 +22,7 @@ Nic = Mapping[str, Any]
 CONNECTED = (*OF_NIC, "model")  # a NIC with other values is plugged anew
 ADDRESSED = ("network", "address", "address6", "gateway", "gateway6", "nameservers", "dhcp", "default_route")
 SEEDED = ("metadata", "ssh_keys_digest")  # what the guest gets of these is in its seed
+DISCARDS = "berth_update_discards"  # the data disks that a person gives up
 TAKEN = (*SEEDED, "access_ip_v4", "access_ip_v6", "ignition")
 
 
@@ -99,6 +101,22 @@ def check(name: str, has: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
             )
 
 
+def check_discards(name: str, spec: Mapping[str, Any], discards: Sequence[Any], disks: Iterable[Document]) -> None:
+    """Raise InvalidInput for all data disks that cannot be given up. ``disks``: those of the inventory."""
+    named, faults = {disk["name"] for disk in disks}, []
+    for disk in discards:
+        within = [each["name"] for each in snapshots.of(spec) if "data-%s" % disk in each["disks"]]
+        if not isinstance(disk, str) or not re.fullmatch(data_disks.NAME, disk, re.ASCII):
+            faults.append(InvalidInput(DISCARDS, disk, data_disks.NAME_RULE))
+        elif disk in named:
+            faults.append(InvalidInput(DISCARDS, disk, "a data disk that berth_disks of %s does not name" % name))
+        elif within:
+            rule = "a data disk that no snapshot of %s has; %s" % (name, ", ".join(within))
+            faults.append(InvalidInput(DISCARDS, disk, rule, hint=snapshot_hints.delete_one(name, within[0])))
+    if faults:
+        raise joined(faults)
+
+
 # ---- in words --------------------------------------------------------------------------------------------------------
 
 
@@ -114,6 +132,15 @@ def lines(has: Document, new: Document, runs: bool) -> List[str]:
     if any(has.get(part) != new.get(part) for part in ("access_ip_v4", "access_ip_v6")):
         found.append("access addresses: in its record")
     return found
+
+
+def of_discards(has: Mapping[str, Any], there: Mapping[str, int], runs: bool) -> List[str]:
+    """The same for the data disks that are given up. ``there``: name -> GiB of those that have a file."""
+    how = "while the guest runs" if runs else "with the guest off"
+    sizes = {**there, **data_disks.shown(has)}
+    return [
+        "data disk %s of %d GiB: removed %s, and all that is on it is gone" % (name, sizes[name], how) for name in there
+    ]
 
 
 def of_disks(

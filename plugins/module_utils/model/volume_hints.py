@@ -82,9 +82,9 @@ def claim_growth(name: str, volume: str, size_gb: int) -> str:
     )
 
 
-def unmount(name: str, volume: str) -> str:
-    """A running guest does not release a volume."""
-    return "Unmount %s in %s and run berth.kvm.update_disks --limit %s again, or stop it first" % (volume, name, name)
+def unmount(name: str, disk: str) -> str:
+    """A running guest does not release a volume or data disk."""
+    return "Unmount %s in %s and run the same again, or stop %s first" % (disk, name, name)
 
 
 def delete_volume_again(volume: str, project: str) -> str:

@@ -265,8 +265,8 @@ def instance_info(host):
 def volume_info(host):
     uuid = volume_uuid("default", "db-" + host)
     history = [{"event": "claim", "at": "2026-11-22T00:00:00Z", "who": "ann@ctl", "run": "r-1", "instance": "web"}]
-    told = {"uuid": uuid, "generation": [1, 4], "image": "debian", "history": history}
-    gone = {"uuid": volume_uuid("default", "old-" + host), "history": history, "faults": []}
+    told = {"uuid": uuid, "name": "db-" + host, "generation": [1, 4], "image": "debian", "history": history}
+    gone = {"uuid": volume_uuid("default", "old-" + host), "name": "old-" + host, "history": history, "faults": []}
     return {"uuids": [uuid, gone["uuid"]]}, {"changed": False, "volumes": [told], "deleted": [gone]}
 
 

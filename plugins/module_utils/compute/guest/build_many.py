@@ -102,4 +102,6 @@ def _build(wanted, dry):
 
 def _taken_over(instance, wanted, dry):
     asked = instance, wanted["token"], wanted["disks_of"]
-    return would_take_over(*asked) if dry else take_over(*asked, wanted["power_state"] == power.OFF)
+    if dry:
+        return would_take_over(*asked)
+    return take_over(*asked, wanted["power_state"] == power.OFF, wanted.get("evidence") or "")

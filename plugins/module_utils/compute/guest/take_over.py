@@ -16,6 +16,7 @@ import os
 
 from ...model import copy_hints, vm_states
 from ...model.lifecycle import ACTIVE, CLAIM, OWN
+from ...model.safe_text import clean
 from .. import paths
 from ..disk import disk, disk_chain, layers, owner, virtual_size, volume
 from ..errors import ClaimRevoked, DisksNotHere, DisksUnfit, typed
@@ -23,9 +24,9 @@ from ..record import journal
 from . import domain_xml, startable, summary
 
 
-def take_over(instance, token, source, left_off=False):
+def take_over(instance, token, source, left_off=False, evidence=""):
     """Own the instance claimed here by ``token``, with the disks of the host with uuid ``source``, and start it unless it
-    is to be ``left_off``."""
+    is to be ``left_off``. ``evidence``: who says that that host is off."""
     with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
         record = _claimed(instance, token)
         try:
@@ -35,7 +36,7 @@ def take_over(instance, token, source, left_off=False):
             volume.drop_claim(instance.host, record)
             raise typed(error)
         instance.observe("take over")
-        instance.store.compare_and_swap(record, _owned(record, source, left_off))
+        instance.store.compare_and_swap(record, _owned(record, source, left_off, evidence))
         try:
             return _leave_off(instance) if left_off else instance.started()
         except Exception as error:
@@ -64,7 +65,7 @@ def _claimed(instance, token):
     return record
 
 
-def _owned(record, source, left_off=False):
+def _owned(record, source, left_off=False, evidence=""):
     owned = record.replace(
         role=OWN,
         generation=[record.generation[0] + 1, 0],
@@ -72,7 +73,9 @@ def _owned(record, source, left_off=False):
         task_state=summary.SPAWNING,
         **vm_states.said(vm_states.STOPPED if left_off else vm_states.ACTIVE),
     )
-    return journal.noted(owned, startable.TAKE_OVER, source=source)
+    return journal.noted(
+        owned, startable.TAKE_OVER, source=source, **({"evidence": clean(evidence, 200)} if evidence else {})
+    )
 
 
 def _check(host, record, source):

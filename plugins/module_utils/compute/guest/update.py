@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Brings an existing instance to what the inventory says of it by now, while its guest runs or is off. The guest is never stopped.
 
-    its data disks and volumes -> the guest releases NICs that go -> its record -> NICs that come -> definition -> seed -> limits
+    data disks that are given up -> the others and volumes -> the guest releases NICs that go -> its record -> NICs that come
+    -> definition -> seed -> limits
 
 The record names what the guest is to have, so the next run finishes what was killed. A NIC's addresses belong to others only when
 the guest has released it.
@@ -22,7 +23,7 @@ from ..disk import disk
 from ..errors import BuildFailed, GuestNotSupported
 from ..record import journal
 from ..record.ledger import Ledger, check_group
-from . import domain, domain_xml, hardware, live_limits, network, packet_filter, seed, startable
+from . import domain, domain_xml, hardware, live_limits, network, packet_filter, remove_disks, seed, startable
 from .update_disks import keep_definition, update_disks, would_update_disks
 
 METHOD = "update"  # of vm_states.CHANGES
@@ -52,7 +53,9 @@ def update(instance, params):
         if params["only_claim"]:
             return _take(instance, record, params["spec"])[1]
         startable.own_disks(instance.host, record)
-        disks = update_disks(instance, params["disks"], params["volumes"])
+        keep_definition(instance)
+        removed = remove_disks.remove(instance, record, params["discards"])
+        disks = update_disks(instance, params["disks"], params["volumes"]) or removed
         record, taken = _take(instance, instance.store.read(instance.uuid), params["spec"])
         record, plugged = _plug(instance, record)
         seeded = _renew_seed(instance, record, params["seed"])
@@ -70,6 +73,7 @@ def would_update(instance, params):
 def _checked(instance, params):
     record, wanted = instance.at_rest(METHOD), params["spec"]
     updates.check(record.name, record.spec, wanted)
+    updates.check_discards(record.name, record.spec, params["discards"], params["disks"])
     startable.check_owner(instance.host, record)
     _check_free(instance, record, updates.updated(record.spec, wanted))
     return record
@@ -97,7 +101,9 @@ def _planned(instance, record, params):
     live, lasting = domain.definitions(guest) if guest is not None else (None, None)
     lacks = [mac for mac in updates.by_mac(record.spec) if live and domain.nic_of(live, mac) is None]
     has = {**record.spec, "networks": [nic for nic in record.spec.get("networks") or () if nic["mac"] not in lacks]}
-    found = updates.of_disks(record.spec, params["disks"], params["volumes"])
+    going = remove_disks.found(instance, record, params["discards"])
+    found = updates.of_discards(record.spec, going, live is not None)
+    found += updates.of_disks(record.spec, params["disks"], params["volumes"])
     found += updates.lines(has, spec, live is not None)
     if live and spec["flavor"] == record.spec["flavor"]:
         found += ["%s: as its flavor says, at once" % part for part in live_limits.differing(record, live)]

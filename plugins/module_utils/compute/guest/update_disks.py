@@ -59,7 +59,9 @@ def detach_volumes(instance, record, wanted):
     left = [entry for entry in record.spec["volumes"] if entry["name"] in names]
     spec = hardware.without(record.spec, ["disk/" + domain_xml.target_of(entry) for entry in gone])
     new = record.replace(spec=dict(spec, volumes=left))
-    _take_from_guest(instance, new, gone)
+    pool = instance.host.pool_of(record)
+    files = {paths.volume_file(pool, entry["uuid"]): "volume %s" % entry["name"] for entry in gone}
+    take_from_guest(instance, new, files)
     instance.observe("volumes release")
     for entry in gone:
         volume.detach(instance.host, record, entry)
@@ -68,30 +70,28 @@ def detach_volumes(instance, record, wanted):
     return instance.store.compare_and_swap(record, event.next()), True
 
 
-def _take_from_guest(instance, new, gone):
-    """Remove the volumes ``gone`` from the guest and its definition. ``new`` is the record without them."""
+def take_from_guest(instance, new, files):
+    """Remove disks from the guest and its definition. ``new``: the record without them; ``files``: path -> what it is called."""
     connection, host = instance.host.connection, instance.host.for_guests(new.spec.get("pool"))
     guest = domain.find(connection, new.uuid)
     if guest is None:
         return
-    instance.observe("volumes detach")
+    instance.observe("disks detach")
     if not guest.isActive():
         domain.define(connection, new.uuid, domain_xml.render(new, host))
         return
-    for entry in gone:
-        path = paths.volume_file(host.pool_path, entry["uuid"])
-        known = domain.has_disk(guest, path)
-        if not domain.detach_disk(guest, path, TIMEOUT):
-            raise DiskNotDetached(
-                "the guest of %s does not release volume %s" % (new.name, entry["name"]),
-                hint=volume_hints.unmount(new.name, entry["name"]),
-                volume=entry["name"],
-            )
+    for path, called in files.items():
+        known, hint = domain.has_disk(guest, path), volume_hints.unmount(new.name, called)
+        try:
+            is_released = domain.detach_disk(guest, path, TIMEOUT)
+        except (BuildFailed, GuestNotSupported) as error:
+            raise DiskNotDetached("the guest of %s cannot release %s: %s" % (new.name, called, error), hint=hint)
+        if not is_released:
+            raise DiskNotDetached("the guest of %s does not release %s" % (new.name, called), hint=hint)
         if not known and qemu_nodes.close(guest, path)[1]:
             raise DiskNotDetached(
-                "libvirt crashed while attaching volume %s to %s. QEMU still has it open" % (entry["name"], new.name),
+                "libvirt crashed while attaching %s to %s. QEMU still has it open" % (called, new.name),
                 hint=hints.stop_and_update_disks(new.name),
-                volume=entry["name"],
             )
 
 

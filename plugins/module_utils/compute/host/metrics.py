@@ -4,7 +4,7 @@
 """How busy this host is, as Nova's metrics [{name, value}], read from /proc.
 
 Names are Nova's, if it has one. ``*.percent`` and ``psi.*`` are fractions of 1, ``cpu.*.time`` nanoseconds since boot,
-cpu.frequency MHz. cpu.percent is the load of the last minute per CPU, at most 1: a sample taken while gathering facts
+cpu.frequency MHz, uptime seconds. cpu.percent is the load of the last minute per CPU, at most 1: a sample taken while gathering facts
 would measure the gathering.
 """
 
@@ -30,6 +30,9 @@ def read(cpus, frequency, proc="/proc"):
     if load:
         values["cpu.percent"] = round(min(1.0, float(load.group()) / max(1, cpus)), 4)
         values["load.1"] = float(load.group())
+    uptime = re.match(r"[0-9]+", _text(proc, "uptime"))
+    if uptime:
+        values["uptime"] = int(uptime.group())
     for resource in ("cpu", "memory", "io"):
         pressure = re.search(r"some avg10=([0-9.]+)", _text(proc, "pressure", resource))
         if pressure:

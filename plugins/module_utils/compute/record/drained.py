@@ -12,10 +12,11 @@ import json
 from ...model.errors import BerthError
 from ...model.safe_text import clean
 from .. import durable
+from ..host import boot_time
 from . import journal, state_file
 
 FILE = "drained.json"
-LONGEST = {"reason": 200, "by": 255, "at": 40}  # characters
+LONGEST = {"reason": 200, "by": 255, "at": 40, "boot_id": 64}  # characters
 
 
 class HostDrained(BerthError):
@@ -25,19 +26,23 @@ class HostDrained(BerthError):
 
 
 def read(state_dir):
-    """Return {reason, by, at}, or None if the host is open."""
-    return state_file.read(state_dir, FILE, _parse, None)
+    """Return {reason, by, at, rebooted}, or None if the host is open. ``rebooted``: whether it was booted since it was closed."""
+    found = state_file.read(state_dir, FILE, _parse, None)
+    if found is not None:
+        found["rebooted"] = found.pop("boot_id") not in ("", boot_time.boot_id())
+    return found
 
 
 def _parse(data):
-    return {name: clean(state_file.text(data[name]), longest) for name, longest in LONGEST.items()}
+    kept = {"boot_id": "", **data}  # an earlier version did not note it
+    return {name: clean(state_file.text(kept[name]), longest) for name, longest in LONGEST.items()}
 
 
 def drain(store, reason, dry=False):
     """Close the host. Return whether that is news: a drain that goes on keeps who began it, and takes a new reason."""
     with store.host_lock():
-        before = read(store.state_dir)
-        began = before or {"reason": "", "by": journal.who(), "at": journal.now()}
+        before = state_file.read(store.state_dir, FILE, _parse, None)
+        began = before or {"reason": "", "by": journal.who(), "at": journal.now(), "boot_id": boot_time.boot_id()}
         after = {**began, "reason": clean(reason, LONGEST["reason"]) or began["reason"]}
         if after != before and not dry:
             durable.write_in(store.state_dir, FILE, json.dumps(after).encode(), create=True)

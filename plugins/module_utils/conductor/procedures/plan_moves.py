@@ -58,7 +58,8 @@ class Subject(NamedTuple):
 class Wanted:
     """What a run asks for. ``subject_of``: name -> Subject, or raises what is wrong with it; ``choose``: finds hosts for the
     instances of a plan, those that are resized are named; ``targets``: name -> the only host that it may go to, ``target`` that
-    of all others; ``drains``: names of those that come home when their host is returned; ``goals``: of a second plan, name -> the
+    of all others; ``together``: name -> uuids of the members of its affinity group that a plan moves between the same hosts;
+    ``drains``: names of those that come home when their host is returned; ``goals``: of a second plan, name -> the
     destination of its move that has just ended; ``nowhere``: (name, error) -> what is said of an instance that no host has;
     ``dry``: in check mode."""
 
@@ -70,6 +71,7 @@ class Wanted:
     migration: str = "auto"
     target: Optional[str] = None
     targets: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    together: Mapping[str, List[str]] = dataclasses.field(default_factory=dict)
     lost: Collection[str] = ()
     quotas: Mapping[str, Amounts] = dataclasses.field(default_factory=dict)
     digests: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -107,7 +109,9 @@ def plan_moves(names: Iterable[str], fleet: Fleet, views: Views, wanted: Wanted)
         try:
             subject = wanted.subject_of(name)
             planned.uuids[name] = subject.uuid
-            planned.moves[name], requests[name] = _plan(name, subject, fleet, views, wanted)
+            move, requests[name] = _plan(name, subject, fleet, views, wanted)
+            move["goes_with"] = _goes_with(name, move, fleet, wanted)
+            planned.moves[name] = move
         except InstanceNotFound as error:
             planned.errors[name] = wanted.nowhere(name, error).to_dict()
         except BerthError as error:
@@ -162,6 +166,12 @@ def _sides(name: str, uuid: str, fleet: Fleet, views: Views, wanted: Wanted) -> 
     return both
 
 
+def _goes_with(name: str, move: PlannedMove, fleet: Fleet, wanted: Wanted) -> List[str]:
+    here = fleet.documents.get(move["source"], {"instances": ()})["instances"]
+    there = {each["uuid"] for each in here}
+    return [member for member in wanted.together.get(name, ()) if member in there]
+
+
 def _keep_due(planned: Planned, views: Views) -> None:
     """Keep the moves to confirm now, and the errors of those. A lock is meant, so a timer's run tells it and does not fail."""
     for name, move in sorted(planned.moves.items()):
@@ -186,10 +196,11 @@ def _place(planned: Planned, requests: Mapping[str, Optional[Document]], fleet: 
     both count."""
     instances = unplaced(_waiting(planned, requests, fleet, wanted))
     groups.set_members(instances, fleet)
-    for instance in instances.values():
-        group = instance["spec"].get("group")
+    for name, instance in instances.items():
+        group, move = instance["spec"].get("group"), planned.moves[name]
         if group:
-            group["members"] = [member for member in group["members"] if member != instance["uuid"]]
+            leaving = {instance["uuid"], *move["goes_with"]}
+            group["members"] = [member for member in group["members"] if member not in leaving]
     # A migration uses nothing twice for long: only a resize counts twice, until it is confirmed.
     resized = {name: each for name, each in instances.items() if planned.moves[name]["kind"] == migration.RESIZE}
     for name, instance in resized.items():

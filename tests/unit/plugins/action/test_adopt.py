@@ -9,7 +9,7 @@ import pytest
 from held_case import WEB, held
 
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
-from ansible_collections.berth.kvm.plugins.plugin_utils import locating
+from ansible_collections.berth.kvm.plugins.plugin_utils import driving
 from ansible_collections.berth.kvm.plugins.plugin_utils.berth_name import check_adopted
 
 GUEST = "5f0c1f7d-9d0b-4a1c-8d7f-1e2a0b7f9a52"
@@ -30,11 +30,11 @@ def heard(monkeypatch):
     """What the hosts are asked to recall, and what they say: host -> {uuid: note}."""
     said, asked = {}, []
 
-    def ask(_action, _task_vars, hosts, module, arguments):
-        asked.append((module, sorted(hosts), sorted(arguments["about"])))
-        return {host: {"changed": False, "notes": said.get(host, {})} for host in hosts}
+    def ask(_action, _task_vars, module, arguments, *_more):
+        asked.extend((module, sorted(arguments), sorted(each["about"])) for each in list(arguments.values())[:1])
+        return {host: {"changed": False, "notes": said.get(host, {})} for host in arguments}
 
-    monkeypatch.setattr(locating, "ask", ask)
+    monkeypatch.setattr(driving, "ask_each", ask)
     return said, asked
 
 

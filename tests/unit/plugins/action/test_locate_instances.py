@@ -197,7 +197,7 @@ SAYS_OPERATION = re.compile(r"__berth_(?:method|action): (\w+)")
 OTHERS = {
     "apply_plan", "capacity", "create", "delete_volume", "doctor", "drain", "evacuate", "events", "host_facts", "hosts",
     "keep_one", "list", "place", "plan", "survive", "prepare_hosts", "recover", "recover_record", "remove_host",
-    "replay", "report", "return", "rotate_authority", "show", "take_over", "why",
+    "replay", "report", "return", "rolling_reboot", "rotate_authority", "show", "take_over", "watch", "why",
 }  # fmt: skip
 
 
@@ -365,8 +365,17 @@ def test_an_update_of_disks_tells_what_it_leaves_otherwise(locate):
     there = held(flavor=SMALL, disks={"old": 1, "logs": 1})
     assert locate("update_disks", CATALOG, asked, h1=[there])["notes"]["web1"] == (
         "flavor small now means vcpus 2 (has 1). Run berth.kvm.resize --limit web1; "
-        "has data disk old, which stays although the inventory does not name it"
+        "has data disk old, which stays although the inventory does not name it. To give up what is on old and remove it, "
+        "run berth.kvm.update --limit web1 -e berth_update_discards=old"
     )
+
+
+def test_what_an_update_is_to_discard_is_asked_of_the_host_and_no_difference_any_more(locate):
+    asked = {**CATALOG, "berth_image": "guest", "berth_disks": {"logs": {"size_gb": 1}}}
+    there = held(disks={"old": 1, "older": 1, "logs": 1})
+    located = locate("update", {**CATALOG, "berth_update_discards": "old, older"}, asked, h1=[there])
+    assert located["instances"]["web1"]["discards"] == ["old", "older"]
+    assert "data disk" not in (located["notes"]["web1"] or "")
 
 
 def test_of_two_copies_the_one_that_stays_is_compared(locate):

@@ -86,11 +86,24 @@ def test_what_may_not_move_stays_with_the_reason_of_the_move_itself(given, said)
     assert [move["instance"] for move in made["waves"][0]] == ["b"] and made["stays"]["a"].startswith(said)
 
 
-def test_members_of_an_affinity_group_stay_where_they_are():
+def in_affinity_group(**given):
     together = {"name": "pair", "uuid": "pair", "policy": "affinity", "members": [], "rules": {}}
     views = {name: {"spec": {**view(name)["spec"], "group": together}} for name in "ab"}
-    made = plan(controller(groups={"a": "pair", "b": "pair"}, views=views))["plan"]
-    assert made["waves"] == [] and "affinity group pair" in made["stays"]["a"]
+    return controller(groups={"a": "pair", "b": "pair"}, views=views, **given)
+
+
+def test_members_of_an_affinity_group_leave_in_one_wave_to_one_host_and_know_of_each_other():
+    it = in_affinity_group()
+    made = plan(it)["plan"]
+    (wave,) = made["waves"]
+    assert [move["instance"] for move in wave] == ["a", "b"] and len({move["to"] for move in wave}) == 1
+    moves = it.run("apply_plan", {"plan": made})["moves"]
+    assert [move["goes_with"] for move in moves] == [[instance_uuid("default", name)] for name in "ba"]
+
+
+def test_members_of_an_affinity_group_stay_where_one_of_them_has_to():
+    made = plan(in_affinity_group(more={"b": {"locked": "ann: mine"}}))["plan"]
+    assert made["waves"] == [] and "group pair" in made["stays"]["a"]
 
 
 @pytest.mark.follows("migrate_with_devices")
@@ -147,6 +160,51 @@ def test_what_may_not_move_counts_in_its_group():
 def test_what_is_asked_for_has_to_make_sense(given, field):
     done = plan(controller(), **given)
     assert done["failed"] and done["error"]["field"] == field
+
+
+# -- a host's maintenance
+def test_a_drain_confirms_first_what_an_earlier_one_has_moved_while_it_was_off():
+    it = controller(
+        at={"h1": ["b"], "h3": ["a"]},
+        views={"a": {"phase": "resized", "running": False}},
+        more={"a": {"phase": "resized", "power_state": "shutdown", "vm_state": "resized"}},
+    )
+    done = it.run("apply_plan", {"plan": plan(it, carried_out=True)["plan"], "confirm": ["a"]})
+    assert [(move["name"], move["how"]) for move in done["moves"]] == [("a", "confirm"), ("b", "live")]
+
+
+def test_a_drain_moves_what_runs_cold_if_asked_and_then_also_what_would_not_move_live():
+    kept = [{"name": "before", "made_at": 1, "taken": "running", "size_gb": 1, "disks": ["root"]}]
+    it = controller(views={"a": {"spec": {**view("a")["spec"], "snapshots": kept}}})
+    assert list(plan(it)["plan"]["stays"]) == ["a"]
+    ((first, second),) = plan(it, migration="cold")["plan"]["waves"]
+    assert (first["how"], second["how"]) == ("cold", "cold")
+
+
+def test_a_drain_says_once_why_an_instance_stays_and_nothing_of_a_file(capsys):
+    it = controller(more={"a": {"locked": "ann: mine"}})
+    made = plan(it, carried_out=True, told=["a"])["plan"]
+    assert list(made["stays"]) == ["a"]
+    told = capsys.readouterr().out
+    assert "stays" not in told and "berth_plan" not in told
+
+
+def test_what_left_by_a_drain_comes_home_and_does_not_leave_again_with_the_next(capsys):
+    it = controller(at={"h2": ["a"], "h3": ["b"]}, more={"a": {"home": host_uuid("h1")}})
+    made = plan(it, goal="return", carried_out=True)["plan"]
+    assert [[(move["instance"], move["to"], move["why"]) for move in wave] for wave in made["waves"]] == [
+        [("a", "h1", "comes home")]
+    ]
+    assert it.run("apply_plan", {"plan": made})["moves"][0]["drains"] is False
+
+
+def test_what_finds_no_room_at_home_stays_and_says_why():
+    more = {"a": {"home": host_uuid("h1")}, "b": {"home": host_uuid("h1"), "locked": "ann: mine"}}
+    it = controller(at={"h2": ["a", "b"]}, more=more)
+    facts = it.answers["h1"]["ansible_facts"]["berth_host"]
+    facts.update(service={"disabled": True, "disabled_reason": "old", "up": True})
+    stays = plan(it, goal="return")["plan"]["stays"]
+    assert "h1" in stays["a"] and "old" in stays["a"] and stays["b"].startswith("InstanceIsLocked")
 
 
 # -- carrying it out

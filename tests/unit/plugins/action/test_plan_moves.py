@@ -185,8 +185,6 @@ def test_what_a_plan_moves_comes_home_only_where_the_plan_says_so():
         "b": None,
         "c": None,
     }
-    drained = plan("migrate", {"c": vm()}, variables={"__berth_drains": True})["moves"]
-    assert drained["c"]["spec"]["home"] == host_uuid("h1")
 
 
 def in_affinity_group(names, at=None, **given):
@@ -213,6 +211,26 @@ def test_an_instance_does_not_leave_members_of_its_affinity_group_that_may_be_on
 def test_an_instance_does_not_leave_the_other_members_of_its_affinity_group():
     for names in ("b", "ab"):
         assert "NoValidHost" in in_affinity_group(names, {"h1": ["a", "b"]})["errors"]["b"]
+
+
+def test_members_of_an_affinity_group_that_a_plan_moves_together_do_not_hold_one_another_back():
+    """Those that the plan leaves where they are do, and so does one that is on another host by now."""
+    a, b = (instance_uuid("default", name) for name in "ab")
+    of = {"a": {**vm(), "__berth_goes_with": [b], "__berth_goes_to": "h3"}}
+    of["b"] = {**vm(), "__berth_goes_with": [a], "__berth_goes_to": "h3"}
+    group = {"name": "pair", "uuid": "pair", "policy": "affinity", "members": [], "rules": {}}
+    views = {name: {"spec": {**view(name)["spec"], "group": group}} for name in "abc"}
+
+    def moved(at, names="ab"):
+        known = {name: of[name] for name in names}
+        return plan("migrate", known, groups=dict.fromkeys("abc", "pair"), at=at, views=views)
+
+    found = moved({"h1": ["a", "b"]})
+    assert {name: move["destination"] for name, move in found["moves"].items()} == {"a": "h3", "b": "h3"}
+    assert found["moves"]["a"]["goes_with"] == [b]
+    assert moved({"h1": ["a", "b"]}, "a")["moves"]["a"]["destination"] == "h3"
+    assert "NoValidHost" in moved({"h1": ["a", "b", "c"]})["errors"]["a"]
+    assert "NoValidHost" in moved({"h1": ["a"], "h2": ["b"]}, "a")["errors"]["a"]
 
 
 HUGE = {**CATALOG["berth_flavors"]["big"], "memory_mb": 1 << 20}

@@ -18,7 +18,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.operate import Done
 from ansible_collections.berth.kvm.plugins.module_utils.model import copy_hints, hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
-from ansible_collections.berth.kvm.plugins.plugin_utils import locating
+from ansible_collections.berth.kvm.plugins.plugin_utils import driving
 
 ADDRESS = "address 192.0.2.7 on bridge br0"
 WITHOUT_RECORD = {"role": None, "generation": None, "phase": None, "vm_state": None, "foreign": True, "managed": True}
@@ -58,7 +58,10 @@ def test_a_copy_of_which_only_files_are_left_waits_for_its_address_without_a_rec
     """keep_one asks for its addresses, then writes the record, then looks again, as a claim does."""
 
     held_by_files = []
-    monkeypatch.setattr(locating, "addresses", lambda *_what: held_by_files)
+    told = {"changed": False, "instance_copy": {"nics": held_by_files}}
+    monkeypatch.setattr(
+        driving, "ask_each", lambda _action, _vars, module, arguments, *_: dict.fromkeys(arguments, told)
+    )
 
     def looked(listed, here, there):
         monkeypatch.setattr(keep_one, "choose", lambda *_what: keep_one.Choice("h1", [], [1, 0], True, listed))

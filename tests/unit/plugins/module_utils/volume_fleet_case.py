@@ -22,18 +22,18 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.host import fact
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim, state_directory, whereabouts
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
     closing_table,
-    locate,
-    lost_data,
     new_volumes,
     quotas,
     volumes,
+    what_to_operate,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import plan as rounds
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import create, plan_create
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import create, locate, operate, plan_create
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import update_disks as procedure
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
+from ansible_collections.berth.kvm.plugins.module_utils.model.quota import QuotaExceeded
 from ansible_collections.berth.kvm.plugins.module_utils.model.volumes import volume_uuid
 from ansible_collections.berth.kvm.plugins.modules import rescan
 from ansible_collections.berth.kvm.plugins.modules import volume as volume_module
@@ -148,38 +148,21 @@ def call(site, method, *args, **more):
 
 
 class MakesVolumes:
-    """How update_disks has volumes made, for a fleet with ``ask``, ``hosts``, ``lost``, ``rebuilt``, ``quotas``, ``entries``
-    and ``new_token``."""
+    """How update_disks has volumes made, for a fleet with ``hosts``, ``lost``, ``rebuilt``, ``quotas``, ``entries`` and
+    ``new_token``."""
 
-    def _to_update(self, seen, name, uuid, names):
-        hosts = locate.locate(seen, name, uuid, self.lost)
-        if not hosts:
-            raise BerthError("no instance %s" % name)
-        wanted = [{**entry, "uuid": volume_uuid("default", entry["name"])} for entry in self.entries(names)]
-        new, _given = lost_data.volumes_to_make(seen, name, uuid, hosts[-1], wanted, self.lost, self.rebuilt)
-        grown = [(entry, volumes.grows_from(seen, entry)) for entry in wanted]
-        parts = ("uuid", "name", "size_gb")
-        return {
-            "uuid": uuid,
-            "hosts": hosts,
-            "project": "default",
-            "volumes": self.entries(names),
-            "new_volumes": [
-                {**{part: entry[part] for part in parts}, "pool": "berth", "image": None, "instance": uuid}
-                for entry in wanted
-                if entry["uuid"] in new
-            ],
-            "grown_volumes": [
-                {**{part: entry[part] for part in parts}, "from_gb": has, "instance": uuid}
-                for entry, has in grown
-                if has is not None
-            ],
-        }
+    def _volumes_of(self, seen, names):
+        """As of locate.Run.more: each instance is to have these volumes."""
 
-    def _update(self, name, task, ask):
-        """What the procedure makes of it. ``ask``: as of procedure_case.play."""
-        done = yield from procedure_case.play(procedure.update_disks({name: task}, {}, self._run_of_disks()), ask)
-        return done[name]
+        def more(name, task):
+            more = {"pool": None, "boot_index": None}
+            wanted = [{**entry, **more, "uuid": volume_uuid("default", entry["name"])} for entry in self.entries(names)]
+            found = new_volumes.wanted_by(
+                seen, name, task, wanted, self.lost, self.rebuilt, image_of=lambda _volume: None
+            )
+            return {"project": "default", "disks": [], **found}
+
+        return more
 
     def _run_of_disks(self):
         return procedure.Run(self.new_token, self.hosts(), self.lost, self.quotas)
@@ -192,6 +175,8 @@ def answers_of(module, given):
         return "volume_task", {**given, "volume": parts}
     if given.get("state") == "disks_updated":
         return "update", {"uuid": given["uuid"], "wanted": given["volumes"]}
+    if given.get("state") == "absent":
+        return "delete", {"uuid": given["uuid"], "after": given["after"]}
     return module, given
 
 
@@ -289,35 +274,34 @@ class Fleet(MakesVolumes):
 
     def update(self, name, names):
         seen = yield from self.read()
-        uuid = self.wanted(name)[0]["uuid"]
-        try:
-            task = self._to_update(seen, name, uuid, names)
-        except BerthError as error:
-            return "%s: %s" % (error.code, error)
-        over = new_volumes.before_the_claims({name: task}, seen, self.quotas)
-        if over:
-            return str(over[name])
-
-        def ask(host, module, given):
-            method, arguments = answers_of(module, given)
-            return self.ask(host, method, **arguments)
-
-        done = yield from self._update(name, task, ask)
-        return closing_table.text_of(done.errors[0]) if done.errors else done.changed
+        more = self._volumes_of(seen, names)
+        disks = self._run_of_disks()
+        return (
+            yield from self._operate(
+                "update_disks", name, seen, more, lambda task: procedure.update_disks(task, {}, disks)
+            )
+        )
 
     def delete(self, name):
         seen = yield from self.read()
-        uuid = self.wanted(name)[0]["uuid"]
-        try:
-            hosts = locate.locate_to_delete(seen, name, uuid, self.lost)
-        except BerthError as error:
-            return "%s: %s" % (error.code, error)
-        for host in hosts:
-            reply = call(self.sites[host], "delete", uuid, list(seen.notes_on(uuid).latest))
-            yield
-            if "changed" not in reply:
-                return said(reply)
-        return bool(hosts)
+        return (
+            yield from self._operate("delete", name, seen, None, lambda task: operate.delete(task, {}, self.hosts()))
+        )
+
+    def _operate(self, operation, name, seen, more, of_task):
+        """Find the instance and carry a procedure out: ``of_task``: {name: task} -> it."""
+        run = locate.Run(operation, what_to_operate.Said("r1", self.lost), **({"more": more} if more else {}),
+                         not_found=lambda name: BerthError("no instance %s" % name), quotas=lambda: self.quotas)  # fmt: skip
+        wanted = {name: locate.Wanted(self.wanted(name)[0]["uuid"])}
+        found = yield from procedure_case.play(locate.locate(run, seen, wanted), self._ask)
+        for error in found.errors.values():
+            return str(error) if isinstance(error, QuotaExceeded) else "%s: %s" % (error.code, error)
+        done = (yield from procedure_case.play(of_task(found.tasks), self._ask))[name]
+        return closing_table.text_of(done.errors[0]) if done.errors else done.changed
+
+    def _ask(self, host, module, given):
+        method, arguments = answers_of(module, given)
+        return self.ask(host, method, **arguments)
 
     def delete_volume(self, name):
         seen = yield from self.read()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import boot_time
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import drained, journal
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.state_file import StateDamaged
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import Store
@@ -36,6 +37,23 @@ def test_a_drain_that_goes_on_keeps_its_beginning(store):
     assert not drained.drain(store, "")
     assert drained.drain(store, "a new board")
     assert (drained.read(store.state_dir)["by"], drained.read(store.state_dir)["reason"]) == ("ada@ctl", "a new board")
+
+
+def test_a_closed_host_says_whether_it_was_booted_since(store, monkeypatch):
+    monkeypatch.setattr(boot_time, "boot_id", lambda: "one")
+    drained.drain(store, "new memory")
+    assert drained.read(store.state_dir)["rebooted"] is False
+    monkeypatch.setattr(boot_time, "boot_id", lambda: "two")
+    assert drained.read(store.state_dir)["rebooted"] is True
+    drained.drain(store, "a new board")  # a drain that goes on is the one that began before the boot
+    assert drained.read(store.state_dir)["rebooted"] is True
+
+
+def test_of_a_host_that_an_earlier_version_closed_no_boot_is_known(store):
+    drained.drain(store, "")
+    with open("%s/drained.json" % store.state_dir, "w") as file:
+        file.write('{"reason": "", "by": "ada@ctl", "at": "2026-11-22T11:15:06Z"}')
+    assert drained.read(store.state_dir)["rebooted"] is False
 
 
 def test_a_return_opens_the_host(store):

@@ -34,7 +34,15 @@ class Web:
         case.domain.live = case.domain.xml
 
     def params(self, **more):
-        return {"spec": self.spec, "seed": self.seed, "disks": [], "volumes": None, "only_claim": False, **more}
+        return {
+            "spec": self.spec,
+            "seed": self.seed,
+            "disks": [],
+            "volumes": None,
+            "discards": [],
+            "only_claim": False,
+            **more,
+        }
 
     def update(self, killed_at=None, **more):
         instance = self.case.instance(killed_at)

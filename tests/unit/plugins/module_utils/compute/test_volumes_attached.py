@@ -61,7 +61,7 @@ def test_an_attach_killed_at_a_step_is_finished_and_nobody_else_gets_the_volume_
     assert house.has() == (ACTIVE, "web1", True) and web.named_by_guest() == ["db"]
 
 
-@pytest.mark.parametrize("step", ["volumes detach", "volumes release", "volumes record"])
+@pytest.mark.parametrize("step", ["disks detach", "volumes release", "volumes record"])
 def test_a_detach_killed_at_a_step_is_finished_and_the_volume_is_no_others_before(house, step):
     web = house.guest()
     web.make(named(new=True))
@@ -81,7 +81,7 @@ def test_a_guest_that_does_not_let_go_keeps_the_volume(house, monkeypatch):
     web.domain.holds_on = True
     with pytest.raises(errors.DiskNotDetached) as caught:
         web.update()
-    assert caught.value.hint == volume_hints.unmount("web1", "db")
+    assert caught.value.hint == volume_hints.unmount("web1", "volume db")
     assert house.has() == (ACTIVE, "web1", True) and web.record.spec["volumes"] == [named()]
     assert web.named_by_guest() == ["db"], (
         "at its next start it has it, too: nothing differs, and nobody is told to mend it"

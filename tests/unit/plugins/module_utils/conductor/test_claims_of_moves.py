@@ -21,7 +21,7 @@ def claimed_move(policy=None, kind="resize", sequence="resize"):
     group = {"name": "web", "uuid": "web-uuid", "policy": policy, "members": []} if policy else None
     spec = {"uuid": UUID, "name": "vm", "project_id": "p", "flavor": BIG, "group": group}
     return {
-        "uuid": UUID, "name": "vm", "kind": kind, "sequence": sequence, "spec": spec,
+        "uuid": UUID, "name": "vm", "kind": kind, "sequence": sequence, "spec": spec, "source": "kvm1",
         "views": {"source": {"role": "OWN", "spec": {"flavor": SMALL}}, "destination": {"role": None}},
     }  # fmt: skip
 
@@ -76,6 +76,17 @@ def test_a_claim_away_from_the_members_of_an_affinity_group_is_given_up(role):
         commit_move.check_claim(claimed_move("affinity"), "kvm2", scans, {})
     scans["kvm3"]["instances"][0]["project_id"] = "another"
     commit_move.check_claim(claimed_move("affinity"), "kvm2", scans, {})
+
+
+def test_members_of_an_affinity_group_that_leave_with_it_do_not_forbid_a_claim_while_they_are_on_the_host_that_it_leaves():
+    move, friend = {**claimed_move("affinity"), "goes_with": ["friend"]}, told("friend", group="web")
+    scans = {"kvm1": {"instances": [told(UUID, group="web"), friend]}, "kvm2": {"instances": [told(UUID, "IN", "web")]}}
+    commit_move.check_claim(move, "kvm2", scans, {})
+    with pytest.raises(GroupPolicyViolation, match="kvm1"):
+        commit_move.check_claim(claimed_move("affinity"), "kvm2", scans, {})
+    scans["kvm3"] = {"instances": [friend]}
+    with pytest.raises(GroupPolicyViolation, match="kvm3"):
+        commit_move.check_claim(move, "kvm2", scans, {})
 
 
 @pytest.mark.follows("run_again")

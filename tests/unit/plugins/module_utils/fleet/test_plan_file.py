@@ -64,6 +64,28 @@ def test_a_move_that_has_begun_goes_on_first_and_is_not_begun_again():
     assert [uuid for wave in left(now) for uuid, _host in wave] == ["y"]
 
 
+def test_a_drain_goes_on_first_with_the_moves_that_an_earlier_one_has_begun():
+    """And says of none that it stays."""
+    begun = [
+        dataclasses.replace(HERE[0], fixed="a move of it has not ended", going="c"),
+        HERE[1],
+        dataclasses.replace(HERE[2], fixed="a move of it has not ended", going="c"),
+    ]
+    plan, now = document(begun), fleet(SIZES, begun)
+    assert [[move["uuid"] for move in wave] for wave in plan["waves"]] == [["x"], ["y"]]
+    assert plan["stays"] == {}
+    written = plan_file.read(plan, "plan.yml")
+    assert plan_file.begun(written, now) == [("x", "c")] and len(plan_file.left(written, now)) == 1
+
+
+def test_what_comes_home_goes_to_the_host_that_it_left_by_a_drain_where_that_has_room():
+    away = [dataclasses.replace(instance(name, "b", gib), home="uuid-a") for name, gib in (("x", 6), ("y", 3))]
+    found = fleet({"a": 8, "b": 16}, [*away, instance("z", "b")])
+    made = make_plan.make(found, Goal("return", frozenset("a")))
+    assert made.moves == [("x", "a")] and list(made.stays) == ["y"] and "MEMORY_MB" in made.stays["y"]
+    assert plan_file.to_document(found, made)["waves"][0][0]["why"] == "comes home"
+
+
 @pytest.mark.parametrize(
     "now, said",
     [

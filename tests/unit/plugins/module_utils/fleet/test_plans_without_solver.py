@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from plans_case import fleet, group, instance, told
 
@@ -68,6 +70,14 @@ def test_an_affinity_group_stays_whole_where_no_host_takes_all_of_it():
     found = fleet({"a": 8, "b": 3}, [instance("x", "a", 2, group=pair), instance("y", "a", 2, group=pair)])
     plan = make_plan.make(found, DRAIN_A)
     assert plan.waves == [] and set(plan.stays) == {"x", "y"}
+
+
+def test_a_member_of_an_affinity_group_follows_one_whose_move_has_begun():
+    pair = group("pair", "affinity")
+    here = [instance("x", "a", 2, group=pair, fixed="moves"), instance("y", "a", 2, group=pair)]
+    here[0] = dataclasses.replace(here[0], going="c")
+    found = fleet({"a": 8, "b": 8, "c": 4}, here)
+    assert make_plan.make(found, DRAIN_A).moves == [("y", "c")]
 
 
 def test_other_goals_are_refused_with_the_command_that_installs_the_solver():
@@ -160,6 +170,13 @@ def test_capacity_with_hosts_kept_free_counts_without_those_that_could_take_most
 def test_capacity_in_a_group_keeps_its_policy(policy, count):
     request = instance("n", "a", 2, group=group("g", policy)).request
     assert questions.capacity(fleet({"a": 4, "b": 6}, []), request).count == count
+
+
+def test_hosts_that_are_away_fail_beside_those_that_are_asked_about():
+    found = fleet({"a": 4, "b": 4, "c": 4}, [instance("x", "a", 3), instance("y", "b", 3)])
+    assert questions.survive(found, 0, away=["a"]) == questions.Survival((), (), True)
+    assert questions.survive(found, 1, away=["a"]).hosts == ("a", "b")
+    assert questions.survive(found, 0, away=["a", "b"]).hosts == ("a", "b")
 
 
 def test_a_fleet_survives_if_every_host_s_instances_find_a_place_on_the_others():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import drift
 from ansible_collections.berth.kvm.plugins.module_utils.model import data_disks, request_shape
 from ansible_collections.berth.kvm.plugins.module_utils.model.catalog_schema import INSTANCE
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError, InvalidInput
@@ -96,14 +97,20 @@ FOLLOW = ". Run berth.kvm.update_disks --limit web1"
         ({"a": 1}, {"a": 1}, None),
         ({}, {"a": 1}, "has no data disk a" + FOLLOW),
         ({"a": 1}, {"a": 2}, "has data disk a of 1 GiB, not 2" + FOLLOW),
-        ({"a": 1}, {}, "has data disk a, which stays although the inventory does not name it"),
+        (
+            {"a": 1, "b": 1},
+            {},
+            "has data disk a, which stays although the inventory does not name it, "
+            "data disk b, which stays although the inventory does not name it. To give up what is on a and b and remove it, "
+            "run berth.kvm.update --limit web1 -e berth_update_discards=a,b",
+        ),
         ({"a": 2}, {"a": 1}, "has data disk a of 2 GiB, which does not shrink to 1"),
     ],
     ids=str,
 )
 def test_what_the_inventory_says_otherwise_is_told_and_what_follows_it_brings_just_that(has, wanted, said):
-    assert data_disks.difference("web1", has, wanted) == said
+    asked = {"disks": [{"name": name, "size_gb": size} for name, size in wanted.items()]}
+    assert drift.of_data_disks("web1", has, asked) == said
     if said and said.endswith(FOLLOW):
-        disks = [[{"name": name, "size_gb": size} for name, size in sizes.items()] for sizes in (has, wanted)]
-        merged = data_disks.merged(*disks)
-        assert data_disks.difference("web1", data_disks.shown({"disks": merged}), wanted) is None
+        merged = data_disks.merged([{"name": name, "size_gb": size} for name, size in has.items()], asked["disks"])
+        assert drift.of_data_disks("web1", data_disks.shown({"disks": merged}), asked) is None

@@ -1,0 +1,127 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action watch_fleet: see plugins/modules/watch_fleet.py for its documentation."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import time
+
+from ..module_utils.conductor import silence, watching
+from ..module_utils.model import copy_hints, hints
+from ..module_utils.model.errors import BerthError
+from ..module_utils.model.schema import Whole
+from ..plugin_utils import state_directory
+from ..plugin_utils.answers_of_hosts import read_reports
+from ..plugin_utils.controller import ControllerAction
+from ..plugin_utils.documents import read_whole, write_file
+from ..plugin_utils.fan_out import ask_each
+from ..plugin_utils.inventory_variables import kvm_hosts, variables
+from ..plugin_utils.plain import number
+from ..plugin_utils.screen import say
+
+FOLDER = "watch"
+WITNESSES, SECONDS = 3, 5  # other hosts that try to reach a silent one, and how long each tries
+POLICY, ADDRESS, PORT = "berth_watch_policy", "ansible_host", "ansible_port"
+NOTHING = {"at": 0.0, "down": {}}
+
+
+class ActionModule(ControllerAction):
+    argument_spec = {
+        "seconds": {"type": "raw", "default": 300},
+        "most": {"type": "raw", "default": 1},
+        "share": {"type": "raw", "default": 34},
+        "hosts": {"type": "list", "elements": "str"},
+    }
+
+    def reported(self, result):
+        return None if result["evacuate"] else {part: result[part] for part in ("down", "evacuate")}
+
+    def act(self, args, task_vars):
+        hosts = kvm_hosts(task_vars, args["hosts"])
+        limits = watching.Limits(
+            Whole(1, 86400).check(number(args["seconds"]), "berth_watch_seconds"),
+            Whole(1, 100).check(number(args["most"]), "berth_watch_most"),
+            Whole(1, 100, "percent").check(number(args["share"]), "berth_watch_share"),
+        )
+        given = {host: variables(task_vars, host, [POLICY, ADDRESS, PORT]) for host in hosts}
+        policies = {
+            host: watching.POLICY.check(its.get(POLICY, watching.TELL), "%s of %s" % (POLICY, host))
+            for host, its in given.items()
+        }
+        fleet = read_reports(task_vars, hosts)
+        silent = [
+            host for host, why in fleet.verdicts.items() if not silence.is_there(why) and not silence.is_closed(why)
+        ]
+        seen_by = {host: self._witnesses(task_vars, host, given[host], sorted(fleet.documents)) for host in silent}
+        down, name = [host for host in silent if not seen_by[host]], _file(hosts)
+        found = watching.judge(down, len(silent), len(hosts), _kept(name), policies, limits, time.time())
+        if not self._task.check_mode:
+            with state_directory.opened(FOLDER, make=True) as folder:
+                write_file(folder, name, json.dumps(found.kept).encode(), 0o600)
+        say("", *_lines(fleet, seen_by, found, policies, limits), "")
+        _refuse(found, silent, hosts, limits)
+        return {"down": sorted(down), "evacuate": found.evacuate}
+
+    def _witnesses(self, task_vars, host, given, others):
+        """The other hosts that reach the port of its sshd."""
+        asked = {
+            "module": "wait_for",
+            "arguments": {
+                "host": str(given.get(ADDRESS) or host),
+                "port": int(given.get(PORT) or 22),
+                "timeout": SECONDS,
+                "connect_timeout": SECONDS,
+            },
+        }
+        results = ask_each(self, task_vars, "host_task", dict.fromkeys(others[:WITNESSES], asked))
+        return sorted(
+            each for each, result in results.items() if not result.get("failed") and not result.get("unreachable")
+        )
+
+
+def _file(hosts):
+    """One for each fleet that this user watches."""
+    return "%s.json" % hashlib.sha256("\n".join(sorted(hosts)).encode()).hexdigest()[:16]
+
+
+def _kept(name):
+    """What the last pass has kept; nothing if that cannot be read, so the time starts anew."""
+    with contextlib.suppress(BerthError, OSError, ValueError, TypeError, KeyError, AttributeError):
+        with state_directory.opened(FOLDER) as folder:
+            found = json.loads(read_whole(folder, name)) if folder is not None else NOTHING
+        return {"at": float(found["at"]), "down": {str(host): float(at) for host, at in found["down"].items()}}
+    return NOTHING
+
+
+def _lines(fleet, seen_by, found, policies, limits):
+    for host in sorted(seen_by):
+        if seen_by[host]:
+            yield "%s does not answer, but %s reaches it" % (host, ", ".join(seen_by[host]))
+        elif host in found.evacuate:
+            yield "%s is down for %d s: it is fenced, and its instances start elsewhere" % (host, limits.seconds)
+        elif host in found.told:
+            yield "%s is down for %d s: %s" % (host, limits.seconds, found.told[host])
+        elif host in found.waits:
+            yield "%s is down for %d of %d s; its policy: %s" % (
+                host,
+                found.waits[host],
+                limits.seconds,
+                policies[host],
+            )
+        else:
+            yield "%s is down; its policy: %s" % (host, policies[host])
+    if not seen_by:
+        yield "all hosts answer" if not fleet.verdicts else "no host is down that was not closed"
+
+
+def _refuse(found, silent, hosts, limits):
+    if found.cut_off:
+        text = "%d of %d hosts are silent, more than %d percent" % (len(silent), len(hosts), limits.share)
+        raise watching.ControllerCutOff(text, hint=hints.bring_back(sorted(silent)))
+    if found.told and not found.evacuate:
+        text = "; ".join("%s: %s" % told for told in sorted(found.told.items()))
+        raise watching.HostsDown(text, hint=copy_hints.name_lost_hosts())

@@ -1,0 +1,55 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+# The action plugin of the same name does the work.
+
+DOCUMENTATION = r"""
+module: watch_fleet
+version_added: 1.0.0
+short_description: "Internal: find out which silent KVM hosts are to be evacuated"
+description:
+  - Part of the playbook C(berth.kvm.watch), which fences and evacuates them.
+  - A host is down while neither the controller nor up to three other hosts reach its sshd. Since when is kept in
+    C(berth/watch) below E(XDG_STATE_HOME); in check mode it is not written.
+options:
+  seconds:
+    description: How long a host is down before it is evacuated.
+    type: raw
+    default: 300
+  most:
+    description: How many hosts are evacuated at once. If more are to be, none is.
+    type: raw
+    default: 1
+  share:
+    description: If more percent of the hosts are silent, none is evacuated, as the controller is probably cut off.
+    type: raw
+    default: 34
+extends_documentation_fragment:
+  - berth.kvm.controller
+  - berth.kvm.controller.hosts
+"""
+
+EXAMPLES = r"""
+- name: Look whether hosts are down
+  berth.kvm.watch_fleet:
+    seconds: 600
+"""
+
+RETURN = r"""
+down:
+  description: The hosts that no probe reaches.
+  returned: success
+  type: list
+  elements: str
+  sample: [kvm3]
+evacuate:
+  description: Those of them that are to be evacuated now.
+  returned: success
+  type: list
+  elements: str
+  sample: []
+"""
