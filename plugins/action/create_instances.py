@@ -16,7 +16,7 @@ from ..plugin_utils.answers_of_hosts import replies
 from ..plugin_utils.builds import build_of
 from ..plugin_utils.controller import controller_facts, new_token, outcomes_reported
 from ..plugin_utils.driving import carry_out
-from ..plugin_utils.inventory_variables import SHARED_CATALOG, lost_hosts, variables
+from ..plugin_utils.inventory_variables import SHARED_CATALOG, fenced, lost_hosts, variables
 from ..plugin_utils.place_instances import PlaceInstances
 from ..plugin_utils.plain import plain
 from ..plugin_utils.reading import read
@@ -65,7 +65,7 @@ def _run(task_vars, plan):
         new_token=new_token,
         build_of=lambda name, instance: build_of(task_vars, name, instance),
         digests={host: reply.get("digests") for host, reply in replies(task_vars, FACTS).items()},
-        lost=lost_hosts(values),
+        lost=[*lost_hosts(values), *fenced(task_vars)["hosts"]],
         over_quota=after_the_claims(Catalog.from_variables(values).quotas) if values.get("berth_quotas") else None,
     )
 

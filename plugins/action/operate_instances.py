@@ -18,9 +18,10 @@ from ..module_utils.conductor.procedures import update
 from ..module_utils.conductor.procedures.backup import back_up
 from ..module_utils.conductor.procedures.copies import keep_one, recover_record
 from ..module_utils.conductor.procedures.operate import Done, adopt, delete, look, operate
+from ..module_utils.conductor.procedures.rebuild import rebuild
 from ..module_utils.conductor.procedures.steps import side_by_side
 from ..module_utils.conductor.procedures.update_disks import Run, update_disks
-from ..module_utils.model import copy_hints
+from ..module_utils.model import copy_hints, made_images
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import ADOPTED
 from ..plugin_utils import end_of_operation, fleet_filters, wanted_update
@@ -85,7 +86,7 @@ class ActionModule(LocateInstances, MovesInstances):
         procedure = self._procedure(operation, _tasks(located), hosts, task_vars)
         done, more = carry_out(self, task_vars, procedure, look)
         lines = [*_where_set_aside(located, done, self._task.check_mode), *_looked_at(located, done)]
-        lines += _backups(operation, located, done)
+        lines += _backups(operation, located, done) if operation != made_images.OPERATION else _images(located, done)
         say(*(selected_by_name(line, task_vars) for line in lines))
         if operation in ("delete", "update") and any(each.changed for each in done.values()):
             fleet_filters.follow(self, task_vars, hosts)
@@ -163,6 +164,10 @@ class ActionModule(LocateInstances, MovesInstances):
             return update_disks(tasks, given, self._makes(tasks, hosts, task_vars))
         if operation == "update":
             return update.update(tasks, given, self._updates(tasks, hosts, task_vars))
+        if operation == "rebuild":
+            inventory = InventoryDifferences(task_vars, list(tasks), hosts, self._loader)
+            seed_of = functools.partial(wanted_update.seed_of, inventory, task_vars)
+            return rebuild(tasks, given, seed_of, self._task.check_mode)
         return operate(operation, tasks, given)
 
     def _updates(self, tasks, hosts, task_vars):
@@ -228,6 +233,15 @@ def _backups(operation, located, done):
         if "backups" in each.instance:
             host = located["instances"][name]["hosts"][-1]
             yield from show_backup.lines(operation, name, host, each.instance["backups"])
+
+
+def _images(located, done):
+    """The lines about each image that was made, with those that make it one of the catalog."""
+    for name, each in done.items():
+        if "made_image" in each.instance:
+            yield from show_backup.image_lines(
+                name, located["instances"][name]["hosts"][-1], each.instance["made_image"]
+            )
 
 
 def _part(refused, done):

@@ -26,6 +26,7 @@ from ..plugin_utils.screen import say
 FOLDER = "watch"
 WITNESSES, SECONDS = 3, 5  # other hosts that try to reach a silent one, and how long each tries
 POLICY, ADDRESS, PORT = "berth_watch_policy", "ansible_host", "ansible_port"
+REFUSED, NOT_REACHED = "connection refused", "Timeout when waiting for"  # as ssh and wait_for say it
 NOTHING = {"at": 0.0, "down": {}}
 
 
@@ -56,18 +57,20 @@ class ActionModule(ControllerAction):
         silent = [
             host for host, why in fleet.verdicts.items() if not silence.is_there(why) and not silence.is_closed(why)
         ]
-        seen_by = {host: self._witnesses(task_vars, host, given[host], sorted(fleet.documents)) for host in silent}
-        down, name = [host for host in silent if not seen_by[host]], _file(hosts)
+        alive = {host: self._sign_of_life(task_vars, host, given[host], fleet) for host in silent}
+        down, name = [host for host in silent if not alive[host]], _file(hosts)
         found = watching.judge(down, len(silent), len(hosts), _kept(name), policies, limits, time.time())
         if not self._task.check_mode:
             with state_directory.opened(FOLDER, make=True) as folder:
                 write_file(folder, name, json.dumps(found.kept).encode(), 0o600)
-        say("", *_lines(fleet, seen_by, found, policies, limits), "")
+        say("", *_lines(fleet, alive, found, policies, limits), "")
         _refuse(found, silent, hosts, limits)
         return {"down": sorted(down), "evacuate": found.evacuate}
 
-    def _witnesses(self, task_vars, host, given, others):
-        """The other hosts that reach the port of its sshd."""
+    def _sign_of_life(self, task_vars, host, given, fleet):
+        """Why the silent host is not down, an empty text if it is: other hosts try the port of its sshd, and none reaches it."""
+        if REFUSED in fleet.verdicts[host]:
+            return "its kernel refuses connections, so it runs"
         asked = {
             "module": "wait_for",
             "arguments": {
@@ -77,10 +80,13 @@ class ActionModule(ControllerAction):
                 "connect_timeout": SECONDS,
             },
         }
-        results = ask_each(self, task_vars, "host_task", dict.fromkeys(others[:WITNESSES], asked))
-        return sorted(
-            each for each, result in results.items() if not result.get("failed") and not result.get("unreachable")
-        )
+        witnesses = sorted(fleet.documents)[:WITNESSES]
+        results = ask_each(self, task_vars, "host_task", dict.fromkeys(witnesses, asked))
+        reach = [each for each in witnesses if not results[each].get("failed") and not results[each].get("unreachable")]
+        if reach:
+            return "%s reaches it" % ", ".join(reach)
+        tried = any(str(result.get("msg")).startswith(NOT_REACHED) for result in results.values())
+        return "" if tried else "no other host could look whether it is down"
 
 
 def _file(hosts):
@@ -97,10 +103,10 @@ def _kept(name):
     return NOTHING
 
 
-def _lines(fleet, seen_by, found, policies, limits):
-    for host in sorted(seen_by):
-        if seen_by[host]:
-            yield "%s does not answer, but %s reaches it" % (host, ", ".join(seen_by[host]))
+def _lines(fleet, alive, found, policies, limits):
+    for host in sorted(alive):
+        if alive[host]:
+            yield "%s does not answer, but is not taken for down: %s" % (host, alive[host])
         elif host in found.evacuate:
             yield "%s is down for %d s: it is fenced, and its instances start elsewhere" % (host, limits.seconds)
         elif host in found.told:
@@ -114,7 +120,7 @@ def _lines(fleet, seen_by, found, policies, limits):
             )
         else:
             yield "%s is down; its policy: %s" % (host, policies[host])
-    if not seen_by:
+    if not alive:
         yield "all hosts answer" if not fleet.verdicts else "no host is down that was not closed"
 
 

@@ -34,13 +34,15 @@ options:
         while its guest runs or is off.
       - V(updated) does that, and gives the instance the NICs, limits, metadata, keys, user data and server group of O(spec) and
         O(seed), without stopping its guest.
+      - V(rebuilt) makes the root disk anew from the image of O(spec), with a new seed from O(seed). The root disk and the
+        snapshots of the instance are lost, so O(discards_root) names it. A guest that ran is stopped meanwhile.
       - V(snapshotted) makes the snapshot O(snapshot) of the root disk and the data disks, unless it is there, while the guest
         runs or is off. V(snapshot_reverted) makes the disks of a guest that is off what they were then. V(snapshot_deleted)
         deletes the snapshot.
     type: str
     choices:
       [present, started, stopped, paused, unpaused, suspended, resumed, rebooted, absent, recovered, recorded, locked,
-       unlocked, disks_updated, updated, snapshotted, snapshot_reverted, snapshot_deleted, adopted, left]
+       unlocked, disks_updated, updated, rebuilt, snapshotted, snapshot_reverted, snapshot_deleted, adopted, left]
     default: started
   uuid:
     description: The UUID of the instance. It follows from O(project_id) and O(name), so one of O(uuid) and O(name) is enough.
@@ -209,6 +211,10 @@ options:
     choices: [soft, hard]
     default: soft
     version_added: 1.0.0
+  discards_root:
+    description: With O(state=rebuilt), the name of the instance whose root disk and snapshots may be lost.
+    type: str
+    version_added: 1.0.0
   snapshot:
     description: The name of the snapshot.
     type: str
@@ -312,6 +318,7 @@ ARGUMENTS = {
     "volumes": {"type": "list", "elements": "dict", "options": VOLUME},
     "power_state": {"type": "str", "choices": ["running", "shutdown"]},
     "mend": {"type": "bool", "default": False},
+    "discards_root": {"type": "str"},
     "only_claim": {"type": "bool", "default": False},
     "reboot": {"type": "str", "choices": ["soft", "hard"], "default": "soft"},
     "reason": {"type": "str", "default": ""},

@@ -8,12 +8,12 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: instance_backup
 version_added: 1.0.0
-short_description: Back an instance up to a directory of its host, and restore it
+short_description: Back an instance up to a directory of its host, restore it, or make an image of it
 description:
   - A backup is a directory of plain qcow2 files that describes itself. What the guest wrote since the
     backup before is copied where its disks have recorded that, otherwise all of it.
   - A backup that is cut off at any point is none, and leaves those before it whole. The next run removes what was left.
-  - Playbooks C(berth.kvm.backup), C(berth.kvm.backups) and C(berth.kvm.restore) run it.
+  - Playbooks C(berth.kvm.backup), C(berth.kvm.backups), C(berth.kvm.restore) and C(berth.kvm.image_from_instance) run it.
 options:
   uuid:
     description: The UUID of the instance. It follows from O(project_id) and O(name), so one of O(uuid) and O(name) is enough.
@@ -28,13 +28,16 @@ options:
     description:
       - V(made) makes a backup, of a guest that is on or off.
       - V(listed) changes nothing; it returns the backups of the instance, and what is wrong with those that are not whole.
+      - V(image_made) makes an image of the root disk in O(to), under the name O(image), of a guest that is on or off.
       - V(restored) replaces the disks of an instance that is off by those of a backup. All that it reads is compared with its
         digests before.
     type: str
-    choices: [made, listed, restored]
+    choices: [made, listed, restored, image_made]
     required: true
   to:
-    description: The directory on the host where backups are, on storage of its own.
+    description:
+      - The directory on the host where backups are, on storage of its own.
+      - With O(state=image_made), one from which the host takes images. By default, the first of those.
     type: str
   full:
     description: With O(state=made), copy whole disks although what was written since the backup before is known.
@@ -57,6 +60,9 @@ options:
     type: str
   backup:
     description: With O(state=restored), the id of the backup. By default, the newest that is whole.
+    type: str
+  image:
+    description: With O(state=image_made), the name of the image.
     type: str
   discards:
     description: With O(state=restored), the name of the instance, to confirm that what was written to its disks since is lost.
@@ -93,6 +99,8 @@ instance:
       C(id), C(kind) full or increment, C(previous) on which it stands, C(bytes) of its files, C(of) whom it is, whether the
       guest's file systems were C(frozen), C(files) of the guest's firmware, C(why) disks were copied whole, and C(faults) if it
       cannot be restored.
+    - With O(state=image_made), C(made_image) has the C(name), C(path), C(checksum), C(bytes), C(min_disk) (GiB), C(min_ram) (MiB),
+      C(properties), C(kernel) and C(initrd) of the image, and whether the guest's file systems were C(frozen).
   returned: success
   type: dict
   sample:
@@ -135,6 +143,7 @@ def main():
             "keep_days": {"type": "int", "no_log": False},
             "of": {"type": "str"},
             "backup": {"type": "str"},
+            "image": {"type": "str"},
             "discards": {"type": "str"},
             "deep": {"type": "bool", "default": False},
             "timeout": {"type": "int", "default": 600},

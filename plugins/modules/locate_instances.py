@@ -30,9 +30,10 @@ options:
     type: str
     required: true
     choices:
-      [adopt, backup, backups, console, delete, delete_snapshot, keep_one, leave, lock, pause, reboot, recover, recover_record,
-       remove_set_aside, restore, resume, revert_snapshot, snapshot, snapshots, start, stop, suspend, unlock, unpause, update,
-       update_disks]
+      [adopt, backup, backups, console, delete, delete_snapshot, image_from_instance, keep_one, leave, lock, pause, reboot, rebuild,
+       recover,
+       recover_record, remove_set_aside, restore, resume, revert_snapshot, snapshot, snapshots, start, stop, suspend, unlock,
+       unpause, update, update_disks]
     version_added: 1.0.0
 extends_documentation_fragment:
   - berth.kvm.controller

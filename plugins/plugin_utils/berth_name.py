@@ -10,8 +10,8 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Set
 
 from ..module_utils.conductor.closing_table import Outcome
 from ..module_utils.conductor.unlisted import selected
-from ..module_utils.model import input_hints
-from ..module_utils.model.errors import InvalidInput
+from ..module_utils.model import clone_hints, input_hints
+from ..module_utils.model.errors import InvalidInput, joined
 from ..module_utils.model.identity import ADOPTED
 from .inventory_variables import raw_vars
 
@@ -26,6 +26,7 @@ SAID_BY = {
 }
 COUNTS = ("berth_name", "berth_count", "berth_min_count")
 MOST_AT_ONCE = 1000
+CLONES, NEW_NAME = "__berth_clones", "berth_new_name"  # playbooks/clone.yml says the first
 GROUP = "berth_requested"  # playbooks/internal/read_requested.yml adds the instances to it
 PATTERN = re.compile(r"[\s,:;!&*?\[\]{}]")  # characters in no name; playbooks/internal/read_requested.yml has it too
 
@@ -59,6 +60,25 @@ def check_adopted(extra_vars: Mapping[str, Any]) -> None:
     """Check that the uuid of an adopted guest is that of one instance: -e gives it to all."""
     if extra_vars.get(ADOPTED) and ("berth_name" not in extra_vars or str(_count(extra_vars)) != "1"):
         raise InvalidInput(ADOPTED, extra_vars[ADOPTED], "with -e only beside berth_name, for one instance")
+
+
+def check_clone(task_vars: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+    """Check that a run of playbook clone names the two instances, and nothing that would select others."""
+    if CLONES not in task_vars:
+        return
+    errors = [
+        InvalidInput(each, values.get(each), "the name of one instance", hint=clone_hints.name_clone())
+        for each in (COUNTS[0], NEW_NAME)
+        if values.get(each) in (None, "") or PATTERN.search(str(values[each]))
+    ]
+    given = {"--limit": task_vars.get("ansible_limit"), "berth_count": values.get("berth_count")}
+    errors += [
+        InvalidInput(each, value, "nothing here: one instance is copied", hint=clone_hints.name_clone())
+        for each, value in given.items()
+        if value not in (None, "")
+    ]
+    if errors:
+        raise joined(errors)
 
 
 def check_group(values: Mapping[str, Any], groups: Mapping[str, Sequence[str]]) -> None:

@@ -16,8 +16,9 @@ import subprocess
 import time
 from typing import Any, Dict, Mapping, Tuple
 
+from ..module_utils.conductor.errors import FenceFailed
 from ..module_utils.model import copy_hints
-from ..module_utils.model.errors import BerthError, InvalidInput
+from ..module_utils.model.errors import InvalidInput
 from ..module_utils.model.safe_text import clean
 from ..module_utils.model.schema import Text
 
@@ -28,10 +29,6 @@ ON, OFF = 0, 2  # what status returns
 AGENT = Text(r"fence_[A-Za-z0-9_-]+\Z", "the name of a fence agent, such as fence_ipmilan", longest=64)
 OPTION = Text(r"[A-Za-z][A-Za-z0-9_-]*\Z", "an option of the agent, as its manual page calls it", longest=64)
 FORM = "agent: fence_ipmilan, and the options of that agent, such as ip, username and password"
-
-
-class FenceFailed(BerthError):
-    """The fence agent did not switch the host off, or did not say that it is off. So nothing was evacuated."""
 
 
 def checked(host: str, value: Any) -> Tuple[str, Dict[str, str]]:

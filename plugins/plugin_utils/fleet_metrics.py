@@ -11,9 +11,10 @@ import os
 import time
 from typing import Any, Dict, Iterable, Iterator, List, Mapping, Sequence, Tuple
 
+from ..module_utils.conductor.errors import MetricsLibraryMissing
 from ..module_utils.conductor.fleet_report import DISABLED, UP
 from ..module_utils.model import host_hints
-from ..module_utils.model.errors import BerthError, InvalidInput
+from ..module_utils.model.errors import InvalidInput
 from .documents import check_replaceable, write_file
 
 try:
@@ -52,10 +53,6 @@ METRICS: Dict[str, Tuple[Sequence[str], str]] = {
         "When this controller last placed a move, and where.",
     ),
 }
-
-
-class MetricsLibraryMissing(BerthError):
-    """The controller lacks the Python package prometheus_client, which berth_metrics needs. No file was written."""
 
 
 def check_path(path: str) -> None:

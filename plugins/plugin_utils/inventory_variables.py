@@ -33,10 +33,18 @@ SHARED_CATALOG = ("berth_aggregates", "berth_placement", "berth_quotas", "berth_
 CATALOG = (*OWN_CATALOG, *SHARED_CATALOG)
 MARKS = frozenset(("berth_flavor", "berth_present_flavor", ERROR))
 INSTANCE = (*catalog_schema.INSTANCE, "berth_user_data")
+CLONE_OF = "berth_clone_of"  # playbooks/clone.yml gives it to the new instance
+INHERITED = {*CATALOG, *INSTANCE, "berth_project"} - {"berth_volumes", "berth_adopted"}
 
 
 def lost_hosts(values):
     return listed(values, "berth_lost_hosts")
+
+
+def fenced(task_vars):
+    """{hosts, evidence} of the hosts that this run has switched off: they are as lost as those that a person names. Only an
+    evacuation fences hosts."""
+    return {"hosts": [], "evidence": "", **(raw_vars(task_vars, "localhost").get("__berth_fenced") or {})}
 
 
 def listed(values, variable):
@@ -67,15 +75,21 @@ def power_state(values):
 
 
 def raw_vars(task_vars, name):
-    """All variables of a host without rendering: what a host sent is never a template."""
-    return task_vars["hostvars"].raw_get(name)
+    """All variables of a host without rendering: what a host sent is never a template. A clone that the inventory does not
+    describe has those of the instance that it is a clone of."""
+    hostvars = task_vars["hostvars"]
+    own = hostvars.raw_get(name)
+    source = own.get(CLONE_OF)
+    if source is None or source not in hostvars or own.get("inventory_file") or not MARKS.isdisjoint(own):
+        return own
+    return {**{each: value for each, value in hostvars.raw_get(source).items() if each in INHERITED}, **own}
 
 
 def variables(task_vars, host, names):
     """The rendered variables ``names`` of an inventory host, as plain data; absent ones and those that are ``omit`` are
     left out. A template in them may use hostvars: Ansible has none of them where it renders another host's variables."""
     hostvars = task_vars["hostvars"]
-    values = HostVarsVars({**hostvars.raw_get(host), "hostvars": hostvars}, loader=hostvars._loader, host=host)
+    values = HostVarsVars({**raw_vars(task_vars, host), "hostvars": hostvars}, loader=hostvars._loader, host=host)
     found = {}
     for name in names:
         with contextlib.suppress(AnsibleValueOmittedError):

@@ -158,6 +158,8 @@ def _more(run, name, task):
     """What the inventory adds to the task of an instance."""
     if run.method == "adopt":
         return {"flavor": _flavor(run, name, run.values(name))}
+    if run.method == "rebuild":
+        return wanted_update.wanted_rebuild(run, name, task) if task["hosts"] else {}
     if run.method not in ("update", "update_disks"):
         return {}
     disks = wanted_disks(run.task_vars, run.fleet, name, task, run.values(name), run.variables)
@@ -193,7 +195,7 @@ def _notes(run, name, task):
     undone = note(run.method, name, values.get("berth_state"), who_locked(values), places)
     if not OPERATIONS[run.method].differences:
         return undone
-    return joined(undone, *run.inventory.differences(name, _as_left(run.fleet, task)))
+    return joined(undone, *run.inventory.differences(name, _as_left(run.fleet, task, run.method)))
 
 
 def _without_addresses(run, found):
@@ -223,7 +225,7 @@ def _by_hand(fleet, found):
     return {name: by_hand(name, _as_left(fleet, task)) for name, task in found.items()}
 
 
-def _as_left(fleet, task):
+def _as_left(fleet, task, method=None):
     """The places of an instance as the playbook leaves them: the copy that stays, with the data disks that it gets."""
     places = fleet.places.get(task["uuid"], ())
     places = [place for place in places if task.get("stays") in (None, place["host"])]
@@ -233,7 +235,8 @@ def _as_left(fleet, task):
         {**place, "disks": None if place["disks"] is None else _larger(place["disks"], wanted, gone)}
         for place in places
     ]
-    return [updating.as_left(place, task["spec"]) for place in left] if "spec" in task else left
+    becomes = updating.as_rebuilt if method == "rebuild" else updating.as_left
+    return [becomes(place, task["spec"]) for place in left] if "spec" in task else left
 
 
 def _larger(has, wanted, gone):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any, Dict, List, NamedTuple
 
-from ..module_utils.conductor import approval, kept_entries, lost_data, placing, unlisted
+from ..module_utils.conductor import approval, cloning, kept_entries, lost_data, placing, unlisted
 from ..module_utils.conductor.fleet import Fleet
 from ..module_utils.conductor.locate import holders
 from ..module_utils.conductor.plan import CLAIMING, FAILED, MAX_ROUNDS
@@ -26,7 +26,18 @@ from .answers_of_hosts import read_reports, replies
 from .controller import ControllerAction, new_token, outcomes_reported, plan_result
 from .driving import carry_out
 from .fixed_addresses import fixed_addresses
-from .inventory_variables import INSTANCE, is_true, kvm_hosts, listed, lost_hosts, raw_vars, variables, who_locked
+from .inventory_variables import (
+    CLONE_OF,
+    INSTANCE,
+    fenced,
+    is_true,
+    kvm_hosts,
+    listed,
+    lost_hosts,
+    raw_vars,
+    variables,
+    who_locked,
+)
 from .plain import plain
 from .screen import say, verbosity, warn
 from .selection import check_hosts, check_own_name, in_inventory, known_hosts, names_by_uuid, selected, warn_of_lost
@@ -73,13 +84,19 @@ class _Run(NamedTuple):
 def _request(run, name, values, catalog, hosts):
     """(its Request, what ways_in.lacks() of it)."""
     check_own_name(name, run.task_vars)
+    source = values.pop(CLONE_OF, None)
     places, unsaid = _places(run, name, values), berth_name.unsaid(run.task_vars, name, values)
     if berth_name.is_only_requested(run.task_vars, name):
         if not places and "berth_flavor" not in values:
             holders(run.fleet, name, uuid_of(name, values), run.lost)  # raises where it may be, if that is known
-        values, catalog = kept_entries.as_it_is(catalog, values, places)
+        its = places or _places(run, source, variables(run.task_vars, source, IDENTITY)) if source else places
+        values = cloning.as_source(values, its) if source else values
+        values, catalog = kept_entries.as_it_is(catalog, values, its)
     catalog, kept = kept_entries.with_kept(catalog, values, places)
     spec, seed = build_request({**values, "inventory_hostname": name}, catalog)
+    if source:
+        uuid = uuid_of(source, variables(run.task_vars, source, IDENTITY))
+        spec = cloning.with_source(spec, run.fleet, source, uuid, run.lost)
     check_hosts(spec, str(values.get("berth_availability_zone") or ""), hosts)
     if any(str(name).endswith(QueryFilter.__name__) for name in catalog.placement.get("enabled_filters") or ()):
         check_hint(spec["scheduler_hints"])
@@ -190,10 +207,10 @@ class PlaceInstances(ControllerAction):
         run_variables.update(catalogs.run)
         catalog = catalogs.shared
         options = {**catalog.placement, **plain(args["options"])}
-        fleet, lost = read_reports(task_vars, hosts), lost_hosts(run_variables)
+        fleet, lost = read_reports(task_vars, hosts), [*lost_hosts(run_variables), *fenced(task_vars)["hosts"]]
         warn_of_lost(lost, known_hosts(task_vars, hosts), fleet)
         run = _Run(task_vars, run_variables, catalogs, fleet, lost, args["take_over"], args["plan"])
-        if args["take_over"] and "__berth_fenced" in raw_vars(task_vars, "localhost"):
+        if args["take_over"] and fenced(task_vars)["hosts"]:
             names = [name for name in names if _was_on(run, name)]
         requests, lacks = self._requests(run, names, known_hosts(task_vars, hosts))
         wanted = self._wanted(run, requests)
@@ -257,7 +274,7 @@ class PlaceInstances(ControllerAction):
         requests, lacks, faults, held = {}, {}, [], {}
         for name in names:
             catalog = run.catalogs.of(name)
-            values = variables(run.task_vars, name, (*INSTANCE, "berth_locked", "berth_mend"))
+            values = variables(run.task_vars, name, (*INSTANCE, "berth_locked", "berth_mend", CLONE_OF))
             try:
                 request, lacks[name] = _request(run, name, values, catalog, hosts)
             except BerthError as error:

@@ -15,9 +15,9 @@ from ..module_utils.model.identity import IDENTITY, uuid_of
 from ..module_utils.model.messages import BESIDE_FACTS
 from . import berth_where, run_report
 from .answers_of_hosts import reason_of
-from .berth_name import COUNTS, check_adopted, check_counts, check_given, check_group, check_name
+from .berth_name import COUNTS, NEW_NAME, check_adopted, check_clone, check_counts, check_given, check_group, check_name
 from .fan_out import answers, ask, warnings
-from .inventory_variables import described, instances_among, kvm_hosts, raw_vars, variables
+from .inventory_variables import described, fenced, instances_among, kvm_hosts, raw_vars, variables
 from .misplaced import check_vars_of_play
 from .screen import warn
 from .selection import no_kvm_hosts
@@ -51,6 +51,7 @@ def begin(action, task_vars, hosts):
     check_variables(action, task_vars, hosts)
     check_name(action.own_variables(task_vars, ["berth_name"]))
     counts = action.own_variables(task_vars, COUNTS)
+    check_clone(task_vars, {**counts, **action.own_variables(task_vars, [NEW_NAME])})
     check_counts(counts)
     check_group(counts, task_vars["groups"])
     extra_vars = load_extra_vars(action._loader)
@@ -68,7 +69,7 @@ def _uuids(args, task_vars):
     names = instances_among(task_vars, args["instances"])
     if args["most"] is not None and len(names) > args["most"]:
         return []
-    if any(raw_vars(task_vars, name).get("berth_lost_hosts") for name in names):
+    if fenced(task_vars)["hosts"] or any(raw_vars(task_vars, name).get("berth_lost_hosts") for name in names):
         # whether several machines had a lost name shows only in what hosts remember, even if --limit selects few
         names = dict.fromkeys([*names, *described(task_vars, task_vars["groups"]["all"])])
     found = []

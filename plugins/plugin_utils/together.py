@@ -83,8 +83,16 @@ def ended_together(work: str, name: str, names: Collection[str], part: Dict[str,
 
 def noted(action: ActionBase, outcomes: Mapping[str, Optional[Dict[str, Any]]]) -> Dict[str, Any]:
     """Note what became of hosts in the action's task, None of who has begun. Return that of all that it has worked for
-    until now: of a play with more hosts than Ansible has forks, one process after another works for some of them."""
-    with _locked(_path("%s.outcomes" % action._task._uuid)) as file:
+    until now: of a play with more hosts than Ansible has forks, one process after another works for some of them. With it what
+    other tasks of the play did: of a plan that is carried out, one moves and one confirms."""
+    known = _added("%s.outcomes" % action._task._uuid, outcomes)
+    ended = {name: outcome for name, outcome in outcomes.items() if outcome is not None}
+    of_play = _added("%s.outcomes" % action._task.get_play()._uuid, ended)
+    return {**known, **{name: outcome for name, outcome in of_play.items() if name not in known}}
+
+
+def _added(work: str, outcomes: Mapping[str, Optional[Dict[str, Any]]]) -> Dict[str, Any]:
+    with _locked(_path(work)) as file:
         known = {**json.loads(file.read() or "{}"), **outcomes}
         _write(file, known)
     return known

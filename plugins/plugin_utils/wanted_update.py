@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the inventory says of an existing instance by now, for update: its request, and which of its NICs get a new address."""
+"""What the inventory says of an existing instance by now, for update and rebuild: its request, and which of its NICs get a new address."""
 
 from __future__ import annotations
 
@@ -22,6 +22,13 @@ def wanted_update(run, name, task):
     if place:
         updating.check_group(run.fleet, instance, place, lost_hosts(run.variables))
     return {"spec": spec, "only_new": only if only["spec"]["networks"] else None}
+
+
+def wanted_rebuild(run, name, task):
+    """{spec}: the request by now, with the addresses that the instance has."""
+    place = run.fleet.place_on(task["uuid"], task["hosts"][-1])
+    spec, _seed = run.inventory.checked(name, [place] if place else ())
+    return {"spec": spec}
 
 
 def give_addresses(run, found):

@@ -190,6 +190,9 @@ class Chain:
         agreement.check(operation, self.hosts[owner].view(), self.guest.uuid, self.volume_gb)
         if operation.end == "locked":
             self._check_lock()
+        if operation.anew:
+            self.guest.forget()
+            written = 0
         if self.hosts[owner].view().running():
             self.guest.expect(owner, written, starts)
         elif self._start(operation):

@@ -39,6 +39,7 @@ class Operation:
     owner: str
     stops: bool = True  # the guest is stopped and started
     gives_up_writes: bool = False
+    anew: bool = False  # the guest is another one afterwards
     moves: bool = True
     repeats: bool = False  # done again, it does the same again
     variables: dict = field(default_factory=dict)  # of its playbook
@@ -88,6 +89,15 @@ OPERATIONS = {
         "revert_snapshot", "snapped_off", "snapped_off", gives_up_writes=True, variables=SNAPSHOT
     ),
     "start_snapped": at_rest("start", "snapped_off", "snapped", stops=True, gives_up_writes=True),
+    "rebuild": at_rest(
+        "rebuild",
+        "active",
+        "active",
+        stops=True,
+        repeats=True,
+        anew=True,
+        variables={"berth_rebuild_discards": "mover"},
+    ),
     "detach": at_rest("update_disks", "attached", "detached"),
     "attach": at_rest("update_disks", "detached", "attached"),
     "grow": at_rest("update_disks", "attached", "attached"),

@@ -41,7 +41,7 @@ from operations import OPERATIONS, Fault, described, faults_of  # noqa: E402
 TOUR = (
     "resize", "revert", "cold", "confirm", "live", "resize_here", "revert_here", "confirm_here",
     "reboot", "reboot_hard", "backup", "stop", "start", "pause", "unpause", "suspend", "resume",
-    "lock", "unlock", "snapshot", "revert_snapshot", "delete_snapshot", "plug", "unplug", "grow", "detach", "attach", "delete",
+    "lock", "unlock", "snapshot", "revert_snapshot", "delete_snapshot", "rebuild", "plug", "unplug", "grow", "detach", "attach", "delete",
 )  # fmt: skip
 
 

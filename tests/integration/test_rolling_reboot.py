@@ -69,3 +69,10 @@ def test_all_hosts_are_booted_one_after_the_other_and_no_guest_is(lab, image, in
     assert {name: facts["nonce"] for name, facts in after.items()} == inside
     assert {facts["boots"] for facts in after.values()} == {1}
     assert "was booted since then" in play("rolling_reboot", berth_since="2h").stdout
+
+    host = before["one"]  # a run that ended after the boot, before it opened the host
+    play("drain", berth_kvm_host=host, berth_drain_reason="rolling reboot")
+    lab.sh(host, "umount /proc/sys/kernel/random/boot_id /proc/uptime; " + NEW_BOOT)
+    went_on = play("rolling_reboot", berth_since="2h")
+    assert "%s was booted, and is to be opened" % host in went_on.stdout and homes(lab) == before
+    assert booting == sorted(lab.hosts), "nothing was booted twice"

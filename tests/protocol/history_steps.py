@@ -32,7 +32,7 @@ PLAYBOOKS = {
     "pause": 3, "unpause": 3, "suspend": 3, "resume": 3,
     "snapshot": 8, "revert_snapshot": 6, "delete_snapshot": 2,
     "remove_host": 2, "prepare_hosts": 3, "resize": 8, "cold_migrate": 6, "live_migrate": 8,
-    "update_disks": 7, "update": 6, "delete_volume": 3, "confirm_resize": 5, "revert_resize": 5, "confirm_due": 1,
+    "update_disks": 7, "update": 6, "rebuild": 4, "delete_volume": 3, "confirm_resize": 5, "revert_resize": 5, "confirm_due": 1,
 }  # fmt: skip
 EVENTS = {
     "silent": 8, "cut_power": 4, "switch_off": 5, "switch_on": 8, "die": 1, "keep_state": 5, "restore_state": 2,

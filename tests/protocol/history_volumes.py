@@ -12,7 +12,7 @@ from history_move_runs import Moves
 from volume_fleet_case import MakesVolumes
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import volumes
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import update, update_disks
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import rebuild, update, update_disks
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.volumes import volume_uuid
 
@@ -59,6 +59,15 @@ class Runs(MakesVolumes, Moves):
         tasks = yield from self._found("update", more)
         run = update.Run(self._run_of_disks(), lambda name, _spec: requests[name])
         yield from self._carry_out(update.update(tasks, {}, run))
+
+    def rebuild(self):
+        tasks = yield from self._found("rebuild")
+        for name in tasks:
+            self.world.gives_up(name)
+        requests = {name: self.world.request(name) for name in tasks}
+        wanted = {name: {**task, "spec": requests[name][0]} for name, task in tasks.items()}
+        given = {name: {"discards_root": name} for name in tasks}
+        yield from self._carry_out(rebuild.rebuild(wanted, given, lambda name, _spec: requests[name][1], False))
 
     def delete_volume(self):
         for volume in self.options.get("berth_volumes") or ():

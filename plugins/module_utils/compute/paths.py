@@ -64,6 +64,11 @@ def volume_entries(pool_path, uuid):
     return [volume_file(pool_path, uuid), *(os.path.join(directory, name) for name in beside)]
 
 
+def left(pool_path, uuid):
+    """The directory for the files of an adopted instance that has moved and is left to libvirt, see left_files.py."""
+    return os.path.join(pool_path, "left", check_uuid(uuid))
+
+
 def set_aside(pool_path):
     """The directory for copies of instances that were set aside, see set_aside.py."""
     return os.path.join(pool_path, "set-aside")

@@ -17,6 +17,7 @@ from ..model import (
     nics,
     packet_hints,
     packet_words,
+    rebuild_hints,
     update_hints,
     updates,
     volume_hints,
@@ -182,11 +183,11 @@ def of_request(name: str, place: Place, wanted: Document) -> Sequence[Optional[s
 
 
 def _of_image(name: str, place: Place, wanted: Document) -> Optional[str]:
-    """What an instance gets only if it is created anew."""
+    """What an instance gets in a rebuild."""
     has, asked = (place["request_digests"] or {}).get("image"), digests(wanted).get("image")
     if has is None or asked is None or has == asked:
         return None
-    return "inventory says other image. %s" % hints.make_anew_to_follow(name)
+    return "inventory says other image. %s" % rebuild_hints.rebuild_to_follow(name)
 
 
 def _of_kept(name: str, place: Place, wanted: Document) -> Optional[str]:

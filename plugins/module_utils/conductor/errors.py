@@ -197,3 +197,11 @@ class UploadFailed(BerthError):
     """The image could not be copied from the controller to the host, for example because its disk is full."""
 
     retryable = True
+
+
+class FenceFailed(BerthError):
+    """The fence agent did not switch the host off, or did not say that it is off. So nothing was evacuated."""
+
+
+class MetricsLibraryMissing(BerthError):
+    """The controller lacks the Python package prometheus_client, which berth_metrics needs. No file was written."""

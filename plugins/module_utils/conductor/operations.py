@@ -71,6 +71,11 @@ OPERATIONS: Dict[str, Operation] = {
         Words("snapshot deleted", "snapshot would be deleted", "has no such snapshot"),
         "snapshot_deleted", SNAPSHOT, needs_one=True, differences=True,
     ),
+    "image_from_instance": Operation(
+        Words("image made", "image would be made", "has this image"),
+        "image_made", {"to": ("berth_image_to",), "image": ("berth_new_image",)},
+        module="instance_backup", needs_one=True, differences=True, lockable=False,
+    ),
     "keep_one": Operation(
         Words("one copy kept", "one copy would be kept", "has one copy"),
         given=SHUTDOWN, needs_one=True, differences=True,
@@ -88,6 +93,11 @@ OPERATIONS: Dict[str, Operation] = {
     "reboot": Operation(
         Words("rebooted", "would be rebooted", "was not rebooted"),
         "rebooted", {**SHUTDOWN, "reboot": ("berth_reboot",)}, needs_one=True, differences=True, repairs=True, runs=True,
+    ),
+    "rebuild": Operation(
+        Words("rebuilt", "would be rebuilt", "did not run since it was rebuilt"),
+        "rebuilt", {**SHUTDOWN, "discards_root": ("berth_rebuild_discards",)}, ("spec",), needs_one=True, differences=True,
+        repairs=True, runs=True,
     ),
     "recover": Operation(
         Words("started", "would be started", "runs, or is meant to be off"),

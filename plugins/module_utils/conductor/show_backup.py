@@ -1,12 +1,13 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The backups of an instance, as people read them."""
+"""The backups of an instance, and the image made of it, as people read them."""
 
 from __future__ import annotations
 
 from typing import Any, Iterator, List, Mapping, Sequence
 
+from ..model import clone_hints, made_images
 from ..model.backups import TPM_STATE, VARIABLES
 
 WORDS = {"backup": "backup", "restore": "now has backup"}
@@ -20,6 +21,15 @@ def lines(operation: str, name: str, host: str, backups: Sequence[Mapping[str, A
         return ["%s on %s: %s %s" % (name, host, WORDS[operation], text) for each in backups for text in _text(each)]
     shown = ["    %s" % text for each in backups for text in _text(each)]
     return ["", "%s: backups that %s reads" % (name, host), *(shown or ["    none"])]
+
+
+def image_lines(name: str, host: str, image: Mapping[str, Any]) -> List[str]:
+    """``image``: as module instance_backup returns it."""
+    frozen = ", file systems frozen" if image["frozen"] else ""
+    what = "%s on %s: image %s, %d MiB%s. In the catalog:" % (
+        name, host, image["name"], -(-image["bytes"] // MIB), frozen,
+    )  # fmt: skip
+    return ["", what, *made_images.entry(image), "    %s" % clone_hints.share_image(host, image["path"])]
 
 
 def _text(backup: Mapping[str, Any]) -> Iterator[str]:

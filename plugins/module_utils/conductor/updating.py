@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Collection, Mapping, Optional
+from typing import Any, Collection, Dict, Mapping, Optional, Sequence
 
 from ..model import nics, updates
 from ..model.messages import Document
@@ -15,6 +15,7 @@ from . import groups
 from .fleet import Fleet, Place
 
 FOLLOWED = ("networks", "metadata", "ssh_keys", "group_policy")  # digests of what an update brings
+REBUILT = ("image", "metadata", "ssh_keys")  # and a rebuild
 
 
 def check_group(fleet: Fleet, instance: Mapping[str, Any], place: Place, lost: Collection[str]) -> None:
@@ -37,10 +38,7 @@ def check_group(fleet: Fleet, instance: Mapping[str, Any], place: Place, lost: C
 def as_left(place: Place, wanted: Document) -> Place:
     """The place as an update leaves it, for what then still differs from the inventory."""
     left: Place = {**place}
-    asked = digests(wanted)
-    if place["request_digests"] is not None:
-        followed = {part: asked[part] for part in FOLLOWED if part in asked}
-        left["request_digests"] = {**place["request_digests"], **followed}
+    left["request_digests"] = _followed(place, wanted, FOLLOWED)
     if place["nics"] is not None:
         left["nics"] = clean_all(nics.taken(wanted.get("networks")))
     if place["content"]:
@@ -48,6 +46,16 @@ def as_left(place: Place, wanted: Document) -> Place:
     if "group" in wanted:
         left["group"] = _name(wanted)
     return left
+
+
+def as_rebuilt(place: Place, wanted: Document) -> Place:
+    """The same of a rebuild."""
+    return {**place, "request_digests": _followed(place, wanted, REBUILT)}
+
+
+def _followed(place: Place, wanted: Document, parts: Sequence[str]) -> Optional[Dict[str, str]]:
+    has, asked = place["request_digests"], digests(wanted)
+    return None if has is None else {**has, **{part: asked[part] for part in parts if part in asked}}
 
 
 def _name(wanted: Mapping[str, Any]) -> Optional[str]:

@@ -16,6 +16,7 @@ from ..model.errors import BerthError
 from ..model.schema import OneOf
 
 NEVER, TELL, EVACUATE = "never", "tell", "evacuate"
+SOON = 120  # seconds: two passes so close belong together, however short the limit is
 POLICY = OneOf(NEVER, TELL, EVACUATE)
 
 
@@ -60,7 +61,7 @@ def judge(
 ) -> Verdict:
     """``down``: the hosts that no probe reaches; ``silent``: how many do not answer the controller, of ``hosts``; ``kept``: by the
     last pass; ``now``: seconds since 1970, by the controller's clock."""
-    before = kept["down"] if 0 <= now - kept["at"] < max(limits.seconds, 60) else {}
+    before = kept["down"] if 0 <= now - kept["at"] < max(limits.seconds, SOON) else {}
     since = {host: min(before.get(host, now), now) for host in sorted(down)}
     found = Verdict({"at": now, "down": since}, cut_off=silent * 100 > limits.share * hosts)
     due = [host for host in since if now - since[host] >= limits.seconds]

@@ -16,12 +16,13 @@ from . import goals, one_by_one, propose
 from .goals import BALANCE, CONSOLIDATE, DRAIN, OF_HOSTS, REPAIR, RETURN, Goal
 from .order import Move, Ordered, after, ordered
 from .state import Fleet, State
-from .terms import Empty, terms
+from .terms import Empty, Terms, terms
 
 FIRST_ROUNDS = 3  # in which the solver looks at the places alone, and an order is found afterwards if there is one
 MOST_ROUNDS = 12  # how often the solver is asked again after placement has refused what it proposed
 MOST_PAIRS = 30000  # of an instance and a host that it may go to: what the solver is given of a large fleet
-MOST_WAVES = 4  # in which an order is searched, if the first places that were found have none
+MOST_WAVES = 4  # in which places are searched that have an order, if the first ones that were found have none
+MOST_WAVES_TO = 8  # in which an order is searched to places that were found
 EFFORT = 10.0  # of the solver for one plan, about seconds
 
 Score = Tuple[float, ...]
@@ -123,12 +124,27 @@ def _searched(fleet: Fleet, goal: Goal, empty: Empty, best: _Found, effort: floa
             break
         tried = State(fleet)
         done = ordered(tried, proposal.waves)
+        if done.refused and not waves:
+            tried, done = _in_another_order(fleet, known, proposal, tried, done, effort / 10)
         best = min(best, _Found(done, goals.score(goal, tried, len(done.moves), empty)), key=lambda each: each.score)
         if not done.refused:
             return best, proposal.proven and reach.complete, _proof(proposal, reach, waves)
         moves = {uuid: host for wave in proposal.waves for uuid, host in wave.items()}
         cuts.append(frozenset((uuid, moves[uuid]) for uuid in done.refused))
     return best, False, "not proven: placement refused %d of the solver's proposals" % len(cuts)
+
+
+def _in_another_order(
+    fleet: Fleet, known: Terms, proposal: propose.Proposal, tried: State, done: Ordered, effort: float
+) -> Tuple[State, Ordered]:
+    """The largest first was not possible: ask the solver for an order to the same places."""
+    begin = State(fleet)
+    to = {uuid: [host] for uuid, host in proposal.waves[0].items()}
+    found = propose.propose(begin, known.only(to, begin.where), None, (), effort, MOST_WAVES_TO)
+    if found is None:
+        return tried, done
+    state = State(fleet)
+    return state, ordered(state, found.waves)
 
 
 def _proof(proposal: propose.Proposal, reach: _Reach, waves: int) -> str:

@@ -64,7 +64,7 @@ def propose(
     waves: int = 0,
     known: Sequence[Sequence[Move]] = (),
 ) -> Optional[Proposal]:
-    """The best final places, or None if there are none. Without a goal any will do, and instances that are nowhere get one.
+    """The best final places, or None if there are none. Without a goal any will do, and each instance of the terms gets a new one.
     ``effort``: of the solver, about seconds; the same effort gives the same answer on every machine. ``waves``: only places
     that so many waves of moves reach, with an order in which they do; it takes the solver longer. ``known``: waves that are possible,
     from which it begins."""
@@ -103,6 +103,8 @@ class _Model:
             self.on[host].append((uuid, host))
         if own:
             self.stays[uuid] = self.x[uuid, own]
+            if self.goal is None:
+                self.cp.Add(self.x[uuid, own] == 0)
         self.cp.AddExactlyOne(self.x[uuid, host] for host in [*([own] if own else []), *hosts])
         for host in hosts if self.waves else ():
             for wave in self.waves:
@@ -162,7 +164,17 @@ class _Model:
                     self.cp.AddImplication(self.x[move], used[-1])
                 if host in held:
                     self.cp.Add(used[-1] == 1)
+                self._side_by_side(here.get(host, ()))
             self.cp.Add(sum(used) <= 1 + self._broken_by(broken.get(("group", group), 0)))
+
+    def _side_by_side(self, moves: Sequence[Move]) -> None:
+        """What goes to a host from another one goes in one wave."""
+        first: Dict[Optional[str], Move] = {}
+        for uuid, host in moves:
+            own = self.state.where.get(uuid)
+            one = first.setdefault(own, (uuid, host))
+            for wave in self.waves if own != host else ():
+                self.cp.Add(self.begins[(*one, wave)] == self.begins[uuid, host, wave])
 
     def _cut(self, cut: Cut) -> None:
         known = [self.x[move] for move in cut if move in self.x]

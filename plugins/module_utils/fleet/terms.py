@@ -10,7 +10,8 @@ from __future__ import annotations
 import copy
 import dataclasses
 import json
-from typing import Collection, Dict, Iterable, List, Sequence, Tuple
+from collections import Counter
+from typing import Collection, Dict, Iterable, List, Mapping, Sequence, Tuple
 
 from ..placement.changes.would_fit import held
 from .state import Fleet, State, limits
@@ -41,6 +42,14 @@ class Terms:
         taken = {host: amounts for host in hosts for good, amounts in [empty.takes(uuid, host)] if good}
         self.may[uuid] = list(taken)
         self.takes.update({(uuid, host): amounts for host, amounts in taken.items()})
+
+    def only(self, may: Dict[str, List[str]], where: Mapping[str, str]) -> "Terms":
+        """The same with other hosts for some instances, while all others stay where they are."""
+        fixed = {host: Counter(amounts) for host, amounts in self.fixed.items()}
+        for uuid in self.may:
+            if uuid not in may and uuid in where:
+                fixed[where[uuid]].update(self.takes[uuid, where[uuid]])
+        return dataclasses.replace(self, may=may, fixed={host: dict(amounts) for host, amounts in fixed.items()})
 
 
 class Empty:

@@ -21,7 +21,7 @@ from .safe_text import clean
 KEY = "adopted"
 GIB = 1 << 30
 # operations beside moves
-ONLY_OF_CREATED = ("update", "update_disks", "snapshot", "revert_snapshot", "delete_snapshot", "restore")
+ONLY_OF_CREATED = ("update", "update_disks", "snapshot", "revert_snapshot", "delete_snapshot", "restore", "rebuild")
 NO_IMAGE = {"min_disk": 0, "min_ram": 0, "properties": {}}  # as a request has one
 LONGEST = 1 << 16  # characters of a definition
 LONGEST_PATH = 1024
@@ -81,6 +81,20 @@ def files(spec: Mapping[str, Any]) -> List[str]:
 def has_moved(spec: Mapping[str, Any]) -> bool:
     """Whether its disks lie in its directory, where a move brought them."""
     return any("/" not in each["path"] for each in (of(spec) or {}).get("disks", ()))
+
+
+def in_directory(spec: Mapping[str, Any], directory: str) -> Document:
+    """Return the request of one that has moved as if it had been found with its files in another directory."""
+    found: Document = of(spec) or {}
+    root = root_of(found)
+    for log in root.iterfind("devices/*/log"):
+        log.set("file", "%s/console.log" % directory)
+    there = {
+        "definition": ElementTree.tostring(root, encoding="unicode"),
+        "disks": [{**each, "path": "%s/%s" % (directory, each["path"])} for each in found["disks"]],
+        "variables": found.get("variables") and "%s/%s" % (directory, found["variables"]),
+    }
+    return {**spec, KEY: there}
 
 
 def words(spec: Mapping[str, Any]) -> List[str]:

@@ -20,7 +20,15 @@ def own(spec: Mapping[str, Any], image_gb: int = 0) -> List[str]:
     if flavor.get("ephemeral_gb"):
         sizes["ephemeral disk"] = flavor["ephemeral_gb"]
     sizes.update(("data disk %s" % name, size_gb) for name, size_gb in data_disks.shown(spec).items())
-    return ["%s %d GiB" % each if each[1] else each[0] for each in sizes.items()]
+    return [_sized(*each) for each in sizes.items()]
+
+
+def root(size_gb: int) -> str:
+    return _sized("root disk", size_gb)
+
+
+def _sized(name: str, size_gb: int) -> str:
+    return "%s %d GiB" % (name, size_gb) if size_gb else name
 
 
 def of_volumes(entries: Iterable[Mapping[str, Any]]) -> List[str]:

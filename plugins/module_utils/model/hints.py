@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Optional, Sequence
 
 from .errors import shortened
+from .lifecycle import REBUILDING
 
 LOST = "If it is switched off for good and never comes back: -e berth_lost_hosts=%s"
 
@@ -431,9 +432,10 @@ def stop_to_restore(name: str) -> str:
     return "Run berth.kvm.stop --limit %s first" % name
 
 
-def restore_again(name: str) -> str:
-    """A restore was interrupted: some disks of the instance may be of the backup and others not."""
-    return "A restore of %s was interrupted: run berth.kvm.restore for it again" % name
+def finish_disks(name: str, task_state: Optional[str]) -> str:
+    """A restore or a rebuild was interrupted: some disks of the instance may be new and others not."""
+    what = "rebuild" if task_state == REBUILDING else "restore"
+    return "A %s of %s was interrupted: run berth.kvm.%s for it again" % (what, name, what)
 
 
 def make_active(name: str, back: str) -> str:

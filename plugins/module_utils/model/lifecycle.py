@@ -189,6 +189,7 @@ def names(live: bool, role: str, phase: str, vm_state_before: Optional[str]) -> 
 # Of a start or a stop that has begun and not ended.
 SPAWNING = "spawning"  # until the guest was first started
 POWERING_ON, POWERING_OFF = "powering-on", "powering-off"
+REBUILDING = "rebuilding"
 REBOOTING_HARD = "rebooting_hard"
 UNPAUSING, RESUMING = "unpausing", "resuming"
 STARTING = (SPAWNING, POWERING_ON, UNPAUSING, RESUMING)

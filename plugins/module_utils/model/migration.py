@@ -95,7 +95,7 @@ def check_begin(record: Record, kind: str, spec: Document, power: Optional[str])
     if kind == LIVE and record.vm_state == vm_states.STOPPED:
         hint = hints.migrate_off(record.name)
         raise InstanceInvalidState(record.uuid, "vm_state", record.vm_state, kind, hint=hint)
-    vm_states.check(record.name, record.vm_state, kind)
+    vm_states.check(record.name, record.vm_state, kind, record.task_state)
     is_meant = kind == LIVE and power == record.power_state == vm_states.PAUSED
     if not is_meant and (power in PAUSED or kind == LIVE and power != "running"):
         hint = hints.let_go_on(record.name) if power in PAUSED else hints.migrate_off(record.name)

@@ -40,6 +40,7 @@ SPEC: Dict[Path, str] = {
     **{(name,): TEXT for name in ("pool", "availability_zone", "host_zone", "access_ip_v4", "access_ip_v6")},
     ("volumes",): OBJECTS,
     ("snapshots",): OBJECTS,
+    ("clone_of",): TEXT,
     ("instance",): MAYBE_OBJECT,
     ("grows_from_gb",): COUNT,
     ("adopted",): MAYBE_OBJECT,

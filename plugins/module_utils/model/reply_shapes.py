@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from typing import Any, Dict, cast
 
-from . import adopted, backups, data_disks, guest_settings, host_document, snapshots, volumes
+from . import adopted, backups, data_disks, guest_settings, host_document, made_images, snapshots, volumes
 from .identity import instance_uuid
 from .lifecycle import ROLES
 from .messages import Document, View
 from .migration import KINDS
-from .request_shape import request
+from .request_shape import boot_file, request, scalar
 from .shape import (
     Check,
     Fault,
@@ -213,6 +213,19 @@ def _backup(value: Any) -> Document:
     return _BACKUP(value) if isinstance(value, dict) and "kind" in value else _UNREADABLE_BACKUP(value)
 
 
+_MADE_IMAGE = object_of(
+    {
+        "name": word(made_images.NAME, 100),
+        "path": text(1024),
+        "checksum": word("sha256:[0-9a-f]{64}", 71),
+        "bytes": whole(0, 1 << 60),
+        "min_disk": _COUNT,
+        "min_ram": _COUNT,
+        "properties": map_of(text(), scalar, 1000),
+        **dict.fromkeys(("kernel", "initrd"), boot_file),
+        "frozen": flag,
+    }
+)
 _SNAPSHOT = object_of(
     {
         "name": word(snapshots.NAME, snapshots.LONGEST_NAME),
@@ -223,6 +236,7 @@ _SNAPSHOT = object_of(
 )
 _OF_INSTANCE: Dict[str, Check] = {
     "backups": list_of(_backup, 10000),
+    "made_image": _MADE_IMAGE,
     "console": _CONSOLE,
     "uuid": uuid,
     "state": word("[a-z]+", 32),

@@ -13,7 +13,7 @@ import hashlib
 import json
 from typing import Any, Dict, Iterable, Mapping, Optional
 
-from . import admitted_members
+from . import admitted_members, clones
 
 LENGTH = 12
 # What a NIC is connected to. Addresses are compared in plain text; the model may come from the flavor.
@@ -30,6 +30,7 @@ def digests(spec: Mapping[str, Any]) -> Dict[str, str]:
         "metadata": spec.get("metadata"),
         "ssh_keys": spec.get("ssh_keys_digest"),
         "group_policy": _policy(spec.get("group")),
+        clones.KEY: clones.of(spec),
     }
     told = {"security_groups": "networks", "ssh_keys": "ssh_keys_digest", "group_policy": "group"}
     return {part: of(value) if value else NOTHING for part, value in parts.items() if told.get(part, part) in spec}

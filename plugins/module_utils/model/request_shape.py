@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Dict
 
-from . import adopted, data_disks, guest_settings, host_document, snapshots, volumes
+from . import adopted, clones, data_disks, guest_settings, host_document, snapshots, volumes
 from .messages import Document
 from .shape import (
     Check,
@@ -64,10 +64,10 @@ def flavor(value: Any) -> Document:
     return {**host_document.flavor(value), **_FLAVOR_EXTRA(value)}
 
 
-_FILE = or_null(object_of({"url": _LONG, "checksum": text()}))
+boot_file = or_null(object_of({"url": _LONG, "checksum": text()}))
 _IMAGE = {
-    "kernel": _FILE,
-    "initrd": _FILE,
+    "kernel": boot_file,
+    "initrd": boot_file,
     "name": text(),
     "id": text(),
     "url": or_null(_LONG),
@@ -222,6 +222,7 @@ _KNOWN: Dict[str, Check] = {
     adopted.KEY: or_null(object_of(_OF_ADOPTED)),
     "batch_id": _LINE,
     "home": or_null(uuid),
+    clones.KEY: or_null(uuid),
 }
 _PARTS = object_of(_KNOWN, set(_KNOWN) - {"name", "project_id", "flavor", "image"})
 _NAMES_OF_PARTS = map_of(word("[a-z][a-z0-9_]*", 64), lambda part: part, 100)

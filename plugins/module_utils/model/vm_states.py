@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any, Dict, Mapping, NamedTuple, Optional, Tuple
 
 from . import hints, snapshot_hints
-from .lifecycle import ALIVE, POWERING_OFF, POWERING_ON, REBOOTING_HARD, RESUMING, UNPAUSING
+from .lifecycle import ALIVE, POWERING_OFF, POWERING_ON, REBOOTING_HARD, REBUILDING, RESUMING, UNPAUSING
 from .move_errors import InstanceInvalidState
 
 BUILDING, ACTIVE, PAUSED, SUSPENDED, STOPPED = "building", "active", "paused", "suspended", "stopped"
@@ -74,7 +74,10 @@ CHANGES: Dict[str, Change] = {
     "update_disks": Change((ACTIVE, PAUSED, STOPPED)),
     "backup": Change((ACTIVE, PAUSED, SUSPENDED, STOPPED)),
     "backups": Change(ALL),
+    "clone": Change((ACTIVE, PAUSED, SUSPENDED, STOPPED)),
+    "image_from_instance": Change((ACTIVE, PAUSED, SUSPENDED, STOPPED)),
     "restore": Change((STOPPED, ERROR), STOPPED, "restoring"),
+    "rebuild": Change((ACTIVE, STOPPED, ERROR), task=REBUILDING),
     "snapshot": Change((ACTIVE, PAUSED, STOPPED), task="image_snapshot"),
     "revert_snapshot": Change((STOPPED,), task="reverting_snapshot"),
     "delete_snapshot": Change((ACTIVE, PAUSED, STOPPED), task="deleting_snapshot"),
@@ -115,8 +118,9 @@ def is_meant_paused(record: Any) -> bool:
     return bool(record.power_state == VM_STATES[PAUSED].power_state)
 
 
-def check(name: str, vm_state: Optional[str], operation: str) -> None:
-    """Raise InstanceInvalidState if the operation is not legal in that state, with what makes the instance active."""
+def check(name: str, vm_state: Optional[str], operation: str, task_state: Optional[str] = None) -> None:
+    """Raise InstanceInvalidState if the operation is not legal in that state, with what makes the instance active, or ends the task
+    that was interrupted."""
     change, now = CHANGES[operation], vm_state or ACTIVE
     if now not in (*change.legal, change.after) and change.legal != ALL:
         back = VM_STATES[now].back if now in VM_STATES else None
@@ -126,7 +130,7 @@ def check(name: str, vm_state: Optional[str], operation: str) -> None:
         elif now == ACTIVE and change.after == STOPPED:
             hint = hints.stop_to_restore(name)
         elif now == ERROR:
-            hint = hints.restore_again(name)
+            hint = hints.finish_disks(name, task_state)
         raise InstanceInvalidState(name, "vm_state", now, operation, hint=hint)
 
 

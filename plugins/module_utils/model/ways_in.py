@@ -9,7 +9,7 @@ import base64
 import binascii
 from typing import Any, Dict, List, Mapping, Optional
 
-from . import input_hints, volumes
+from . import clones, input_hints, volumes
 from .guest_settings import GuestSettings, is_true
 from .messages import Document
 
@@ -65,8 +65,8 @@ def lacks(spec: Document, seed: Mapping[str, Any]) -> List[str]:
     agent = is_true(GuestSettings.of(spec).get("qemu_guest_agent", "false"))
     password = "hashed_passwd" in (seed.get("cloud_config") or "")
     good_key = None in faults.values()
-    # User data can make an account, and a volume to boot from may have one.
-    if not (good_key or seed.get("user_data") or password or agent or volumes.boot(spec)):
+    # User data can make an account, and a volume to boot from or the disk of a clone may have one.
+    if not (good_key or seed.get("user_data") or password or agent or volumes.boot(spec) or clones.of(spec)):
         found.append("nobody can log in, unless the image has an account. " + input_hints.give_way_in())
     if not spec.get("networks"):
         found.append("no network interface. " + input_hints.give_network())

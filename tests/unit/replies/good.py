@@ -221,7 +221,11 @@ def instance_backup(host):
     }  # fmt: skip
     found = [whole, {"id": "20260103T030405Z", "faults": ["backup.json: nothing"]}]
     diff = {"before": "", "after": "a backup in /b: 20260102T030405Z\n"}
-    said = dict(shown(held), backups=found)
+    image = {
+        "name": "golden", "path": "/srv/images/golden.qcow2", "checksum": "sha256:" + "0" * 64, "bytes": 1 << 20,
+        "min_disk": 1, "min_ram": 0, "properties": {"hw_disk_bus": "scsi"}, "kernel": None, "initrd": None, "frozen": False,
+    }  # fmt: skip
+    said = dict(shown(held), backups=found, made_image=image)
     return {"uuid": held.uuid, "state": "made", "to": "/b"}, {"changed": True, "instance": said, "diff": diff}
 
 

@@ -188,6 +188,7 @@ RUNS = {
     "delete_snapshot": (operation("delete_snapshot"), {"limit": REST, "berth_snapshot": "one"}),
     "backup": (operation("backup"), {"limit": REST, **BACKUPS}),
     "backups": (operation("backups"), {"limit": REST, **BACKUPS}),
+    "image_from_instance": (operation("image_from_instance"), {"limit": REST, "berth_new_image": "golden"}),
     "restore": (operation("restore"), {"limit": REST, "berth_backup": "20260102T030405Z", **BACKUPS}),
     "resize": (moves("resize"), {"limit": ["at-rest-h1", "at-rest-h2"], "flavor": "big"}),
     "migrate from the liar": (moves("cold_migrate", target="h3"), {"limit": ["at-rest-h1"]}),

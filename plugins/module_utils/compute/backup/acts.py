@@ -10,9 +10,9 @@ from typing import Any, Dict, List
 from ...model.backups import Backup
 from ...model.safe_text import clean
 from ..guest import power
-from . import make, place, restore
+from . import make, place, restore, to_image
 
-STATES = ("made", "listed", "restored")
+STATES = ("made", "listed", "restored", "image_made")
 
 
 def outcome_of(instance: Any, params: Dict[str, Any], dry: bool) -> Dict[str, Any]:
@@ -20,6 +20,8 @@ def outcome_of(instance: Any, params: Dict[str, Any], dry: bool) -> Dict[str, An
     if params["state"] == "listed":
         found = listed(instance, params)
         return {"changed": False, "instance": {**power.summary_after(instance), "backups": found}}
+    if params["state"] == "image_made":
+        return _image(instance, to_image.Wish(params["image"], params["to"]), dry)
     if params["state"] == "made":
         wish = make.Wish(*(params[name] for name in make.Wish._fields))
         changed = make.would_back_up(instance, wish) if dry else make.back_up(instance, wish)
@@ -32,6 +34,16 @@ def outcome_of(instance: Any, params: Dict[str, Any], dry: bool) -> Dict[str, An
     made = [told(changed)] if isinstance(changed, Backup) else []
     diff = {"before": "", "after": "%s%s\n" % (words, ": " + made[0]["id"] if made else "")}
     return {"changed": bool(changed), "instance": {**power.summary_after(instance), "backups": made}, "diff": diff}
+
+
+def _image(instance: Any, wish: to_image.Wish, dry: bool) -> Dict[str, Any]:
+    if dry:
+        done: Dict[str, Any] = {"changed": to_image.would_make_image(instance, wish)}
+    else:
+        done = to_image.make_image(instance, wish)
+    shown = {"made_image": done["image"]} if "image" in done else {}
+    diff = {"before": "", "after": "image %s\n" % wish.image if done["changed"] else ""}
+    return {"changed": done["changed"], "instance": {**power.summary_after(instance), **shown}, "diff": diff}
 
 
 def listed(instance: Any, params: Dict[str, Any]) -> List[Dict[str, Any]]:

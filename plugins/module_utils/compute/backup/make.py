@@ -55,7 +55,8 @@ class Wish(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A disk to copy: the file ``path`` of ``format`` to the file ``target``. ``why``: see backups.Disk."""
+    """A disk to copy: the file ``path`` of ``format`` to the file ``target``. ``why``: see backups.Disk. Only a clone has a raw
+    target."""
 
     name: str
     path: str
@@ -64,6 +65,7 @@ class Part(NamedTuple):
     kind: str
     why: str
     target: str
+    target_format: str = "qcow2"
 
 
 def would_back_up(instance: Any, wish: Wish) -> bool:
@@ -107,13 +109,19 @@ def _checked(instance: Any, wish: Wish) -> Any:
     host = instance.host
     place.check(host.connection.getHostname(), wish.to, host.pool_of(record))
     host.require_prepared()
+    check_disks(host, record)
+    return record
+
+
+def check_disks(host: Any, record: Any) -> bool:
+    """Raise what keeps the disks from being copied as they are at one moment. Return whether the guest has a QEMU."""
     startable.check_owner(host, record)
     startable.check_reverted(record)
-    active = domain.is_active(host.connection, record.uuid)
+    active = bool(domain.is_active(host.connection, record.uuid))
     disk_chain.check_backup(host, record, active)
     if active:
         block_jobs.check_no_others_jobs(host.connection, record, host.connection.getHostname())
-    return record
+    return active
 
 
 def _made(instance: Any, record: Any, wish: Wish, where: Place, found: Any) -> Backup:
@@ -221,11 +229,16 @@ def _make_target(part: Part, previous: Backup) -> None:
 
 def _read_back(part: Part) -> Disk:
     """Return the disk as it is in the backup, from what the storage has."""
-    os.chmod(part.target, durable.FILE_MODE)
-    paths.sync(part.target)
+    settle(part)
     place.check_qcow2(part.target, TransferFailed)
     size = os.path.getsize(part.target)
     return Disk(part.name, part.kind, part.why, part.size, size, place.digest(part.target))
+
+
+def settle(part: Part) -> None:
+    """Only root can read the file, and a power cut does no harm to it."""
+    os.chmod(part.target, durable.FILE_MODE)
+    paths.sync(part.target)
 
 
 def _publish(where: Place, made: Backup, instance: Any) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from typing import Any, Mapping, Sequence
+from typing import Any, Mapping, Optional, Sequence
 
 from ...model.backups import INCREMENT
 from ...model.move_errors import TransferFailed
@@ -33,21 +33,21 @@ def drop(path: str, kept: str) -> None:
             inside.remove_bitmap(path, name, TransferFailed)
 
 
-def copy(backup_id: str, previous: Any, parts: Sequence[Any]) -> None:
-    """Write the disks to the files of ``parts`` (see make.Part), then begin their bitmaps."""
+def copy(backup_id: Optional[str], previous: Any, parts: Sequence[Any]) -> None:
+    """Write the disks to the files of ``parts`` (see make.Part), then begin their bitmaps, without a ``backup_id`` none."""
     for part in parts:
         if part.kind == INCREMENT:
             copy_part(part.path, part.target, {"sync": "bitmap", "bitmap": bitmap_of(previous), "bitmap-mode": "never"})
         else:
-            copy_whole(part.path, part.format, part.target)
+            copy_whole(part.path, part.format, part.target, part.target_format)
     for part in parts:
-        if part.format == "qcow2":
+        if part.format == "qcow2" and backup_id:
             command = ["qemu-img", "bitmap", "--add", "-f", "qcow2", "--", part.path, bitmap_of(backup_id)]
             run(command, error=TransferFailed)
 
 
-def copy_whole(path: str, form: str, target: str) -> None:
-    command = ["qemu-img", "convert", "-q", "-f", form, "-O", "qcow2", "--", path, target]
+def copy_whole(path: str, form: str, target: str, target_format: str) -> None:
+    command = ["qemu-img", "convert", "-q", "-f", form, "-O", target_format, "--", path, target]
     run(command, timeout=LONGEST, error=TransferFailed)
 
 

@@ -11,11 +11,9 @@ A guest in vm_state error is not started: a run that is killed between two renam
 
 from __future__ import annotations
 
-import json
-import os
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
-from ...model import adopted, backup_hints, hints, host_hints, snapshot_hints, snapshots
+from ...model import adopted, backup_hints, hints, snapshot_hints, snapshots
 from ...model.backups import Backup
 from ...model.errors import BerthError
 from ...model.move_errors import InstanceInvalidState
@@ -27,7 +25,7 @@ from ..guest import domain
 from ..move import disks as moved_disks
 from ..record import journal
 from ..run import run
-from . import firmware_state, off, place
+from . import firmware_state, off, place, room
 from .place import BackupDamaged, BackupNotFound, Place
 
 OPERATION = "restore"
@@ -117,7 +115,9 @@ def _checked(instance: Any, wish: Wish) -> Tuple[Any, Place, Backup, List[Target
             rule="the name of the instance, %s" % record.name,
             hint=backup_hints.discard_writes(record.name),
         )
-    _check_room(host.pool_of(record), record.name, targets)
+    copies = [(target.source, "qcow2", target.made, target.format) for target in targets]
+    what = "the new disks of %s, beside the old ones," % record.name
+    room.check(host.pool_of(record), what, copies, RestoreFailed)
     return record, where, backup, targets, firmware
 
 
@@ -126,24 +126,6 @@ def _check_off(host: Any, record: Any) -> None:
         raise InstanceInvalidState(
             record.name, "power_state", "running", OPERATION, hint=hints.stop_to_restore(record.name)
         )
-
-
-def _check_room(pool: str, name: str, targets: List[Target]) -> None:
-    """Raise RestoreFailed if the new disks, which are written beside the old ones, would fill the pool: all guests in it would stand
-    still. What a killed run left makes room."""
-    left = sum(os.stat(target.made).st_blocks * 512 for target in targets if os.path.lexists(target.made))
-    needed, free = sum(map(_measure, targets)), paths.free_bytes(pool) + left
-    if needed > free:
-        raise RestoreFailed(
-            "the new disks of %s would take up to %d MiB beside the old ones, of %d MiB that are free in %s"
-            % (name, -(-needed >> 20), free >> 20, pool),
-            hint=host_hints.make_room_in_pool(pool),
-        )
-
-
-def _measure(target: Target) -> int:
-    command = ["qemu-img", "measure", "--output=json", "-f", "qcow2", "-O", target.format, "--", target.source]
-    return int(json.loads(run(command, error=RestoreFailed))["required"])
 
 
 def _check_no_snapshots(record: Any) -> None:

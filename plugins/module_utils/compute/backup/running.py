@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from typing import Any, Mapping, Sequence
+from typing import Any, Mapping, Optional, Sequence
 from xml.etree import ElementTree
 
 from ...model.backups import INCREMENT
@@ -50,12 +50,12 @@ def drop(found: Any, path: str, kept: str) -> None:
             qemu_nodes.remove_bitmap(found, node, name)
 
 
-def copy(found: Any, backup_id: str, previous: Any, parts: Sequence[Any]) -> bool:
+def copy(found: Any, backup_id: Optional[str], previous: Any, parts: Sequence[Any]) -> bool:
     """Write the disks to the files of ``parts`` (see make.Part). Those that record writes are either all copied whole, or of all
-    what changed. Return whether the guest's agent had written out its file systems."""
-    guest, name, library = Bounded(found), bitmap_of(backup_id), require_libvirt()
+    what changed. Without a ``backup_id`` no bitmap begins. Return whether the guest's agent had written out its file systems."""
+    guest, name, library = Bounded(found), bitmap_of(backup_id or ""), require_libvirt()
     shown = {block_jobs.target_of(guest, part.path): part for part in parts}
-    recorded = [target for target, part in shown.items() if part.format == "qcow2"]
+    recorded = [target for target, part in shown.items() if part.format == "qcow2" and backup_id]
     files = {target: part.path for target, part in shown.items()}
     room = live_backup.Room(files.values(), "the backup was ended, since its guest might have had to wait for room")
     room.check()
@@ -74,7 +74,17 @@ def copy(found: Any, backup_id: str, previous: Any, parts: Sequence[Any]) -> boo
                 live_backup.show_backup(guest, socket, files, name, recorded)
             for target, part in shown.items():
                 seen = "driver=nbd,server.type=unix,server.path=%s,export=%s" % (socket, target)
-                command = ["qemu-img", "convert", "-p", "--image-opts", "-O", "qcow2", "--", seen, part.target]
+                command = [
+                    "qemu-img",
+                    "convert",
+                    "-p",
+                    "--image-opts",
+                    "-O",
+                    part.target_format,
+                    "--",
+                    seen,
+                    part.target,
+                ]
                 following.follow(command, None, None, also=[room])
     finally:
         live_backup.end_backup(guest)
@@ -90,7 +100,7 @@ def _take(part: Any) -> None:
     if part.kind == INCREMENT:
         off.copy_part(changes, part.target, {"sync": "top"})
     else:
-        off.copy_whole(changes, "qcow2", part.target)
+        off.copy_whole(changes, "qcow2", part.target, part.target_format)
 
 
 def _note_again(guest: Any, name: str, targets: Sequence[str]) -> None:

@@ -39,11 +39,16 @@ def named_boot_files(spec):
     return [part for part in PARTS if (spec.get("image") or {}).get(part)]
 
 
+def cached_boot_file(pool_path, spec, part, settings):
+    """Get the kernel or initrd into the cache of images, and return what image.ensure does."""
+    source = dict(spec["image"][part], name="%s of %s" % (part, spec["image"].get("name")), disk_format="raw")
+    return images.ensure(pool_path, dict(source, most_bytes=LARGEST), 0, settings)
+
+
 def build_boot_files(pool_path, uuid, spec, settings):
     """Copy them from the host's image cache to beside the instance's disks."""
     for part in named_boot_files(spec):
-        source = dict(spec["image"][part], name="%s of %s" % (part, spec["image"].get("name")), disk_format="raw")
-        cached = images.ensure(pool_path, dict(source, most_bytes=LARGEST), 0, settings)
+        cached = cached_boot_file(pool_path, spec, part, settings)
         path = paths.instance(pool_path, uuid, part)
         temporary = path + ".tmp"
         paths.remove(temporary)

@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
 from ..record import journal
 from ..record.record_copy import take_back
-from . import adopt, pause, power, snapshots
+from . import adopt, pause, power, rebuild, snapshots
 from .update import update, would_update
 from .update_disks import update_disks, would_update_disks
 
@@ -119,13 +119,17 @@ ACTS: Dict[str, Act] = {
         lambda instance, p: would_update_disks(instance, p["disks"], p["volumes"]),
     ),
     "updated": Act(update, would_update),
+    "rebuilt": Act(
+        rebuild.rebuild, rebuild.would_rebuild,
+        parts=lambda _before, p: {"image": p["spec"]["image"]["name"], "snapshots": []},
+    ),
 }  # fmt: skip
 
 
 # State -> the operation that only a created instance takes.
 NOT_OF_ADOPTED = {
     "disks_updated": "update_disks", "updated": "update", "snapshotted": "snapshot", "snapshot_reverted": "revert_snapshot",
-    "snapshot_deleted": "delete_snapshot",
+    "snapshot_deleted": "delete_snapshot", "rebuilt": "rebuild",
 }  # fmt: skip
 
 

@@ -1,10 +1,11 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Makes an instance of a guest that is there, and makes a guest of an instance again. Neither touches the guest or its files.
+"""Makes an instance of a guest that is there, and makes a guest of an instance again. Neither touches the guest, or its files where
+they were found.
 
     adopt: record -> berth's mark in the definition -> permit of a guest that is on
-    leave: mark -> permit -> record -> note that the instance is gone
+    leave: files that a move brought go out of its directory -> mark -> permit -> record -> note that the instance is gone
 
 So whoever is interrupted runs again and goes on: adopt finds the record, leave finds it until its last step.
 """
@@ -24,10 +25,10 @@ from ...model.request_spec import SCHEMA
 from ...model.safe_text import clean
 from ...placement.capacity import allocation_of
 from .. import paths
-from ..disk import owner
+from ..disk import disk_chain, owner
 from ..record import journal, whereabouts
 from ..record.claim import first_epoch
-from . import adoptable, domain, domain_xml, gate
+from . import adoptable, domain, domain_xml, gate, left_files, startable
 
 SIZES = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap")
 
@@ -185,6 +186,7 @@ def leave(instance, after):
     with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
         record = _leavable(instance)
         if record is not None:
+            record = left_files.bring_out(instance, record)
             guest = domain.find(instance.host.connection, instance.uuid)
             if guest is None:  # else its definition, of which the record has the only copy, would go
                 host = instance.host.for_guests(record.spec.get("pool"))
@@ -212,7 +214,11 @@ def _remove_directory(instance, record):
 def files(instance):
     """Return the paths of the files of an adopted instance, for people."""
     record = instance.store.read(instance.uuid)
-    return [] if record is None else [clean(path, 1000) for path in adopted.files(record.spec)]
+    return (
+        []
+        if record is None
+        else [clean(path, 1000) for path in adopted.files(left_files.outside(instance.host, record))]
+    )
 
 
 def would_leave(instance):
@@ -223,14 +229,26 @@ def _leavable(instance):
     if instance.store.read(instance.uuid) is None:
         return None
     record = instance.at_rest("leave")
-    if not adopted.of(record.spec) or adopted.has_moved(record.spec):
+    if not adopted.of(record.spec):
         raise InstanceExists(
-            "%s was %s: its disks are in berth's directory, from which nothing but an instance starts"
-            % (record.name, "moved since it was adopted" if adopted.of(record.spec) else "created, not adopted")
+            "%s was created, not adopted: its disks are in berth's directory, from which nothing but an instance starts"
+            % record.name
         )
     if domain.is_saved(instance.host.connection, instance.uuid):
         # What libvirt saved has berth's mark, so without the record nothing could start it.
         back = vm_states.VM_STATES[record.vm_state or vm_states.ACTIVE].back or "start"
         hint = hints.make_active(record.name, back)
         raise InstanceInvalidState(record.name, "power_state", "saved", "leave", hint=hint)
+    if adopted.has_moved(record.spec):
+        _check_moved(instance, record)
     return record
+
+
+def _check_moved(instance, record):
+    """Raise unless it is off with its own disks: they get other paths, which QEMU would not know."""
+    if domain.is_active(instance.host.connection, instance.uuid):
+        hint = hints.stop_to_restore(record.name)
+        raise InstanceInvalidState(record.name, "power_state", "running", "leave after a move", hint=hint)
+    startable.check_owner(instance.host, record)
+    disk_chain.check_unsaved(instance.host, record)
+    disk_chain.check(instance.host, record)

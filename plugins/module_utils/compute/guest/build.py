@@ -14,7 +14,7 @@ import contextlib
 import os
 import time
 
-from ...model import hints, vm_states, volumes
+from ...model import clone_hints, clones, hints, vm_states, volumes
 from ...model.errors import BerthError
 from ...model.lifecycle import ACTIVE, BUILDING, CLAIM, OWN, SPAWNING
 from .. import durable, lock
@@ -29,6 +29,7 @@ def build(instance, record, given_seed, left_off):
     try:
         instance.host.require_prepared()
         startable.check_unmade(instance.host, record)
+        _check_clone(instance, record)
         gate.check_writable(instance.uuid, instance.host.run_dir)  # else it could neither start nor be removed
     except Exception as error:
         if record.role == CLAIM:
@@ -52,6 +53,14 @@ def build(instance, record, given_seed, left_off):
             _clean_up(instance, failure)
         raise failure
     counters.forget_failed_builds(instance.store.state_dir)
+
+
+def _check_clone(instance, record):
+    if clones.of(record.spec) and instance.clone is None:
+        raise clones.CloneNotPossible(
+            "%s is a clone that was not finished, and module build_instances makes those" % record.name,
+            hint=clone_hints.finish_clone(record.name),
+        )
 
 
 def _own(instance, record):
@@ -81,7 +90,10 @@ def _make(instance, record, given_seed, left_off):
     instance.observe("build disks")
     domain_xml.remove_guest(instance.host.connection, instance.uuid, record)
     disk.remove_all(host.pool_path, instance.uuid, record.name, instance.host.identify())
-    disk.build(host.pool_path, instance.uuid, spec, instance.host.identify(), instance.host.settings)
+    if clones.of(spec):
+        record = instance.clone(instance, record)
+    else:
+        disk.build(host.pool_path, instance.uuid, spec, instance.host.identify(), instance.host.settings)
     instance.observe("build volumes")
     volume_files.make(instance.host, record)
     instance.observe("build seed")

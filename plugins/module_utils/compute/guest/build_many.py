@@ -13,6 +13,7 @@ import sys
 import time
 
 from ...model.errors import BerthError
+from ..backup import clone
 from ..host import settings
 from ..host.host import Host
 from . import power
@@ -91,6 +92,7 @@ def build(wanted, dry):
 def _build(wanted, dry):
     try:
         instance = Instance(Host.here(wanted["state"]), wanted["uuid"], timeout=wanted["timeout"])
+        instance.clone = clone.build
         bring = _taken_over if wanted["state"] == "taken_over" else power.present
         return power.outcome_of(instance, wanted, dry, lambda: bring(instance, wanted, dry))
     except BerthError as error:

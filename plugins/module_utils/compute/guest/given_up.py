@@ -1,13 +1,13 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a delete of an instance gives up here, by name and size, and what a revert or the delete of a snapshot does."""
+"""What a delete of an instance gives up here, by name and size, and what a rebuild, a revert or the delete of a snapshot does."""
 
 from __future__ import annotations
 
 import contextlib
 
-from ...model import adopted, disk_words, snapshots
+from ...model import adopted, disk_words, snapshots, volumes
 from ...model.errors import BerthError
 from .. import paths
 from ..disk import disk, virtual_size
@@ -18,7 +18,11 @@ def words(instance, state, snapshot):
     """What that state of module instance gives up. ``snapshot``: the name of one, or None."""
     if state == "absent":
         return by_delete(instance)
-    record = instance.store.read(instance.uuid) if state in ("snapshot_reverted", "snapshot_deleted") else None
+    record = (
+        instance.store.read(instance.uuid) if state in ("snapshot_reverted", "snapshot_deleted", "rebuilt") else None
+    )
+    if state == "rebuilt":
+        return by_rebuild(instance, record) if record else []
     entry = snapshots.find(record.spec, snapshot) if record else None
     if entry is None:
         return []
@@ -40,6 +44,13 @@ def by_delete(instance):
         if not (adopted.of(spec) or disk.is_there(pool_path, instance.uuid)):
             return disk_words.volumes_going(spec)
     return disk_words.going(spec, _image_gb(pool_path, instance.uuid, spec))
+
+
+def by_rebuild(instance, record):
+    """Return the root disk and the snapshots in words."""
+    gb = volumes.root_gb(record.spec) or _image_gb(instance.host.pool_of(record), instance.uuid, record.spec)
+    names = [each["name"] for each in snapshots.of(record.spec)]
+    return [disk_words.root(gb), *("snapshot %s" % name for name in names)]
 
 
 def _image_gb(pool_path, uuid, spec):

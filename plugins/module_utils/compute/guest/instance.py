@@ -59,8 +59,13 @@ class Instance:
         self.uuid = uuid
         self.timeout = timeout
         self.observe = observe
+        self.clone = None  # what makes the disks of a clone, see backup/clone.py; only module build_instances has that
         self.updates = []  # what an update changed, or would, in words
         self.repaired = []  # what a start repaired, or would, of a guest that runs: [[part, expected, had]]
+
+    def beside(self, uuid):
+        """Return the work on another instance of this host."""
+        return Instance(self.host, uuid, self.timeout, self.observe)
 
     # what exists
 
@@ -199,7 +204,7 @@ class Instance:
         self._refuse_moving(record)
         if record.role != OWN or record.phase != ACTIVE:
             raise InstanceInvalidState(record.name, "phase", record.phase, method, phase=record.phase)
-        vm_states.check(record.name, record.vm_state, method)
+        vm_states.check(record.name, record.vm_state, method, record.task_state)
         return record
 
     # absent

@@ -224,7 +224,7 @@ def would_start(instance, token):
 def _check_startable(instance):
     record = instance.store.read(instance.uuid)
     if record is not None and record.op is None:
-        vm_states.check(record.name, record.vm_state, "start")
+        vm_states.check(record.name, record.vm_state, "start", record.task_state)
 
 
 def present(instance, wanted, dry):

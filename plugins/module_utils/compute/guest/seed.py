@@ -158,6 +158,11 @@ def new_instance_id(record):
     return str(uuids.uuid5(uuids.UUID(record.uuid), record.token))
 
 
+def next_instance_id(record):
+    """Return the id for a rebuild: another one than the instance has had."""
+    return str(uuids.uuid5(uuids.UUID(record.uuid), "%s rebuilt" % instance_id(record)))
+
+
 def instance_id(record):
     """Return the id that the record has had since it was built, whatever moved or mended it: another one would run all of
     cloud-init again. Guests of older versions have their uuid."""

@@ -120,7 +120,7 @@ def delete(instance, name):
         _stand_alone(instance, record, only_begun=True)
         _delete_from_disks(instance, record, name)
         instance.observe("snapshot deleted")
-        record = journal.noted(_forgotten(record, name), DELETE, snapshot=name)
+        record = journal.noted(forgotten(record, name), DELETE, snapshot=name)
         note(instance, instance.swap(record.replace(task_state=None)))
         return True
 
@@ -250,7 +250,7 @@ def _running(instance):
     return domain.find_active(instance.host.connection, instance.uuid)
 
 
-def _forgotten(record, name):
+def forgotten(record, name):
     """Return the record without the snapshot and its room."""
     entry = snapshots.find(record.spec, name)
     if entry is None:
@@ -265,5 +265,5 @@ def _give_up(instance, name, error):
     with contextlib.suppress(BerthError):
         if not any(os.path.lexists(paths.merging_file(path)) for path in _files(instance, record)):
             _delete_from_disks(instance, record, name)
-            record = _forgotten(record, name)
+            record = forgotten(record, name)
     instance.swap(record.replace(task_state=None))

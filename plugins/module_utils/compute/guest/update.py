@@ -107,7 +107,7 @@ def _planned(instance, record, params):
     found += updates.lines(has, spec, live is not None)
     if live and spec["flavor"] == record.spec["flavor"]:
         found += ["%s: as its flavor says, at once" % part for part in live_limits.differing(record, live)]
-    if _old_seed(instance, record.replace(spec=spec), params["seed"]):
+    if is_old_seed(instance, record.replace(spec=spec), params["seed"]):
         found.append(updates.of_seed(record.spec, spec))
     written = all(text is None or _is_noted(text, record) for text in (live, lasting))
     if not found and not (written and updates.told(spec) == updates.told(record.spec)):
@@ -129,13 +129,15 @@ def _take(instance, record, wanted):
         return record, False
     instance.host.require_prepared()
     old, new = updates.by_mac(record.spec), updates.by_mac(spec)
-    gone = [mac for mac in old if mac not in new or updates.is_replugged(old[mac], new[mac])]
+    gone = [mac for mac in old if mac not in new]
+    replugged = [mac for mac in old if mac in new and updates.is_replugged(old[mac], new[mac])]
     _unplug(instance, record, gone)
     lines = updates.lines(record.spec, spec, _running(instance) is not None)
     with instance.store.host_lock():
         _check_free(instance, record, spec)
+        _unplug(instance, record, replugged)  # not before its new address is known to be free
         instance.observe("update record")
-        changed = record.replace(spec=hardware.without(spec, ["interface/" + mac for mac in gone]))
+        changed = record.replace(spec=hardware.without(spec, ["interface/" + mac for mac in gone + replugged]))
         return instance.store.compare_and_swap(
             record, journal.noted(changed, METHOD, parts="; ".join(lines)).next()
         ), True
@@ -223,7 +225,7 @@ def _is_noted(text, record):
 # ---- the seed --------------------------------------------------------------------------------------------------------
 
 
-def _old_seed(instance, record, given):
+def is_old_seed(instance, record, given):
     """Whether the seed is not what ``given`` makes. A running guest has the old file open."""
     if given is None:
         return False
@@ -232,7 +234,7 @@ def _old_seed(instance, record, given):
 
 
 def _renew_seed(instance, record, given):
-    if not _old_seed(instance, record, given):
+    if not is_old_seed(instance, record, given):
         return False
     instance.observe("update seed")
     seed.build(instance.host.pool_of(record), record, given, _disks(record))

@@ -238,6 +238,7 @@ def test_a_take_over_tells_the_host_whose_disks_they_are_and_whether_the_guest_i
     create(plan(db1={"take_over": "lost"}), hosts, {"db-1": {**VM, **said}})
     (asked,) = hosts.builds("kvm2")
     assert (asked["state"], asked["disks_of"], asked.get("power_state")) == ("taken_over", "lost", power_state)
+    assert asked["evidence"] == "berth_lost_hosts says that the host is off"
 
 
 def test_check_mode_asks_no_host_about_what_it_does_not_know(create):

@@ -69,7 +69,7 @@ def test_without_the_word_of_the_agent_no_host_counts_as_off(agent, monkeypatch,
     monkeypatch.setattr(fencing, "SECONDS", 1)
     (agent / fault).touch()
     refused = fence()
-    assert refused["error_code"] == "FenceFailed" and "hosts" not in refused
+    assert refused.get("error_code") == "FenceFailed" and "hosts" not in refused
     assert "s3cret" not in str(refused) + capsys.readouterr().out
 
 
@@ -86,7 +86,7 @@ def test_check_mode_asks_the_agent_and_switches_nothing_off(agent):
 
 @pytest.mark.parametrize("answer", [up("kvm3"), {"reason": "LibvirtTimeout: hangs"}], ids=["well", "hung"])
 def test_a_host_that_answers_is_never_switched_off(agent, answer):
-    assert fence(answer)["error_code"] == "HostNotLost" and not (agent / "done").exists()
+    assert fence(answer).get("error_code") == "HostNotLost" and not (agent / "done").exists()
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_a_host_that_answers_is_never_switched_off(agent, answer):
 )
 def test_what_the_inventory_says_of_the_agent_has_to_make_sense(agent, given, capsys):
     refused = fence(given=given)
-    assert refused["error_code"] == "InvalidInput" and not (agent / "done").exists()
+    assert refused.get("error_code") == "InvalidInput" and not (agent / "done").exists()
     assert refused["error"]["field"].startswith("berth_fence of kvm3")
     assert "s3cret" not in str(refused) + capsys.readouterr().out
 

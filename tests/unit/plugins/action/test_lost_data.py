@@ -78,3 +78,23 @@ def test_the_run_says_before_and_the_table_after_what_is_given_up(check_mode, mo
 
 def test_a_take_over_keeps_the_disks_and_needs_no_such_word():
     assert planned(create(take_over=True, vm={**WEB, "berth_networks": []}))["state"] == "claiming"
+
+
+def evacuate(note, fenced=("h9",)):
+    it = controller({"web": {**VM, "berth_networks": []}}, {}, silent=["h9"])
+    told = {"h1": {"ansible_facts": facts("h1"), "notes": {instance_uuid("default", "web"): note} if note else {}}}
+    it.register("localhost", __berth_facts={"answers": {**told, "h2": {"ansible_facts": facts("h2")}, **SILENT}})
+    it.register("localhost", __berth_fenced={"hosts": list(fenced), "evidence": "fence_x says so", "changed": True})
+    done = it.run("placement", {"instances": ["web"], "plan": True, "take_over": True})
+    return done["ansible_facts"]["berth_plan"]["instances"]
+
+
+def test_what_was_on_a_host_that_the_run_has_fenced_is_taken_over_without_a_persons_word():
+    assert evacuate(OWNER)["web"]["take_over"] == HOST["host_uuid"]
+
+
+@pytest.mark.parametrize(
+    "note", [None, {**OWNER, "known": {**OWNER["known"], "host": "h8"}}], ids=["unknown", "elsewhere"]
+)
+def test_what_was_not_on_that_host_is_no_business_of_the_evacuation(note):
+    assert evacuate(note) == {}

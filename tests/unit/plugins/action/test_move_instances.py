@@ -244,13 +244,25 @@ def test_the_last_of_those_that_were_planned_together_ends_the_run_for_all(host,
 
 
 def test_the_report_is_not_finished_while_others_of_the_task_are_at_work(host):
-    task = SimpleNamespace(_task=SimpleNamespace(_uuid=secrets.token_hex(8)))
+    play = SimpleNamespace(_uuid=secrets.token_hex(8))
+    task = SimpleNamespace(_task=SimpleNamespace(_uuid=secrets.token_hex(8), get_play=lambda: play))
     together.noted(task, {"web-2": None})
     ended = host.run()
     assert outcomes_reported(task, ended) is None
     together.noted(task, {"web-2": {"instance": "web-2"}})
     told = outcomes_reported(task, ended)["outcomes"]
     assert [each["instance"] for each in told] == ["web-2", "web-1"]
+
+
+def test_the_report_has_what_earlier_tasks_and_batches_of_the_play_did(host):
+    play = SimpleNamespace(_uuid=secrets.token_hex(8))
+    first, second = (
+        SimpleNamespace(_task=SimpleNamespace(_uuid=secrets.token_hex(8), get_play=lambda: play)) for _each in "ab"
+    )
+    together.noted(first, {"web-2": {"instance": "web-2"}, "web-1": {"instance": "web-1", "state": "migrated"}})
+    together.noted(first, {"web-3": None})  # its process ended: that is no business of the next task
+    told = outcomes_reported(second, host.run())["outcomes"]
+    assert [each["instance"] for each in told] == ["web-1", "web-2"] and "flavor" in told[0]
 
 
 def test_who_left_the_play_is_not_waited_for_and_its_result_is_not_known(host, both):

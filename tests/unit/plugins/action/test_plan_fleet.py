@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import copy
 import datetime
+from pathlib import Path
 
 import pytest
 import yaml
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar, trust_as_template
 from controller import Controller
 from plan_moves_case import CATALOG, HOST, HOSTS, held, host_uuid, view, vm
 from plan_moves_case import plan as moves_of
@@ -21,6 +24,8 @@ from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.plugin_utils import selection
+
+ROOT = Path(__file__).parents[4]
 
 
 def controller(at=None, groups=None, inventory=("a", "b"), views=None, more=None):
@@ -287,6 +292,25 @@ def left_to_confirm(path, to, off, kind="migration", source="h1", running=False)
     off["views"]["a"].update(phase="resized", running=running, migration=begun)
     done = controller(at={to: ["a"]}, **off).run("apply_plan", {"path": path})
     return [(move["name"], move["to"], move["how"]) for move in done["moves"]]
+
+
+@pytest.mark.parametrize(
+    "how, moved, confirmed",
+    [
+        ("cold", {"move": {"phase": "resized"}}, True),
+        ("cold", {"move": {"phase": "active"}}, False),
+        ("cold", {"move": None, "error": {"code": "X"}}, False),
+        ("live", {"move": {"phase": "active"}}, False),
+        ("live", {"move": {"phase": "resized"}}, True),
+        ("confirm", {"skipped": True}, True),
+    ],
+)
+def test_what_moved_cold_is_confirmed_and_what_was_switched_on_meanwhile_is_not(how, moved, confirmed):
+    (play,) = yaml.safe_load((ROOT / "playbooks/internal/moves_of_plan.yml").read_text("utf-8"))
+    (task,) = [task for task in play["tasks"] if task["name"] == "Confirm what was off"]
+    known = {"__berth_how": how, "__berth_moved": moved, "berth_migration": "auto"}
+    templar = Templar(loader=DataLoader(), variables=known)
+    assert all(templar.evaluate_conditional(trust_as_template(each)) for each in task["when"]) is confirmed
 
 
 @pytest.mark.parametrize("other", [{"kind": "resize"}, {"source": "h9"}, {"running": True}])

@@ -20,6 +20,7 @@ NAMES = ["kvm1", "kvm2", "kvm3"]
 class Watch:
     def __init__(self, folder, monkeypatch):
         self.folder, self.now, self.asked, self.reaches = folder / "berth" / "watch", 1000.0, [], ()
+        self.says = "Timeout when waiting for 192.0.2.3:22"
         self.variables = {"kvm3": {"berth_watch_policy": "evacuate", "ansible_host": "192.0.2.3"}}
         self.answers = {"kvm1": up("kvm1"), "kvm2": up("kvm2"), "kvm3": SILENT}
         monkeypatch.setenv("XDG_STATE_HOME", str(folder))
@@ -29,7 +30,7 @@ class Watch:
     def run_on(self, hosts, module, arguments, *_more):
         self.asked += [(host, arguments[host]["module"], arguments[host]["arguments"]) for host in hosts]
         return {
-            host: {"changed": False} if host in self.reaches else {"failed": True, "msg": "Timeout"} for host in hosts
+            host: {"changed": False} if host in self.reaches else {"failed": True, "msg": self.says} for host in hosts
         }
 
     def look(self, check_mode=False, **args):
@@ -66,17 +67,27 @@ def test_a_host_that_another_host_reaches_is_not_down(watch, capsys):
     watch.look()
     watch.reaches = ("kvm2",)
     assert watch.after(200)["down"] == [] and watch.kept()["down"] == {}
-    assert "kvm3 does not answer, but kvm2 reaches it" in capsys.readouterr().out
+    assert "kvm3 does not answer, but is not taken for down: kvm2 reaches it" in capsys.readouterr().out
     watch.reaches = ()
     assert watch.after(200)["evacuate"] == []
 
 
+def test_a_host_that_nobody_could_look_at_is_not_down(watch):
+    watch.says = "No python interpreters found"
+    assert watch.look().get("down") == []
+
+
+def test_a_host_whose_kernel_refuses_connections_is_not_down(watch):
+    watch.answers["kvm3"] = {"reason": "UNREACHABLE: connection refused"}
+    assert watch.look().get("down") == [] and not watch.asked
+
+
 def test_a_host_that_was_closed_or_that_answers_without_facts_is_not_down(watch):
     watch.answers["kvm3"] = {"reason": "LibvirtTimeout: hangs"}
-    assert watch.look()["down"] == []
+    assert watch.look().get("down") == []
     watch.answers["kvm3"] = SILENT
     watch.variables["kvm3"]["berth_host_disabled"] = True
-    assert watch.look()["down"] == []
+    assert watch.look().get("down") == []
 
 
 def test_by_default_a_person_is_told_and_the_run_fails(watch):

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import MetricsLibraryMissing
 from ansible_collections.berth.kvm.plugins.module_utils.model import host_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
 from ansible_collections.berth.kvm.plugins.plugin_utils import fleet_metrics
@@ -80,7 +81,7 @@ def test_a_file_that_has_no_metrics_is_not_replaced(tmp_path, monkeypatch):
 
 def test_without_the_library_it_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setattr(fleet_metrics, "prometheus_client", None)
-    with pytest.raises(fleet_metrics.MetricsLibraryMissing) as raised:
+    with pytest.raises(MetricsLibraryMissing) as raised:
         fleet_metrics.check_path(str(tmp_path / "new.prom"))
     assert raised.value.hint == host_hints.install_on_controller(fleet_metrics.REQUIREMENT)
 

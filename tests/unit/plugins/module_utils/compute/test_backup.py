@@ -12,8 +12,9 @@ import subprocess
 
 import fake_libvirt
 import pytest
-from backup_case import act, back_up, listed, make_disk, make_place, needed, qemu, restore
+from backup_case import act, back_up, listed, make_place, needed, qemu, restore
 from instance_case import Case, Killed
+from small_disks import holds, web_off, write
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import make, off, place
 from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import restore as restore_of_backup
@@ -29,7 +30,6 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.backup.restore i
     RestoreDiscards,
     RestoreFailed,
 )
-from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged, SnapshotIncomplete
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import power
 from ansible_collections.berth.kvm.plugins.module_utils.compute.paths import bitmap_of
@@ -44,30 +44,12 @@ MIB = 1 << 20
 
 @pytest.fixture
 def web(prepared, wanted, monkeypatch):
-    """web1, off, with a root disk of 16 MiB in a flavor of 1 GiB and a data disk."""
-    monkeypatch.setattr(disk, "make", make_disk)
-    spec, seed = wanted("web1")
-    spec["disks"] = [{"name": "db", "size_gb": 1, "bus": "virtio"}]
-    case = Case(prepared, (spec, seed))
-    case.make()
-    case.instance().stopped(0.01)
-    return case
+    return web_off(prepared, wanted("web1"), monkeypatch)
 
 
 @pytest.fixture
 def to(tmp_path, monkeypatch):
     return make_place(tmp_path, monkeypatch)
-
-
-def write(case, byte, at=0, name="root.qcow2"):
-    qemu("qemu-io", "-f", "qcow2", "-c", "write -P %d %d 64k" % (byte, at), case.root.parent / name)
-
-
-def holds(path, byte, at=0):
-    said = subprocess.run(
-        ["qemu-io", "-r", "-f", "qcow2", "-c", "read -P %d %d 64k" % (byte, at), path], capture_output=True, check=False
-    )
-    return said.returncode == 0 and b"Pattern verification failed" not in said.stdout
 
 
 def test_the_second_backup_has_what_was_written_since_and_qemu_img_alone_reads_it_with_all_below(web, to):
@@ -508,7 +490,7 @@ def test_a_backup_that_is_not_there_is_not_found(web, to):
 
 
 @pytest.mark.parametrize("step", ["restore", "restore disk", "restored"])
-@pytest.mark.follows("restore_again")
+@pytest.mark.follows("finish_disks")
 def test_a_restore_that_is_killed_never_starts_with_disks_of_two_times_and_the_next_run_ends_it(web, to, step):
     write(web, 1)
     back_up(web, to)
@@ -522,7 +504,7 @@ def test_a_restore_that_is_killed_never_starts_with_disks_of_two_times_and_the_n
         ):
             with pytest.raises(InstanceInvalidState) as refused:
                 start()
-            assert refused.value.hint == hints.restore_again("web1")
+            assert refused.value.hint == hints.finish_disks("web1", "restoring")
         assert not power.would_recover(web.instance())
     restore(web, to)
     assert holds(web.root, 1) and web.state()[:2] == ("stopped", None)

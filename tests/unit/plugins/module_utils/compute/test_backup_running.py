@@ -89,10 +89,10 @@ def guest(monkeypatch):
     monkeypatch.setattr(domain, "retry_failed_io", lambda _guest: found.done.append(("retry",)))
     monkeypatch.setattr(storage_daemon, "is_there", lambda: True)
     monkeypatch.setattr(off, "copy_part", lambda *given: found.done.append(("part", *given)))
-    monkeypatch.setattr(off, "copy_whole", lambda path, _form, target: found.done.append(("whole", path, target)))
+    monkeypatch.setattr(off, "copy_whole", lambda path, _form, *target: found.done.append(("whole", path, *target)))
 
     def follow(command, *_given, **_more):
-        found.done.append(("read", tuple(command[-2:])))
+        found.done.append(("read", tuple(command[-2:]), command[command.index("-O") + 1]))
 
     monkeypatch.setattr(following, "follow", follow)
     monkeypatch.setattr(live_backup, "end_backup", lambda _guest: found.done.append(("end",)))
@@ -240,3 +240,10 @@ def test_a_backup_that_a_killed_run_left_is_ended_and_one_of_somebody_else_never
     assert block_jobs.is_ours(guest, text % "/pool/root.scratch")
     for path in ("/b/%s/root.qcow2" % UUID, "/pool/other.scratch"):
         assert not block_jobs.is_ours(guest, text % path)
+
+
+def test_a_copy_that_is_no_backup_begins_no_bitmap_and_has_the_format_that_is_asked_for(guest):
+    wanted = [part._replace(target_format="raw") if part.name == "root" else part for part in parts()]
+    assert running.copy(guest, None, None, wanted) is True
+    assert begun(guest)[1] is None
+    assert [each[2] for each in guest.done if each[0] == "read"] == ["raw", "qcow2", "qcow2"]

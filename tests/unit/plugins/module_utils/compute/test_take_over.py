@@ -115,6 +115,12 @@ def test_it_runs_on_with_the_same_disks_whatever_ends_the_run(lost, living, kill
     assert (files(living), owner_of(living)) == (before, LIVING)
 
 
+def test_the_history_keeps_who_said_that_the_lost_host_is_off(lost, living):
+    take_over.take_over(living.instance(), "t1", lost.host.uuid, evidence="fence_x says that kvm1 is off")
+    (event,) = [event for event in living.record.history if event["event"] == "take over"]
+    assert event["evidence"] == "fence_x says that kvm1 is off" and event["source"] == lost.host.uuid
+
+
 def test_one_that_the_inventory_says_is_stopped_is_taken_over_and_not_started(lost, living, boot):
     take_over.take_over(living.instance(), "t1", lost.host.uuid, left_off=True)
     assert (living.state(), owner_of(living)) == (("stopped", None, "shutdown", False), LIVING)

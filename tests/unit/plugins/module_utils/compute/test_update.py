@@ -271,6 +271,24 @@ def test_an_address_that_another_instance_here_has_is_refused_before_anything_ch
     assert web.case.record == before and web.nics() == [MAC]
 
 
+@pytest.mark.parametrize("claims", [True, False])
+def test_a_nic_stays_plugged_if_another_run_has_just_taken_its_new_address(web, monkeypatch, claims):
+    web.spec["networks"] = [{**SECOND, "mac": MAC}]
+    before, checks = web.case.record, []
+    check = update._check_free
+
+    def check_free(instance, record, spec):
+        checks.append(spec)
+        if len(checks) == 3:  # of the dry run, of the update, and again under the lock of the host
+            raise AddressTaken("db1 has 192.0.2.9")
+        check(instance, record, spec)
+
+    monkeypatch.setattr(update, "_check_free", check_free)
+    with pytest.raises(AddressTaken):
+        web.update(only_claim=claims)
+    assert web.case.record == before and web.nics() == web.nics(live=False) == [MAC]
+
+
 def test_only_the_claim_writes_the_record_and_touches_no_guest(web):
     add(web)
     assert web.update(only_claim=True) is True

@@ -46,6 +46,24 @@ def test_places_that_are_good_and_cannot_be_reached_are_replaced_by_others():
     assert plan.waves == [[("y", "c")], [("x", "b")]]
 
 
+def test_places_that_the_largest_first_does_not_reach_are_reached_in_another_order():
+    """x fits on h at once, and would then keep v out, for which y waits, for which z waits."""
+    zone = {"name": "az", "hosts": ["a", "g", "h"], "metadata": {"availability_zone": "az"}}
+    found = fleet(
+        {"a": 2, "g": 2, "h": 6, "k": 4},
+        [
+            instance("x", "a", 2, availability_zone="az"),
+            instance("z", "g", 2, availability_zone="az"),
+            instance("y", "h", 3),
+            instance("v", "k", 2),
+            instance("w", "k", 1, fixed="w is locked"),
+        ],
+        [zone],
+    )
+    plan = planned(found, Goal("drain", frozenset("ag")))
+    assert plan.waves == [[("v", "h")], [("y", "k")], [("x", "h"), ("z", "h")]] and plan.proof == "proven optimal"
+
+
 def test_repair_parts_a_group_with_as_few_moves_as_possible():
     apart = group("apart")
     members = [instance(name, "a", group=apart) for name in ("x", "y", "z")]

@@ -24,7 +24,7 @@ AT_REST = [name for name, state in VM_STATES.items() if state.back or state.reco
 
 
 def test_each_operation_and_each_move_says_in_which_states_it_is_legal_and_there_are_no_others():
-    assert set(CHANGES) == {*OPERATIONS, *KINDS, "hard reboot"}
+    assert set(CHANGES) == {*OPERATIONS, *KINDS, "hard reboot", "clone"}
     for name, change in CHANGES.items():
         assert set(change.legal) <= set(ALL) and change.after in (None, *ALL), name
 

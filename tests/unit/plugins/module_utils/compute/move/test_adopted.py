@@ -15,14 +15,16 @@ import memory_names
 import pytest
 import volume_move_case
 from adopt_case import OWN_UUID, Found
+from instance_case import Killed
 from memory_names import D, S
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import layers
+from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DisksWithoutRecord
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import adoptable, nvram
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.adoptable import GuestNotAdoptable
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import disks, live, live_checks, moving_host
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim
-from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InstanceExists
+from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceInvalidState
 
 SMALL = 3 << 20  # bytes of its disk
 MINE = b"what the guest wrote"
@@ -250,14 +252,66 @@ def test_a_plain_move_changes_the_size_of_no_disk(fleet):
     assert disk_there(fleet).stat().st_size == SMALL
 
 
-def test_what_has_moved_does_not_leave_its_disks_behind(fleet):
+LEAVE_STEPS = [
+    "leave files",
+    "leave files record",
+    "leave define",
+    "leave files inside",
+    "leave mark",
+    "leave permit",
+    "leave record",
+]
+
+
+def moved(fleet):
+    """What is on D of the instance, whose move there is confirmed."""
     adopted(fleet)
     fleet.went("resize")
     fleet.went("confirm")
     there = Found.__new__(Found)
     there.__dict__.update(host=fleet.host(D).compute, uuid=OWN_UUID, steps=[])
-    with pytest.raises(InstanceExists, match="moved since it was adopted"):
+    return there
+
+
+@pytest.mark.parametrize("killed_at", [None, *LEAVE_STEPS])
+def test_what_has_moved_is_left_with_its_disk_outside_of_berths_directories_and_starts_without_berth(fleet, killed_at):
+    there, inside = moved(fleet), disk_there(fleet)
+    there.instance().stopped(1)
+    if killed_at:
+        with pytest.raises(Killed):
+            there.leave(killed_at=killed_at)
+    assert [there.leave(), there.leave()] == [True, False]
+    out = there.host.pool / "left" / OWN_UUID / inside.name
+    assert begins(out) == MINE and out.stat().st_nlink == 1 and not inside.parent.exists() and there.record is None
+    xml = there.domain.xml
+    assert ElementTree.fromstring(xml).find("devices/disk/source").get("file") == str(out)
+    assert "berth" not in xml and "/instances/" not in xml and "-console.log" not in xml
+    there.domain.createWithFlags()
+    assert there.domain.isActive()
+
+
+def test_what_has_moved_is_not_left_while_it_runs_since_qemu_would_not_know_where_its_disk_is(fleet):
+    there = moved(fleet)
+    before = there.record
+    with pytest.raises(InstanceInvalidState, match="leave after a move") as refused:
         there.leave()
+    assert "berth.kvm.stop --limit web1" in refused.value.hint
+    assert there.record == before and begins(disk_there(fleet)) == MINE and not (there.host.pool / "left").exists()
+
+
+def test_a_leave_replaces_no_file_that_is_there(fleet):
+    there = moved(fleet)
+    there.instance().stopped(1)
+    other = there.host.pool / "left" / OWN_UUID / disk_there(fleet).name
+    other.parent.mkdir(parents=True)
+    other.write_bytes(b"somebody's")
+    with pytest.raises(DisksWithoutRecord, match="not that of instance web1"):
+        there.leave()
+    assert other.read_bytes() == b"somebody's" and begins(disk_there(fleet)) == MINE and there.record
+
+
+def test_what_has_moved_is_deleted_with_its_directory(fleet):
+    there = moved(fleet)
     assert there.instance().absent() is True and not disk_there(fleet).parent.exists()
 
 
