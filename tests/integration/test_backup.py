@@ -148,7 +148,6 @@ def test_variables_and_tpm_of_a_backup_go_on_under_a_new_name_on_another_host(ca
     play("stop", "efi1")
     assert "with UEFI variables; with the state of its TPM" in play("backup", "efi1").output
     play("create", "efi2", berth_target_host=target, berth_state="stopped")
-    assert kept(source, "efi1")[1] != kept(target, "efi2")[1]
     play("restore", "efi2", berth_backup_of="efi1", berth_restore_discards="efi2")
     assert kept(target, "efi2") == kept(source, "efi1")
     play("start", "efi2")
