@@ -13,6 +13,7 @@ import pytest
 from test_migrate_refused_or_broken_off import other_host
 from test_resize import cases, facts, mover, verified  # noqa: F401  pylint: disable=unused-import
 
+from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from playbooks import homes
 
 TO = "/srv/shared/backups"
@@ -21,6 +22,8 @@ BLOCKS = """cd %s/*/ && last=$(ls -d 2* | tail -1) && qemu-img compare -f qcow2 
 /var/lib/libvirt/berth/instances/*/root.qcow2"""
 NOTES = "virsh checkpoint-list --name $(virsh -q list --all --name | head -1)"
 OTHER = "other"
+KEPT = """for file in berth/instances/{uuid}/nvram.fd swtpm/{uuid}/tpm2/tpm2-00.permall
+do sha256sum < /var/lib/libvirt/$file | cut -d' ' -f1; done"""
 
 
 @pytest.fixture
@@ -123,3 +126,31 @@ def test_a_backup_that_is_killed_leaves_the_last_one_whole_and_moves_go_on(case,
     back_up(case)
     assert not [line for line in backups_of(case).values() if "CANNOT" in line]
     assert case.lab.sh(source, "ls -A %s/*/" % TO).stdout.count(".partial") == 0
+
+
+def test_variables_and_tpm_of_a_backup_go_on_under_a_new_name_on_another_host(case, image, inventory):
+    """libvirt gives the files to QEMU and swtpm, which go on with what the other guest had written."""
+    source, target = case.lab.hosts[:2]
+    firmware = {"properties": {"hw_firmware_type": "uefi", "hw_machine_type": "q35"}}
+    flavor = {"vcpus": 1, "memory_mb": 256, "root_gb": 1, "extra_specs": {"hw:tpm_version": "2.0"}}
+    variables = {"berth_images": {"efi": {**image, **firmware}}, "berth_flavors": {"tpm": flavor}}
+    path = inventory({name: {"berth_flavor": "tpm", "berth_image": "efi"} for name in ("efi1", "efi2")}, variables)
+
+    def play(playbook, name, **given):
+        given = {"berth_backup_to": TO, "berth_shutdown_timeout": 1, **given}
+        return case.lab.ansible_playbook("berth.kvm." + playbook, "--limit", name, inventory=[path], extra_vars=given)
+
+    def kept(host, name):
+        uuid = instance_uuid("default", name)
+        return case.lab.sh(host, KEPT.format(uuid=uuid)).stdout.split()
+
+    play("create", "efi1", berth_target_host=source)
+    play("stop", "efi1")
+    assert "with UEFI variables; with the state of its TPM" in play("backup", "efi1").output
+    play("create", "efi2", berth_target_host=target, berth_state="stopped")
+    play("restore", "efi2", berth_backup_of="efi1", berth_restore_discards="efi2")
+    assert kept(target, "efi2") == kept(source, "efi1")
+    play("start", "efi2")
+    assert case.lab.domains(target) == [instance_uuid("default", "efi2")]
+    for name in ("efi1", "efi2"):
+        play("delete", name)

@@ -18,11 +18,6 @@ def name_another_place() -> str:
     return "Name a directory on other storage with -e berth_backup_to"
 
 
-def let_qemu_reach(host: str, paths: Sequence[str]) -> str:
-    """QEMU, which writes the backup of a running guest, may not enter the directories."""
-    return "On %s: chmod o+x %s. Then run the same again" % (host, " ".join(paths))
-
-
 def list_backups(name: str, to: str) -> str:
     """There is no such backup, or no whole one."""
     return "berth.kvm.backups --limit %s -e berth_backup_to=%s lists those that are there" % (name, to)

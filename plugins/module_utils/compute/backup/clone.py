@@ -71,19 +71,18 @@ def copy(host: Any, record: Any, parts: Sequence[Part]) -> bool:
     with disks.private():
         for part in parts:
             paths.remove(part.target)
-            make.make_target(part, None, found is not None)
         frozen = False
         if found is not None:
             frozen = running.copy(found, None, None, parts)
         else:
             off.copy(None, None, parts)
     for part in parts:
-        make.take_back(part)
+        make.settle(part)
     return frozen
 
 
 def part_of(record: Any, pool: str, disk: Any, directory: str, form: str = "qcow2") -> Part:
-    """The disk of ``record`` to copy into ``directory``. The name of the file tells whose backup by libvirt writes it."""
+    """The disk of ``record`` to copy into ``directory``."""
     path = paths.instance(pool, record.uuid, disk.file)
     target = os.path.join(directory, "%s%s-%s" % (paths.PARTIAL, record.uuid, disk.name))
     return Part(disk.name, path, disk.format, moved_disks.virtual_size(path, disk.format), make.FULL, "", target, form)

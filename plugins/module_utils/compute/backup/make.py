@@ -15,9 +15,10 @@ import contextlib
 import datetime
 import json
 import os
+import time
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
-from ...model import backup_hints, backups
+from ...model import backups
 from ...model.backups import FULL, INCREMENT, Backup, Disk
 from ...model.errors import BerthError
 from ...model.move_errors import TransferFailed
@@ -26,8 +27,7 @@ from ..connection import require_libvirt
 from ..disk import disk as disks
 from ..disk import disk_chain
 from ..guest import domain, startable
-from ..host import as_qemu
-from ..move import block_jobs
+from ..move import block_jobs, live_backup
 from ..move import disks as moved_disks
 from ..record import journal
 from ..run import run
@@ -36,6 +36,7 @@ from .place import Place
 
 OPERATION = "backup"
 LONGEST_CHAIN = 30
+RESTART_SECONDS, PAUSE_SECONDS = 60.0, 1.0  # in which libvirtd is there again, and between two looks
 
 
 class BackupFailed(BerthError):
@@ -81,12 +82,14 @@ def back_up(instance: Any, wish: Wish) -> Backup:
         if found is not None:
             running.forget(found)
         where.remove_partial()
+        _discard_scratch(instance.host, record)
         instance.observe("backup")
         try:
             made = _made(instance, record, wish, where, found)
         except (BerthError, OSError, require_libvirt().libvirtError) as error:
+            _reach_again(instance.host)
             failure = _failure(instance, record, wish, error)
-            _undo(where, found)
+            _undo(instance.host, record, where)
             instance.swap(journal.faulted(record, failure))
             raise failure
         instance.observe("backup made")
@@ -95,13 +98,18 @@ def back_up(instance: Any, wish: Wish) -> Backup:
         return made
 
 
+def _discard_scratch(host: Any, record: Any) -> None:
+    """Remove what a killed backup wrote beside the disks."""
+    seen = moved_disks.seen_by_guest(host.pool_of(record), record.uuid, record.spec)
+    live_backup.discard_backup(paths.scratch_file(path) for _disk, path in seen)
+
+
 def _checked(instance: Any, wish: Wish) -> Any:
     record = instance.at_rest(OPERATION)
     host = instance.host
     place.check(host.connection.getHostname(), wish.to, host.pool_of(record))
     host.require_prepared()
-    if check_disks(host, record):
-        check_reach(host, wish.to)
+    check_disks(host, record)
     return record
 
 
@@ -116,17 +124,6 @@ def check_disks(host: Any, record: Any) -> bool:
     return active
 
 
-def check_reach(host: Any, to: str, error: Any = place.BackupPlaceUnfit) -> None:
-    """Raise ``error`` if QEMU, which writes the files, may not enter the directory."""
-    who = as_qemu.user(host.connection.getCapabilities())
-    shut = as_qemu.closed(who, directories=[to])
-    if shut:
-        name = host.connection.getHostname()
-        raise error(
-            "; ".join(as_qemu.told(who, path) for path in shut), hint=backup_hints.let_qemu_reach(name, shut), host=name
-        )
-
-
 def _made(instance: Any, record: Any, wish: Wish, where: Place, found: Any) -> Backup:
     newest, backup_id = next(where.whole(), None), _new_id(where)
     previous = newest if newest and not _begins_a_chain(where, wish, newest) else None
@@ -139,7 +136,8 @@ def _made(instance: Any, record: Any, wish: Wish, where: Place, found: Any) -> B
     frozen, since = False, previous.id if previous else None
     with disks.private():
         for part in parts:
-            make_target(part, previous, found is not None)
+            if part.kind == INCREMENT and previous:
+                _make_target(part, previous)
         instance.observe("backup copy")
         if found is not None:
             frozen = running.copy(found, backup_id, since, parts)
@@ -197,7 +195,14 @@ def _parts(host: Any, record: Any, previous: Optional[Backup], found: Any, direc
         kind = INCREMENT if previous and not why else FULL
         target = os.path.join(directory, backups.file_of(disk.name))
         parts.append(Part(disk.name, path, disk.format, size, kind, why, target))
-    return parts
+    return parts if found is None else _in_one_way(parts)
+
+
+def _in_one_way(parts: List[Part]) -> List[Part]:
+    """At one moment libvirt shows whole disks, or writes what changed: if one that records writes has to be copied whole, all are."""
+    whole = [part.name for part in parts if part.format == "qcow2" and part.kind == FULL]
+    why = "%s is copied whole at the same moment" % ", ".join(whole)
+    return [part._replace(kind=FULL, why=why) if whole and part.kind == INCREMENT else part for part in parts]
 
 
 def _why_full(disk: Any, path: str, size: int, previous: Backup, found: Any) -> str:
@@ -215,29 +220,23 @@ def _why_full(disk: Any, path: str, size: int, previous: Backup, found: Any) -> 
     return "what was written since %s was not recorded, as after a move, a restore or a crash" % previous.id
 
 
-def make_target(part: Part, previous: Optional[Backup], runs: bool) -> None:
-    """Make the file that libvirt or a qemu-storage-daemon writes to. qemu-img makes those of whole disks itself."""
-    if part.kind == INCREMENT and previous:
-        below = ["-F", "qcow2", "-b", backups.below(previous.id, part.name)]
-    elif runs:
-        below = []
-    else:
-        return
-    command = ["qemu-img", "create", "-q", "-f", part.target_format, *below, "--", part.target, str(part.size)]
+def _make_target(part: Part, previous: Backup) -> None:
+    """Make the file for what changed. qemu-img makes those of whole disks itself."""
+    below = ["-F", "qcow2", "-b", backups.below(previous.id, part.name)]
+    command = ["qemu-img", "create", "-q", "-f", "qcow2", *below, "--", part.target, str(part.size)]
     run(command, timeout=60, error=TransferFailed)
 
 
 def _read_back(part: Part) -> Disk:
     """Return the disk as it is in the backup, from what the storage has."""
-    take_back(part)
+    settle(part)
     place.check_qcow2(part.target, TransferFailed)
     size = os.path.getsize(part.target)
     return Disk(part.name, part.kind, part.why, part.size, size, place.digest(part.target))
 
 
-def take_back(part: Part) -> None:
-    """Make the file root's again, which QEMU may have written."""
-    os.chown(part.target, os.geteuid(), os.getegid())
+def settle(part: Part) -> None:
+    """Only root can read the file, and a power cut does no harm to it."""
     os.chmod(part.target, durable.FILE_MODE)
     paths.sync(part.target)
 
@@ -253,14 +252,29 @@ def _publish(where: Place, made: Backup, instance: Any) -> None:
     instance.observe("backup named")
 
 
-def _undo(where: Place, found: Any) -> None:
+def _reach_again(host: Any) -> None:
+    """libvirtd may have been restarted while disks were copied. QEMU goes on with a backup that nobody ends, and what the guest
+    overwrites would fill the pool."""
+    until = time.monotonic() + RESTART_SECONDS
+    while time.monotonic() < until:
+        try:
+            host.connection.getHostname()
+            return
+        except (BerthError, require_libvirt().libvirtError):
+            vars(host).pop("connection", None)
+            time.sleep(PAUSE_SECONDS)
+
+
+def _undo(host: Any, record: Any, where: Place) -> None:
     """Leave nothing of a backup that failed. What cannot be removed now, the next run removes."""
-    try:
+    failed = BerthError, OSError, require_libvirt().libvirtError
+    with contextlib.suppress(*failed):
+        found = domain.find_active(host.connection, record.uuid)
         if found is not None:
             running.forget(found)
+        _discard_scratch(host, record)
+    with contextlib.suppress(*failed):
         where.remove_partial()
-    except (BerthError, OSError, require_libvirt().libvirtError):
-        pass
 
 
 def _failure(instance: Any, record: Any, wish: Wish, error: Any) -> BerthError:

@@ -37,25 +37,28 @@ def copy(backup_id: Optional[str], previous: Any, parts: Sequence[Any]) -> None:
     """Write the disks to the files of ``parts`` (see make.Part), then begin their bitmaps, without a ``backup_id`` none."""
     for part in parts:
         if part.kind == INCREMENT:
-            _copy_changes(part.path, part.target, bitmap_of(previous))
+            copy_part(part.path, part.target, {"sync": "bitmap", "bitmap": bitmap_of(previous), "bitmap-mode": "never"})
         else:
-            convert = ["qemu-img", "convert", "-q", "-f", part.format, "-O", part.target_format]
-            command = [*convert, "--", part.path, part.target]
-            run(command, timeout=LONGEST, error=TransferFailed)
+            copy_whole(part.path, part.format, part.target, part.target_format)
     for part in parts:
         if part.format == "qcow2" and backup_id:
             command = ["qemu-img", "bitmap", "--add", "-f", "qcow2", "--", part.path, bitmap_of(backup_id)]
             run(command, error=TransferFailed)
 
 
-def _copy_changes(path: str, target: str, bitmap: str) -> None:
-    """The backing files are not opened: what the bitmap marks is in the disk itself."""
+def copy_whole(path: str, form: str, target: str, target_format: str) -> None:
+    command = ["qemu-img", "convert", "-q", "-f", form, "-O", target_format, "--", path, target]
+    run(command, timeout=LONGEST, error=TransferFailed)
+
+
+def copy_part(path: str, target: str, part: Mapping[str, str]) -> None:
+    """Copy that part of a qcow2 file to one that is there. The backing files are not opened: it is in the file itself."""
     nodes, arguments = {"source": (path, True), "target": (target, False)}, []
     for name, (file, read_only) in nodes.items():
         below = {"driver": "file", "filename": file}
         node = {"driver": "qcow2", "node-name": name, "read-only": read_only, "file": below, "backing": None}
         arguments += ["--blockdev", json.dumps(node)]
-    wanted = {"device": "source", "target": "target", "sync": "bitmap", "bitmap": bitmap, "bitmap-mode": "never"}
+    wanted = {"device": "source", "target": "target", **part}
     with tempfile.TemporaryFile() as log, storage_daemon.started(arguments, log) as process:
         monitor = storage_daemon.Monitor(process)
         job = storage_daemon.copy(monitor, wanted, following.Asked())

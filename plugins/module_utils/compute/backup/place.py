@@ -28,8 +28,8 @@ CHANGED = "has another digest than was noted: it was changed or is damaged"
 
 
 class BackupPlaceUnfit(BerthError):
-    """The directory for backups is missing on this host, or is on the root file system or among the disks of instances, or QEMU may not
-    enter it. Nothing was changed."""
+    """The directory for backups is missing on this host, or is on the root file system or among the disks of instances. Nothing was
+    changed."""
 
 
 class BackupNotFound(BerthError):

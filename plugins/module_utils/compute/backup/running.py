@@ -1,8 +1,11 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The backup of a running guest by libvirt: QEMU writes its disks, as they are at one moment, to files, and from then on a
-bitmap in each qcow2 disk records what the guest writes.
+"""The backup of a running guest by libvirt: QEMU shows its disks as they are at one moment, or writes what changed to files
+beside them, and from then on a bitmap in each qcow2 disk records what the guest writes.
+
+QEMU itself never writes to where backups are. Before the guest overwrites a block, QEMU saves what was there, and where that fails
+the guest's own write fails: so it is saved beside the disks, on storage that the guest needs anyway, as in a move.
 
 libvirt notes a checkpoint for each bitmap, and with checkpoints it neither migrates a guest nor undefines it. So its note is
 dropped once a backup is made, and made again for the next one: the bitmaps, which QEMU stores in the disks, are what counts.
@@ -10,15 +13,18 @@ dropped once a backup is made, and made again for the next one: the bitmaps, whi
 
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import Any, Mapping, Optional, Sequence
 from xml.etree import ElementTree
 
 from ...model.backups import INCREMENT
+from ...model.errors import BerthError
 from ..connection import Bounded, require_libvirt
-from ..guest import agent, qemu_nodes
-from ..move import block_jobs, live_backup
-from ..paths import BITMAP, bitmap_of
+from ..guest import agent, domain, qemu_nodes
+from ..move import block_jobs, following, live_backup, storage_daemon
+from ..paths import BITMAP, bitmap_of, scratch_file
+from . import off
 
 
 def forget(found: Any) -> None:
@@ -32,6 +38,8 @@ def forget(found: Any) -> None:
 
 def usable(found: Any, path: str) -> Mapping[str, bool]:
     """Return {bitmap: whether it has recorded all writes since it began} of a disk."""
+    if not storage_daemon.is_there():
+        return {}
     return {name: whole for name, (_node, whole) in qemu_nodes.bitmaps(found, path).items()}
 
 
@@ -43,27 +51,56 @@ def drop(found: Any, path: str, kept: str) -> None:
 
 
 def copy(found: Any, backup_id: Optional[str], previous: Any, parts: Sequence[Any]) -> bool:
-    """Write the disks to the files of ``parts`` (see make.Part), which are there. Without a ``backup_id`` no bitmap begins. Return
-    whether the guest's agent had written out its file systems."""
-    guest, library = Bounded(found), require_libvirt()
+    """Write the disks to the files of ``parts`` (see make.Part). Those that record writes are either all copied whole, or of all
+    what changed. Without a ``backup_id`` no bitmap begins. Return whether the guest's agent had written out its file systems."""
+    guest, name, library = Bounded(found), bitmap_of(backup_id or ""), require_libvirt()
     shown = {block_jobs.target_of(guest, part.path): part for part in parts}
     recorded = [target for target, part in shown.items() if part.format == "qcow2" and backup_id]
-    since = [target for target, part in shown.items() if part.kind == INCREMENT]
-    if since:
-        _note_again(guest, bitmap_of(previous), since)
-    root = ElementTree.Element("domainbackup", mode="push")
-    written = ElementTree.SubElement(root, "disks")
-    for target, part in shown.items():
-        how = {"backupmode": part.kind if part.kind != INCREMENT else "incremental"}
-        how.update({"incremental": bitmap_of(previous)} if part.kind == INCREMENT else {})
-        element = ElementTree.SubElement(written, "disk", name=target, backup="yes", type="file", **how)
-        ElementTree.SubElement(element, "driver", type=part.target_format)
-        ElementTree.SubElement(element, "target", file=part.target)
-    with agent.frozen(found) as frozen:
-        flags = library.VIR_DOMAIN_BACKUP_BEGIN_REUSE_EXTERNAL
-        live_backup.begin(guest, root, shown, bitmap_of(backup_id or ""), recorded, flags)
-    live_backup.finish_backup(guest)
+    files = {target: part.path for target, part in shown.items()}
+    room = live_backup.Room(files.values(), "the backup was ended, since its guest might have had to wait for room")
+    room.check()
+    since = bitmap_of(previous) if any(part.kind == INCREMENT for part in parts) else None
+    socket = live_backup.socket_of(guest)
+    try:
+        if since:
+            _note_again(guest, since, recorded)
+            with agent.frozen(found) as frozen:
+                live_backup.write_changes(guest, files, since, name, recorded)
+            live_backup.finish_backup(guest, room)
+            for part in parts:
+                _take(part)
+        else:
+            with agent.frozen(found) as frozen:
+                live_backup.show_backup(guest, socket, files, name, recorded)
+            for target, part in shown.items():
+                seen = "driver=nbd,server.type=unix,server.path=%s,export=%s" % (socket, target)
+                command = [
+                    "qemu-img",
+                    "convert",
+                    "-p",
+                    "--image-opts",
+                    "-O",
+                    part.target_format,
+                    "--",
+                    seen,
+                    part.target,
+                ]
+                following.follow(command, None, None, also=[room])
+    finally:
+        live_backup.end_backup(guest)
+        live_backup.discard_backup([socket, *map(scratch_file, files.values())])
+        with contextlib.suppress(BerthError, library.libvirtError):  # the guest has ended
+            domain.retry_failed_io(guest)
     return frozen
+
+
+def _take(part: Any) -> None:
+    """Copy what libvirt wrote beside a disk to where backups are."""
+    changes = scratch_file(part.path)
+    if part.kind == INCREMENT:
+        off.copy_part(changes, part.target, {"sync": "top"})
+    else:
+        off.copy_whole(changes, "qcow2", part.target, part.target_format)
 
 
 def _note_again(guest: Any, name: str, targets: Sequence[str]) -> None:

@@ -20,7 +20,7 @@ from ...model.made_images import OPERATION
 from .. import paths
 from ..disk import disk as disks
 from ..record import journal
-from . import clone, make, place
+from . import clone, place
 
 
 class ImageNotMade(BerthError):
@@ -74,7 +74,6 @@ def _checked(instance: Any, wish: Wish) -> Any:
     path = os.path.join(_directory(host, name, wish.to), wish.image + ".qcow2")
     if _made_before(record, wish, path) is None and os.path.lexists(path):
         raise _is_there(path, record.name)
-    make.check_reach(host, os.path.dirname(path), ImageNotMade)
     return record, path
 
 

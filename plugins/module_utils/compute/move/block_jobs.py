@@ -13,7 +13,7 @@ from ...model.move_errors import TransferFailed
 from ..connection import require_libvirt
 from ..errors import DisksBusy
 from ..guest import domain as guests
-from ..paths import PARTIAL, scratch_file
+from ..paths import scratch_file
 
 POLL_SECONDS = 0.2
 CANCEL_SECONDS = 60  # in which a cancelled job ends
@@ -68,11 +68,9 @@ def has_ended(domain):
 
 
 def is_ours(domain, text):
-    """Whether a backup that libvirt describes belongs to a move, or is one of an instance, or makes its clone (compute/backup)."""
+    """Whether a backup that libvirt describes is one of berth's, for a move or of an instance: they write beside the disks alone."""
     written = {target.get("file") or "" for target in ElementTree.fromstring(text).iterfind("disks/disk/target")}
-    uuid = domain.UUIDString()
-    own = "/%s/%s" % (uuid, PARTIAL), "/%s%s-" % (PARTIAL, uuid)
-    if SOCKET in text or any(part in path for path in written for part in own):
+    if SOCKET in text:
         return True
     return bool(written) and any(scratch_file(path) in written for path in _paths(domain))
 

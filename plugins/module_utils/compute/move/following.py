@@ -144,20 +144,21 @@ def spent(pid: int) -> Optional[List[bytes]]:
 
 def follow(
     command: List[str],
-    pid_file: str,
-    target: Mapping[str, Any],
+    pid_file: Optional[str],
+    target: Optional[Mapping[str, Any]],
     on_percent: Optional[Callable[[float], None]] = None,
     also: Iterable[Any] = (),
 ) -> None:
-    """Run a program that another run may have to kill by its ``pid_file``, and follow the percentage that it prints.
-    ``also``: more checks, each with a check() that raises TransferFailed to end it."""
+    """Run a program that another run may have to kill by its ``pid_file``, and follow the percentage that it prints. Without a
+    ``target`` it copies on this host alone. ``also``: more checks, each with a check() that raises TransferFailed to end it."""
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=ENVIRONMENT
     )
-    with open(pid_file, "w") as file:
-        file.write(str(process.pid))
+    if pid_file:
+        with open(pid_file, "w") as file:
+            file.write(str(process.pid))
     try:
-        checks = [Asked(), OtherEnd(target), Advance(lambda: spent(process.pid)), *also]
+        checks = [Asked(), Advance(lambda: spent(process.pid)), *([OtherEnd(target)] if target else []), *also]
         tail = _read(process.stdout, checks, on_percent)
     except BaseException:
         end(process)

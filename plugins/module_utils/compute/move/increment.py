@@ -75,28 +75,6 @@ def copy_by_daemon(uuid, disk, path, target, bandwidth, wanted):
     return job["total-progress"]
 
 
-LEAST_ROOM = 1 << 30  # bytes
-
-
-class Room:
-    """What is free beside the disks of a running guest. What it overwrites while they are copied is kept there, and if
-    there is no room for that, QEMU pauses the guest, and every other guest that needs room there."""
-
-    def __init__(self, found):
-        self.directories = {os.path.dirname(path) for path in found}
-
-    def least(self):
-        """Return the free bytes where there are the fewest."""
-        return min(map(paths.free_bytes, self.directories))
-
-    def check(self):
-        left = self.least()
-        if left < LEAST_ROOM:
-            raise TransferFailed(
-                "only %d MiB are free beside the disks: they are copied when the guest is off" % (left >> 20)
-            )
-
-
 def bitmap_name(record, number):
     """Return the bitmap's name. Each attempt has its own bitmaps: one from another attempt says nothing about this
     copy. ``number`` counts the copies of an attempt from 0."""
@@ -129,7 +107,7 @@ def copy_running(connection, record, manifest, targets, key, bandwidth):
     live_backup.forget_checkpoints(domain)
 
     chosen = _recording(manifest)
-    room = Room(disk["path"] for disk in chosen)
+    room = live_backup.Room(disk["path"] for disk in chosen)
     room.check()
 
     def send(found, rest=None):
@@ -188,7 +166,7 @@ class Copies:
 
     def room(self):
         """Return the free bytes beside the disks, where there are the fewest."""
-        return Room(self.shown.values()).least()
+        return live_backup.Room(self.shown.values()).least()
 
     def _is_whole(self, number):
         for path in self.shown.values():

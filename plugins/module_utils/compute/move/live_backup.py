@@ -23,8 +23,9 @@ BACKUP_POLL_SECONDS = 0.02
 LIBVIRT_DIR = "/var/lib/libvirt/qemu"
 
 
-def show_backup(domain, socket, shown, checkpoint):
-    """Export disks as they are now on a socket, until end(). ``shown``: {name in the guest, such as vda: path}."""
+def show_backup(domain, socket, shown, checkpoint, recorded=None):
+    """Export disks as they are now on a socket, until end(). ``shown``: {name in the guest, such as vda: path}; ``recorded``: see
+    begin()."""
     discard_backup([socket, *map(scratch_file, shown.values())])
     root = ElementTree.Element("domainbackup", mode="pull")
     ElementTree.SubElement(root, "server", transport="unix", socket=socket)
@@ -32,20 +33,22 @@ def show_backup(domain, socket, shown, checkpoint):
     for target, path in shown.items():
         element = ElementTree.SubElement(parts, "disk", name=target, backup="yes", type="file", exportname=target)
         ElementTree.SubElement(element, "scratch", file=scratch_file(path))
-    begin(domain, root, shown, checkpoint)
+    begin(domain, root, shown, checkpoint, recorded)
 
 
-def write_changes(domain, shown, since, checkpoint):
-    """Start writing what changed since the checkpoint ``since`` beside each disk; jobs.finish_backup() waits for it."""
+def write_changes(domain, shown, since, checkpoint, recorded=None):
+    """Start writing what changed since the checkpoint ``since`` beside each disk, and all of those that are not ``recorded``;
+    finish_backup() waits for it."""
     discard_backup(map(scratch_file, shown.values()))
     root = ElementTree.Element("domainbackup", mode="push")
     ElementTree.SubElement(root, "incremental").text = since
     parts = ElementTree.SubElement(root, "disks")
     for target, path in shown.items():
-        element = ElementTree.SubElement(parts, "disk", name=target, backup="yes", type="file")
+        how = {} if recorded is None or target in recorded else {"backupmode": "full"}
+        element = ElementTree.SubElement(parts, "disk", name=target, backup="yes", type="file", **how)
         ElementTree.SubElement(element, "driver", type="qcow2")
         ElementTree.SubElement(element, "target", file=scratch_file(path))
-    begin(domain, root, shown, checkpoint)
+    begin(domain, root, shown, checkpoint, recorded)
 
 
 def discard_backup(found):
@@ -61,7 +64,7 @@ def socket_of(domain):
     return os.path.join(found[0], SOCKET)
 
 
-def begin(domain, root, shown, name, recorded=None, flags=0):
+def begin(domain, root, shown, name, recorded=None):
     """Begin a backup of the disks ``shown`` and, at the same moment, the checkpoint ``name`` of those that are ``recorded``,
     by default the same."""
     recorded = shown if recorded is None else recorded
@@ -77,15 +80,40 @@ def begin(domain, root, shown, name, recorded=None, flags=0):
             ElementTree.SubElement(parts, "disk", name=element.get("dev"), checkpoint="no")
     backup, since = (ElementTree.tostring(each, encoding="unicode") for each in (root, checkpoint))
     try:
-        domain.backupBegin(backup, since if recorded else None, flags)
+        domain.backupBegin(backup, since if recorded else None, 0)
     except require_libvirt().libvirtError as error:
         raise TransferFailed("libvirt began no backup of the running disks: %s" % error)
 
 
-def finish_backup(domain):
-    """Wait for a backup that writes to files. Raise TransferFailed if it fails or makes no progress."""
+LEAST_ROOM = 1 << 30  # bytes
+
+
+class Room:
+    """What is free beside the disks of a running guest. What it overwrites while they are copied is kept there, and if
+    there is no room for that, QEMU pauses the guest, and every other guest that needs room there. ``so``: what follows."""
+
+    def __init__(self, found, so="they are copied when the guest is off"):
+        self.directories, self.so = {os.path.dirname(path) for path in found}, so
+
+    def least(self):
+        """Return the free bytes where there are the fewest."""
+        return min(map(paths.free_bytes, self.directories))
+
+    def check(self):
+        left = self.least()
+        if left < LEAST_ROOM:
+            raise TransferFailed("only %d MiB are free beside the disks: %s" % (left >> 20, self.so))
+
+
+def finish_backup(domain, *also):
+    """Wait for a backup that writes to files. Raise TransferFailed if it fails or makes no progress, or if one of the checks
+    ``also`` does."""
     library = require_libvirt()
-    checks = following.Asked(), following.Advance(lambda: domain.jobStats(0).get(library.VIR_DOMAIN_JOB_DISK_PROCESSED))
+    checks = (
+        *also,
+        following.Asked(),
+        following.Advance(lambda: domain.jobStats(0).get(library.VIR_DOMAIN_JOB_DISK_PROCESSED)),
+    )
     while domain.jobInfo()[0] != library.VIR_DOMAIN_JOB_NONE:
         for check in checks:
             check.check()

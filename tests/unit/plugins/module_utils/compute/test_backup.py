@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 
+import fake_libvirt
 import pytest
 from backup_case import act, back_up, listed, make_place, needed, qemu, restore
 from instance_case import Case, Killed
@@ -31,8 +32,9 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.backup.restore i
 )
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged, SnapshotIncomplete
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import power
-from ansible_collections.berth.kvm.plugins.module_utils.compute.host import as_qemu
+from ansible_collections.berth.kvm.plugins.module_utils.compute.paths import bitmap_of
 from ansible_collections.berth.kvm.plugins.module_utils.model import backup_hints, hints
+from ansible_collections.berth.kvm.plugins.module_utils.model.backups import FULL, INCREMENT
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InstanceIsLocked, InvalidInput
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceInvalidState, TransferFailed
 
@@ -159,6 +161,28 @@ def test_a_bitmap_that_qemu_did_not_close_is_not_trusted(web, to, monkeypatch):
     assert back_up(web, to)["kind"] == "full"
 
 
+def test_a_backup_in_which_libvirtd_was_restarted_is_ended_by_the_new_one(web, to, monkeypatch):
+    """Nobody else would end what QEMU keeps for it."""
+    power.start(web.instance(), None, None)
+    monkeypatch.setattr(make.block_jobs, "check_no_others_jobs", lambda *_arguments: None)
+    ended, alive = [], web.host.connection
+
+    class Gone:
+        def getHostname(self):  # noqa: N802
+            raise fake_libvirt.libvirtError(38, "client socket is closed")
+
+    def restarted(*_arguments):
+        web.host.connection = Gone()
+        raise TransferFailed("client socket is closed")
+
+    monkeypatch.setattr(make.running, "forget", lambda _found: ended.append(vars(web.host)["connection"]))
+    monkeypatch.setattr(make.running, "copy", restarted)
+    monkeypatch.setattr(make, "PAUSE_SECONDS", 0)
+    with pytest.raises(BackupFailed, match="the backup of web1 on kvm1"):
+        back_up(web, to)
+    assert ended == [alive, alive] and os.listdir(Place(to, web.uuid).path()) == []
+
+
 @pytest.mark.parametrize("damage", ["cut", "described", "gone", "elsewhere"])
 def test_a_backup_that_is_not_whole_by_its_files_is_stood_on_by_none(web, to, damage):
     first = back_up(web, to)
@@ -213,19 +237,25 @@ def test_the_directory_is_an_absolute_path(web, path):
         back_up(web, path)
 
 
-@pytest.mark.follows("let_qemu_reach")
-def test_a_directory_that_qemu_may_not_enter_is_named_before_a_running_guest_is_touched(web, to, monkeypatch):
-    power.start(web.instance(), None, None)
-    monkeypatch.setattr(make.block_jobs, "check_no_others_jobs", lambda *_arguments: None)
-    monkeypatch.setattr(
-        as_qemu, "closed", lambda _who, directories: [path for path in directories if os.stat(path).st_mode & 1 == 0]
-    )
-    os.chmod(to, 0o700)
-    with pytest.raises(BackupPlaceUnfit, match="may not enter") as refused:
-        back_up(web, to)
-    assert refused.value.hint == backup_hints.let_qemu_reach("kvm1", [to])
-    os.chmod(to, 0o701)
-    make.check_reach(web.host, to)
+def test_if_one_disk_of_a_running_guest_has_to_be_copied_whole_all_are_and_it_is_said_why(web, to, monkeypatch):
+    made = back_up(web, to)["id"]
+    previous = Place(to, web.uuid).known()[made]
+    known = {bitmap_of(previous.id): True}
+
+    def kinds(usable):
+        monkeypatch.setattr(make.running, "usable", lambda _found, path: usable(path))
+        return [(each.kind, each.why) for each in make._parts(web.host, web.record, previous, object(), "/t")]
+
+    assert kinds(lambda _path: known) == [(INCREMENT, ""), (INCREMENT, "")]
+    (root, why), (data, _why) = kinds(lambda path: known if path.endswith("root.qcow2") else {})
+    assert (root, data, why) == (FULL, FULL, "data-db is copied whole at the same moment")
+
+
+def test_what_a_killed_backup_left_beside_the_disks_is_removed_by_the_next(web, to):
+    left = web.root.with_name("root.qcow2.scratch")
+    left.write_bytes(b"x")
+    back_up(web, to)
+    assert not left.exists()
 
 
 def test_a_layer_that_somebody_put_on_a_disk_is_refused_by_name(web, to):

@@ -170,7 +170,7 @@ def test_the_room_for_further_copies_is_that_of_the_storage_with_the_least(guest
 
 def test_no_copy_begins_or_goes_on_where_what_the_guest_overwrites_has_no_room(guest, monkeypatch):
     """QEMU would pause the guest, and with it all guests of a full pool. Then the disks are copied when it is off."""
-    least = increment.LEAST_ROOM
+    least = live_backup.LEAST_ROOM
     for free, begun in (([least - 1], 0), ([least, least - 1], 1)):
         guest.begun, left = [], iter(free)
         monkeypatch.setattr(
