@@ -54,7 +54,7 @@ class ActionModule(ControllerAction):
         until = _until(args["until"], datetime.datetime.now())
         document, path = plain(args["plan"]) or _document(args["path"]), args["path"] or "of this run"
         written = plan_file.read(document, path)
-        known = known_fleet(self, task_vars, kvm_hosts(task_vars, args["hosts"]))
+        known = known_fleet(self, task_vars, kvm_hosts(task_vars, args["hosts"]), args["migration"])
         waves = plan_file.left(written, known.fleet)
         first = [plan_file.begun(written, known.fleet), _unconfirmed(written, known)]
         ends = [(written.moves[uuid]["from"], uuid, host) for part in first for uuid, host in part]

@@ -92,9 +92,11 @@ def test_what_may_not_move_stays_with_the_reason_of_the_move_itself(given, said)
     assert [move["instance"] for move in made["waves"][0]] == ["b"] and made["stays"]["a"].startswith(said)
 
 
-def in_affinity_group(**given):
+def in_affinity_group(snapshots=None, **given):
     together = {"name": "pair", "uuid": "pair", "policy": "affinity", "members": [], "rules": {}}
     views = {name: {"spec": {**view(name)["spec"], "group": together}} for name in "ab"}
+    for name, kept in (snapshots or {}).items():
+        views[name]["spec"]["snapshots"] = kept
     return controller(groups={"a": "pair", "b": "pair"}, views=views, **given)
 
 
@@ -183,8 +185,10 @@ def test_a_drain_moves_what_runs_cold_if_asked_and_then_also_what_would_not_move
     kept = [{"name": "before", "made_at": 1, "taken": "running", "size_gb": 1, "disks": ["root"]}]
     it = controller(views={"a": {"spec": {**view("a")["spec"], "snapshots": kept}}})
     assert list(plan(it)["plan"]["stays"]) == ["a"]
-    ((first, second),) = plan(it, migration="cold")["plan"]["waves"]
-    assert (first["how"], second["how"]) == ("cold", "cold")
+    made = plan(it, migration="cold")["plan"]
+    assert [move["how"] for move in made["waves"][0]] == ["cold", "cold"]
+    done = it.run("apply_plan", {"plan": made, "migration": "cold"})
+    assert [(move["name"], move["how"]) for move in done["moves"]] == [("a", "cold"), ("b", "cold")]
 
 
 def test_a_drain_says_once_why_an_instance_stays_and_nothing_of_a_file(capsys):
@@ -418,6 +422,17 @@ def test_where_each_instance_may_go_is_told_with_how_and_why_not_elsewhere(capsy
     assert (answer["a"]["how"], answer["a"]["to"]) == ("cold", ["h2", "h3"])
     assert (answer["b"]["how"], answer["b"]["host"], answer["b"]["to"]) == ("no", "h1", [])
     assert "b, not anywhere: InstanceIsLocked" in capsys.readouterr().out
+
+
+def test_members_of_an_affinity_group_move_cold_where_one_of_them_does():
+    kept = [{"name": "before", "made_at": 1, "taken": "running", "size_gb": 1, "disks": ["root"]}]
+    it = in_affinity_group(snapshots={"a": kept})
+    answer = it.run("ask_fleet", {"question": "movability"})["answer"]
+    assert {name: (told["how"], told["to"]) for name, told in answer.items()} == {
+        "a": ("cold", ["h2", "h3"]),
+        "b": ("cold", ["h2", "h3"]),
+    }
+    assert set(plan(it)["plan"]["stays"]) == {"a", "b"} and len(plan(it, migration="cold")["plan"]["waves"][0]) == 2
 
 
 def test_what_would_be_without_a_host_and_with_one_more_is_told_beside_today(capsys):
