@@ -20,6 +20,7 @@ from plan_moves_case import plan as moves_of
 
 from ansible_collections.berth.kvm.plugins.action import ask_fleet
 from ansible_collections.berth.kvm.plugins.action.apply_plan import _until
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import silence
 from ansible_collections.berth.kvm.plugins.module_utils.fleet import propose
 from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
@@ -443,6 +444,7 @@ def test_what_would_be_without_a_host_and_with_one_more_is_told_beside_today(cap
     assert counts["today"] < counts["then"] < 2 * counts["today"]
     told = capsys.readouterr().out
     assert "MORE TODAY" in told and "all instances of h1 find a place" in told
+    assert "then: the instances of any host find a place on the others" in told
 
 
 @pytest.mark.parametrize("given", [{}, {"gone": ["h9"]}, {"like": ["h9"]}])
@@ -451,18 +453,43 @@ def test_what_would_be_with_hosts_that_there_are_not_is_refused(given):
     assert done["error"]["field"] == ("berth_hosts_like" if "like" in given else "berth_hosts_gone")
 
 
-def test_a_host_that_does_not_answer_cannot_be_had_once_more():
-    it = controller()
-    it.register("localhost", __berth_facts={"answers": {**it.answers, "h3": {"reason": "UNREACHABLE: no route"}}})
-    done = it.run("ask_fleet", {"question": "what_if", "like": ["h3"]})
-    assert done["error"]["field"] == "berth_hosts_like" and "a host that answers" in done["msg"]
+def silenced(it, host, why="UNREACHABLE: no route"):
+    it.register("localhost", __berth_facts={"answers": {**it.answers, host: {"reason": why}}})
+    return it
 
 
-def asserted(tmp_path, *entries, check_mode=False, **given):
+@pytest.mark.parametrize("option", ["like", "gone"])
+def test_a_host_that_does_not_answer_cannot_be_had_once_more_nor_be_thought_away(option):
+    """Nobody knows what it holds, and so not whether that finds a place."""
+    done = silenced(controller(), "h1").run("ask_fleet", {"question": "what_if", option: ["h1"]})
+    assert done["error"]["field"] == "berth_hosts_" + option and "a host that answers" in done["msg"]
+
+
+def asserted(tmp_path, *entries, check_mode=False, it=None, **given):
     path = tmp_path / "placement.yml"
     path.write_text(yaml.safe_dump(list(entries)))
     args = {"question": "assert", "assertions": str(path), **given}
-    return controller().run("ask_fleet", args, check_mode=check_mode)
+    return (it or controller()).run("ask_fleet", args, check_mode=check_mode)
+
+
+def test_a_pipeline_does_not_pass_while_a_host_is_silent_that_nobody_closed(tmp_path):
+    holds, junit = {"name": "a is gone", "query": "length(instances[?name=='a']) == `0`"}, tmp_path / "junit.xml"
+    done = asserted(tmp_path, holds, it=silenced(controller(), "h1"), junit=str(junit))
+    assert done["failed"] and done["msg"] == "all hosts answer: see above"
+    assert [(each["name"], each["holds"]) for each in done["answer"]] == [
+        ("a is gone", True),
+        ("all hosts answer", False),
+    ]
+    assert "h1: UNREACHABLE: no route" in junit.read_text()
+    assert not asserted(
+        tmp_path, holds, it=silenced(controller(), "h1", silence.closed("", "by the inventory", ""))
+    ).get("failed")
+
+
+def test_an_assertion_about_more_failures_than_can_be_tried_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(ask_fleet, "MOST_SETS", 2)
+    done = asserted(tmp_path, {"name": "two may fail", "survive": 2})
+    assert (done["error"]["field"], done["error_code"]) == ("berth_assertions: two may fail", "InvalidInput")
 
 
 def test_a_pipeline_fails_where_an_assertion_does_not_hold_and_gets_all_as_junit(tmp_path, capsys):
