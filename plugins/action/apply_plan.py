@@ -65,7 +65,7 @@ class ActionModule(ControllerAction):
         parts = [part for part in first if part]
         parts += [part for wave in waves for part in plan_file.batches(wave, known.fleet, at_once, per_host)]
         if not args["plan"]:
-            say("", *lines(document), "", _summary(written, parts, args["until"], self._task.check_mode), "")
+            say("", *lines(document), "", _summary(written, parts, until, self._task.check_mode), "")
         return {
             "goal": written.goal.name,
             "until": until,
@@ -142,4 +142,6 @@ def _summary(written, parts, until, check_mode):
         max(map(len, parts)),
     )
     text += "; %d were made already" % done if done else ""
-    return text + (". No move begins after %s" % until if until else "") + "."
+    if until:
+        text += ". No move begins after %s" % datetime.datetime.fromtimestamp(until).strftime("%Y-%m-%d %H:%M")
+    return text + "."

@@ -235,6 +235,14 @@ def test_the_moves_that_are_left_are_told_in_their_order_with_where_they_go(tmp_
     ]
 
 
+def test_the_day_on_which_no_more_moves_begin_is_told(tmp_path, capsys):
+    """Who begins after that time of day is given until tomorrow."""
+    it = controller()
+    done = it.run("apply_plan", {"path": written(tmp_path, it), "until": "00:00"})
+    tomorrow = datetime.date.today() + datetime.timedelta(days=1)
+    assert "No move begins after %s 00:00." % tomorrow in " ".join(capsys.readouterr().out.split()) and done["until"]
+
+
 def test_a_plan_that_is_carried_out_says_so(tmp_path, capsys):
     path = written(tmp_path, controller())
     where = {move["instance"]: move["to"] for move in yaml.safe_load(open(path, encoding="utf-8"))["waves"][0]}
