@@ -189,6 +189,7 @@ def test_a_drain_moves_what_runs_cold_if_asked_and_then_also_what_would_not_move
     made = plan(it, migration="cold")["plan"]
     assert [move["how"] for move in made["waves"][0]] == ["cold", "cold"]
     done = it.run("apply_plan", {"plan": made, "migration": "cold"})
+    assert not done.get("failed"), done["msg"]
     assert [(move["name"], move["how"]) for move in done["moves"]] == [("a", "cold"), ("b", "cold")]
 
 
@@ -470,6 +471,7 @@ def silenced(it, host, why="UNREACHABLE: no route"):
 def test_a_host_that_does_not_answer_cannot_be_had_once_more_nor_be_thought_away(option):
     """Nobody knows what it holds, and so not whether that finds a place."""
     done = silenced(controller(), "h1").run("ask_fleet", {"question": "what_if", option: ["h1"]})
+    assert done.get("error_code") == "InvalidInput"
     assert done["error"]["field"] == "berth_hosts_" + option and "a host that answers" in done["msg"]
 
 
@@ -483,7 +485,7 @@ def asserted(tmp_path, *entries, check_mode=False, it=None, **given):
 def test_a_pipeline_does_not_pass_while_a_host_is_silent_that_nobody_closed(tmp_path):
     holds, junit = {"name": "a is gone", "query": "length(instances[?name=='a']) == `0`"}, tmp_path / "junit.xml"
     done = asserted(tmp_path, holds, it=silenced(controller(), "h1"), junit=str(junit))
-    assert done["failed"] and done["msg"] == "all hosts answer: see above"
+    assert done.get("failed") and done["msg"] == "all hosts answer: see above"
     assert [(each["name"], each["holds"]) for each in done["answer"]] == [
         ("a is gone", True),
         ("all hosts answer", False),

@@ -83,6 +83,7 @@ def test_members_of_an_affinity_group_that_leave_with_it_do_not_forbid_a_claim_w
     named = {"id": "1", "destination": "kvm2", "token": {"op": None}, "goes_with": ["friend"]}
     move, friend = vars(Move.from_plan({**claimed_move("affinity"), **named})), told("friend", group="web")
     scans = {"kvm1": {"instances": [told(UUID, group="web"), friend]}, "kvm2": {"instances": [told(UUID, "IN", "web")]}}
+    assert move["goes_with"] == ("friend",)
     commit_move.check_claim(move, "kvm2", scans, {})
     with pytest.raises(GroupPolicyViolation, match="kvm1"):
         commit_move.check_claim(claimed_move("affinity"), "kvm2", scans, {})
