@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # Facts that actions keep for one another, groups, and names that stand for others.
 NO_VARIABLES = {
     "berth_chosen", "berth_host", "berth_host_", "berth_host_x", "berth_in_maintenance", "berth_instances_found",
-    "berth_in_plan", "berth_plan_hash", "berth_planned_moves",
+    "berth_plan_hash", "berth_planned_moves",
     "berth_located", "berth_off_in_maintenance", "berth_moves", "berth_plan",
     "berth_requested", "berth_results", "berth_state_error",
     "berth_",

@@ -37,7 +37,6 @@ def role_variables(role):
 OF_ROLES = set().union(*(role_variables(path.name) for path in (ROOT / "roles").iterdir()))
 # Groups and marks of instances that playbooks make.
 IN_PLAYS = {
-    "berth_in_plan",
     "berth_plan_hash",
     "berth_planned_moves",
     "berth_in_maintenance",

@@ -328,6 +328,23 @@ def test_what_moved_cold_is_confirmed_and_what_was_switched_on_meanwhile_is_not(
     assert all(templar.evaluate_conditional(trust_as_template(each)) for each in task["when"]) is confirmed
 
 
+def test_only_what_this_plan_moves_is_in_its_batches_and_in_its_order():
+    """A playbook may import drain and return one after the other."""
+    (play,) = yaml.safe_load((ROOT / "playbooks/internal/moves_of_plan.yml").read_text("utf-8"))
+    known = yaml.safe_load((ROOT / "playbooks/vars/run.yml").read_text("utf-8"))
+    parts = ("__berth_application_known", "__berth_in_plan", "__berth_batches")
+    made = {part: trust_as_template(known[part]) for part in parts if part in known}
+    plan_of_run = {"moves": [{"name": "b"}, {"name": "a"}], "sizes": [1, 1]}
+    made |= {"groups": {"berth_in_plan": ["of an earlier plan", "a", "b"]}, "__berth_nobody": "nobody"}
+
+    def templated(text, application):
+        hostvars = {"localhost": {"__berth_application": application}}
+        return Templar(loader=DataLoader(), variables={**made, "hostvars": hostvars}).template(trust_as_template(text))
+
+    assert templated(play["hosts"], plan_of_run) == ["b", "a"] and templated(play["serial"], plan_of_run) == [1, 1]
+    assert templated(play["hosts"], {"moves": [], "sizes": []}) == "nobody"
+
+
 @pytest.mark.parametrize("other", [{"kind": "resize"}, {"source": "h9"}, {"running": True}])
 def test_what_somebody_else_has_moved_there_is_not_confirmed(tmp_path, other):
     off = {"more": {"a": {"power_state": "shutdown", "vm_state": "stopped"}}, "views": {"a": {"running": False}}}
