@@ -54,7 +54,7 @@ class ActionModule(ControllerAction):
         until = _until(args["until"], datetime.datetime.now())
         document, path = plain(args["plan"]) or _document(args["path"]), args["path"] or "of this run"
         written = plan_file.read(document, path)
-        known = known_fleet(self, task_vars, kvm_hosts(task_vars, args["hosts"]))
+        known = known_fleet(self, task_vars, kvm_hosts(task_vars, args["hosts"]), args["migration"])
         waves = plan_file.left(written, known.fleet)
         first = [plan_file.begun(written, known.fleet), _unconfirmed(written, known)]
         ends = [(written.moves[uuid]["from"], uuid, host) for part in first for uuid, host in part]
@@ -65,7 +65,7 @@ class ActionModule(ControllerAction):
         parts = [part for part in first if part]
         parts += [part for wave in waves for part in plan_file.batches(wave, known.fleet, at_once, per_host)]
         if not args["plan"]:
-            say("", *lines(document), "", _summary(written, parts, args["until"], self._task.check_mode), "")
+            say("", *lines(document), "", _summary(written, parts, until, self._task.check_mode), "")
         return {
             "goal": written.goal.name,
             "until": until,
@@ -142,4 +142,6 @@ def _summary(written, parts, until, check_mode):
         max(map(len, parts)),
     )
     text += "; %d were made already" % done if done else ""
-    return text + (". No move begins after %s" % until if until else "") + "."
+    if until:
+        text += ". No move begins after %s" % datetime.datetime.fromtimestamp(until).strftime("%Y-%m-%d %H:%M")
+    return text + "."

@@ -10,6 +10,7 @@ import os
 
 import yaml
 
+from ..module_utils.conductor import silence
 from ..module_utils.conductor.errors import KvmHostNotFound
 from ..module_utils.fleet import assertions, questions
 from ..module_utils.fleet.movability import movability
@@ -57,8 +58,8 @@ class ActionModule(ControllerAction):
         kept_free = Whole(0, len(hosts)).check(number(args["kept_free"]), "berth_kept_free")
         failures = Whole(0 if args["away"] else 1, 3).check(number(args["failures"]), "berth_failures")
         known = known_fleet(self, task_vars, hosts)
-        if args["question"] in ("survive", "what_if"):
-            _check_not_too_many(len(known.fleet.documents), failures)
+        for field, number_of in _failures(args, entries, failures):
+            _check_not_too_many(len(known.fleet.documents) + len(args["like"]), number_of, field)
         if args["question"] == "capacity":
             answer, lines = _capacity(known, known.fleet, kept_free)
         elif args["question"] == "movability":
@@ -110,11 +111,20 @@ def _assertions(args):
         raise InvalidInput(assertions.FIELD, path, "%s: %s" % (rule, error)) from None
 
 
-def _check_not_too_many(hosts, failures):
+def _failures(args, entries, failures):
+    """(the field that says so, how many hosts are to fail at once) of what is asked."""
+    if args["question"] in ("survive", "what_if"):
+        yield "berth_failures", failures
+    for entry in entries:
+        if "survive" in entry:
+            yield "%s: %s" % (assertions.FIELD, entry["name"]), entry["survive"]
+
+
+def _check_not_too_many(hosts, failures, field="berth_failures"):
     most = max((number for number in range(1, failures) if math.comb(hosts, number) <= MOST_SETS), default=1)
     if failures > most and math.comb(hosts, failures) > MOST_SETS:
         rule = "at most %d with %d hosts, as each set of so many hosts is tried" % (most, hosts)
-        raise InvalidInput("berth_failures", failures, rule)
+        raise InvalidInput(field, failures, rule)
 
 
 def _capacity(known, fleet, kept_free, gone=()):
@@ -151,8 +161,9 @@ def _movability(found):
 
 def _what_if(known, gone, like, failures):
     """The answers of survive and capacity, today and then."""
-    for host in sorted(set(like) - set(known.fleet.documents)):
-        raise InvalidInput("berth_hosts_like", host, "a host that answers")
+    for field, hosts in (("berth_hosts_gone", gone), ("berth_hosts_like", like)):
+        for host in sorted(set(hosts) - set(known.fleet.documents)):
+            raise InvalidInput(field, host, "a host that answers: it says what it has")
     then = with_more(known.fleet, like)
     homeless = questions.without_place(then, gone) if gone else []
     answer, rows, lines = {"without_place": homeless, "capacity": {}}, [], []
@@ -172,6 +183,9 @@ def _what_if(known, gone, like, failures):
 def _asserted(known, entries):
     flavors = {flavor["name"]: _request_of(flavor) for flavor in known.flavors.values()}
     found = assertions.check(known.fleet, entries, flavors)
+    silent = [told for told in sorted(known.reported.verdicts.items()) if not silence.is_closed(told[1])]
+    if silent:  # nobody knows what they hold
+        found.append(assertions.Checked("all hosts answer", "; ".join("%s: %s" % told for told in silent)))
     answer = [{"name": each.name, "holds": not each.why, "why": each.why} for each in found]
     rows = [(each.name, "no" if each.why else "yes", each.why) for each in found]
     return answer, table(("ASSERTION", "HOLDS", "WHY NOT"), rows)
@@ -185,7 +199,7 @@ def _survive(fleet, failures, away=()):
         "instances": list(found.names),
         "proven": found.proven,
     }
-    if not found.hosts and away:
+    if not failures and not found.hosts:
         return answer, []
     if not found.hosts:
         text = "the instances of any %d hosts find a place on the others" % failures

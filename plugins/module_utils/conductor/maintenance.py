@@ -22,6 +22,10 @@ from .fleet import Fleet
 from .locate import holders
 
 
+class ForeignGuest(BerthError):
+    """A guest that is no instance runs on the host that is to be empty. Move it or shut it down, or adopt it."""
+
+
 class Moving(NamedTuple):
     """``names``: inventory name of each instance to move -> its project; ``added``: those of them that no inventory has;
     ``off``: those whose guest is off, so that their move is a cold one, which nobody has to look at; ``errors``: instance ->
@@ -41,6 +45,9 @@ def leaving(fleet: Fleet, host: str, inventory: Mapping[str, str], known: Collec
     found = _chosen(fleet, inventory, known, lambda owner, _instance: owner == host)
     owners = {instance["uuid"]: instance for _host, instance in _owned(fleet)}
     for part in fleet.documents[host]["instances"]:
+        if part["foreign"] and part["power_state"] in ALIVE:
+            text = "it runs on %s and is no instance, so its owner has to move it or shut it down" % host
+            found.errors["guest %s" % part["name"]] = ForeignGuest(text, hint=hints.list_guests())
         if not part["foreign"] and part["role"] != OWN:
             name, owner = inventory.get(part["uuid"], part["name"]), owners.get(part["uuid"], {})
             if _left_off(owner, fleet.documents[host]["uuid"]) and part["uuid"] in inventory:

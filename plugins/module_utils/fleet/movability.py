@@ -25,13 +25,14 @@ def movability(live: Fleet, cold: Fleet) -> List[Movable]:
     """``cold``: the same fleet with what runs stopped for its move. Members of an affinity group go with the others."""
     state, found = State(cold), []
     for uuid, instance in sorted(live.instances.items(), key=lambda entry: entry[1].name):
-        moves = instance if instance.fixed is None else cold.instances[uuid]
         group = instance.goes_with
         unit = [uuid] + [
             other
             for other, each in sorted(cold.instances.items())
             if group and each.goes_with == group and each.host == instance.host and not each.fixed and other != uuid
         ]
+        lives = all(live.instances[each].fixed is None for each in unit)
+        moves = (live if lives else cold).instances[uuid]
         to: List[str] = []
         reasons: Dict[str, List[str]] = {}
         for host in sorted(set(state.hosts) - {instance.host}):

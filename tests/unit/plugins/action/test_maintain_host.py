@@ -10,7 +10,7 @@ from controller import Controller
 from held_case import held
 from leaving_case import SILENT, UUIDS, Hosts, up
 
-from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, input_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints, input_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.plugin_utils import delegates, selection
 
@@ -74,6 +74,16 @@ def test_what_waits_for_a_confirm_stays_and_is_told(hosts, capsys):
     done = maintain(answers(named("web1", WEB, phase="resized")))
     assert done["names"] == [] and "InstanceMoving" in done["stay"]["web1"]
     assert "web1 stays where it is: " in capsys.readouterr().out
+
+
+def test_a_guest_that_is_no_instance_keeps_its_host_from_being_empty_while_it_runs(hosts, capsys):
+    """Somebody would switch the host off under it."""
+    guest = {**named("fw", "1b4e28ba-2fa1-4d8f-9b1d-0242ac120002"), "foreign": True, "managed": False, "role": None}
+    done = maintain(answers(named("web1", WEB), guest))
+    assert done["names"] == ["web1"] and list(done["stay"]) == ["guest fw"]
+    assert hints.list_guests() in done["stay"]["guest fw"]
+    assert "guest fw stays where it is: ForeignGuest: " in capsys.readouterr().out
+    assert maintain(answers({**guest, "power_state": "shutdown"}))["stay"] == {}
 
 
 @pytest.mark.parametrize(

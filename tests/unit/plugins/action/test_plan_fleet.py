@@ -20,6 +20,7 @@ from plan_moves_case import plan as moves_of
 
 from ansible_collections.berth.kvm.plugins.action import ask_fleet
 from ansible_collections.berth.kvm.plugins.action.apply_plan import _until
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import silence
 from ansible_collections.berth.kvm.plugins.module_utils.fleet import propose
 from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
@@ -92,9 +93,11 @@ def test_what_may_not_move_stays_with_the_reason_of_the_move_itself(given, said)
     assert [move["instance"] for move in made["waves"][0]] == ["b"] and made["stays"]["a"].startswith(said)
 
 
-def in_affinity_group(**given):
+def in_affinity_group(snapshots=None, **given):
     together = {"name": "pair", "uuid": "pair", "policy": "affinity", "members": [], "rules": {}}
     views = {name: {"spec": {**view(name)["spec"], "group": together}} for name in "ab"}
+    for name, kept in (snapshots or {}).items():
+        views[name]["spec"]["snapshots"] = kept
     return controller(groups={"a": "pair", "b": "pair"}, views=views, **given)
 
 
@@ -183,8 +186,11 @@ def test_a_drain_moves_what_runs_cold_if_asked_and_then_also_what_would_not_move
     kept = [{"name": "before", "made_at": 1, "taken": "running", "size_gb": 1, "disks": ["root"]}]
     it = controller(views={"a": {"spec": {**view("a")["spec"], "snapshots": kept}}})
     assert list(plan(it)["plan"]["stays"]) == ["a"]
-    ((first, second),) = plan(it, migration="cold")["plan"]["waves"]
-    assert (first["how"], second["how"]) == ("cold", "cold")
+    made = plan(it, migration="cold")["plan"]
+    assert [move["how"] for move in made["waves"][0]] == ["cold", "cold"]
+    done = it.run("apply_plan", {"plan": made, "migration": "cold"})
+    assert not done.get("failed"), done["msg"]
+    assert [(move["name"], move["how"]) for move in done["moves"]] == [("a", "cold"), ("b", "cold")]
 
 
 def test_a_drain_says_once_why_an_instance_stays_and_nothing_of_a_file(capsys):
@@ -228,6 +234,14 @@ def test_the_moves_that_are_left_are_told_in_their_order_with_where_they_go(tmp_
         ("a", "live", None),
         ("b", "live", "default"),
     ]
+
+
+def test_the_day_on_which_no_more_moves_begin_is_told(tmp_path, capsys):
+    """Who begins after that time of day is given until tomorrow."""
+    it = controller()
+    done = it.run("apply_plan", {"path": written(tmp_path, it), "until": "00:00"})
+    tomorrow = datetime.date.today() + datetime.timedelta(days=1)
+    assert "No move begins after %s 00:00." % tomorrow in " ".join(capsys.readouterr().out.split()) and done["until"]
 
 
 def test_a_plan_that_is_carried_out_says_so(tmp_path, capsys):
@@ -420,6 +434,17 @@ def test_where_each_instance_may_go_is_told_with_how_and_why_not_elsewhere(capsy
     assert "b, not anywhere: InstanceIsLocked" in capsys.readouterr().out
 
 
+def test_members_of_an_affinity_group_move_cold_where_one_of_them_does():
+    kept = [{"name": "before", "made_at": 1, "taken": "running", "size_gb": 1, "disks": ["root"]}]
+    it = in_affinity_group(snapshots={"a": kept})
+    answer = it.run("ask_fleet", {"question": "movability"})["answer"]
+    assert {name: (told["how"], told["to"]) for name, told in answer.items()} == {
+        "a": ("cold", ["h2", "h3"]),
+        "b": ("cold", ["h2", "h3"]),
+    }
+    assert set(plan(it)["plan"]["stays"]) == {"a", "b"} and len(plan(it, migration="cold")["plan"]["waves"][0]) == 2
+
+
 def test_what_would_be_without_a_host_and_with_one_more_is_told_beside_today(capsys):
     it = controller()
     answer = it.run("ask_fleet", {"question": "what_if", "gone": ["h1"], "like": ["h2", "h2"]})["answer"]
@@ -428,6 +453,7 @@ def test_what_would_be_without_a_host_and_with_one_more_is_told_beside_today(cap
     assert counts["today"] < counts["then"] < 2 * counts["today"]
     told = capsys.readouterr().out
     assert "MORE TODAY" in told and "all instances of h1 find a place" in told
+    assert "then: the instances of any host find a place on the others" in told
 
 
 @pytest.mark.parametrize("given", [{}, {"gone": ["h9"]}, {"like": ["h9"]}])
@@ -436,18 +462,44 @@ def test_what_would_be_with_hosts_that_there_are_not_is_refused(given):
     assert done["error"]["field"] == ("berth_hosts_like" if "like" in given else "berth_hosts_gone")
 
 
-def test_a_host_that_does_not_answer_cannot_be_had_once_more():
-    it = controller()
-    it.register("localhost", __berth_facts={"answers": {**it.answers, "h3": {"reason": "UNREACHABLE: no route"}}})
-    done = it.run("ask_fleet", {"question": "what_if", "like": ["h3"]})
-    assert done["error"]["field"] == "berth_hosts_like" and "a host that answers" in done["msg"]
+def silenced(it, host, why="UNREACHABLE: no route"):
+    it.register("localhost", __berth_facts={"answers": {**it.answers, host: {"reason": why}}})
+    return it
 
 
-def asserted(tmp_path, *entries, check_mode=False, **given):
+@pytest.mark.parametrize("option", ["like", "gone"])
+def test_a_host_that_does_not_answer_cannot_be_had_once_more_nor_be_thought_away(option):
+    """Nobody knows what it holds, and so not whether that finds a place."""
+    done = silenced(controller(), "h1").run("ask_fleet", {"question": "what_if", option: ["h1"]})
+    assert done.get("error_code") == "InvalidInput"
+    assert done["error"]["field"] == "berth_hosts_" + option and "a host that answers" in done["msg"]
+
+
+def asserted(tmp_path, *entries, check_mode=False, it=None, **given):
     path = tmp_path / "placement.yml"
     path.write_text(yaml.safe_dump(list(entries)))
     args = {"question": "assert", "assertions": str(path), **given}
-    return controller().run("ask_fleet", args, check_mode=check_mode)
+    return (it or controller()).run("ask_fleet", args, check_mode=check_mode)
+
+
+def test_a_pipeline_does_not_pass_while_a_host_is_silent_that_nobody_closed(tmp_path):
+    holds, junit = {"name": "a is gone", "query": "length(instances[?name=='a']) == `0`"}, tmp_path / "junit.xml"
+    done = asserted(tmp_path, holds, it=silenced(controller(), "h1"), junit=str(junit))
+    assert done.get("failed") and done["msg"] == "all hosts answer: see above"
+    assert [(each["name"], each["holds"]) for each in done["answer"]] == [
+        ("a is gone", True),
+        ("all hosts answer", False),
+    ]
+    assert "h1: UNREACHABLE: no route" in junit.read_text()
+    assert not asserted(
+        tmp_path, holds, it=silenced(controller(), "h1", silence.closed("", "by the inventory", ""))
+    ).get("failed")
+
+
+def test_an_assertion_about_more_failures_than_can_be_tried_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(ask_fleet, "MOST_SETS", 2)
+    done = asserted(tmp_path, {"name": "two may fail", "survive": 2})
+    assert (done["error"]["field"], done["error_code"]) == ("berth_assertions: two may fail", "InvalidInput")
 
 
 def test_a_pipeline_fails_where_an_assertion_does_not_hold_and_gets_all_as_junit(tmp_path, capsys):

@@ -12,6 +12,7 @@ from moved_instance import BIG, UUID
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import commit_move
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import GroupPolicyViolation, HostUnknown
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.walk import Move
 from ansible_collections.berth.kvm.plugins.module_utils.model.quota import QuotaExceeded
 
 SMALL = {"vcpus": 1, "memory_mb": 128}
@@ -79,8 +80,10 @@ def test_a_claim_away_from_the_members_of_an_affinity_group_is_given_up(role):
 
 
 def test_members_of_an_affinity_group_that_leave_with_it_do_not_forbid_a_claim_while_they_are_on_the_host_that_it_leaves():
-    move, friend = {**claimed_move("affinity"), "goes_with": ["friend"]}, told("friend", group="web")
+    named = {"id": "1", "destination": "kvm2", "token": {"op": None}, "goes_with": ["friend"]}
+    move, friend = vars(Move.from_plan({**claimed_move("affinity"), **named})), told("friend", group="web")
     scans = {"kvm1": {"instances": [told(UUID, group="web"), friend]}, "kvm2": {"instances": [told(UUID, "IN", "web")]}}
+    assert move["goes_with"] == ("friend",)
     commit_move.check_claim(move, "kvm2", scans, {})
     with pytest.raises(GroupPolicyViolation, match="kvm1"):
         commit_move.check_claim(claimed_move("affinity"), "kvm2", scans, {})
