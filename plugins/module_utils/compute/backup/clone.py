@@ -18,7 +18,6 @@ from ...model.clones import OPERATION, CloneNotPossible
 from .. import paths
 from ..disk import disk as disks
 from ..disk import owner, room
-from ..guest import domain
 from ..move import disks as moved_disks
 from ..record import journal
 from . import make, off, running
@@ -65,17 +64,19 @@ def check_room(directory: str, name: str, parts: Sequence[Part], error: Any) -> 
 def copy(host: Any, record: Any, parts: Sequence[Part]) -> bool:
     """Write the disks of the instance, whose lock the caller holds, to new files. Return whether the guest's agent had written out
     its file systems."""
-    found = domain.find_active(host.connection, record.uuid)
-    if found is not None:
-        running.forget(found)
+    found = make.end_left(host, record)
     with disks.private():
         for part in parts:
             paths.remove(part.target)
         frozen = False
-        if found is not None:
-            frozen = running.copy(found, None, None, parts)
-        else:
-            off.copy(None, None, parts)
+        try:
+            if found is not None:
+                frozen = running.copy(found, None, None, parts)
+            else:
+                off.copy(None, None, parts)
+        except make.failures():
+            make.end_copy(host, record)
+            raise
     for part in parts:
         make.settle(part)
     return frozen
