@@ -17,7 +17,7 @@ from small_disks import holds, web_off, write
 from ansible_collections.berth.kvm.plugins.module_utils.compute import paths
 from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import clone, make
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import power
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import build_many, power
 from ansible_collections.berth.kvm.plugins.module_utils.model import clone_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.adopted import AdoptedNotSupported
 from ansible_collections.berth.kvm.plugins.module_utils.model.clones import CloneNotPossible
@@ -170,6 +170,25 @@ def test_a_clone_in_which_libvirtd_was_restarted_leaves_no_copy_under_way_and_no
     with pytest.raises(TransferFailed, match="client socket"):
         copied.make()
     assert ended == [alive, alive] and copied.record is None and not copied.root.parent.exists()
+
+
+def test_a_copy_of_a_guest_that_runs_ends_before_its_build_is_killed(web, copied, monkeypatch):
+    """Nobody would end what QEMU keeps for it."""
+    assert clone.LONGEST < build_many.LIMIT
+    power.start(web.instance(), None, None)
+    monkeypatch.setattr(make.block_jobs, "check_no_others_jobs", lambda *_arguments: None)
+    monkeypatch.setattr(make.running, "forget", lambda _found: None)
+    now = clone.following.time.monotonic()
+
+    def slow(_found, _backup, _since, _parts, limit):
+        limit.check()
+        monkeypatch.setattr(clone.following.time, "monotonic", lambda: now + clone.LONGEST + 60)
+        limit.check()
+
+    monkeypatch.setattr(make.running, "copy", slow)
+    with pytest.raises(TransferFailed, match="the copy has not ended within 14400 s"):
+        copied.make()
+    assert copied.record is None
 
 
 def test_what_a_killed_copy_left_beside_the_disks_goes(web, copied):
