@@ -34,7 +34,8 @@ CATALOG = (*OWN_CATALOG, *SHARED_CATALOG)
 MARKS = frozenset(("berth_flavor", "berth_present_flavor", ERROR))
 INSTANCE = (*catalog_schema.INSTANCE, "berth_user_data")
 CLONE_OF = "berth_clone_of"  # playbooks/clone.yml gives it to the new instance
-INHERITED = {*CATALOG, *INSTANCE, "berth_project"} - {"berth_volumes", "berth_adopted"}
+ITS_HOST = {"berth_target_host", "berth_force_hosts", "berth_ignore_hosts"}  # where it was made, not where it is
+INHERITED = {*CATALOG, *INSTANCE, "berth_project"} - {"berth_volumes", "berth_adopted", *ITS_HOST}
 
 
 def lost_hosts(values):
@@ -80,7 +81,7 @@ def raw_vars(task_vars, name):
     hostvars = task_vars["hostvars"]
     own = hostvars.raw_get(name)
     source = own.get(CLONE_OF)
-    if source is None or source not in hostvars or own.get("inventory_file") or not MARKS.isdisjoint(own):
+    if not isinstance(source, str) or source not in hostvars or own.get("inventory_file") or not MARKS.isdisjoint(own):
         return own
     return {**{each: value for each, value in hostvars.raw_get(source).items() if each in INHERITED}, **own}
 

@@ -17,7 +17,7 @@ from ..module_utils.conductor.procedures.plan_create import Request, Wanted, beg
 from ..module_utils.model import address_clash, nics, ways_in
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.errors_of_instances import of_several
-from ..module_utils.model.identity import IDENTITY, project_of, uuid_of
+from ..module_utils.model.identity import IDENTITY, check_name, project_of, uuid_of
 from ..module_utils.model.lifecycle import CLAIM
 from ..module_utils.placement.filters.query import QueryFilter, check_hint
 from ..module_utils.placement.request import build_request
@@ -84,18 +84,18 @@ def _request(run, name, values, catalog, hosts):
     """(its Request, what ways_in.lacks() of it)."""
     check_own_name(name, run.task_vars)
     source = values.pop(CLONE_OF, None)
+    cloned = None if source is None else _uuid_of_source(run, source)
     places, unsaid = _places(run, name, values), berth_name.unsaid(run.task_vars, name, values)
     if berth_name.is_only_requested(run.task_vars, name):
         if not places and "berth_flavor" not in values:
             holders(run.fleet, name, uuid_of(name, values), run.lost)  # raises where it may be, if that is known
-        its = places or _places(run, source, variables(run.task_vars, source, IDENTITY)) if source else places
-        values = cloning.as_source(values, its) if source else values
+        its = places or (run.fleet.places.get(cloned, ()) if cloned else places)
+        values = cloning.as_source(values, its) if cloned else values
         values, catalog = kept_entries.as_it_is(catalog, values, its)
     catalog, kept = kept_entries.with_kept(catalog, values, places)
     spec, seed = build_request({**values, "inventory_hostname": name}, catalog)
-    if source:
-        uuid = uuid_of(source, variables(run.task_vars, source, IDENTITY))
-        spec = cloning.with_source(spec, run.fleet, source, uuid, run.lost)
+    if cloned:
+        spec = cloning.with_source(spec, run.fleet, source, cloned, run.lost)
     check_hosts(spec, str(values.get("berth_availability_zone") or ""), hosts)
     if any(str(name).endswith(QueryFilter.__name__) for name in catalog.placement.get("enabled_filters") or ()):
         check_hint(spec["scheduler_hints"])
@@ -105,6 +105,12 @@ def _request(run, name, values, catalog, hosts):
         after_the_build["berth_state"] = values["berth_state"]
     spec["batch_id"] = acting.RUN if run.variables.get("berth_count") else None
     return Request(spec, who_locked(values), after_the_build, kept, unsaid), ways_in.lacks(spec, seed)
+
+
+def _uuid_of_source(run, name):
+    """The inventory need not have the instance that was copied any more."""
+    check_name(name, CLONE_OF)
+    return uuid_of(name, variables(run.task_vars, name, IDENTITY) if name in run.task_vars["hostvars"] else {})
 
 
 def _places(run, name, values):

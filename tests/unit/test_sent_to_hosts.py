@@ -29,7 +29,7 @@ MOST = {
     "host_prepare": 223,
     "host_system": 3,
     "instance": 529,
-    "instance_backup": 426,
+    "instance_backup": 427,
     "instance_copy": 361,
     "instance_info": 284,
     "migration": 573,

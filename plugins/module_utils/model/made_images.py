@@ -28,7 +28,7 @@ def check_name(name: Any) -> str:
 def entry(image: Mapping[str, Any]) -> Iterator[str]:
     """The lines of the catalog that make it an image."""
     yield "    berth_images:"
-    yield "      %s:" % image["name"]
+    yield "      %s:" % json.dumps(image["name"])  # 12 and on are a number and a truth value to YAML
     yield "        url: %s" % json.dumps(image["path"])
     yield "        checksum: %s" % image["checksum"]
     yield "        disk_format: qcow2"

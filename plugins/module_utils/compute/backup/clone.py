@@ -18,11 +18,13 @@ from ...model.clones import OPERATION, CloneNotPossible
 from .. import paths
 from ..disk import disk as disks
 from ..disk import owner, room
-from ..guest import domain
 from ..move import disks as moved_disks
+from ..move import following
 from ..record import journal
 from . import make, off, running
 from .make import Part
+
+LONGEST = 4 * 3600  # s: a build is killed after 5 hours, and what QEMU keeps for its copy would grow on
 
 
 def build(instance: Any, record: Any) -> Any:
@@ -37,7 +39,7 @@ def build(instance: Any, record: Any) -> Any:
         paths.make_directory(paths.instance(pool, record.uuid))
         owner.write(pool, record.uuid, instance.host.identify())
         instance.observe("clone copy")
-        frozen = copy(source.host, cloned, parts)
+        frozen = copy(source.host, cloned, parts, following.Limit(LONGEST))
         instance.observe("clone copied")
         source.swap(journal.noted(cloned, OPERATION, into=record.name))
     _publish(pool, record, parts)
@@ -62,20 +64,22 @@ def check_room(directory: str, name: str, parts: Sequence[Part], error: Any) -> 
     room.check(directory, "the copies for %s" % name, copies, error)
 
 
-def copy(host: Any, record: Any, parts: Sequence[Part]) -> bool:
+def copy(host: Any, record: Any, parts: Sequence[Part], *also: Any) -> bool:
     """Write the disks of the instance, whose lock the caller holds, to new files. Return whether the guest's agent had written out
     its file systems."""
-    found = domain.find_active(host.connection, record.uuid)
-    if found is not None:
-        running.forget(found)
+    found = make.end_left(host, record)
     with disks.private():
         for part in parts:
             paths.remove(part.target)
         frozen = False
-        if found is not None:
-            frozen = running.copy(found, None, None, parts)
-        else:
-            off.copy(None, None, parts)
+        try:
+            if found is not None:
+                frozen = running.copy(found, None, None, parts, *also)
+            else:
+                off.copy(None, None, parts)
+        except make.failures():
+            make.end_copy(host, record)
+            raise
     for part in parts:
         make.settle(part)
     return frozen

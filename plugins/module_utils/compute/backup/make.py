@@ -78,18 +78,16 @@ def back_up(instance: Any, wish: Wish) -> Backup:
     with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
         record = _checked(instance, wish)
         where = Place(wish.to, record.uuid)
-        found = domain.find_active(instance.host.connection, record.uuid)
-        if found is not None:
-            running.forget(found)
+        found = end_left(instance.host, record)
         where.remove_partial()
-        _discard_scratch(instance.host, record)
         instance.observe("backup")
         try:
             made = _made(instance, record, wish, where, found)
-        except (BerthError, OSError, require_libvirt().libvirtError) as error:
-            _reach_again(instance.host)
+        except failures() as error:
+            end_copy(instance.host, record)
             failure = _failure(instance, record, wish, error)
-            _undo(instance.host, record, where)
+            with contextlib.suppress(*failures()):
+                where.remove_partial()
             instance.swap(journal.faulted(record, failure))
             raise failure
         instance.observe("backup made")
@@ -98,10 +96,14 @@ def back_up(instance: Any, wish: Wish) -> Backup:
         return made
 
 
-def _discard_scratch(host: Any, record: Any) -> None:
-    """Remove what a killed backup wrote beside the disks."""
+def end_left(host: Any, record: Any) -> Any:
+    """End what a killed copy left in QEMU, and remove what it wrote beside the disks. Return the domain of a guest that runs."""
+    found = domain.find_active(host.connection, record.uuid)
+    if found is not None:
+        running.forget(found)
     seen = moved_disks.seen_by_guest(host.pool_of(record), record.uuid, record.spec)
     live_backup.discard_backup(paths.scratch_file(path) for _disk, path in seen)
+    return found
 
 
 def _checked(instance: Any, wish: Wish) -> Any:
@@ -265,16 +267,16 @@ def _reach_again(host: Any) -> None:
             time.sleep(PAUSE_SECONDS)
 
 
-def _undo(host: Any, record: Any, where: Place) -> None:
-    """Leave nothing of a backup that failed. What cannot be removed now, the next run removes."""
-    failed = BerthError, OSError, require_libvirt().libvirtError
-    with contextlib.suppress(*failed):
-        found = domain.find_active(host.connection, record.uuid)
-        if found is not None:
-            running.forget(found)
-        _discard_scratch(host, record)
-    with contextlib.suppress(*failed):
-        where.remove_partial()
+def end_copy(host: Any, record: Any) -> None:
+    """After a copy that failed: nothing goes on beside the guest. What cannot be removed now, the next copy removes."""
+    _reach_again(host)
+    with contextlib.suppress(*failures()):
+        end_left(host, record)
+
+
+def failures() -> Any:
+    """How a copy may fail."""
+    return BerthError, OSError, require_libvirt().libvirtError
 
 
 def _failure(instance: Any, record: Any, wish: Wish, error: Any) -> BerthError:

@@ -50,14 +50,15 @@ def drop(found: Any, path: str, kept: str) -> None:
             qemu_nodes.remove_bitmap(found, node, name)
 
 
-def copy(found: Any, backup_id: Optional[str], previous: Any, parts: Sequence[Any]) -> bool:
+def copy(found: Any, backup_id: Optional[str], previous: Any, parts: Sequence[Any], *also: Any) -> bool:
     """Write the disks to the files of ``parts`` (see make.Part). Those that record writes are either all copied whole, or of all
-    what changed. Without a ``backup_id`` no bitmap begins. Return whether the guest's agent had written out its file systems."""
+    what changed. Without a ``backup_id`` no bitmap begins. ``also``: see following.follow.
+    Return whether the guest's agent had written out its file systems."""
     guest, name, library = Bounded(found), bitmap_of(backup_id or ""), require_libvirt()
     shown = {block_jobs.target_of(guest, part.path): part for part in parts}
     recorded = [target for target, part in shown.items() if part.format == "qcow2" and backup_id]
     files = {target: part.path for target, part in shown.items()}
-    room = live_backup.Room(files.values(), "the backup was ended, since its guest might have had to wait for room")
+    room = live_backup.Room(files.values(), "the copy was ended, since its guest might have had to wait for room")
     room.check()
     since = bitmap_of(previous) if any(part.kind == INCREMENT for part in parts) else None
     socket = live_backup.socket_of(guest)
@@ -66,7 +67,7 @@ def copy(found: Any, backup_id: Optional[str], previous: Any, parts: Sequence[An
             _note_again(guest, since, recorded)
             with agent.frozen(found) as frozen:
                 live_backup.write_changes(guest, files, since, name, recorded)
-            live_backup.finish_backup(guest, room)
+            live_backup.finish_backup(guest, room, *also)
             for part in parts:
                 _take(part)
         else:
@@ -85,7 +86,7 @@ def copy(found: Any, backup_id: Optional[str], previous: Any, parts: Sequence[An
                     seen,
                     part.target,
                 ]
-                following.follow(command, None, None, also=[room])
+                following.follow(command, None, None, also=[room, *also])
     finally:
         live_backup.end_backup(guest)
         live_backup.discard_backup([socket, *map(scratch_file, files.values())])

@@ -36,54 +36,56 @@ class Wish(NamedTuple):
 
 
 def would_make_image(instance: Any, wish: Wish) -> bool:
-    record, path = _checked(instance, wish)
-    return _made_before(record, wish, path) is None
+    _record, _path, before = _checked(instance, wish)
+    return before is None
 
 
 def make_image(instance: Any, wish: Wish) -> Dict[str, Any]:
     """Return {changed, image}, see model/made_images.py."""
     with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
-        record, path = _checked(instance, wish)
-        before = _made_before(record, wish, path)
-        if before:
-            return {"changed": False, "image": _told(record, wish, path, before)}
+        record, path, before = _checked(instance, wish)
         root = disks.plan(record.spec)[0]
         part = clone.part_of(record, instance.host.pool_of(record), root, os.path.dirname(path))
+        if before:
+            paths.remove(part.target)
+            return {"changed": False, "image": _told(record, wish, path, before)}
         clone.check_room(os.path.dirname(path), wish.image, [part], ImageNotMade)
         instance.observe("image copy")
         try:
             frozen = clone.copy(instance.host, record, [part])
             place.check_qcow2(part.target)
             checksum = "sha256:" + place.digest(part.target)
-        except BerthError:
+        except Exception:
             paths.remove(part.target)
             raise
         instance.observe("image copied")
         event = {"image": wish.image, "path": path, "checksum": checksum, "size": part.size, "frozen": frozen}
         record = instance.swap(journal.noted(record, OPERATION, **event))
         instance.observe("image noted")
-        _publish(part.target, path, record.name)
+        _publish(instance, part.target, path, record.name)
         return {"changed": True, "image": _told(record, wish, path, event)}
 
 
 def _checked(instance: Any, wish: Wish) -> Any:
-    """Return (record, path of the image)."""
+    """Return (record, path of the image, the event of the history if it was made)."""
     made_images.check_name(wish.image)
     host, name = instance.host, instance.host.connection.getHostname()
     record = clone.checked(instance, OPERATION)
     path = os.path.join(_directory(host, name, wish.to), wish.image + ".qcow2")
-    if _made_before(record, wish, path) is None and os.path.lexists(path):
+    before = _made_before(record, path)
+    if before is None and os.path.lexists(path):
         raise _is_there(path, record.name)
-    return record, path
+    return record, path, before
 
 
-def _publish(made: str, path: str, name: str) -> None:
+def _publish(instance: Any, made: str, path: str, name: str) -> None:
     """Never replace a file: another host may share the directory, and have made an image of that name meanwhile."""
     try:
         os.link(made, path)
-    except FileExistsError:
+    except OSError as error:
         paths.remove(made)
-        raise _is_there(path, name)
+        raise _is_there(path, name) if isinstance(error, FileExistsError) else error
+    instance.observe("image named")
     paths.remove(made)
     paths.sync_directory(os.path.dirname(path))
 
@@ -113,7 +115,7 @@ def _directory(host: Any, name: str, to: Optional[str]) -> str:
     return found
 
 
-def _made_before(record: Any, wish: Wish, path: str) -> Optional[Dict[str, Any]]:
+def _made_before(record: Any, path: str) -> Optional[Dict[str, Any]]:
     """The event of the history if that image of the instance is there and whole."""
     events = [each for each in record.history if (each.get("event"), each.get("path")) == (OPERATION, path)]
     whole = events and os.path.isfile(path) and "sha256:" + place.digest(path) == events[-1].get("checksum")

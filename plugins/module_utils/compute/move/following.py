@@ -133,6 +133,17 @@ class Asked:
             raise RunEnded("the run that asked for it has ended")
 
 
+class Limit:
+    """Raises TransferFailed once a copy has taken so many seconds."""
+
+    def __init__(self, seconds: float):
+        self.seconds, self.since = seconds, time.monotonic()
+
+    def check(self) -> None:
+        if time.monotonic() - self.since >= self.seconds:
+            raise TransferFailed("the copy has not ended within %d s" % self.seconds)
+
+
 def spent(pid: int) -> Optional[List[bytes]]:
     """Return the CPU time of a process, which stands still while a disk or a connection hangs; None if it is gone."""
     try:

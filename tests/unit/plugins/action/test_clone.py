@@ -107,6 +107,25 @@ def test_a_clone_is_made_on_no_other_host_and_can_be_moved_afterwards():
     assert planned(web2=VM)["host"] == "h2"
 
 
+@pytest.mark.parametrize(
+    "where", [{"berth_target_host": "h1"}, {"berth_force_hosts": ["h1"]}, {"berth_ignore_hosts": ["h2"]}]
+)
+def test_where_the_source_was_to_be_made_does_not_count_for_its_clone_since_it_may_have_moved(where):
+    assert planned(web1={**VM, **where})["host"] == "h2"
+
+
+@pytest.mark.parametrize("source", ["gone", ["web1"], {"a": 1}, 7, "", "web*"])
+def test_a_source_that_nothing_has_is_told_by_its_name(source):
+    code, message = refused(web2={**VM, "berth_clone_of": source})
+    assert code == ("InstanceNotFound" if source == "gone" else "InvalidInput"), message
+    assert "no host has gone" in message or "berth_clone_of" in message
+
+
+def test_a_clone_that_is_made_stays_as_it_is_when_the_inventory_has_no_source_any_more():
+    made = planned(web2={**VM, "berth_clone_of": "gone"}, others=[copy_of(instance_uuid("default", "gone"))])
+    assert made["existing"] and made["host"] == "h2"
+
+
 @pytest.mark.follows("choose_larger_flavor")
 def test_a_clone_with_a_smaller_root_disk_is_refused():
     code, message = refused(flavor={**TINY, "root_gb": 3})

@@ -175,7 +175,7 @@ def test_what_fails_after_a_backup_has_begun_ends_it_and_leaves_nothing_beside_t
 
 def test_no_backup_of_a_running_guest_begins_or_goes_on_where_its_disks_have_no_room(guest, monkeypatch):
     monkeypatch.setattr(live_backup.paths, "free_bytes", lambda _path: live_backup.LEAST_ROOM - 1)
-    with pytest.raises(TransferFailed, match="only 1023 MiB are free beside the disks: the backup was ended"):
+    with pytest.raises(TransferFailed, match="only 1023 MiB are free beside the disks: the copy was ended"):
         running.copy(guest, NOW, None, parts())
     assert guest.done == []
     left = iter([live_backup.LEAST_ROOM, 1])
@@ -183,6 +183,9 @@ def test_no_backup_of_a_running_guest_begins_or_goes_on_where_its_disks_have_no_
     monkeypatch.setattr(following, "follow", lambda *_given, also: [each.check() for each in also])
     with pytest.raises(TransferFailed, match="only 0 MiB"):
         running.copy(guest, NOW, None, parts())
+    monkeypatch.setattr(live_backup.paths, "free_bytes", lambda _path: 1 << 40)
+    with pytest.raises(TransferFailed, match="not ended within 0 s"):
+        running.copy(guest, NOW, None, parts(), following.Limit(0))
     assert ("end",) in guest.done
 
 

@@ -8,19 +8,25 @@ from __future__ import annotations
 
 import shutil
 
+import fake_libvirt
 import pytest
 from backup_case import qemu
 from instance_case import Case, Killed, OnHost
 from small_disks import holds, web_off, write
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import paths
-from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import clone
+from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import clone, make
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import build_many, power
 from ansible_collections.berth.kvm.plugins.module_utils.model import clone_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.adopted import AdoptedNotSupported
 from ansible_collections.berth.kvm.plugins.module_utils.model.clones import CloneNotPossible
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
-from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceInvalidState, InstanceNotFound
+from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import (
+    InstanceInvalidState,
+    InstanceNotFound,
+    TransferFailed,
+)
 
 needed = [shutil.which(name) for name in ("qemu-img", "qemu-io")]
 pytestmark = pytest.mark.skipif(not all(needed), reason="QEMU's tools are not installed")
@@ -140,6 +146,56 @@ def test_a_clone_that_would_fill_the_pool_is_refused_before_it_writes(web, copie
     with pytest.raises(CloneNotPossible, match="of 0 MiB that are free"):
         copied.make()
     assert copied.record is None
+
+
+def test_a_clone_in_which_libvirtd_was_restarted_leaves_no_copy_under_way_and_nothing_of_the_new_instance(
+    web, copied, monkeypatch
+):
+    """What QEMU keeps for it would grow with each write of the guest, until the pool is full."""
+    power.start(web.instance(), None, None)
+    monkeypatch.setattr(make.block_jobs, "check_no_others_jobs", lambda *_arguments: None)
+    ended, alive = [], web.host.connection
+
+    class Gone:
+        def getHostname(self):  # noqa: N802
+            raise fake_libvirt.libvirtError(38, "client socket is closed")
+
+    def restarted(*_arguments):
+        web.host.connection = Gone()
+        raise TransferFailed("client socket is closed")
+
+    monkeypatch.setattr(make.running, "forget", lambda _found: ended.append(vars(web.host)["connection"]))
+    monkeypatch.setattr(make.running, "copy", restarted)
+    monkeypatch.setattr(make, "PAUSE_SECONDS", 0)
+    with pytest.raises(TransferFailed, match="client socket"):
+        copied.make()
+    assert ended == [alive, alive] and copied.record is None and not copied.root.parent.exists()
+
+
+def test_a_copy_of_a_guest_that_runs_ends_before_its_build_is_killed(web, copied, monkeypatch):
+    """Nobody would end what QEMU keeps for it."""
+    assert clone.LONGEST < build_many.LIMIT
+    power.start(web.instance(), None, None)
+    monkeypatch.setattr(make.block_jobs, "check_no_others_jobs", lambda *_arguments: None)
+    monkeypatch.setattr(make.running, "forget", lambda _found: None)
+    now = clone.following.time.monotonic()
+
+    def slow(_found, _backup, _since, _parts, limit):
+        limit.check()
+        monkeypatch.setattr(clone.following.time, "monotonic", lambda: now + clone.LONGEST + 60)
+        limit.check()
+
+    monkeypatch.setattr(make.running, "copy", slow)
+    with pytest.raises(TransferFailed, match="the copy has not ended within 14400 s"):
+        copied.make()
+    assert copied.record is None
+
+
+def test_what_a_killed_copy_left_beside_the_disks_goes(web, copied):
+    left = disk_of(web).parent / paths.scratch_file("root.qcow2")
+    left.write_bytes(b"x")
+    copied.make()
+    assert not left.exists() and disk_of(web).exists()
 
 
 def test_a_raw_disk_of_the_clone_is_written_as_raw(web, copied):

@@ -76,6 +76,39 @@ def test_what_is_printed_is_an_entry_of_the_catalog(web, to):
     assert entry["properties"] == more["properties"] and entry["min_ram"] == 64 and entry["kernel"] == more["kernel"]
 
 
+@pytest.mark.parametrize("name", ["12", "1.0", "20261129", "on", "null"])
+def test_a_name_that_yaml_reads_as_something_else_is_printed_as_text(name):
+    yaml = pytest.importorskip("yaml")
+    image = {"name": name, "path": "/i", "checksum": "sha256:0", "min_disk": 1, "min_ram": 0}
+    entry = "\n".join(made_images.entry({**image, "properties": {}, "kernel": None, "initrd": None}))
+    assert list(yaml.safe_load(entry)["berth_images"]) == [name]
+
+
+def test_the_file_of_an_image_is_read_once_to_tell_that_it_is_there(web, to, monkeypatch):
+    make(web)
+    read, digest = [], to_image.place.digest
+    monkeypatch.setattr(to_image.place, "digest", lambda path: read.append(path) or digest(path))
+    assert make(web)["changed"] is False and make(web, dry=True)["changed"] is False
+    assert len(read) == 2
+
+
+def test_a_run_that_is_cut_off_after_the_image_has_its_name_leaves_a_file_that_the_next_one_removes(web, to):
+    with pytest.raises(Killed):
+        make(web, killed_at="image named")
+    assert len(os.listdir(to)) == 2
+    assert make(web)["changed"] is False and os.listdir(to) == ["golden.qcow2"]
+
+
+def test_a_directory_that_has_no_second_names_for_a_file_is_told_and_nothing_is_left(web, to, monkeypatch):
+    def refuse(*_paths):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    with pytest.raises(PermissionError):
+        make(web)
+    assert os.listdir(to) == []
+
+
 def test_the_second_run_changes_nothing_and_tells_the_same(web, to):
     first = made(web)
     again = make(web)
@@ -154,9 +187,10 @@ def test_other_hosts_take_the_image_from_the_same_path(web, to, make_host, tmp_p
     assert take(str(tmp_path / "other"), wanted, 1, web.host.settings)["fetched"] is True
 
 
-def test_a_copy_that_failed_leaves_nothing(web, to, monkeypatch):
-    monkeypatch.setattr(to_image.place, "check_qcow2", lambda _path: (_ for _ in ()).throw(ImageNotMade("bad")))
-    with pytest.raises(ImageNotMade):
+@pytest.mark.parametrize("error", [ImageNotMade("bad"), OSError(5, "Input/output error")])
+def test_a_copy_that_failed_leaves_nothing(web, to, monkeypatch, error):
+    monkeypatch.setattr(to_image.place, "check_qcow2", lambda _path: (_ for _ in ()).throw(error))
+    with pytest.raises(type(error)):
         make(web)
     assert os.listdir(to) == [] and json.dumps(web.record.history).count("image_from_instance") == 0
 
