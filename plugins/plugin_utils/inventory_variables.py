@@ -81,9 +81,9 @@ def raw_vars(task_vars, name):
     hostvars = task_vars["hostvars"]
     own = hostvars.raw_get(name)
     source = own.get(CLONE_OF)
-    if not isinstance(source, str) or source not in hostvars or own.get("inventory_file") or not MARKS.isdisjoint(own):
+    if not isinstance(source, str) or source not in hostvars or own.get("inventory_file"):
         return own
-    return {**{each: value for each, value in hostvars.raw_get(source).items() if each in INHERITED}, **own}
+    return {**own, **{each: value for each, value in hostvars.raw_get(source).items() if each in INHERITED}}
 
 
 def variables(task_vars, host, names):

@@ -30,7 +30,7 @@ def controller(web1=VM, web2=None, listed=True, others=(), more=None, **changes)
     groups = {"kvm_hosts": ["h1", "h2"], "berth_requested": ["web2"]}
     groups["vms" if listed else "known"] = ["web1"]
     if web2 is not None:
-        groups["own"] = ["web2"]
+        groups["own"], web2 = ["web2"], {"inventory_file": "fleet.yml", **web2}
     given = {"all": {**CATALOG, "berth_name": "web1", "berth_new_name": "web2", **(more or {})}}
     given.update(web1=web1 if listed else {}, web2={"berth_clone_of": "web1", **(web2 or {})})
     instances = [has, *others]
@@ -70,6 +70,17 @@ def test_a_clone_that_no_inventory_has_is_as_the_inventory_has_its_source_but_fo
     assert made["spec"]["networks"][0]["mac"] and not made.get("locked")
     wanted = builds._built(it.task_vars(), "web2", made)
     assert wanted["seed"]["ssh_keys"] == ["ssh-ed25519 AAAA web2"] and wanted["spec"]["clone_of"] == WEB
+
+
+def test_a_flavor_from_the_command_line_or_for_all_leaves_a_clone_the_networks_of_its_source():
+    it, result = clone(web1={**VM, "berth_networks": ["lan"]}, more={"berth_flavor": "tiny"})
+    made = result["ansible_facts"]["berth_plan"]["instances"]["web2"]
+    assert [nic["network"] for nic in made["spec"]["networks"]] == ["lan"]
+
+
+def test_what_the_source_has_of_its_own_counts_for_its_clone_before_what_all_have():
+    _it, result = clone(web1={**VM, "berth_metadata": {"a": "its"}}, more={"berth_metadata": {"a": "of all"}})
+    assert result["ansible_facts"]["berth_plan"]["instances"]["web2"]["spec"]["metadata"] == {"a": "its"}
 
 
 def test_a_clone_that_the_inventory_has_is_as_it_says():
