@@ -89,7 +89,7 @@ class LocateInstances(ControllerAction):
         check_explicit(self, task_vars, names, args["selected"], method)
         fleet, run_variables = read_reports(task_vars, hosts), self.own_variables(task_vars, (*RUN, *CHECKED))
         warn_of_lost(lost_hosts(run_variables), known_hosts(task_vars, hosts), fleet)
-        _check_variables(method, run_variables)
+        _check_variables(method, run_variables, names)
         inventory = InventoryDifferences(task_vars, names, hosts, self._loader)
         run = _Run(task_vars, method, fleet, inventory, run_variables, {})
         wanted, errors = _wanted(run, names)
@@ -171,9 +171,11 @@ def _more(run, name, task):
     return {**disks, **more, "discards": listed(run.variables, updates.DISCARDS)}
 
 
-def _check_variables(method, given):
+def _check_variables(method, given, names):
     for field in [field for field in CHECKED if field in given]:
         CHECKED[field].check(given[field], field)
+    if method == "update" and given.get(updates.DISCARDS) and len(names) > 1:  # others may have a disk of that name
+        raise InvalidInput(updates.DISCARDS, given[updates.DISCARDS], "given with --limit of one instance")
     if SNAPSHOT in OPERATIONS[method].given.get("snapshot", ()) and SNAPSHOT not in given:
         raise InvalidInput(SNAPSHOT, None, "the name of the snapshot", hint=snapshot_hints.name_snapshot())
 

@@ -135,6 +135,7 @@ def _check_supported(record, new, wanted):
         for name in sorted({**had, **asks})
         if had.get(name) != asks.get(name)
     ]
+    faults += _too_small(new["flavor"], new.get("image") or {})
     if updates.told(record.spec)["networks"] != updates.told({**new, "networks": wanted.get("networks")})["networks"]:
         faults.append("its network interfaces are not those of the inventory, and the new seed would name others")
     if faults:
@@ -143,6 +144,15 @@ def _check_supported(record, new, wanted):
             % (record.name, (new.get("image") or {}).get("name"), "; ".join(faults)),
             hint=rebuild_hints.update_first(record.name),
         )
+
+
+def _too_small(flavor, image):
+    """The flavor that the instance has, which the inventory may have changed since."""
+    needs = (("min_ram", "memory_mb", "MiB"), ("min_disk", "root_gb", "GiB"))
+    for of_image, of_flavor, unit in needs:
+        least, has = image.get(of_image) or 0, flavor[of_flavor]
+        if least > has and (has or of_flavor != "root_gb"):
+            yield "its flavor has %s %d %s, and the image's %s is %d" % (of_flavor, has, unit, of_image, least)
 
 
 def _of_claim(spec):

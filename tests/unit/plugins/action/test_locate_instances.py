@@ -379,6 +379,13 @@ def test_what_an_update_is_to_discard_is_asked_of_the_host_and_no_difference_any
     assert "data disk" not in (located["notes"]["web1"] or "")
 
 
+def test_a_data_disk_is_given_up_for_one_instance_since_others_may_have_one_of_its_name(locate):
+    run, two = {**CATALOG, "berth_update_discards": "old"}, {"names": ("web1", "web2"), "more": ("web2",)}
+    refused = locate("update", run, **two, h1=[held(disks={"old": 1})])
+    assert refused.get("failed") and "berth_update_discards" in refused["msg"] and "--limit of one" in refused["msg"]
+    assert locate("update", CATALOG, **two, h1=[held(disks={"old": 1})])["names"] == ["web1", "web2"]
+
+
 def test_of_two_copies_the_one_that_stays_is_compared(locate):
     asked = {"berth_image": "guest", "berth_server_group": None}
     differs = {"next_start": [["vcpus", "1", "2"]]}

@@ -30,8 +30,9 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.backup.restore i
     RestoreDiscards,
     RestoreFailed,
 )
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import image
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged, SnapshotIncomplete
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import power
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import power, rebuild
 from ansible_collections.berth.kvm.plugins.module_utils.compute.paths import bitmap_of
 from ansible_collections.berth.kvm.plugins.module_utils.model import backup_hints, hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.backups import FULL, INCREMENT
@@ -95,6 +96,26 @@ def test_a_check_run_makes_and_restores_nothing_and_says_that_it_would(web, to):
     before = web.record, web.root.read_bytes(), sorted(os.listdir(to))
     assert act(web, "restored", to, dry=True, discards="web1")["changed"]
     assert (web.record, web.root.read_bytes(), sorted(os.listdir(to))) == before
+
+
+def test_after_a_rebuild_all_of_the_new_root_is_copied_and_a_restore_brings_it_back(web, to, monkeypatch):
+    write(web, 1)
+    first = back_up(web, to)
+    monkeypatch.setattr(image, "ensure", lambda *_: {"path": "/i", "format": "qcow2", "virtual_size": MIB})
+    spec = {**web.record.spec, "image": {"name": "new", "checksum": "sha256:" + "1" * 64, "properties": {}}}
+    given = {"spec": spec, "seed": web.seed, "discards_root": "web1", "shutdown_timeout": 0}
+    assert rebuild.rebuild(web.instance(), given)
+    write(web, 2, MIB)
+    write(web, 3, 0, "data-db.qcow2")
+    second = back_up(web, to)
+    path = Place(to, web.uuid).path(second["id"], "root.qcow2")
+    assert next(Place(to, web.uuid).whole()).disk("root").kind == FULL
+    assert holds(path, 0) and holds(path, 2, MIB)
+    assert "backing-filename" not in qemu("qemu-img", "info", "--output=json", path)
+    write(web, 4, MIB)
+    restore(web, to, backup=second["id"])
+    assert holds(web.root, 2, MIB) and holds(web.root, 0) and holds(web.root.parent / "data-db.qcow2", 3)
+    assert listed(web, to, deep=True) == {first["id"]: [], second["id"]: []}
 
 
 STEPS = ("backup", "backup copy", "backup copied", "backup written", "backup named", "backup made")

@@ -283,6 +283,11 @@ def test_the_variables_of_its_firmware_and_the_addresses_of_its_devices_are_made
             {"image": {"name": "x", "checksum": NEW, "properties": {"trait:HW_CPU_X86_SGX": "required"}}},
             "traits_required",
         ),
+        (
+            {"image": {"name": "x", "checksum": NEW, "min_ram": 4096}},
+            "memory_mb [0-9]+ MiB, and the image's min_ram is 4096",
+        ),
+        ({"image": {"name": "x", "checksum": NEW, "min_disk": 9}}, "root_gb 1 GiB, and the image's min_disk is 9"),
         ({"networks": [{"mac": "02:00:00:00:00:09", "network": "dmz"}]}, "network interfaces"),
     ],
 )
