@@ -61,6 +61,10 @@ def _agent(task_vars, host, hosts, fleet):
     if given is None:
         rule = "in the inventory for this host (%s), or a person sees that it is off" % fencing.FORM
         raise InvalidInput("%s of %s" % (fencing.VARIABLE, host), None, rule, hint=copy_hints.name_lost_hosts())
+    for other in hosts:
+        if other != host and variables(task_vars, other, [fencing.VARIABLE]).get(fencing.VARIABLE) == given:
+            rule = "options of its own: %s has the same, so the wrong host could be switched off" % other
+            raise InvalidInput("%s of %s" % (fencing.VARIABLE, host), None, rule)
     return fencing.checked(host, given)
 
 

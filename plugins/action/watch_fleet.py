@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import socket
 import time
 
 from ..module_utils.conductor import silence, watching
@@ -71,10 +72,18 @@ class ActionModule(ControllerAction):
         """Why the silent host is not down, an empty text if it is: other hosts try the port of its sshd, and none reaches it."""
         if REFUSED in fleet.verdicts[host]:
             return "its kernel refuses connections, so it runs"
+        name = str(given.get(ADDRESS) or host)
+        try:  # to wait_for, a name that a witness does not know looks like a host that is down
+            address = socket.getaddrinfo(name, None)[0][4][0]
+        except (OSError, UnicodeError):
+            return "no other host can look: %s of it, %s, is no address that the controller can resolve" % (
+                ADDRESS,
+                name,
+            )
         asked = {
             "module": "wait_for",
             "arguments": {
-                "host": str(given.get(ADDRESS) or host),
+                "host": address,
                 "port": int(given.get(PORT) or 22),
                 "timeout": SECONDS,
                 "connect_timeout": SECONDS,

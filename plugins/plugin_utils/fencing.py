@@ -73,17 +73,21 @@ def switch_off(host: str, path: str, options: Mapping[str, str]) -> None:
 
 
 def _run(path: str, options: Mapping[str, str]) -> Tuple[Any, str]:
-    """(exit code, what it printed on stderr)."""
+    """(exit code, or why there is none, what it printed on stderr)."""
     lines = "".join("%s=%s\n" % each for each in options.items())
-    with subprocess.Popen(
-        [path],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-    ) as agent:
+    try:
+        started = subprocess.Popen(
+            [path],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+    except OSError as error:  # such as an agent whose interpreter is not there
+        return "no start: %s" % error.strerror, ""
+    with started as agent:
         try:
             _out, said = agent.communicate(lines, timeout=SECONDS)
         except subprocess.TimeoutExpired:

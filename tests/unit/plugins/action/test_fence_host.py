@@ -38,8 +38,9 @@ def agent(tmp_path, monkeypatch):
 FENCE = {"agent": "fence_test", "ip": "192.0.2.9", "username": "ann", "password": "s3cret"}
 
 
-def fence(answer=None, given=FENCE, check_mode=False, lost=None, name="kvm3"):
+def fence(answer=None, given=FENCE, check_mode=False, lost=None, name="kvm3", others=None):
     variables = {"kvm3": {"berth_fence": given}} if given is not None else {}
+    variables.update({"kvm1": {"berth_fence": others}} if others else {})
     it = Controller({"kvm_hosts": ["kvm1", "kvm3"]}, variables)
     it.register("localhost", __berth_facts={"answers": {"kvm1": up("kvm1"), "kvm3": answer or SILENT}})
     values = {**it.task_vars(), **({"berth_lost_hosts": lost} if lost else {})}
@@ -71,6 +72,12 @@ def test_without_the_word_of_the_agent_no_host_counts_as_off(agent, monkeypatch,
     refused = fence()
     assert refused.get("error_code") == "FenceFailed" and "hosts" not in refused
     assert "s3cret" not in str(refused) + capsys.readouterr().out
+
+
+def test_an_agent_that_cannot_be_started_says_nothing_of_the_host(agent):
+    (agent / "fence_test").write_text("#!/no/such/interpreter\n")
+    refused = fence()
+    assert refused.get("error_code") == "FenceFailed" and "No such file" in refused["msg"] and (agent / "on").exists()
 
 
 def test_an_agent_that_does_not_answer_is_ended(agent, monkeypatch):
@@ -108,6 +115,12 @@ def test_what_the_inventory_says_of_the_agent_has_to_make_sense(agent, given, ca
     assert refused.get("error_code") == "InvalidInput" and not (agent / "done").exists()
     assert refused["error"]["field"].startswith("berth_fence of kvm3")
     assert "s3cret" not in str(refused) + capsys.readouterr().out
+
+
+def test_two_hosts_with_the_same_options_of_an_agent_are_not_fenced(agent):
+    refused = fence(others=dict(reversed(FENCE.items())))
+    assert refused.get("error_code") == "InvalidInput" and "kvm1" in refused["msg"] and (agent / "on").exists()
+    assert "s3cret" not in str(refused) and not (agent / "done").exists()
 
 
 def test_a_person_s_word_and_an_agent_are_not_mixed(agent):

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import socket
 
 import pytest
 from controller import Controller
@@ -24,8 +25,15 @@ class Watch:
         self.variables = {"kvm3": {"berth_watch_policy": "evacuate", "ansible_host": "192.0.2.3"}}
         self.answers = {"kvm1": up("kvm1"), "kvm2": up("kvm2"), "kvm3": SILENT}
         monkeypatch.setenv("XDG_STATE_HOME", str(folder))
+        self.names = {"kvm3": "192.0.2.3", "192.0.2.3": "192.0.2.3"}
+        monkeypatch.setattr(watch_fleet.socket, "getaddrinfo", self.resolve)
         monkeypatch.setattr(delegates, "run_on", self.run_on)
         monkeypatch.setattr(watch_fleet.time, "time", lambda: self.now)
+
+    def resolve(self, name, _port):
+        if name not in self.names:
+            raise socket.gaierror(-2, "Name or service not known")
+        return [(0, 0, 0, "", (self.names[name], 0))]
 
     def run_on(self, hosts, module, arguments, *_more):
         self.asked += [(host, arguments[host]["module"], arguments[host]["arguments"]) for host in hosts]
@@ -75,6 +83,13 @@ def test_a_host_that_another_host_reaches_is_not_down(watch, capsys):
 def test_a_host_that_nobody_could_look_at_is_not_down(watch):
     watch.says = "No python interpreters found"
     assert watch.look().get("down") == []
+
+
+def test_witnesses_are_given_an_address_and_a_name_without_one_is_not_down(watch):
+    watch.variables["kvm3"]["ansible_host"] = "kvm3"
+    assert watch.look()["down"] == ["kvm3"] and watch.asked[0][2]["host"] == "192.0.2.3"
+    watch.variables["kvm3"]["ansible_host"] = "alias-of-ssh"
+    assert watch.look()["down"] == []
 
 
 def test_a_host_whose_kernel_refuses_connections_is_not_down(watch):
