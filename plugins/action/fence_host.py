@@ -31,7 +31,7 @@ class ActionModule(ControllerAction):
         fleet = read_reports(task_vars, hosts)
         agents = {host: _agent(task_vars, host, hosts, fleet) for host in names}
         was_off = [self._switched_off(host, *agent) for host, agent in agents.items()]
-        evidence = ["%s says that %s is off" % (os.path.basename(path), host) for host, (path, _) in agents.items()]
+        evidence = ["%s says that %s is off" % (os.path.basename(agent[0]), host) for host, agent in agents.items()]
         say(
             "",
             *(

@@ -46,7 +46,7 @@ def booting(lab):
 def test_all_hosts_are_booted_one_after_the_other_and_no_guest_is(lab, image, inventory, booting):
     pair = {name: vm(server_group="pair") for name in ("one", "two")}
     path = inventory({**pair, "off": vm(state="stopped")}, catalog(image))
-    hosts = {"berth_reboot_command": "touch %s" % (ASKED % "{{ inventory_hostname }}")}
+    hosts = {"berth_boot_command": "touch %s" % (ASKED % "{{ inventory_hostname }}")}
 
     def play(name, *words, check=True, **variables):
         given = {**hosts, **variables}

@@ -51,10 +51,9 @@ def _source(fleet: Fleet, name: str, uuid: str, lost: Collection[str]) -> Place:
     """Where the instance is. Its host looks at it again when it copies the disks."""
     adopting.check_created(name, fleet.places.get(uuid, ()), clones.OPERATION)
     _claims, owners = holders(fleet, name, uuid, lost)
-    if not owners:
+    place = fleet.place_on(uuid, owners[0]) if owners else None
+    if place is None:
         raise InstanceNotFound("no host has %s, which was to be cloned" % name)
-    place = fleet.place_on(uuid, owners[0])
-    assert place is not None  # noqa: S101
     if place["phase"] != ACTIVE:
         raise InstanceInvalidState(name, "phase", str(place["phase"]), clones.OPERATION)
     vm_states.check(name, place["vm_state"], clones.OPERATION)

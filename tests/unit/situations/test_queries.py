@@ -60,8 +60,12 @@ def test_the_table_of_the_hosts_has_those_that_a_query_selects(tmp_path, query, 
     "playbook, query, said",
     [
         ("hosts", "free_ram>`1`", "no key free_ram, and text is written 'free_ram'). Did you mean free_ram_mb?"),
-        ("prepare_hosts", "free_ram_mb>`1`", "(a selection for the playbooks hosts, host_facts and drain)"),
-        ("delete", "host=='h1'", "(a selection for the playbooks hosts, host_facts and drain)"),
+        (
+            "prepare_hosts",
+            "free_ram_mb>`1`",
+            "(a selection for the playbooks hosts, host_facts, drain and rolling_reboot)",
+        ),
+        ("delete", "host=='h1'", "(a selection for the playbooks hosts, host_facts, drain and rolling_reboot)"),
     ],
 )
 def test_a_query_over_hosts_that_cannot_be_meant_is_refused_before_a_host_is_asked(tmp_path, playbook, query, said):

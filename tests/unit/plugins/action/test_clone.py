@@ -24,7 +24,7 @@ TINY = {
 COPY = instance_uuid("default", "web2")
 
 
-def controller(web1=VM, web2=None, listed=True, others=(), more=None, **changes):
+def controller(web1=None, web2=None, listed=True, others=(), more=None, **changes):
     """web1 on h2, with these ``changes`` of what its host tells; web2 in the inventory if that gives it variables."""
     has = held(**{"flavor": TINY, "disks": {}, **changes})
     groups = {"kvm_hosts": ["h1", "h2"], "berth_requested": ["web2"]}
@@ -32,7 +32,8 @@ def controller(web1=VM, web2=None, listed=True, others=(), more=None, **changes)
     if web2 is not None:
         groups["own"], web2 = ["web2"], {"inventory_file": "fleet.yml", **web2}
     given = {"all": {**CATALOG, "berth_name": "web1", "berth_new_name": "web2", **(more or {})}}
-    given.update(web1=web1 if listed else {}, web2={"berth_clone_of": "web1", **(web2 or {})})
+    its = VM if web1 is None else web1
+    given.update(web1=its if listed else {}, web2={"berth_clone_of": "web1", **(web2 or {})})
     instances = [has, *others]
     document = facts("h2", instances=instances, num_instances=len(instances))
     return Controller(groups, given, {"h1": facts("h1"), "h2": document})

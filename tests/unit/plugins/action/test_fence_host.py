@@ -38,7 +38,8 @@ def agent(tmp_path, monkeypatch):
 FENCE = {"agent": "fence_test", "ip": "192.0.2.9", "username": "ann", "password": "s3cret"}
 
 
-def fence(answer=None, given=FENCE, check_mode=False, lost=None, name="kvm3", others=None):
+def fence(answer=None, given=..., check_mode=False, lost=None, name="kvm3", others=None):
+    given = FENCE if given is ... else given
     variables = {"kvm3": {"berth_fence": given}} if given is not None else {}
     variables.update({"kvm1": {"berth_fence": others}} if others else {})
     it = Controller({"kvm_hosts": ["kvm1", "kvm3"]}, variables)

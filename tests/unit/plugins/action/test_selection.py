@@ -132,7 +132,8 @@ def test_a_count_without_a_name_is_refused_before_a_host_is_asked_and_with_one_i
 def requested(values):
     """The instances that read_requested.yml adds for these options of -e."""
     task = yaml.safe_load((ROOT / "playbooks" / "internal" / "read_requested.yml").read_text("utf-8"))[0]["tasks"][0]
-    loop = Templar(DataLoader(), values).template(trust_as_template(task["loop"]))
+    count = Templar(DataLoader(), values).template(trust_as_template(task["vars"]["count"]))
+    loop = Templar(DataLoader(), {"count": int(count)}).template(trust_as_template(task["loop"]))
     name = trust_as_template(task["ansible.builtin.add_host"]["name"])
     return [Templar(DataLoader(), {**values, "item": item}).template(name) for item in loop]
 

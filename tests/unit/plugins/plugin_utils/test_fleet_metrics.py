@@ -64,7 +64,7 @@ def test_the_page_and_the_dashboard_know_these_metrics_and_no_others():
     targets = [target for panel in dashboard["panels"] for target in panel["targets"]]
     assert {name for target in targets for name in NAME.findall(target["expr"])} <= fleet_metrics.METRICS.keys()
     for target in targets:
-        asked = {name for name in NAME.findall(target["expr"])}
+        asked = set(NAME.findall(target["expr"]))
         labels = {label for name in asked for label in fleet_metrics.METRICS[name][0]}
         assert set(re.findall(r"{{(\w+)}}", target["legendFormat"])) <= labels, target
 

@@ -65,6 +65,7 @@ def test_other_networks_keys_and_limits_are_followed_by_an_update(web, monkeypat
     said = told(web)
     assert len(said) == 2 and all(each.endswith(". " + update_hints.update_to_follow("web1")) for each in said)
     update.update(
-        web.instance(), {"spec": web.spec, "seed": web.seed, "disks": [], "volumes": None, "only_claim": False}
+        web.instance(),
+        {"spec": web.spec, "seed": web.seed, "disks": [], "volumes": None, "discards": [], "only_claim": False},
     )
     assert told(web) == []

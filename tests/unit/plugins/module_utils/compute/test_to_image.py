@@ -189,7 +189,10 @@ def test_other_hosts_take_the_image_from_the_same_path(web, to, make_host, tmp_p
 
 @pytest.mark.parametrize("error", [ImageNotMade("bad"), OSError(5, "Input/output error")])
 def test_a_copy_that_failed_leaves_nothing(web, to, monkeypatch, error):
-    monkeypatch.setattr(to_image.place, "check_qcow2", lambda _path: (_ for _ in ()).throw(error))
+    def check(_path):
+        raise error
+
+    monkeypatch.setattr(to_image.place, "check_qcow2", check)
     with pytest.raises(type(error)):
         make(web)
     assert os.listdir(to) == [] and json.dumps(web.record.history).count("image_from_instance") == 0

@@ -14,9 +14,9 @@ LIMITS = Limits(seconds=300, most=1, share=50)
 KEPT = {"at": 1000.0, "down": {"kvm3": 700.0}}
 
 
-def judge(down=("kvm3",), silent=None, hosts=4, kept=KEPT, policy=EVACUATE, limits=LIMITS, now=1060.0):
+def judge(down=("kvm3",), silent=None, hosts=4, kept=None, policy=EVACUATE, limits=LIMITS, now=1060.0):
     silent = len(down) if silent is None else silent
-    return watching.judge(down, silent, hosts, kept, dict.fromkeys(down, policy), limits, now)
+    return watching.judge(down, silent, hosts, kept or KEPT, dict.fromkeys(down, policy), limits, now)
 
 
 def test_a_host_that_is_down_for_the_set_time_is_evacuated():
