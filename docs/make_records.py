@@ -108,6 +108,7 @@ REQUEST = {
     "volumes": "the volumes",
     "snapshots": "the snapshots inside its disks",
     "adopted": "of an adopted instance: its definition, disks and drives as they were found",
+    "clone_of": "the uuid of the instance whose disks it was made from",
     "group": "the server group with its policy and members",
     "availability_zone": "the zone that was asked for",
     "host_zone": "the zone of the host; a move updates it",

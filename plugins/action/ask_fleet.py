@@ -6,24 +6,41 @@
 from __future__ import annotations
 
 import math
+import os
 
-from ..module_utils.fleet import questions
+import yaml
+
+from ..module_utils.conductor.errors import KvmHostNotFound
+from ..module_utils.fleet import assertions, questions
+from ..module_utils.fleet.movability import movability
+from ..module_utils.fleet.what_if import with_more
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.schema import Whole
 from ..module_utils.placement.request import flavor_snapshot
 from ..module_utils.placement.text import table
 from ..plugin_utils.controller import ControllerAction
+from ..plugin_utils.documents import check_replaceable, write_private
 from ..plugin_utils.inventory_variables import kvm_hosts
+from ..plugin_utils.junit import HEAD, junit
 from ..plugin_utils.known_fleet import known_fleet
 from ..plugin_utils.plain import number
 from ..plugin_utils.screen import say
 
+MOST_BYTES = 1 << 24
 MOST_SETS = 5000  # of hosts that fail at once: some minutes
 
 
 class ActionModule(ControllerAction):
     argument_spec = {
-        "question": {"type": "str", "choices": ["capacity", "survive"], "required": True},
+        "question": {
+            "type": "str",
+            "choices": ["assert", "capacity", "movability", "survive", "what_if"],
+            "required": True,
+        },
+        "gone": {"type": "list", "elements": "str", "default": []},
+        "like": {"type": "list", "elements": "str", "default": []},
+        "assertions": {"type": "path"},
+        "junit": {"type": "path"},
         "kept_free": {"type": "raw", "default": 0},
         "failures": {"type": "raw", "default": 1},
         "away": {"type": "list", "elements": "str", "default": []},
@@ -35,18 +52,62 @@ class ActionModule(ControllerAction):
 
     def act(self, args, task_vars):
         hosts = kvm_hosts(task_vars, args["hosts"])
+        _check_hosts(args, hosts)
+        entries = _assertions(args) if args["question"] == "assert" else []
         kept_free = Whole(0, len(hosts)).check(number(args["kept_free"]), "berth_kept_free")
         failures = Whole(0 if args["away"] else 1, 3).check(number(args["failures"]), "berth_failures")
         known = known_fleet(self, task_vars, hosts)
-        if args["question"] == "survive":
+        if args["question"] in ("survive", "what_if"):
             _check_not_too_many(len(known.fleet.documents), failures)
-        answer, lines = (
-            _capacity(known, kept_free) if args["question"] == "capacity" else _survive(known, failures, args["away"])
-        )
+        if args["question"] == "capacity":
+            answer, lines = _capacity(known, known.fleet, kept_free)
+        elif args["question"] == "movability":
+            cold = known_fleet(self, task_vars, hosts, "cold").fleet
+            answer, lines = _movability(movability(known.fleet, cold))
+        elif args["question"] == "what_if":
+            answer, lines = _what_if(known, args["gone"], args["like"], failures)
+        elif args["question"] == "assert":
+            answer, lines = _asserted(known, entries)
+        else:
+            answer, lines = _survive(known.fleet, failures, args["away"])
         left_out = ["%s is not counted: %s" % told for told in sorted(known.reported.verdicts.items())]
         if lines:
             say("", *lines, *left_out, "")
-        return {"answer": answer}
+        wrong = [each["name"] for each in answer if not each["holds"]] if args["question"] == "assert" else []
+        if args["junit"] and args["question"] == "assert" and not self._task.check_mode:
+            write_private(args["junit"], junit("placement", [(each["name"], each["why"]) for each in answer]))
+        failed = {"failed": True, "msg": "%s: see above" % ", ".join(wrong)} if wrong else {}
+        return {"answer": answer, **failed}
+
+
+def _check_hosts(args, hosts):
+    for option, variable in (("gone", "berth_hosts_gone"), ("like", "berth_hosts_like")):
+        for host in args[option]:
+            if host not in hosts:
+                raise KvmHostNotFound.of(variable, host, hosts)
+    if args["question"] == "what_if" and not args["gone"] and not args["like"]:
+        raise InvalidInput("berth_hosts_gone", None, "names of KVM hosts, here or in berth_hosts_like")
+
+
+def _assertions(args):
+    path, rule = args["assertions"], "a file with a list of assertions"
+    if args["junit"]:
+        check_replaceable(
+            args["junit"],
+            "berth_junit",
+            args["junit"],
+            lambda file: file.read(len(HEAD)) == HEAD,
+            "a file that is not there yet, or another result of assertions",
+        )
+    if not path:
+        raise InvalidInput(assertions.FIELD, None, rule)
+    try:
+        with open(path, encoding="utf-8") as file:
+            if os.fstat(file.fileno()).st_size > MOST_BYTES:
+                raise InvalidInput(assertions.FIELD, path, "at most %d bytes" % MOST_BYTES)
+            return assertions.read(yaml.safe_load(file), path)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise InvalidInput(assertions.FIELD, path, "%s: %s" % (rule, error)) from None
 
 
 def _check_not_too_many(hosts, failures):
@@ -56,14 +117,14 @@ def _check_not_too_many(hosts, failures):
         raise InvalidInput("berth_failures", failures, rule)
 
 
-def _capacity(known, kept_free):
+def _capacity(known, fleet, kept_free, gone=()):
     """How many more of each flavor of the catalog fit, were they the only ones that are created."""
     answer, rows, why = {}, [], []
     for _name, flavor in sorted(known.flavors.items()):
         try:
-            found = questions.capacity(known.fleet, _request_of(flavor), kept_free)
+            found = questions.capacity(fleet, _request_of(flavor), kept_free, gone)
         except BerthError as error:  # of a flavor that no instance can have
-            found = questions.Capacity(0, dict.fromkeys(known.fleet.documents, 0), {"every host": str(error)})
+            found = questions.Capacity(0, dict.fromkeys(fleet.documents, 0), {"every host": str(error)})
         answer[flavor["name"]] = {"count": found.count, "hosts": found.of_host, "limited": found.limited}
         where = ", ".join("%d on %s" % (count, host) for host, count in sorted(found.of_host.items()) if count)
         rows.append((flavor["name"], str(found.count), where or "nowhere"))
@@ -77,8 +138,47 @@ def _request_of(flavor):
     return {"uuid": name, "name": name, "flavor": flavor_snapshot(flavor), "image": {}, "group": None}
 
 
-def _survive(known, failures, away):
-    found = questions.survive(known.fleet, failures, away=away)
+def _movability(found):
+    answer, rows, why = {}, [], []
+    for each in found:
+        answer[each.name] = {part: getattr(each, part) for part in ("host", "how", "to", "reasons")}
+        rows.append((each.name, each.host, each.how, ", ".join(each.to) or "nowhere"))
+        for reason, hosts in sorted(each.reasons.items()):
+            where = "anywhere" if not each.to and len(each.reasons) == 1 else "to " + ", ".join(hosts)
+            why.append("%s, not %s: %s" % (each.name, where, reason))
+    return answer, [*table(("INSTANCE", "ON", "MOVES", "TO"), rows), *why]
+
+
+def _what_if(known, gone, like, failures):
+    """The answers of survive and capacity, today and then."""
+    for host in sorted(set(like) - set(known.fleet.documents)):
+        raise InvalidInput("berth_hosts_like", host, "a host that answers")
+    then = with_more(known.fleet, like)
+    homeless = questions.without_place(then, gone) if gone else []
+    answer, rows, lines = {"without_place": homeless, "capacity": {}}, [], []
+    today, later = (_capacity(known, *each)[0] for each in ((known.fleet, 0), (then, 0, gone)))
+    for name in today:
+        counts = {"today": today[name]["count"], "then": later[name]["count"]}
+        answer["capacity"][name] = counts
+        rows.append((name, str(counts["today"]), str(counts["then"])))
+    for when, fleet, away in (("today", known.fleet, ()), ("then", then, gone)):
+        answer["survive_%s" % when], said = _survive(fleet, failures, away=away)
+        lines += ["%s: %s" % (when, line) for line in said]
+    moved = "all instances of %s find a place" % ", ".join(gone) if gone else ""
+    moved = "%s find no place" % ", ".join(homeless) if homeless else moved
+    return answer, [*table(("FLAVOR", "MORE TODAY", "MORE THEN"), rows), *([moved] if moved else []), *lines]
+
+
+def _asserted(known, entries):
+    flavors = {flavor["name"]: _request_of(flavor) for flavor in known.flavors.values()}
+    found = assertions.check(known.fleet, entries, flavors)
+    answer = [{"name": each.name, "holds": not each.why, "why": each.why} for each in found]
+    rows = [(each.name, "no" if each.why else "yes", each.why) for each in found]
+    return answer, table(("ASSERTION", "HOLDS", "WHY NOT"), rows)
+
+
+def _survive(fleet, failures, away=()):
+    found = questions.survive(fleet, failures, away=away)
     answer = {
         "survives": not found.hosts,
         "failing": list(found.hosts),

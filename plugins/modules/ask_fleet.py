@@ -10,18 +10,37 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: ask_fleet
 version_added: 1.0.0
-short_description: Say how much more fits in the fleet, or whether it survives hosts that fail
+short_description: Ask placement about the whole fleet
 description:
-  - Part of the playbooks C(berth.kvm.capacity) and C(berth.kvm.survive). Placement decides, with all its filters. Nothing is
-    changed.
+  - Part of the playbooks C(berth.kvm.capacity), C(berth.kvm.survive), C(berth.kvm.movability), C(berth.kvm.what_if) and
+    C(berth.kvm.assert). Placement decides, with all its filters. Nothing is changed.
 options:
   question:
     description:
       - V(capacity), how many more instances of each flavor fit, were they the only ones that are created.
       - V(survive), whether the instances of any O(failures) hosts find a place on the others, which keep what they have.
+      - V(movability), which instance may go to which host now, how, and why not to the others.
+      - V(what_if), the answers of V(capacity) and V(survive) if hosts were O(gone), or more O(like) others were there.
+      - V(assert), whether the assertions of a file hold. It fails if one does not.
     type: str
-    choices: [capacity, survive]
+    choices: [assert, capacity, movability, survive, what_if]
     required: true
+  gone:
+    description: Hosts without which V(what_if) answers. Their instances go to the others first.
+    type: list
+    elements: str
+    default: []
+  like:
+    description: Hosts like each of which V(what_if) counts one more.
+    type: list
+    elements: str
+    default: []
+  assertions:
+    description: The file with the assertions.
+    type: path
+  junit:
+    description: A file to which V(assert) writes its results as JUnit XML.
+    type: path
   kept_free:
     description: How many hosts stay free, those that could take most.
     type: raw
@@ -50,8 +69,11 @@ RETURN = r"""
 answer:
   description: >-
     Of C(capacity) for each flavor C(count), how many fit on each of the C(hosts), and why no more (C(limited)). Of C(survive)
-    C(survives), the hosts whose instances find no place (C(failing)), those C(instances), and whether that is C(proven).
+    C(survives), the hosts whose instances find no place (C(failing)), those C(instances), and whether that is C(proven). Of
+    C(movability) for each instance its C(host), C(how) it moves, C(to) which hosts, and the C(reasons) with the hosts of which
+    each is so. Of C(what_if) the C(capacity) of each flavor and whether it survives, today and then, and the instances
+    C(without_place). Of C(assert) a list of C(name), C(holds) and C(why) not.
   returned: success
-  type: dict
+  type: raw
   sample: {survives: true, failing: [], instances: [], proven: true}
 """

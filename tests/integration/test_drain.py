@@ -39,3 +39,31 @@ def test_a_drained_host_is_empty_takes_nothing_and_gets_back_what_it_had(lab, im
     assert set(homes(lab).values()) == {host}
     assert lab.guest_facts("runs", timeout=60)["nonce"] == running["nonce"]
     assert "What is to come home to it: nothing." in play("return", berth_kvm_host=host).stdout
+
+
+def test_an_affinity_group_leaves_a_host_together_and_the_questions_say_so(lab, image, inventory, tmp_path):
+    members = {name: vm(server_group="close") for name in ("one", "two")}
+    path = inventory(members, catalog(image))
+
+    def play(name, *words, check=True, **variables):
+        return lab.ansible_playbook("berth.kvm." + name, *words, inventory=[path], extra_vars=variables, check=check)
+
+    play("create")
+    (host,) = set(homes(lab).values())
+    running = {name: lab.guest_facts(name, timeout=120)["nonce"] for name in members}
+    moves = play("movability").stdout
+    assert "one" in moves and "live" in moves and "MOVES" in moves
+    assert "find a place" in play("what_if", berth_hosts_gone=host).stdout
+    file, junit = tmp_path / "placement.yml", tmp_path / "junit.xml"
+    file.write_text("- {name: together, instances: group=='close', on: host=='%s'}\n" % host)
+    play("assert", berth_assertions=str(file), berth_junit=str(junit))
+    assert 'failures="0"' in junit.read_text()
+
+    play("drain", berth_kvm_host=host)
+    (other,) = set(homes(lab).values())
+    assert other != host and {name: lab.guest_facts(name, timeout=60)["nonce"] for name in members} == running
+    failed = play("assert", check=False, berth_assertions=str(file), berth_junit=str(junit))
+    assert failed.rc and 'failures="1"' in junit.read_text() and "one is on %s" % other in junit.read_text()
+    play("return", berth_kvm_host=host)
+    assert set(homes(lab).values()) == {host}
+    assert "decisions on" in play("backtest").stdout

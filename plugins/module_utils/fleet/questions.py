@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from typing import Dict, List, NamedTuple, Sequence, Tuple
+from typing import Collection, Dict, List, NamedTuple, Sequence, Tuple
 
 from ..model.messages import Document
 from . import one_by_one, propose
@@ -28,9 +28,12 @@ class Capacity:
     limited: Dict[str, str]
 
 
-def capacity(fleet: Fleet, request: Document, kept_free: int = 0) -> Capacity:
-    """How many more instances of ``request`` fit. ``kept_free``: so many hosts, those that could take most, stay free."""
-    state, found = State(fleet), Capacity(0, {}, {})
+def capacity(fleet: Fleet, request: Document, kept_free: int = 0, gone: Sequence[str] = ()) -> Capacity:
+    """How many more instances of ``request`` fit. ``kept_free``: so many hosts, those that could take most, stay free. ``gone``:
+    hosts that are not there any more, whose instances the others have taken first."""
+    state, found = State(fleet, gone), Capacity(0, {}, {})
+    if gone:
+        one_by_one.placed(state, Empty(fleet), _of(fleet, gone), list(state.hosts))
     group = request.get("group")
     key = (group.get("uuid") or group["name"]) if group else ""
     where = {state.where[uuid] for uuid in state.members.get(key, ()) if uuid in state.where}
@@ -72,18 +75,28 @@ class Survival(NamedTuple):
     proven: bool
 
 
+def _of(fleet: Fleet, hosts: Collection[str]) -> List[str]:
+    return [uuid for uuid, instance in fleet.instances.items() if instance.host in hosts]
+
+
 def survive(fleet: Fleet, failures: int, effort: float = 5.0, away: Sequence[str] = ()) -> Survival:
     """Whether the instances of any ``failures`` hosts that fail at once, and those of the hosts ``away``, find a place on the
     others, which keep theirs."""
     empty = Empty(fleet)
     for more in itertools.combinations(sorted(set(fleet.documents) - set(away)), failures):
         gone = (*away, *more)
-        lost = [uuid for uuid, instance in fleet.instances.items() if instance.host in gone]
+        lost = _of(fleet, gone)
         if lost:
             without, proven = _without_place(fleet, empty, gone, lost, effort)
             if without:
                 return Survival(gone, sorted(fleet.instances[uuid].name for uuid in without), proven)
     return Survival((), (), True)
+
+
+def without_place(fleet: Fleet, gone: Sequence[str]) -> List[str]:
+    """The names of the instances of hosts that are gone which find no place on the others."""
+    found, _proven = _without_place(fleet, Empty(fleet), gone, _of(fleet, gone), 5.0)
+    return sorted(fleet.instances[uuid].name for uuid in found)
 
 
 def _without_place(

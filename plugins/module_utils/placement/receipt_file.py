@@ -17,6 +17,7 @@ from ..model.collection_version import COLLECTION_VERSION
 from ..model.errors import BerthError
 from ..model.host_document import HostDocumentInvalid, check
 from .receipt import ReceiptMismatch, replay
+from .scheduler import select_destinations
 from .text import plain
 
 FORMAT, SCHEMA = "berth.kvm receipt", 1
@@ -54,11 +55,16 @@ def read_head(data):
     return _head(_read(data, MOST_OF_HEAD, whole=False).split(b"\n", 1)[0])
 
 
-def decide_again(receipt, documents):
-    """Decide again on what unpack() returned. ReceiptMismatch if the decision differs, ReceiptInvalid if it fails."""
+def decide_again(receipt, documents, options=None):
+    """Decide again on what unpack() returned. ReceiptMismatch if the decision differs, ReceiptInvalid if it fails. With other
+    ``options`` of placement nothing is compared."""
     try:
         if any(request["num_instances"] > MOST_INSTANCES for request in receipt["requests"]):
             raise ReceiptInvalid("a request is for more than %d instances" % MOST_INSTANCES)
+        if options is not None:
+            return select_destinations(
+                documents, receipt["requests"], options, receipt["aggregates"], receipt["seed"], check_policies=False
+            )
         return replay(receipt, documents)
     except (ReceiptInvalid, ReceiptMismatch):
         raise

@@ -51,6 +51,7 @@ def planned(**more):
 def refused(**more):
     _it, result = clone(**more)
     assert not result.get("ansible_facts", {}).get("berth_plan", {}).get("claims")
+    assert result.get("failed"), result
     return result["error_code"], result["msg"]
 
 

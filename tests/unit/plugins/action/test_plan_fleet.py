@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import datetime
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 import yaml
@@ -406,3 +407,76 @@ def test_more_sets_of_hosts_than_can_be_tried_in_minutes_are_refused(hosts, fail
 @pytest.mark.parametrize("given, field", [({"kept_free": 4}, "berth_kept_free"), ({"failures": 0}, "berth_failures")])
 def test_a_question_has_to_make_sense(given, field):
     assert controller().run("ask_fleet", {"question": "survive", **given})["error"]["field"] == field
+
+
+def test_where_each_instance_may_go_is_told_with_how_and_why_not_elsewhere(capsys):
+    kept = [{"name": "before", "made_at": 1, "taken": "running", "size_gb": 1, "disks": ["root"]}]
+    it = controller(
+        views={"a": {"spec": {**view("a")["spec"], "snapshots": kept}}}, more={"b": {"locked": "ann: mine"}}
+    )
+    answer = it.run("ask_fleet", {"question": "movability"})["answer"]
+    assert (answer["a"]["how"], answer["a"]["to"]) == ("cold", ["h2", "h3"])
+    assert (answer["b"]["how"], answer["b"]["host"], answer["b"]["to"]) == ("no", "h1", [])
+    assert "b, not anywhere: InstanceIsLocked" in capsys.readouterr().out
+
+
+def test_what_would_be_without_a_host_and_with_one_more_is_told_beside_today(capsys):
+    it = controller()
+    answer = it.run("ask_fleet", {"question": "what_if", "gone": ["h1"], "like": ["h2", "h2"]})["answer"]
+    assert answer["without_place"] == [] and answer["survive_then"]["survives"]
+    counts = answer["capacity"]["small"]
+    assert counts["today"] < counts["then"] < 2 * counts["today"]
+    told = capsys.readouterr().out
+    assert "MORE TODAY" in told and "all instances of h1 find a place" in told
+
+
+@pytest.mark.parametrize("given", [{}, {"gone": ["h9"]}, {"like": ["h9"]}])
+def test_what_would_be_with_hosts_that_there_are_not_is_refused(given):
+    done = controller().run("ask_fleet", {"question": "what_if", **given})
+    assert done["error"]["field"] == ("berth_hosts_like" if "like" in given else "berth_hosts_gone")
+
+
+def test_a_host_that_does_not_answer_cannot_be_had_once_more():
+    it = controller()
+    it.register("localhost", __berth_facts={"answers": {**it.answers, "h3": {"reason": "UNREACHABLE: no route"}}})
+    done = it.run("ask_fleet", {"question": "what_if", "like": ["h3"]})
+    assert done["error"]["field"] == "berth_hosts_like" and "a host that answers" in done["msg"]
+
+
+def asserted(tmp_path, *entries, check_mode=False, **given):
+    path = tmp_path / "placement.yml"
+    path.write_text(yaml.safe_dump(list(entries)))
+    args = {"question": "assert", "assertions": str(path), **given}
+    return controller().run("ask_fleet", args, check_mode=check_mode)
+
+
+def test_a_pipeline_fails_where_an_assertion_does_not_hold_and_gets_all_as_junit(tmp_path, capsys):
+    good = {"name": "a is there", "query": "length(instances[?name=='a']) == `1`"}
+    bad = {"name": "spread", "instances": "starts_with(host, 'h')", "spread": "host"}
+    junit = tmp_path / "junit.xml"
+    done = asserted(tmp_path, good, bad, junit=str(junit))
+    assert done["failed"] and done["msg"] == "spread: see above"
+    assert [each["holds"] for each in done["answer"]] == [True, False]
+    (suite,) = [ElementTree.parse(junit).getroot()]
+    assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
+    assert [case.find("failure") is None for case in suite] == [True, False]
+    assert "h1 has a, b" in capsys.readouterr().out and "h1 has a, b" in suite[1][0].get("message")
+    assert not asserted(tmp_path, good, junit=str(junit)).get("failed")
+    assert ElementTree.parse(junit).getroot().get("failures") == "0"
+
+
+def test_a_file_that_is_no_result_of_assertions_is_not_replaced(tmp_path):
+    mine = tmp_path / "mine.xml"
+    mine.write_text("mine")
+    assert asserted(tmp_path, {"name": "x", "survive": 1}, junit=str(mine))["error_code"] == "InvalidInput"
+    assert mine.read_text() == "mine"
+
+
+@pytest.mark.parametrize("text", [None, "nothing\n", "[{", "- {name: x}\n"])
+def test_a_file_without_assertions_is_refused(tmp_path, text):
+    path = tmp_path / "placement.yml"
+    if text is not None:
+        path.write_text(text)
+    assert (
+        controller().run("ask_fleet", {"question": "assert", "assertions": str(path)})["error_code"] == "InvalidInput"
+    )

@@ -1,0 +1,157 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Assertions about where instances are, each with why it does not hold. One of
+
+{name, instances: query, on: query}: each instance that the first selects is on a host for which the second holds
+{name, instances: query, spread: key}: they are spread over the values of the key (host, zone, or of aggregates' metadata)
+{name, survive: n}, {name, room: {flavor: n}}, {name, query: over {hosts, instances}}
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Mapping, NamedTuple
+
+from ..model import shape
+from ..model.errors import InvalidInput
+from ..model.host_state import HostState, merged_metadata, zones
+from ..model.messages import Document
+from ..placement.filters.query import document_of, host_form
+from ..placement.query import Query
+from . import questions
+from .state import Fleet, State
+
+FIELD = "berth_assertions"
+INSTANCE: Document = {
+    "name": "web1",
+    "uuid": "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a",
+    "project": "default",
+    "host": "kvm1",
+    "flavor": {"name": "small", "vcpus": 2, "memory_mb": 2048, "root_gb": 20},
+    "image": "debian-12",
+    "group": "web",
+    "zone": "east",
+    "metadata": {},
+}
+KINDS = (("instances", "on"), ("instances", "spread"), ("survive",), ("room",), ("query",))
+KEYS = {"name", *(key for kind in KINDS for key in kind)}
+_TEXT = shape.text(4096)
+_ENTRY = shape.object_of(
+    {
+        "name": shape.text(255), "instances": _TEXT, "on": _TEXT, "spread": _TEXT, "query": _TEXT,
+        "survive": shape.whole(1, 3), "room": shape.map_of(shape.text(255), shape.whole(0, 1000000), 1000),
+    },
+    optional=("instances", "on", "spread", "query", "survive", "room"),
+)  # fmt: skip
+_LIST = shape.list_of(_ENTRY, 1000)
+
+
+class Checked(NamedTuple):
+    """``why``: why it does not hold, "" if it does."""
+
+    name: str
+    why: str
+
+
+def read(document: Any, path: str) -> List[Document]:
+    """Raises InvalidInput about the first fault of the file."""
+    field = "%s %s" % (FIELD, path)
+    try:
+        entries = _LIST(document)
+    except shape.Fault as fault:
+        raise InvalidInput("%s: %s" % (field, fault.field()), shape.show(fault.value), fault.rule) from None
+    for number, entry in enumerate(entries):
+        for key in sorted(set(document[number]) - KEYS, key=str):
+            rule = "one of %s" % ", ".join(sorted(KEYS))
+            raise InvalidInput("%s: [%d].%s" % (field, number, shape.shorten(key)), key, rule)
+        if tuple(sorted(set(entry) - {"name"})) not in [tuple(sorted(kind)) for kind in KINDS]:
+            rule = "beside its name one of " + "; ".join(" and ".join(kind) for kind in KINDS)
+            raise InvalidInput("%s: %s" % (field, entry["name"]), sorted(entry), rule)
+    return list(entries)
+
+
+def check(fleet: Fleet, entries: List[Document], flavors: Mapping[str, Document]) -> List[Checked]:
+    """``flavors``: name -> a request of one instance with it. Raises InvalidInput for a query that cannot be meant."""
+    asked = _Asked(fleet, flavors)
+    return [Checked(entry["name"], asked.why_not(entry)) for entry in entries]
+
+
+class _Asked:
+    def __init__(self, fleet: Fleet, flavors: Mapping[str, Document]) -> None:
+        self.fleet, self.flavors, self.state = fleet, flavors, State(fleet)
+        self.zones = zones([each.to_dict() for each in self.state.scheduler.aggregates])
+        self.instances = [self._document(uuid) for uuid in sorted(self.state.where, key=self._name)]
+
+    def _name(self, uuid: str) -> str:
+        return self.fleet.instances[uuid].name
+
+    def _document(self, uuid: str) -> Document:
+        request = self.fleet.instances[uuid].request
+        flavor = request["flavor"]
+        return {
+            "name": self._name(uuid),
+            "uuid": uuid,
+            "project": request.get("project_id") or "",
+            "host": self.state.where[uuid],
+            "flavor": {part: flavor.get(part) for part in INSTANCE["flavor"]},
+            "image": (request.get("image") or {}).get("name") or "",
+            "group": (request.get("group") or {}).get("name") or "",
+            "zone": request.get("availability_zone") or "",
+            "metadata": dict(request.get("metadata") or {}),
+        }
+
+    def why_not(self, entry: Document) -> str:
+        field = "%s: %s" % (FIELD, entry["name"])
+        if "survive" in entry:
+            return self._not_surviving(questions.survive(self.fleet, entry["survive"]))
+        if "room" in entry:
+            return "; ".join(filter(None, [self._no_room(*wanted, field) for wanted in sorted(entry["room"].items())]))
+        if "query" in entry:
+            query = Query(entry["query"], field, {"hosts": [host_form()], "instances": [INSTANCE]})
+            return "" if query.holds(self._all()) else "%s is not so" % entry["query"]
+        query = Query(entry["instances"], field, INSTANCE)
+        chosen = [each for each in self.instances if query.holds(each)]
+        if not chosen:
+            return "%s selects no instance" % entry["instances"]
+        return self._not_on(chosen, entry["on"], field) if "on" in entry else self._not_spread(chosen, entry["spread"])
+
+    def _all(self) -> Document:
+        hosts = [document_of(host_form(), state) for _host, state in sorted(self.state.hosts.items())]
+        return {"hosts": hosts, "instances": self.instances}
+
+    @staticmethod
+    def _not_surviving(found: questions.Survival) -> str:
+        lost = "without %s no place was found for %s" % (", ".join(found.hosts), ", ".join(found.names))
+        return lost if found.hosts else ""
+
+    def _no_room(self, name: str, number: int, field: str) -> str:
+        if name not in self.flavors:
+            raise InvalidInput(field, name, "a flavor of the catalog")
+        count = questions.capacity(self.fleet, self.flavors[name]).count
+        return "" if count >= number else "%d more of %s fit, not %d" % (count, name, number)
+
+    def _not_on(self, chosen: List[Document], text: str, field: str) -> str:
+        query = Query(text, field, host_form())
+        good = {host for host, state in self.state.hosts.items() if query.holds(document_of(query.names, state))}
+        return ", ".join("%(name)s is on %(host)s" % each for each in chosen if each["host"] not in good)
+
+    def _not_spread(self, chosen: List[Document], key: str) -> str:
+        """As evenly as the hosts' values let: no value has more than one instance above its share."""
+        value_of = {host: self._value(state, key) for host, state in self.state.hosts.items()}
+        values = set(filter(None, value_of.values()))
+        nowhere = ["%(name)s is on %(host)s" % each for each in chosen if not value_of[each["host"]]]
+        if nowhere:
+            return "%s, which has no %s" % (", ".join(nowhere), key)
+        held: Dict[str, List[str]] = {}
+        for each in chosen:
+            held.setdefault(value_of[each["host"]], []).append(each["name"])
+        most = -(-len(chosen) // len(values))
+        full = ["%s has %s" % (value, ", ".join(names)) for value, names in sorted(held.items()) if len(names) > most]
+        return "%s; at most %d of each %s is even" % ("; ".join(full), most, key) if full else ""
+
+    def _value(self, state: HostState, key: str) -> str:
+        if key == "host":
+            return state.host
+        if key == "zone":
+            return self.zones.get(state.host, "")
+        return ",".join(sorted(merged_metadata(state.aggregates).get(key, ())))

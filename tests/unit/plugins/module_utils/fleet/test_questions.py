@@ -1,0 +1,130 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What moves where, what would be with other hosts, and assertions about where instances are."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from plans_case import fleet, group, instance
+
+from ansible_collections.berth.kvm.plugins.module_utils.fleet import assertions, questions
+from ansible_collections.berth.kvm.plugins.module_utils.fleet.movability import Movable, movability
+from ansible_collections.berth.kvm.plugins.module_utils.fleet.what_if import with_more
+from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
+
+RACKS = [
+    {"name": "r1", "hosts": ["a", "b"], "metadata": {"rack": "r1"}},
+    {"name": "r2", "hosts": ["c"], "metadata": {"rack": "r2"}},
+]
+
+
+def test_an_instance_moves_to_the_hosts_that_would_take_it_and_not_to_others_with_the_reason():
+    found = fleet({"a": 8, "b": 8, "c": 2}, [instance("x", "a", 4), instance("y", "b", 4, fixed="y is locked")])
+    one, other = movability(found, found)
+    assert (one.name, one.how, one.to) == ("x", "live", ["b"])
+    assert ["c"] in one.reasons.values() and "MEMORY_MB" in "".join(one.reasons)
+    assert other == Movable("y", "b", "no", [], {"y is locked": ["a", "c"]})
+
+
+def test_what_would_not_move_while_it_runs_moves_cold():
+    live = fleet({"a": 8, "b": 8}, [instance("x", "a", fixed="it has snapshots")])
+    cold = fleet({"a": 8, "b": 8}, [instance("x", "a", how="cold")])
+    (found,) = movability(live, cold)
+    assert (found.how, found.to) == ("cold", ["b"])
+
+
+def test_members_of_an_affinity_group_are_movable_where_all_of_them_fit():
+    pair = group("pair", "affinity")
+    members = [instance("x", "a", 2, group=pair), instance("y", "a", 2, group=pair)]
+    found = fleet({"a": 8, "b": 3, "c": 4}, members)
+    assert [each.to for each in movability(found, found)] == [["c"], ["c"]]
+    held = fleet({"a": 8, "c": 8}, [members[0], dataclasses.replace(members[1], fixed="y is locked")])
+    assert [each.how for each in movability(held, held)] == ["no", "no"]
+
+
+def test_one_more_host_like_another_is_empty_and_in_its_aggregates():
+    zone = [{"name": "az", "hosts": ["a"], "metadata": {"availability_zone": "az"}}]
+    found = fleet({"a": 4, "b": 4}, [instance("x", "a", 4)], zone, service={"disabled": True, "up": True})
+    request = instance("n", "a", 2, availability_zone="az").request
+    more = with_more(found, ["a", "a"])
+    assert questions.capacity(more, request).count == 4 and questions.capacity(found, request).count == 0
+    assert questions.capacity(more, request).count == 4 and sorted(found.documents) == ["a", "b"]
+
+
+def test_without_a_host_its_instances_take_room_on_the_others_first():
+    found = fleet({"a": 4, "b": 6}, [instance("x", "a", 4)])
+    request = instance("n", "a", 2).request
+    assert (questions.capacity(found, request).count, questions.capacity(found, request, gone=["a"]).count) == (3, 1)
+    assert questions.without_place(found, ["a"]) == []
+    assert questions.without_place(fleet({"a": 4, "b": 3}, [instance("x", "a", 4)]), ["a"]) == ["x"]
+
+
+def test_survival_without_a_host_counts_its_instances_among_those_that_need_a_place():
+    found = fleet({"a": 4, "b": 4, "c": 4}, [instance(name, name, 2) for name in "abc"])
+    assert questions.survive(found, 1).hosts == ()
+    assert questions.survive(found, 1, away=["c"]).hosts
+
+
+def held(*entries, instances=None):
+    here = instances or [instance("web1", "a"), instance("web2", "c"), instance("db", "b", 2)]
+    read = assertions.read([{"name": "it", **each} for each in entries], "file")
+    flavors = {"small": instance("n", "a", 2).request}
+    return [each.why for each in assertions.check(fleet({"a": 4, "b": 4, "c": 4}, here, RACKS), read, flavors)]
+
+
+WEB = "starts_with(name, 'web')"
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"instances": WEB, "spread": "rack"},
+        {"instances": WEB, "spread": "host"},
+        {"instances": "name=='db'", "on": "aggregates[?metadata.rack=='r1']"},
+        {"survive": 1},
+        {"room": {"small": 3}},
+        {"query": "length(instances[?host=='a']) == `1`"},
+    ],
+)
+def test_an_assertion_that_holds_says_nothing(entry):
+    assert held(entry) == [""]
+
+
+@pytest.mark.parametrize(
+    "entry, said",
+    [
+        ({"instances": "name!='web2'", "spread": "rack"}, "r1 has db, web1; at most 1 of each rack is even"),
+        ({"instances": WEB, "spread": "shelf"}, "which has no shelf"),
+        ({"instances": WEB, "on": "host=='a'"}, "web2 is on c"),
+        ({"instances": "name=='gone'", "on": "host=='a'"}, "selects no instance"),
+        ({"room": {"small": 9}}, "3 more of small fit, not 9"),
+        ({"query": "length(hosts) > `3`"}, "is not so"),
+    ],
+)
+def test_an_assertion_that_does_not_hold_says_why(entry, said):
+    assert said in held(entry)[0]
+
+
+def test_hosts_that_may_not_fail_are_named():
+    full = [instance("x", "a", 4), instance("y", "b", 4), instance("z", "c", 1)]
+    assert held({"survive": 1}, instances=full)[0].startswith("without a no place was found for x")
+
+
+@pytest.mark.parametrize(
+    "entry, field",
+    [
+        ({}, "it"),
+        ({"instances": WEB}, "it"),
+        ({"survive": 1, "room": {"small": 1}}, "it"),
+        ({"survive": 9}, r"\[0\].survive"),
+        ({"instances": WEB, "onn": "host=='a'"}, r"\[0\].onn"),
+        ({"query": "instancs[0].name"}, "it"),
+        ({"room": {"large": 1}}, "it"),
+    ],
+)
+def test_an_assertion_that_cannot_be_meant_is_refused_and_names_it(entry, field):
+    with pytest.raises(InvalidInput, match="berth_assertions.*: %s" % field):
+        held(entry)
