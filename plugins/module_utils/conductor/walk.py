@@ -40,7 +40,7 @@ class Candidate:
 @dataclass(frozen=True)
 class Move:
     """One move as it was planned, see moving.py. ``id`` is the plan's own, ``source`` and ``destination`` are inventory
-    names; ``look``: the hosts that are read again after the claim; ``again``: the run has looked a second time."""
+    names; ``look``: the hosts that are read again after the claim; ``goes_with``: members of its group, see moving.py; ``again``: the run has looked a second time."""
 
     id: str
     uuid: str
@@ -55,6 +55,7 @@ class Move:
     source_host: Optional[Mapping[str, Any]] = None
     candidates: Tuple[Candidate, ...] = ()
     look: Tuple[str, ...] = ()
+    goes_with: Tuple[str, ...] = ()
     when_due: bool = False
     settles: bool = False
     again: bool = False
@@ -69,6 +70,7 @@ class Move:
                 "token": Token(**plan["token"]),
                 "candidates": candidates,
                 "look": tuple(plan.get("look") or ()),
+                "goes_with": tuple(plan.get("goes_with") or ()),
             }
         )
 

@@ -12,6 +12,7 @@ from moved_instance import BIG, UUID
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import commit_move
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import GroupPolicyViolation, HostUnknown
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.walk import Move
 from ansible_collections.berth.kvm.plugins.module_utils.model.quota import QuotaExceeded
 
 SMALL = {"vcpus": 1, "memory_mb": 128}
@@ -84,6 +85,8 @@ def test_members_of_an_affinity_group_that_leave_with_it_do_not_forbid_a_claim_w
     commit_move.check_claim(move, "kvm2", scans, {})
     with pytest.raises(GroupPolicyViolation, match="kvm1"):
         commit_move.check_claim(claimed_move("affinity"), "kvm2", scans, {})
+    carried_out = vars(Move.from_plan({**move, "id": "1", "token": {"op": None, "attempt": 0}, "destination": "kvm2"}))
+    commit_move.check_claim(carried_out, "kvm2", scans, {})
     scans["kvm3"] = {"instances": [friend]}
     with pytest.raises(GroupPolicyViolation, match="kvm3"):
         commit_move.check_claim(move, "kvm2", scans, {})
