@@ -40,7 +40,8 @@ class Candidate:
 @dataclass(frozen=True)
 class Move:
     """One move as it was planned, see moving.py. ``id`` is the plan's own, ``source`` and ``destination`` are inventory
-    names; ``look``: the hosts that are read again after the claim; ``goes_with``: members of its group, see moving.py; ``again``: the run has looked a second time."""
+    names; ``look``: the hosts that are read again after the claim; ``goes_with``: members of its group, see moving.py;
+    ``again``: the run has looked a second time."""
 
     id: str
     uuid: str
