@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from ..module_utils.conductor.doctor import examine, lines
+from ..module_utils.conductor.doctor import counted, examine, lines
 from ..plugin_utils.controller import ControllerAction
-from ..plugin_utils.examination import case_of, counted
+from ..plugin_utils.doctor_case import case_of
 from ..plugin_utils.inventory_variables import kvm_hosts
 from ..plugin_utils.screen import say
 

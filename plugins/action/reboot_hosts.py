@@ -15,7 +15,7 @@ from ..module_utils.model.messages import BESIDE_FACTS
 from ..module_utils.model.schema import Whole
 from ..plugin_utils import berth_where_hosts, end_of_operation
 from ..plugin_utils.answers_of_hosts import read_reports
-from ..plugin_utils.examination import case_of
+from ..plugin_utils.doctor_case import case_of
 from ..plugin_utils.inventory_variables import kvm_hosts, listed, variables
 from ..plugin_utils.moving_instances import FACTS, Asked, MovesInstances
 from ..plugin_utils.plain import number, plain

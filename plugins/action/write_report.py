@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..module_utils.conductor.closing_table import Outcome, closing, power
-from ..module_utils.conductor.doctor import examine
+from ..module_utils.conductor.doctor import counted, examine
 from ..module_utils.conductor.errors import NoHostAnswered
 from ..module_utils.conductor.fleet_report import Answers, add_what_became, errors, fleet_report
 from ..module_utils.model import host_state
@@ -20,7 +20,7 @@ from ..plugin_utils import fleet_metrics, receipts
 from ..plugin_utils.acting import WHO
 from ..plugin_utils.answers_of_hosts import replies
 from ..plugin_utils.controller import ControllerAction
-from ..plugin_utils.examination import case_of, counted
+from ..plugin_utils.doctor_case import case_of
 from ..plugin_utils.inventory_variables import kvm_hosts
 from ..plugin_utils.plain import plain
 from ..plugin_utils.report_page import ABOUT, data_path, page_path, render, write_report

@@ -17,12 +17,21 @@ from typing import Any, Dict, Iterator, TextIO
 
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.safe_text import visible_all
-from . import acting
+from . import acting, run_report
 from .plain import plain
 from .run_report import VARIABLE, file_of, given, unwritable, write
 
 PART = "__berth_report_part"
 OK, FAILED, UNREACHABLE = "ok", "failed", "unreachable"
+
+
+def begin(action: Any, task_vars: Dict[str, Any]) -> None:
+    """As run_report.begin, but what hosts of this run have written stays, where a play reads all hosts again and again."""
+    if PART in task_vars and given(action, task_vars, VARIABLE):
+        with _held(action, task_vars) as document:
+            document["finished"] = False
+    else:
+        run_report.begin(action, task_vars)
 
 
 def note(action: Any, task_vars: Dict[str, Any], result: Dict[str, Any]) -> None:

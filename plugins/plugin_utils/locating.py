@@ -51,16 +51,21 @@ CHECKED = {
 
 
 class _Run(NamedTuple):
-    """What is the same for all instances. ``variables``: those of the run, in RUN and CHECKED."""
+    """What is the same for all instances. ``variables``: those of the run, in RUN and CHECKED; ``rendered``: those of each
+    instance, once they were read."""
 
     task_vars: Dict[str, Any]
     method: str
     fleet: Fleet
     inventory: InventoryDifferences
     variables: Dict[str, Any]
+    rendered: Dict[str, Any]
 
     def values(self, name):
-        return variables(self.task_vars, name, [*IDENTITY, "berth_flavor", "berth_locked", "berth_state"])
+        if name not in self.rendered:
+            named = [*IDENTITY, "berth_flavor", "berth_locked", "berth_state"]
+            self.rendered[name] = variables(self.task_vars, name, named)
+        return self.rendered[name]
 
     @property
     def said(self):
@@ -72,6 +77,7 @@ class _Run(NamedTuple):
             is_true(given, "berth_keep_on_confirmed"),
             given.get(older_copy.FIELD) or None,
             given.get("berth_set_aside_on"),
+            given.get(adopting.ON) or None,
         )
 
 
@@ -85,7 +91,7 @@ class LocateInstances(ControllerAction):
         warn_of_lost(lost_hosts(run_variables), known_hosts(task_vars, hosts), fleet)
         _check_variables(method, run_variables)
         inventory = InventoryDifferences(task_vars, names, hosts, self._loader)
-        run = _Run(task_vars, method, fleet, inventory, run_variables)
+        run = _Run(task_vars, method, fleet, inventory, run_variables, {})
         wanted, errors = _wanted(run, names)
         found, _said = carry_out(self, task_vars, locate(_procedure_run(run), fleet, wanted))
         tasks, notes = found.tasks, {}
@@ -98,7 +104,8 @@ class LocateInstances(ControllerAction):
                 errors[name] = error
         errors.update(_without_addresses(run, tasks))
         self._say_what_is_done(tasks)
-        moving = [name for name in names if is_moving(errors.get(name)) and method == "delete" and not again]
+        waits = method == "delete" and not again
+        moving = [name for name in names if isinstance(errors.get(name), InstanceMoving) and waits]
         skipped = {name: task.pop("skipped") for name, task in tasks.items() if "skipped" in task}
         return {
             "operation": method,
@@ -126,10 +133,6 @@ class LocateInstances(ControllerAction):
                 say("%s: the copy on %s stays, that on %s %s stopped and set aside" % (name, task["stays"], host, verb))
 
 
-def is_moving(error):
-    return isinstance(error, InstanceMoving)
-
-
 def _wanted(run, names):
     """(what the inventory says of each instance, the errors of the others)"""
     wanted, errors = {}, {}
@@ -150,7 +153,6 @@ def _procedure_run(run):
         functools.partial(_more, run),
         lambda name: not_found(run.task_vars, run.fleet, name),
         lambda: run.inventory.catalogs.shared.quotas,
-        run.variables.get(adopting.ON) or None,
     )
 
 

@@ -34,7 +34,6 @@ from .inventory_variables import (
     kvm_hosts,
     listed,
     lost_hosts,
-    raw_vars,
     variables,
     who_locked,
 )

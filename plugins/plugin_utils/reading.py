@@ -13,7 +13,7 @@ from ..module_utils.conductor.errors import NoHostAnswered
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import IDENTITY, uuid_of
 from ..module_utils.model.messages import BESIDE_FACTS
-from . import berth_where, run_report
+from . import berth_where, host_ends
 from .answers_of_hosts import reason_of
 from .berth_name import COUNTS, NEW_NAME, check_adopted, check_clone, check_counts, check_given, check_group, check_name
 from .fan_out import answers, ask, warnings
@@ -59,7 +59,7 @@ def begin(action, task_vars, hosts):
         check_given(task_vars, extra_vars, variable)
     check_adopted(extra_vars)
     check_vars_of_play(task_vars, raw_vars(task_vars, task_vars["inventory_hostname"]))
-    run_report.begin(action, task_vars)
+    host_ends.begin(action, task_vars)
     if not hosts:
         raise no_kvm_hosts(task_vars)
 

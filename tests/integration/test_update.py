@@ -68,3 +68,37 @@ def test_a_running_guest_gets_and_loses_a_nic_and_limits_and_the_second_run_chan
     assert iops(lab, host, root) == "0"
     assert play(lab, one, "update").changed.get("a", 0) == 0
     assert lab.guest_facts("a", host, timeout=60)["nonce"] == first["nonce"], "it was not restarted"
+
+
+def disks_of(lab, host):
+    """(names of the disks of the running guest by their serials, those of the files in its directory)"""
+    files = lab.sh(host, "ls /var/lib/libvirt/berth/instances/*/").stdout.split()
+    serials = [each.text for each in running(lab, host).iterfind("devices/disk/serial")]
+    return serials, sorted(file for file in files if file.startswith("data-"))
+
+
+def test_a_running_guest_loses_the_data_disk_that_was_given_up_and_no_other(lab, image, inventory):
+    both = inventory({"a": vm(disks={"scratch": {"size_gb": 1}, "logs": {"size_gb": 1}})}, catalog(image))
+    play(lab, both, "create")
+    first = lab.guest_facts("a", timeout=180)
+    (host,) = homes(lab).values()
+    one = inventory({"a": vm(disks={"logs": {"size_gb": 1}})}, catalog(image), "one.yml")
+    discards = ("-e", "berth_update_discards=scratch")
+
+    assert "berth_update_discards=scratch" in told(play(lab, one, "update"))
+    planned = told(play(lab, one, "update", *discards, "--check", "--diff"))
+    assert "data disk scratch of 1 GiB: removed while the guest runs" in planned
+    assert disks_of(lab, host) == (["scratch", "logs"], ["data-logs.qcow2", "data-scratch.qcow2"])
+
+    done = play(lab, one, "update", *discards)
+    assert done.changed["a"] > 0 and "data disk scratch of 1 GiB" in told(done), done.output
+    assert disks_of(lab, host) == (["logs"], ["data-logs.qcow2"])
+    assert play(lab, one, "update", *discards).changed.get("a", 0) == 0
+    assert "data disk" not in told(play(lab, one, "create"))
+
+    play(lab, both, "update")
+    assert sorted(disks_of(lab, host)[0]) == ["logs", "scratch"]
+    play(lab, one, "live_migrate", "--limit", "a")
+    (there,) = homes(lab).values()
+    assert there != host and sorted(disks_of(lab, there)[0]) == ["logs", "scratch"]
+    assert lab.guest_facts("a", there, timeout=60)["nonce"] == first["nonce"], "it was not restarted"

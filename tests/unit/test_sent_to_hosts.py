@@ -28,7 +28,7 @@ MOST = {
     "host_maintenance": 84,
     "host_prepare": 223,
     "host_system": 3,
-    "instance": 528,
+    "instance": 529,
     "instance_backup": 430,
     "instance_copy": 361,
     "instance_info": 284,

@@ -158,6 +158,13 @@ def examine(case: Case) -> List[Finding]:
     )
 
 
+def counted(findings: Sequence[Finding]) -> Dict[str, int]:
+    """The number of findings of each severity, without the repaired ones. The playbook fails if one is an error."""
+    return {
+        severity: sum(found.severity == severity and not found.fixed for found in findings) for severity in SEVERITIES
+    }
+
+
 def lines(findings: Sequence[Finding]) -> List[str]:
     """A table of 80 columns for people; below each row what was found and what to do."""
     if not findings:

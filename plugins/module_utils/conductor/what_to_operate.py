@@ -35,6 +35,7 @@ class Said:
     keep_on_confirmed: bool = False
     recover_on: Optional[str] = None
     set_aside_on: Optional[str] = None
+    adopt_on: Optional[str] = None
 
 
 def where(operation: str, fleet: Fleet, name: str, uuid: str, said: Said) -> Dict[str, Any]:

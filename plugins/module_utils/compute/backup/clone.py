@@ -17,11 +17,11 @@ from ...model import adopted, clones, volumes
 from ...model.clones import OPERATION, CloneNotPossible
 from .. import paths
 from ..disk import disk as disks
-from ..disk import owner
+from ..disk import owner, room
 from ..guest import domain
 from ..move import disks as moved_disks
 from ..record import journal
-from . import make, off, room, running
+from . import make, off, running
 from .make import Part
 
 

@@ -20,12 +20,12 @@ from ...model.move_errors import InstanceInvalidState
 from ...model.vm_states import CHANGES, ERROR, STOPPED, said
 from .. import paths
 from ..disk import disk as disks
-from ..disk import disk_chain, owner
+from ..disk import disk_chain, owner, room
 from ..guest import domain
 from ..move import disks as moved_disks
 from ..record import journal
 from ..run import run
-from . import firmware_state, off, place, room
+from . import firmware_state, off, place
 from .place import BackupDamaged, BackupNotFound, Place
 
 OPERATION = "restore"

@@ -21,7 +21,7 @@ from ...model.lifecycle import ALIVE, POWERING_ON, REBUILDING
 from ...model.move_errors import InstanceInvalidState
 from .. import paths
 from ..disk import disk as disks
-from ..disk import disk_chain, image, inside, layers
+from ..disk import disk_chain, image, inside, layers, room
 from ..errors import BuildFailed
 from ..host import mdev
 from ..record import journal
@@ -162,8 +162,14 @@ def _make_root(instance, record, new):
         disks.cached_boot_file(pool, new, part, host.settings)
     made = _root(instance, record) + ".tmp"
     paths.remove(made)
+    root = disks.plan(new)[0]
+    if root.kind != "overlay":
+        copies = [(base["path"], base["format"], made, root.format)]
+        room.check(
+            pool, "the new root disk of %s, which is made beside the old one," % record.name, copies, RebuildNotPossible
+        )
     try:
-        disks.make(disks.plan(new)[0], made, base)
+        disks.make(root, made, base)
         os.chmod(made, 0o600)
     except BuildFailed:
         paths.remove(made)

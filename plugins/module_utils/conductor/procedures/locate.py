@@ -36,14 +36,13 @@ class Wanted:
 @dataclasses.dataclass(frozen=True)
 class Run:
     """``more``: (name, task) -> what the inventory adds to the task; ``not_found``: name -> the error of an instance that is on
-    no host; None: there is nothing to do. ``adopt_on``: the host of the guest to adopt, if several have one."""
+    no host; None: there is nothing to do."""
 
     operation: str
     said: what_to_operate.Said
     more: Callable[[str, Document], Document] = lambda _name, _task: {}
     not_found: Callable[[str], Optional[BerthError]] = lambda _name: None
     quotas: Callable[[], Mapping[str, Amounts]] = dict
-    adopt_on: Optional[str] = None
 
 
 @dataclasses.dataclass
@@ -71,8 +70,8 @@ def locate(run: Run, fleet: Fleet, wanted: Mapping[str, Wanted]) -> Procedure[Lo
             found.refuse(name, error)
     yield from _check_addresses(fleet, found)
     if any(task.get("new_volumes") or task.get("grown_volumes") for task in found.tasks.values()):
-        for name, error in new_volumes.before_the_claims(found.tasks, fleet, run.quotas()).items():
-            found.refuse(name, error)
+        for name, over in new_volumes.before_the_claims(found.tasks, fleet, run.quotas()).items():
+            found.refuse(name, over)
     return found
 
 
@@ -90,7 +89,7 @@ def _hear_of(run: Run, fleet: Fleet, wanted: Mapping[str, Wanted]) -> Procedure[
 
 
 def _guest(run: Run, fleet: Fleet, name: str, instance: Wanted) -> adopting.Guest:
-    return adopting.find(fleet, name, instance.project, instance.uuid, run.adopt_on)
+    return adopting.find(fleet, name, instance.project, instance.uuid, run.said.adopt_on)
 
 
 def _task_of(run: Run, fleet: Fleet, name: str, instance: Wanted) -> Document:

@@ -64,6 +64,11 @@ class Controller:
         task.check_mode = check_mode or task.check_mode
         task._uuid = uuid or task._uuid
         task.action, task.args = "berth.kvm." + action, args or {}
+        return self.carry_out(task, task_vars)
+
+    def carry_out(self, task, task_vars):
+        """What the task's action returns. Its arguments are templated already."""
+        action = task.action.rpartition(".")[2]
         module = importlib.import_module("ansible_collections.berth.kvm.plugins.action." + action)
         plugin = module.ActionModule(
             task=task,

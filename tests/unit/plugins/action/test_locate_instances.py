@@ -195,7 +195,8 @@ PLAYBOOKS = Path(__file__).parents[4] / "playbooks"
 SAYS_OPERATION = re.compile(r"__berth_(?:method|action): (\w+)")
 # create, and what is about hosts, volumes, receipts or files, or only reads
 OTHERS = {
-    "apply_plan", "assert", "backtest", "capacity", "clone", "create", "delete_volume", "doctor", "drain", "evacuate", "events", "host_facts", "hosts",
+    "apply_plan", "assert", "backtest", "capacity", "clone", "create", "delete_volume", "doctor", "drain", "evacuate", "events",
+    "host_facts", "hosts",
     "keep_one", "list", "movability", "place", "plan", "survive", "prepare_hosts", "recover", "recover_record", "remove_host",
     "replay", "report", "return", "rolling_reboot", "rotate_authority", "show", "take_over", "watch", "what_if", "why",
 }  # fmt: skip

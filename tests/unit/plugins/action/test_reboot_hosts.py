@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
+import yaml
 from controller import Controller
 from held_case import held
 from leaving_case import SILENT, UUIDS, up
@@ -16,7 +18,9 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor import rolling
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.doctor import Finding
 from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
+from ansible_collections.berth.kvm.plugins.plugin_utils import plan_moves
 
+ROOT = Path(__file__).parents[4]
 NAMES = ["kvm1", "kvm2", "kvm3"]
 
 
@@ -111,3 +115,11 @@ def test_a_host_is_not_whole_while_the_doctor_finds_an_error_there():
     with pytest.raises(rolling.HostNotWhole, match="kvm2 was booted, but: A: broken") as raised:
         rolling.check_whole("kvm2", found)
     assert raised.value.hint == "mend"
+
+
+def test_what_leaves_a_host_for_its_boot_is_known_to_come_home():
+    tasks = yaml.safe_load((ROOT / "playbooks/tasks/move_of_hosts.yml").read_text("utf-8"))
+    told = [
+        task["ansible.builtin.add_host"].get(plan_moves.DRAINS) for task in tasks if "ansible.builtin.add_host" in task
+    ]
+    assert "{{ __berth_host_becomes == 'drained' }}" in told

@@ -46,6 +46,13 @@ def test_a_run_that_has_begun_has_not_finished_whatever_an_earlier_one_wrote(run
     assert stat.S_IMODE(run.path.stat().st_mode) == 0o600
 
 
+def test_where_a_play_reads_the_hosts_again_the_ends_of_its_hosts_stay(run):
+    part = {"__berth_report_part": {"part": "hosts", "names": ["localhost", "h2"]}}
+    run("report_host", {}, **part)
+    told = run("read_hosts", {"instances": ["a"], "must_answer": False}, **part)[1]
+    assert told["hosts"]["localhost"]["state"] == "ok" and told["finished"] is False
+
+
 @pytest.mark.parametrize(
     "there", ["all: {children: {kvm_hosts: {}}}", '{"mine": 1}', "[1]", "finished", "[" * 200_000], ids=range(5)
 )

@@ -13,7 +13,8 @@ from data_disk_case import needs_qemu_img
 from instance_case import Case, Killed
 from volume_case import make_house
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk, image, inside, layers
+from ansible_collections.berth.kvm.plugins.module_utils.compute import paths
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk, image, inside, layers, room
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import ImageUnavailable
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import (
     acts,
@@ -184,7 +185,8 @@ def test_one_that_is_killed_leaves_the_old_root_or_the_new_one_and_the_next_run_
             return
     with pytest.raises(Killed):
         web.rebuild(killed_at=step)
-    assert web.root_is_of() in ([OLD], [NEW])
+    assert web.root_is_of() == [NEW if step in COMMITTED[1:] else OLD]
+    assert (web.record.vm_state == "error") == (step in COMMITTED[:4])
     image_name = web.record.spec["image"]["name"]
     assert image_name == ("debian-13" if step in COMMITTED else "guest")
     if web.record.vm_state == "error":
@@ -214,6 +216,19 @@ def test_an_image_that_cannot_be_had_leaves_the_guest_running_as_it_was(web, mon
     with pytest.raises(ImageUnavailable):
         web.rebuild()
     assert web.record == before and web.domain.isActive() and web.root_is_of() == [OLD]
+
+
+def test_a_copy_that_would_fill_the_pool_is_not_begun(web, monkeypatch):
+    spec = {**web.record.spec, "flavor": {**web.record.spec["flavor"], "extra_specs": {"berth:root_disk": "full"}}}
+    web.instance().swap(web.record.replace(spec=spec))
+    monkeypatch.setattr(room, "run", lambda *_args, **_how: '{"required": 2097152}')
+    monkeypatch.setattr(paths, "free_bytes", lambda _path: 1 << 20)
+    before = web.record
+    with pytest.raises(RebuildNotPossible, match="would take up to 2 MiB, of 1 MiB that are free"):
+        web.rebuild()
+    assert web.record == before and web.domain.isActive() and web.root_is_of() == [OLD]
+    monkeypatch.setattr(paths, "free_bytes", lambda _path: 2 << 20)
+    assert web.rebuild()
 
 
 def test_what_fails_after_the_disk_is_told_and_the_next_run_ends_it(web, monkeypatch):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Sequence
 
-from ..module_utils.conductor.doctor import SEVERITIES, Case, Finding
+from ..module_utils.conductor.doctor import Case
 from .answers_of_hosts import read_reports, replies
 from .inventory_differences import InventoryDifferences
 from .plain import plain
@@ -28,10 +28,3 @@ def case_of(task_vars: Dict[str, Any], hosts: List[str], asked: Sequence[float],
         if any(place["unfiltered"] for place in fleet.places.get(uuid, ()))
     }
     return Case(fleet, checkups, named, known_hosts(task_vars, hosts), (asked[0], asked[1]), wished)
-
-
-def counted(findings: Sequence[Finding]) -> Dict[str, int]:
-    """The number of findings of each severity, without the repaired ones."""
-    return {
-        severity: sum(found.severity == severity and not found.fixed for found in findings) for severity in SEVERITIES
-    }
