@@ -119,7 +119,7 @@ def _searched(fleet: Fleet, goal: Goal, empty: Empty, best: _Found, effort: floa
     for number in range(MOST_ROUNDS):
         waves = MOST_WAVES if number >= FIRST_ROUNDS else 0
         known_waves = best.ordered.waves if len(best.ordered.waves) <= waves else []
-        proposal = propose.propose(state, known, goal, cuts, effort / (2 if waves else 10), waves, known_waves)
+        proposal = propose.propose(state, known, goal, cuts, effort / (2 if waves else 3), waves, known_waves)
         if proposal is None:
             break
         tried = State(fleet)

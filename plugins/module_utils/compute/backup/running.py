@@ -75,17 +75,9 @@ def copy(found: Any, backup_id: Optional[str], previous: Any, parts: Sequence[An
                 live_backup.show_backup(guest, socket, files, name, recorded)
             for target, part in shown.items():
                 seen = "driver=nbd,server.type=unix,server.path=%s,export=%s" % (socket, target)
-                command = [
-                    "qemu-img",
-                    "convert",
-                    "-p",
-                    "--image-opts",
-                    "-O",
-                    part.target_format,
-                    "--",
-                    seen,
-                    part.target,
-                ]
+                # many requests at once, in any order: QEMU answers each between two looks at its guest
+                convert = ["qemu-img", "convert", "-p", "-m", "16", "-W", "--image-opts", "-O", part.target_format]
+                command = [*convert, "--", seen, part.target]
                 following.follow(command, None, None, also=[room, *also])
     finally:
         live_backup.end_backup(guest)
