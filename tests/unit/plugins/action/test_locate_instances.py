@@ -195,10 +195,10 @@ PLAYBOOKS = Path(__file__).parents[4] / "playbooks"
 SAYS_OPERATION = re.compile(r"__berth_(?:method|action): (\w+)")
 # create, and what is about hosts, volumes, receipts or files, or only reads
 OTHERS = {
-    "apply_plan", "assert", "backtest", "capacity", "clone", "create", "delete_volume", "doctor", "drain",
-    "evacuate", "events", "host_facts", "hosts", "keep_one", "list", "movability", "place", "plan", "survive",
-    "prepare_hosts", "recover", "recover_record", "remove_host", "replay", "report", "return", "rolling_reboot",
-    "rotate_authority", "show", "take_over", "watch", "what_if", "why",
+    "apply_plan", "assert", "backtest", "capacity", "clone", "create", "delete_volume", "doctor", "drain", "evacuate", "events",
+    "host_facts", "hosts",
+    "keep_one", "list", "movability", "place", "plan", "survive", "prepare_hosts", "recover", "recover_record", "remove_host",
+    "replay", "report", "return", "rolling_reboot", "rotate_authority", "show", "take_over", "watch", "what_if", "why",
 }  # fmt: skip
 
 
@@ -377,6 +377,13 @@ def test_what_an_update_is_to_discard_is_asked_of_the_host_and_no_difference_any
     located = locate("update", {**CATALOG, "berth_update_discards": "old, older"}, asked, h1=[there])
     assert located["instances"]["web1"]["discards"] == ["old", "older"]
     assert "data disk" not in (located["notes"]["web1"] or "")
+
+
+def test_a_data_disk_is_given_up_for_one_instance_since_others_may_have_one_of_its_name(locate):
+    run, two = {**CATALOG, "berth_update_discards": "old"}, {"names": ("web1", "web2"), "more": ("web2",)}
+    refused = locate("update", run, **two, h1=[held(disks={"old": 1})])
+    assert refused.get("failed") and "berth_update_discards" in refused["msg"] and "--limit of one" in refused["msg"]
+    assert locate("update", CATALOG, **two, h1=[held(disks={"old": 1})])["names"] == ["web1", "web2"]
 
 
 def test_of_two_copies_the_one_that_stays_is_compared(locate):
