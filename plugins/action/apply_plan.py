@@ -6,10 +6,7 @@
 from __future__ import annotations
 
 import datetime
-import os
 import re
-
-import yaml
 
 from ..module_utils.fleet import plan_file
 from ..module_utils.fleet.check import check
@@ -18,6 +15,7 @@ from ..module_utils.model.lifecycle import RESIZED
 from ..module_utils.model.migration import COLD
 from ..module_utils.model.schema import Whole
 from ..plugin_utils.controller import ControllerAction
+from ..plugin_utils.documents import read_yaml
 from ..plugin_utils.inventory_variables import kvm_hosts
 from ..plugin_utils.known_fleet import known_fleet
 from ..plugin_utils.plain import number, plain
@@ -52,7 +50,8 @@ class ActionModule(ControllerAction):
         if not args["plan"]:
             check_none_chosen(self, task_vars, "the plan says what moves, where and how", "berth_migration")
         until = _until(args["until"], datetime.datetime.now())
-        document, path = plain(args["plan"]) or _document(args["path"]), args["path"] or "of this run"
+        document = plain(args["plan"]) or read_yaml(args["path"], "berth_plan", plan_file.RULE, MOST_BYTES)
+        path = args["path"] or "of this run"
         written = plan_file.read(document, path)
         known = known_fleet(self, task_vars, kvm_hosts(task_vars, args["hosts"]), args["migration"])
         waves = plan_file.left(written, known.fleet)
@@ -87,19 +86,6 @@ def _unconfirmed(written, known):
     return found
 
 
-def _document(path):
-    if not path:
-        raise InvalidInput("berth_plan", None, plan_file.RULE)
-    try:
-        with open(path, encoding="utf-8") as file:
-            if os.fstat(file.fileno()).st_size > MOST_BYTES:
-                raise InvalidInput("berth_plan", path, "at most %d bytes" % MOST_BYTES)
-            return yaml.safe_load(file)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        why = getattr(error, "strerror", None) or str(error)
-        raise InvalidInput("berth_plan", path, "%s: %s" % (plan_file.RULE, why)) from None
-
-
 def _until(text, now):
     """The seconds since 1970 of the next such time of day on the controller, None without one."""
     if not text:
@@ -127,8 +113,10 @@ def _move(written, known, uuid, host):
 def _together(written, fleet, uuid, host):
     """The other members of its affinity group that the plan moves to the same host."""
     group = fleet.instances[uuid].goes_with
+    if not group:
+        return []
     there = [each for each, move in written.moves.items() if move["to"] == host and each in fleet.instances]
-    return [each for each in there if group and each != uuid and fleet.instances[each].goes_with == group]
+    return [each for each in there if each != uuid and fleet.instances[each].goes_with == group]
 
 
 def _summary(written, parts, until, check_mode):

@@ -6,9 +6,6 @@
 from __future__ import annotations
 
 import math
-import os
-
-import yaml
 
 from ..module_utils.conductor import silence
 from ..module_utils.conductor.errors import KvmHostNotFound
@@ -20,7 +17,7 @@ from ..module_utils.model.schema import Whole
 from ..module_utils.placement.request import flavor_snapshot
 from ..module_utils.placement.text import table
 from ..plugin_utils.controller import ControllerAction
-from ..plugin_utils.documents import check_replaceable, write_private
+from ..plugin_utils.documents import check_replaceable, read_yaml, write_private
 from ..plugin_utils.inventory_variables import kvm_hosts
 from ..plugin_utils.junit import HEAD, junit
 from ..plugin_utils.known_fleet import known_fleet
@@ -100,15 +97,7 @@ def _assertions(args):
             lambda file: file.read(len(HEAD)) == HEAD,
             "a file that is not there yet, or another result of assertions",
         )
-    if not path:
-        raise InvalidInput(assertions.FIELD, None, rule)
-    try:
-        with open(path, encoding="utf-8") as file:
-            if os.fstat(file.fileno()).st_size > MOST_BYTES:
-                raise InvalidInput(assertions.FIELD, path, "at most %d bytes" % MOST_BYTES)
-            return assertions.read(yaml.safe_load(file), path)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise InvalidInput(assertions.FIELD, path, "%s: %s" % (rule, error)) from None
+    return assertions.read(read_yaml(path, assertions.FIELD, rule, MOST_BYTES), path)
 
 
 def _failures(args, entries, failures):

@@ -12,7 +12,9 @@ import os
 import re
 import secrets
 import stat
-from typing import Any, BinaryIO, Callable
+from typing import Any, BinaryIO, Callable, Optional
+
+import yaml
 
 from ..module_utils.model.errors import InvalidInput
 
@@ -89,3 +91,17 @@ def read_whole(folder: int, name: str) -> bytes:
     if len(data) > MOST_BYTES:
         raise OSError("%s has more than %d bytes" % (name, MOST_BYTES))
     return data
+
+
+def read_yaml(path: Optional[str], field: str, rule: str, most_bytes: int) -> Any:
+    """What a YAML file holds that a person has named in ``field``. Raises InvalidInput."""
+    if not path:
+        raise InvalidInput(field, None, rule)
+    try:
+        with open(path, encoding="utf-8") as file:
+            if os.fstat(file.fileno()).st_size > most_bytes:
+                raise InvalidInput(field, path, "at most %d bytes" % most_bytes)
+            return yaml.safe_load(file)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise InvalidInput(field, path, "%s: %s" % (rule, why)) from None

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, NamedTuple
+from typing import Dict, List, NamedTuple, Tuple
 
 from .order import enter_together
 from .state import Fleet, State
@@ -24,13 +24,13 @@ class Movable(NamedTuple):
 def movability(live: Fleet, cold: Fleet) -> List[Movable]:
     """``cold``: the same fleet with what runs stopped for its move. Members of an affinity group go with the others."""
     state, found = State(cold), []
+    together: Dict[Tuple[str, str], List[str]] = {}
+    for uuid, each in sorted(cold.instances.items()):
+        if each.goes_with and not each.fixed:
+            together.setdefault((each.goes_with, each.host), []).append(uuid)
     for uuid, instance in sorted(live.instances.items(), key=lambda entry: entry[1].name):
-        group = instance.goes_with
-        unit = [uuid] + [
-            other
-            for other, each in sorted(cold.instances.items())
-            if group and each.goes_with == group and each.host == instance.host and not each.fixed and other != uuid
-        ]
+        others = together.get((instance.goes_with, instance.host), ()) if instance.goes_with else ()
+        unit = [uuid, *(other for other in others if other != uuid)]
         lives = all(live.instances[each].fixed is None for each in unit)
         moves = (live if lives else cold).instances[uuid]
         to: List[str] = []
