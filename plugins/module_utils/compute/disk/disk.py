@@ -63,7 +63,7 @@ GIB = 1 << 30
 MIB = 1 << 20
 ROOT_KINDS = ("overlay", "full", "raw")
 DATA, VOLUME, FOUND = "data", "volume", "found"
-Disk = collections.namedtuple("Disk", "name file format size kind bus serial", defaults=(None, None))
+Disk = collections.namedtuple("Disk", "name file format size kind bus serial slot", defaults=(None, None, None))
 SEED = Disk("seed", paths.SEED, "raw", None, "seed")
 NVRAM = Disk("nvram", nvram.FILE, "raw", None, "nvram")
 BOOT_FILES = tuple(Disk(part, part, "raw", None, part) for part in PARTS)
@@ -95,14 +95,22 @@ def plan(spec):
         disks.append(Disk("ephemeral0", "ephemeral0", "raw", flavor["ephemeral_gb"] * GIB, "ephemeral"))
     if flavor.get("swap"):
         disks.append(Disk("swap", "swap", "raw", flavor["swap"] * MIB, "swap"))
-    return disks + [_data(disk) for disk in data_disks.check(spec)]
+    data = data_disks.check(spec)
+    return disks + [_data(disk, slot) for disk, slot in zip(data, data_disks.slots(data))]
 
 
-def _data(disk):
+def _data(disk, slot):
     """Return a qcow2 disk, which a move copies while the guest runs. The prefix keeps it apart from other disks."""
     name = "data-" + disk["name"]
     return Disk(
-        name, data_disks.file_of(disk["name"]), "qcow2", disk["size_gb"] * GIB, DATA, disk.get("bus"), disk["name"]
+        name,
+        data_disks.file_of(disk["name"]),
+        "qcow2",
+        disk["size_gb"] * GIB,
+        DATA,
+        disk.get("bus"),
+        disk["name"],
+        slot,
     )
 
 

@@ -15,7 +15,7 @@ import collections
 import json
 from xml.etree import ElementTree
 
-from ...model import adopted, data_disks, limits, nics, volumes
+from ...model import adopted, limits, nics, volumes
 from ...model.guest_settings import TARGET_PREFIX, GuestSettings, is_true
 from .. import paths
 from ..disk import disk as disks
@@ -394,20 +394,19 @@ def _disks_and_seed(devices, record, pool, settings):
         element = _own_disk(devices, paths.instance(pool, uuid, disk.file), disk, name, bus, spec)
         if disk.name == "root":
             child(element, "boot", order=1)
-    slots = data_disks.slots(data_disks.of(spec))
-    for slot, disk in zip(slots, data):
-        _data_disk(devices, paths.instance(pool, uuid, disk.file), disk, slot, spec)
+    for disk in data:
+        _data_disk(devices, paths.instance(pool, uuid, disk.file), disk, spec)
     _volumes(devices, pool, spec, False)
     element = _disk(
         devices, paths.instance(pool, uuid, seed.FILE), "raw", names[-1], buses[-1], "cdrom" if cdrom_bus else "disk"
     )
     child(element, "readonly")
     if "scsi" in [*buses, *(disk.bus for disk in data)]:
-        _scsi_controllers(devices, [slot for slot, disk in zip(slots, data) if disk.bus == "scsi"])
+        _scsi_controllers(devices, data)
 
 
-def _scsi_controllers(devices, slots):
-    last = max([0] + [FIRST_DATA + slot for slot in slots])
+def _scsi_controllers(devices, data):
+    last = max([0] + [FIRST_DATA + disk.slot for disk in data if disk.bus == "scsi"])
     for index in range(1 + last // DISKS_ON_SCSI):
         child(devices, "controller", type="scsi", index=index, model="virtio-scsi")
 
@@ -420,12 +419,12 @@ def _nics(devices, record, settings):
             _interface(devices, nic, record.spec["flavor"], settings, packet_filter.filter_of(record, at))
 
 
-def target_of_data(bus, slot):
-    return TARGET_PREFIX[bus] + LETTERS[FIRST_DATA + slot]
+def target_of_data(disk):
+    return TARGET_PREFIX[disk.bus] + LETTERS[FIRST_DATA + disk.slot]
 
 
-def _data_disk(devices, path, disk, slot, spec):
-    element = _own_disk(devices, path, disk, target_of_data(disk.bus, slot), disk.bus, spec)
+def _data_disk(devices, path, disk, spec):
+    element = _own_disk(devices, path, disk, target_of_data(disk), disk.bus, spec)
     child(element, "serial", disk.serial)
     return element
 
@@ -470,9 +469,7 @@ def _added(record, host, path):
             return _volume(ElementTree.Element("devices"), host.pool_path, entry)
     data = [disk for disk in disks.plan(record.spec) if disk.kind == disks.DATA]
     files = [paths.instance(host.pool_path, record.uuid, disk.file) for disk in data]
-    index = files.index(path)
-    slot = data_disks.slots(data_disks.of(record.spec))[index]
-    return _data_disk(ElementTree.Element("devices"), path, data[index], slot, record.spec)
+    return _data_disk(ElementTree.Element("devices"), path, data[files.index(path)], record.spec)
 
 
 def _targets(buses):

@@ -18,9 +18,9 @@ def words(instance, state, snapshot):
     """What that state of module instance gives up. ``snapshot``: the name of one, or None."""
     if state == "absent":
         return by_delete(instance)
-    record = (
-        instance.store.read(instance.uuid) if state in ("snapshot_reverted", "snapshot_deleted", "rebuilt") else None
-    )
+    if state not in ("snapshot_reverted", "snapshot_deleted", "rebuilt"):
+        return []
+    record = instance.store.read(instance.uuid)
     if state == "rebuilt":
         return by_rebuild(instance, record) if record else []
     entry = snapshots.find(record.spec, snapshot) if record else None

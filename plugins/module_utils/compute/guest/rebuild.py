@@ -49,8 +49,8 @@ class RebuildNotPossible(BerthError):
 def rebuild(instance, params):
     """``params``: the arguments of module instance: spec, seed, discards_root and shutdown_timeout. Return whether anything changed."""
     with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
-        record, new = _checked(instance, params)
-        if not _is_due(instance, record, new, params["seed"]):
+        record, new, due = _checked(instance, params)
+        if not due:
             return record.power_state in ALIVE and start.converge(instance, record)
         startable.own_disks(instance.host, record)
         made = _make_root(instance, record, new)
@@ -67,8 +67,8 @@ def rebuild(instance, params):
 
 
 def would_rebuild(instance, params):
-    record, new = _checked(instance, params)
-    if _is_due(instance, record, new, params["seed"]):
+    record, _new, due = _checked(instance, params)
+    if due:
         return True
     return record.power_state in ALIVE and not is_started(instance.host, record)
 
@@ -77,14 +77,14 @@ def would_rebuild(instance, params):
 
 
 def _checked(instance, params):
-    """Return (record, its request with the image, or what differs from it)."""
+    """Return (record, its request with the image, whether the root disk is to be made anew)."""
     record, host = instance.at_rest(OPERATION), instance.host
     if record.vm_state == vm_states.ERROR and record.task_state != REBUILDING:
         hint = hints.finish_disks(record.name, record.task_state)
         raise InstanceInvalidState(record.name, "vm_state", record.vm_state, OPERATION, hint=hint)
     new = _request(record, params["spec"])
     if not _is_due(instance, record, new, params["seed"]):
-        return record, new
+        return record, new, False
     _check_supported(record, new, params["spec"])
     host.require_prepared()
     startable.check_owner(host, record)
@@ -102,7 +102,7 @@ def _checked(instance, params):
             rule="the name of the instance, %s" % record.name,
             hint=rebuild_hints.discard_root(record.name),
         )
-    return record, new
+    return record, new, True
 
 
 def _request(record, wanted):

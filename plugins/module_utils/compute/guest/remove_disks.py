@@ -35,12 +35,8 @@ def remove(instance, record, names):
         return False
     instance.host.require_prepared()
     _check(instance, record, there)
-    entries = zip(data_disks.of(record.spec), data_disks.slots(data_disks.of(record.spec)))
-    gone = {
-        entry["name"]: domain_xml.target_of_data(entry["bus"], slot)
-        for entry, slot in entries
-        if entry["name"] in there
-    }
+    planned = (disk for disk in disks.plan(record.spec) if disk.kind == disks.DATA and disk.serial in there)
+    gone = {disk.serial: domain_xml.target_of_data(disk) for disk in planned}
     spec = hardware.without(record.spec, ["disk/" + target for target in gone.values()])
     new = record.replace(spec=dict(spec, disks=data_disks.without(data_disks.of(spec), there)))
     take_from_guest(instance, new, {_path(instance, record, name): "data disk %s" % name for name in there})
