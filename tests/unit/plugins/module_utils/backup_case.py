@@ -8,9 +8,12 @@ from __future__ import annotations
 import shutil
 import subprocess
 
+import fake_libvirt
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import acts, place
+from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import acts, make, place
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import power
+from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import TransferFailed
 
 TOOLS = "qemu-img", "qemu-io", "qemu-storage-daemon"
 needed = pytest.mark.skipif(not all(map(shutil.which, TOOLS)), reason="QEMU's tools are not installed")
@@ -26,6 +29,26 @@ def make_place(tmp_path, monkeypatch):
     path = tmp_path / "backups"
     path.mkdir()
     return str(path)
+
+
+def restart_libvirtd_in_a_copy(case, monkeypatch):
+    """The guest runs, and the next copy of its disks loses libvirtd. Return the connections, in order, over which a copy is ended."""
+    power.start(case.instance(), None, None)
+    monkeypatch.setattr(make.block_jobs, "check_no_others_jobs", lambda *_arguments: None)
+    ended = []
+
+    class Gone:
+        def getHostname(self):  # noqa: N802
+            raise fake_libvirt.libvirtError(38, "client socket is closed")
+
+    def restarted(*_arguments):
+        case.host.connection = Gone()
+        raise TransferFailed("client socket is closed")
+
+    monkeypatch.setattr(make.running, "forget", lambda _found: ended.append(vars(case.host)["connection"]))
+    monkeypatch.setattr(make.running, "copy", restarted)
+    monkeypatch.setattr(make, "PAUSE_SECONDS", 0)
+    return ended
 
 
 def make_disk(planned, path, _base):

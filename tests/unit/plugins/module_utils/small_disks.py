@@ -11,6 +11,7 @@ from backup_case import make_disk, qemu
 from instance_case import Case
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts
 
 
 def web_off(host, request, monkeypatch):
@@ -22,6 +23,22 @@ def web_off(host, request, monkeypatch):
     case.make()
     case.instance().stopped(0.01)
     return case
+
+
+def make_by_qemu(host, monkeypatch, local_gb):
+    """Disks have their sizes, and the host has so many GiB."""
+
+    def make(one, path, _base):
+        form = one.format if one.format == "qcow2" else "raw"
+        subprocess.run(["qemu-img", "create", "-q", "-f", form, "--", path, "%d" % (one.size or 1 << 20)], check=True)
+
+    def collect(_connection, _settings, records, *_args, volumes=(), **_kwargs):
+        used = sum(record.resources.get("disk_gb", 0) for record in [*records, *volumes])
+        return {"host": "kvm1", "uuid": host.uuid, "vcpus": 40, "memory_mb": 4096, "local_gb": local_gb, "local_gb_used": used,
+                "instances": [], "num_instances": 0, "pool": "berth", "pools": {"berth": {"type": "dir"}}}  # fmt: skip
+
+    monkeypatch.setattr(disk, "make", make)
+    monkeypatch.setattr(facts, "collect", collect)
 
 
 def write(case, byte, at=0, name="root.qcow2"):

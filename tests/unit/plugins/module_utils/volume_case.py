@@ -6,15 +6,14 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from xml.etree import ElementTree
 
 import pytest
 from instance_case import Case, Killed
+from small_disks import make_by_qemu
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk, new_volume
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import new_volume
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.update_disks import update_disks
-from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim, journal
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.volume_store import (
     VolumeStore,
@@ -105,16 +104,5 @@ class House:
 
 def make_house(host, wanted, monkeypatch):
     """A House whose disks are made by qemu-img and whose host has 10 GiB."""
-
-    def make(one, path, _base):
-        form = one.format if one.format == "qcow2" else "raw"
-        subprocess.run(["qemu-img", "create", "-q", "-f", form, "--", path, "%d" % (one.size or 1 << 20)], check=True)
-
-    def collect(_connection, _settings, records, *_args, volumes=(), **_kwargs):
-        used = sum(record.resources.get("disk_gb", 0) for record in [*records, *volumes])
-        return {"host": "kvm1", "uuid": host.uuid, "vcpus": 40, "memory_mb": 4096, "local_gb": 10, "local_gb_used": used,
-                "instances": [], "num_instances": 0, "pool": "berth", "pools": {"berth": {"type": "dir"}}}  # fmt: skip
-
-    monkeypatch.setattr(disk, "make", make)
-    monkeypatch.setattr(facts, "collect", collect)
+    make_by_qemu(host, monkeypatch, 10)
     return House(host, wanted)

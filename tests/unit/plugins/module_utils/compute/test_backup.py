@@ -10,9 +10,8 @@ import json
 import os
 import subprocess
 
-import fake_libvirt
 import pytest
-from backup_case import act, back_up, listed, make_place, needed, qemu, restore
+from backup_case import act, back_up, listed, make_place, needed, qemu, restart_libvirtd_in_a_copy, restore
 from instance_case import Case, Killed
 from small_disks import holds, web_off, write
 
@@ -184,21 +183,7 @@ def test_a_bitmap_that_qemu_did_not_close_is_not_trusted(web, to, monkeypatch):
 
 def test_a_backup_in_which_libvirtd_was_restarted_is_ended_by_the_new_one(web, to, monkeypatch):
     """Nobody else would end what QEMU keeps for it."""
-    power.start(web.instance(), None, None)
-    monkeypatch.setattr(make.block_jobs, "check_no_others_jobs", lambda *_arguments: None)
-    ended, alive = [], web.host.connection
-
-    class Gone:
-        def getHostname(self):  # noqa: N802
-            raise fake_libvirt.libvirtError(38, "client socket is closed")
-
-    def restarted(*_arguments):
-        web.host.connection = Gone()
-        raise TransferFailed("client socket is closed")
-
-    monkeypatch.setattr(make.running, "forget", lambda _found: ended.append(vars(web.host)["connection"]))
-    monkeypatch.setattr(make.running, "copy", restarted)
-    monkeypatch.setattr(make, "PAUSE_SECONDS", 0)
+    ended, alive = restart_libvirtd_in_a_copy(web, monkeypatch), web.host.connection
     with pytest.raises(BackupFailed, match="the backup of web1 on kvm1"):
         back_up(web, to)
     assert ended == [alive, alive] and os.listdir(Place(to, web.uuid).path()) == []

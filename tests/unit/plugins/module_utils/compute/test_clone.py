@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import shutil
 
-import fake_libvirt
 import pytest
-from backup_case import qemu
+from backup_case import qemu, restart_libvirtd_in_a_copy
 from instance_case import Case, Killed, OnHost
 from small_disks import holds, web_off, write
 
@@ -152,21 +151,7 @@ def test_a_clone_in_which_libvirtd_was_restarted_leaves_no_copy_under_way_and_no
     web, copied, monkeypatch
 ):
     """What QEMU keeps for it would grow with each write of the guest, until the pool is full."""
-    power.start(web.instance(), None, None)
-    monkeypatch.setattr(make.block_jobs, "check_no_others_jobs", lambda *_arguments: None)
-    ended, alive = [], web.host.connection
-
-    class Gone:
-        def getHostname(self):  # noqa: N802
-            raise fake_libvirt.libvirtError(38, "client socket is closed")
-
-    def restarted(*_arguments):
-        web.host.connection = Gone()
-        raise TransferFailed("client socket is closed")
-
-    monkeypatch.setattr(make.running, "forget", lambda _found: ended.append(vars(web.host)["connection"]))
-    monkeypatch.setattr(make.running, "copy", restarted)
-    monkeypatch.setattr(make, "PAUSE_SECONDS", 0)
+    ended, alive = restart_libvirtd_in_a_copy(web, monkeypatch), web.host.connection
     with pytest.raises(TransferFailed, match="client socket"):
         copied.make()
     assert ended == [alive, alive] and copied.record is None and not copied.root.parent.exists()

@@ -8,16 +8,14 @@ from __future__ import annotations
 import copy
 import json
 import shutil
-import subprocess
 from xml.etree import ElementTree
 
 import pytest
 from instance_case import Case, Killed
+from small_disks import make_by_qemu
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged, DiskNotDetached
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import live_differences, update, update_disks
-from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import drift
 from ansible_collections.berth.kvm.plugins.module_utils.model import data_disks
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError, InvalidInput
@@ -58,17 +56,7 @@ class Web(Case):
 
 @pytest.fixture
 def web(prepared, wanted, monkeypatch):
-    def make(one, path, _base):
-        form = one.format if one.format == "qcow2" else "raw"
-        subprocess.run(["qemu-img", "create", "-q", "-f", form, "--", path, "%d" % (one.size or 1 << 20)], check=True)
-
-    def collect(_connection, _settings, records, *_args, **_kwargs):
-        used = sum(record.resources.get("disk_gb", 0) for record in records)
-        return {"host": "kvm1", "uuid": prepared.uuid, "vcpus": 4, "memory_mb": 4096, "local_gb": 20, "local_gb_used": used,
-                "instances": [], "num_instances": 0, "pool": "berth", "pools": {"berth": {"type": "dir"}}}  # fmt: skip
-
-    monkeypatch.setattr(disk, "make", make)
-    monkeypatch.setattr(facts, "collect", collect)
+    make_by_qemu(prepared, monkeypatch, 20)
     monkeypatch.setattr(update_disks, "TIMEOUT", 0)
     one = Web(prepared, wanted("web1"))
     one.make()

@@ -13,15 +13,15 @@ from xml.etree import ElementTree
 import pytest
 from instance_case import Case, Killed
 from records import plant
+from small_disks import make_by_qemu
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk, disk_chain
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk_chain
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged, DiskNotAttached
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.update_disks import (
     update_disks,
     would_update_disks,
 )
-from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import CannotResizeDisk, InstanceInvalidState
 
@@ -49,17 +49,7 @@ class Web(Case):
 
 @pytest.fixture
 def web(prepared, wanted, monkeypatch):
-    def make(one, path, _base):
-        form = one.format if one.format == "qcow2" else "raw"
-        subprocess.run(["qemu-img", "create", "-q", "-f", form, "--", path, "%d" % (one.size or 1 << 20)], check=True)
-
-    def collect(_connection, _settings, records, *_args, **_kwargs):
-        used = sum(record.resources.get("disk_gb", 0) for record in records)
-        return {"host": "kvm1", "uuid": prepared.uuid, "vcpus": 4, "memory_mb": 4096, "local_gb": 10, "local_gb_used": used,
-                "instances": [], "num_instances": 0, "pool": "berth", "pools": {"berth": {"type": "dir"}}}  # fmt: skip
-
-    monkeypatch.setattr(disk, "make", make)
-    monkeypatch.setattr(facts, "collect", collect)
+    make_by_qemu(prepared, monkeypatch, 10)
     one = Web(prepared, wanted("web1"))
     one.make()
     return one
