@@ -65,9 +65,8 @@ class ActionModule(MovesInstances):
         """The hosts that are named, by themselves or by a group; without a name all, or those of the query."""
         given = listed({"berth_kvm_host": args["names"]}, "berth_kvm_host")
         if not given:
-            return [host for host in berth_where_hosts.selected(self, task_vars, fleet.documents) if host in hosts] + (
-                [] if berth_where_hosts.VARIABLE in task_vars else sorted(fleet.verdicts)
-            )
+            answering = [host for host in berth_where_hosts.selected(self, task_vars, fleet.documents) if host in hosts]
+            return answering if berth_where_hosts.VARIABLE in task_vars else [*answering, *sorted(fleet.verdicts)]
         found = [str(host) for name in given for host in task_vars["groups"].get(name, [name])]
         for host in found:
             if host not in hosts:

@@ -35,6 +35,20 @@ options:
     type: dict
 """
 
+    # For the modules about one instance, by its uuid or its name.
+    NAMED = r"""
+options:
+  uuid:
+    description: The UUID of the instance. It follows from O(project_id) and O(name), so one of O(uuid) and O(name) is enough.
+    type: str
+  name:
+    description: The name of the instance. An adopted instance is only known by its O(uuid).
+    type: str
+  project_id:
+    description: The project that the instance belongs to. By default C(default).
+    type: str
+"""
+
     # Facts only: nothing changes, so there is no difference to show.
     FACTS = r"""
 attributes:

@@ -15,15 +15,6 @@ description:
   - A backup that is cut off at any point is none, and leaves those before it whole. The next run removes what was left.
   - Playbooks C(berth.kvm.backup), C(berth.kvm.backups), C(berth.kvm.restore) and C(berth.kvm.image_from_instance) run it.
 options:
-  uuid:
-    description: The UUID of the instance. It follows from O(project_id) and O(name), so one of O(uuid) and O(name) is enough.
-    type: str
-  name:
-    description: The name of the instance. An adopted instance is only known by its O(uuid).
-    type: str
-  project_id:
-    description: The project that the instance belongs to. By default C(default).
-    type: str
   state:
     description:
       - V(made) makes a backup, of a guest that is on or off.
@@ -78,6 +69,7 @@ options:
 extends_documentation_fragment:
   - berth.kvm.host
   - berth.kvm.host.by
+  - berth.kvm.host.named
 attributes:
   diff_mode:
     support: full

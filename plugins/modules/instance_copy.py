@@ -14,15 +14,6 @@ description:
   - Can be run again after an interruption, and continues where it stopped.
   - Playbooks C(berth.kvm.keep_one_copy) and C(berth.kvm.remove_set_aside) run it.
 options:
-  uuid:
-    description: The UUID of the instance. It follows from O(project_id) and O(name), so one of O(uuid) and O(name) is enough.
-    type: str
-  name:
-    description: The name of the instance. An adopted instance is only known by its O(uuid).
-    type: str
-  project_id:
-    description: The project that the instance belongs to. By default C(default).
-    type: str
   state:
     description:
       - V(kept) raises the generation of this host's copy above O(above), so that it counts from here on.
@@ -54,6 +45,7 @@ options:
 extends_documentation_fragment:
   - berth.kvm.host
   - berth.kvm.host.by
+  - berth.kvm.host.named
 """
 
 EXAMPLES = r"""

@@ -28,10 +28,8 @@ from .whose_variables import Catalogs
 ENDED = (MigrationEnded.__name__, InstanceNotFound.__name__)
 
 GOES_TO = "__berth_goes_to"  # of an instance: the host that a plan sends it to
-GOES_WITH = (
-    "__berth_goes_with"  # of an instance in a plan: uuids of the others of its affinity group that go there, too
-)
-DRAINS = "__berth_drains"  # of an instance in a plan: it comes home when its host is returned
+# Of an instance in a plan: uuids of the others of its affinity group that go there, too; whether a return brings it home.
+GOES_WITH, DRAINS = "__berth_goes_with", "__berth_drains"
 
 
 class PlanMoves(ControllerAction):

@@ -48,13 +48,8 @@ def make_image_directory(host: str, path: str) -> str:
 
 def share_image(host: str, path: str) -> str:
     """An image lies on one host."""
-    return (
-        "Other hosts need the file at the same path; or copy %s from %s to the controller, and say upload: in place of url:"
-        % (
-            path,
-            host,
-        )
-    )
+    text = "Other hosts need the file at the same path; or copy %s from %s to the controller, and say upload: in place of url:"
+    return text % (path, host)
 
 
 def finish_clone(name: str) -> str:

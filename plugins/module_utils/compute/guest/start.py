@@ -52,9 +52,8 @@ def _is_off(instance, error):
 
 def check(instance, record):
     if record.vm_state == vm_states.ERROR:
-        vm_states.check(
-            record.name, record.vm_state, "start", record.task_state
-        )  # refuses: its disks are not of one time
+        # refuses: its disks are not of one time
+        vm_states.check(record.name, record.vm_state, "start", record.task_state)
     if not domain.is_active(instance.host.connection, instance.uuid):
         check_memory(instance, record)
         startable.check(instance.host, record)
