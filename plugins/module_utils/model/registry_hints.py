@@ -8,7 +8,9 @@ from __future__ import annotations
 
 def run_again_later() -> str:
     """No majority of the registry's members answers, or an answer was lost."""
-    return "Run it again when a majority of the members answers: it goes on where it ended. berth.kvm.doctor tells of them"
+    return (
+        "Run it again when a majority of the members answers: it goes on where it ended. berth.kvm.doctor tells of them"
+    )
 
 
 def see_doctor() -> str:
