@@ -92,7 +92,7 @@ job "Where would it go" place-late --survey create --answers "$late"
 job "Create a VM" rival --answers '{"berth_name": "rival", "berth_flavor": "large"}'
 said rival "rival active $(approved place-late | cut -d' ' -f2) "
 job "Create what was approved" late --survey create --answers "$late" --after place-late --fails
-said late "NotApproved: this was not approved: late would go to "
+said late "NotApproved: this was not approved: late would now go to "
 for host in 1 2; do
     ! guests $host | grep -x late || fail "late was made, which was not approved"
 done

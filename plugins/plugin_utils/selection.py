@@ -60,7 +60,7 @@ def check_explicit(action: Any, task_vars: Dict[str, Any], names: List[str], giv
 
 def _not_explicit(names: List[str], given: bool, operation: str, hint: str) -> SelectionNotExplicit:
     return SelectionNotExplicit(
-        "%s %s is about all %d instances of the inventory"
+        "%s %s is about all instances of the inventory (%d)"
         % ("with this selection" if given else "without a selection", operation, len(names)),
         hint=hint,
         instances=names,

@@ -19,6 +19,7 @@ import pytest
 import yaml
 from ansible.cli.playbook import PlaybookCLI
 
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.operations import OPERATIONS
 from ansible_collections.berth.kvm.plugins.plugin_utils.inventory_variables import CATALOG, INSTANCE
 from ansible_collections.berth.kvm.plugins.plugin_utils.variables import HOST, KNOWN, RUN
 
@@ -197,3 +198,20 @@ def test_a_run_with_a_tag_that_no_task_has_is_told(header):
     """The first task says it: see plugins/plugin_utils/tags.py."""
     found = list(first_tasks(header.path))
     assert found and all(task.get("tags") == ["always"] for task in found)
+
+
+MOVES = {"resize", "prep_resize", "cold_migrate", "live_migrate", "confirm_resize", "revert_resize"}
+NEED_A_SELECTION = MOVES | {name for name, operation in OPERATIONS.items() if operation.selected}
+SELECTIONS = {"berth_instances", "berth_where", "berth_all", "berth_delete_all"}
+
+
+@pytest.mark.parametrize("folder", ["extensions", "examples"])
+def test_a_scenario_says_which_instances_an_operation_that_needs_a_selection_is_about(folder):
+    lacking = []
+    for path in sorted((ROOT / folder).rglob("*.yml")):
+        plays = yaml.safe_load(path.read_text("utf-8"))
+        for play in plays if isinstance(plays, list) else ():
+            name = str(play.get("ansible.builtin.import_playbook", "")) if isinstance(play, dict) else ""
+            if name.removeprefix("berth.kvm.") in NEED_A_SELECTION and not SELECTIONS & set(play.get("vars") or ()):
+                lacking.append("%s: %s" % (path.relative_to(ROOT), name))
+    assert lacking == []
