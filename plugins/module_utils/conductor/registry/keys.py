@@ -55,7 +55,7 @@ class RegistryDocumentInvalid(BerthError):
     """A document in the registry's engine breaks its schema: somebody else wrote it, or it is of another version."""
 
 
-_PENDING = object_of({"run": text(), "kind": choice(CREATE, "move"), "host": uuid, "op": text(), "since": COUNT})
+_PENDING = object_of({"run": text(), "kind": choice(CREATE, "move"), "host": uuid, "op": text(), "claimed": flag})
 _CHECKS: Dict[str, Check] = {
     META: object_of({"schema": whole(SCHEMA, SCHEMA), "incarnation": text(64), "kind": text(32), "open": flag}),
     # reserved: what instances take there that the facts do not show yet, removed: epochs of those that they still show
@@ -79,6 +79,7 @@ _CHECKS: Dict[str, Check] = {
             "epoch": COUNT,
             "pending": list_of(_PENDING, 10),
             "amounts": map_of(text(32), COUNT, 20),
+            "group": or_null(uuid),
             "holds": list_of(text(1024), 1000),
         }
     ),
@@ -170,12 +171,5 @@ def _invalid(key: str, field: str, value: Any, rule: str) -> RegistryDocumentInv
 
 def new_instance(instance_name: str, project: str) -> Document:
     """Of one that the registry does not know yet."""
-    return {
-        "name": instance_name,
-        "project": project,
-        "owner": None,
-        "epoch": 0,
-        "pending": [],
-        "amounts": {},
-        "holds": [],
-    }
+    nothing: Document = {"owner": None, "epoch": 0, "pending": [], "amounts": {}, "group": None, "holds": []}
+    return {"name": instance_name, "project": project, **nothing}
