@@ -42,6 +42,11 @@ class RegistryUnknown(BerthError):
     written may have been written. A later run finishes or undoes it."""
 
 
+class RegistryRefused(RegistryUnknown):
+    """The registry answers that it does not do it: it has no space left, or does not know the user of this controller. Nothing
+    was written."""
+
+
 class RecordMissing(BerthError):
     """A host held the instance and never removed it, but has no record of it now: the record was lost."""
 
