@@ -93,7 +93,6 @@ class Instance(TypedDict, total=False):
     stale_claims: List[str]  # hosts with claims of runs that ended
     taken_gb: List[int]  # of the volumes whose claims it takes from an update_disks that was killed
     outlived: List[PlannedInstance]  # plans to create it on hosts that are given up as lost
-    unanswered: List[str]  # the uuids of hosts that may have its claim, and did not say
     uncertain: List[PlannedInstance]  # where it may have been created in spite of a failure
     old_flavor: Document  # of an instance that is resized
     result: Document  # what its host reports about it after the build

@@ -16,6 +16,7 @@ from ..model.messages import Document
 from ..model.quota import Amounts, QuotaExceeded, check_group_quota, check_quota, limits_of, usage
 from . import groups
 from .errors import AddressPoolExhausted
+from .fleet import Fleet
 from .plan import FAILED, Instance, fail
 
 Used = Mapping[str, Amounts]  # by project
@@ -45,12 +46,15 @@ class Request:
         return {name: need for name, need in self.needs.items() if name not in self.unasked}
 
 
-def before_placement(instances: Mapping[str, Instance], used: Used, quotas: Mapping[str, Amounts]) -> None:
+def before_placement(
+    instances: Mapping[str, Instance], fleet: Fleet, quotas: Mapping[str, Amounts], used: Optional[Used] = None
+) -> None:
     """Fail the instances that exceed a project's quota; earlier instances of the run count. Each adds one instance
-    with its new volumes, or none if it is resized (``old_flavor``)."""
+    with its new volumes, or none if it is resized (``old_flavor``). ``used``: what is counted, if not what the hosts report."""
     new = {name: instance for name, instance in instances.items() if "state" not in instance}
     requests = [request_of(name, each, lambda spec: len(spec["group"]["members"])) for name, each in new.items()]
     claims = [Request(name, each["project"], _taken(each)) for name, each in new.items()]
+    used = usage(fleet.documents.values()) if used is None else used
     for name, error in over(requests, without(used, claims), quotas).items():
         fail(instances[name], error)
 

@@ -10,7 +10,7 @@ import dataclasses
 from typing import Any, Callable, Collection, Dict, Iterable, List, Mapping, Optional, Set
 
 from ...model.messages import Document
-from ...model.quota import Amounts, usage
+from ...model.quota import Amounts
 from .. import addressing, gossip, groups, kept_entries, locks, lost_data, quotas, take_over
 from ..fleet import Fleet
 from ..plan import CLAIMING, PLANNED, Instance, Plan, new_plan, prepare_round
@@ -80,8 +80,7 @@ def to_place(wanted: Wanted, fleet: Fleet) -> ToPlace:
     groups.set_members(instances, fleet)
     groups.refuse_unseen(instances, fleet, silent)
     lost_data.settle(instances, fleet, wanted.lost, wanted.rebuilt)
-    used = usage(fleet.documents.values()) if wanted.used is None else wanted.used
-    quotas.before_placement(instances, used, wanted.quotas)
+    quotas.before_placement(instances, fleet, wanted.quotas, wanted.used)
     found = ToPlace(instances, _give_addresses(wanted, instances, fleet, silent))
     if wanted.least:
         found.reduced = quotas.hold_to_count(instances, wanted.least)

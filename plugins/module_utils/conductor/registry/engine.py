@@ -10,6 +10,7 @@ An intent of a run that was killed stays. It names the host, which a later run a
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 from typing import Any, Callable, Collection, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
@@ -17,14 +18,26 @@ from typing import Any, Callable, Collection, Dict, Iterable, List, Mapping, Opt
 from ...model import hints
 from ...model.address_clash import AddressTaken
 from ...model.errors import BerthError, InstanceExists
-from ...model.messages import Document, Note
+from ...model.messages import ClaimResult, Document, Note
 from ...model.quota import Amounts
 from .. import addressing, groups
 from ..commit import claim_refused, result_of, settle_batch
 from ..errors import ClaimConflict, GroupPolicyViolation, RegistryUnknown
 from ..fleet import Fleet, Report
-from ..plan import ACTIVE, BUILDING, CLAIMING, EXISTING, Instance, Plan, add_claim, fail, host_of, withdraw_claim
-from ..procedures.steps import Procedure, Scan, Transact
+from ..plan import (
+    ACTIVE,
+    BUILDING,
+    CLAIMING,
+    EXISTING,
+    FAILED,
+    Instance,
+    Plan,
+    add_claim,
+    fail,
+    host_of,
+    withdraw_claim,
+)
+from ..procedures.steps import Ask, Procedure, Scan, Transact
 from . import holdings, hosts, keys
 from .interface import claim
 from .transactions import Draft, RegistryBusy, transacted
@@ -32,6 +45,7 @@ from .transactions import Draft, RegistryBusy, transacted
 NAME = "the registry"  # in place of a host that remembers, in what people read
 AT_ONCE = 100  # keys of one question: etcd takes 128
 PLACED_AGAIN = 30
+HELD = ("InstanceExists", "InstanceBusy")  # codes of a host
 
 
 class RegistryOutdated(BerthError):
@@ -57,6 +71,12 @@ class Known:
 
 
 def whereabouts(uuids: Sequence[str]) -> Procedure[Known]:
+    entries, versions = yield from _entries(uuids)
+    return Known(entries, versions, (yield from usage()))
+
+
+def _entries(uuids: Sequence[str]) -> Procedure[Tuple[Dict[str, Document], Dict[str, int]]]:
+    """By uuid, of those that the registry knows: what it has of them, and the version of that."""
     entries: Dict[str, Document] = {}
     versions: Dict[str, int] = {}
     for at in range(0, len(uuids), AT_ONCE):
@@ -64,7 +84,7 @@ def whereabouts(uuids: Sequence[str]) -> Procedure[Known]:
         answer = yield Transact(reads=tuple(wanted))
         for key, found in answer["found"].items():
             entries[wanted[key]], versions[wanted[key]] = keys.document(key, found), found.revision
-    return Known(entries, versions, (yield from usage()))
+    return entries, versions
 
 
 def usage() -> Procedure[Dict[str, Amounts]]:
@@ -80,7 +100,8 @@ def fleet_of(
     each. ``live``: what those said that this run has asked; ``read``: as read_fleet."""
     seen = yield from hosts.hosts()
     fleet = read(hosts.reports(seen, names, live))
-    fleet.notes = {NAME: known.notes({each.document["uuid"]: name for name, each in seen.items()})}
+    # beside what the hosts that were asked say of themselves, such as that they removed it
+    fleet.notes[NAME] = known.notes({each.document["uuid"]: name for name, each in seen.items()})
     return fleet, seen
 
 
@@ -129,12 +150,12 @@ class OnEngine:
                 add_claim(plan, instance, new_token)
                 taken.append(instance)
         answers = yield from claim(plan, plan["hosts"], "claims", "withdraw")
-        _note_silent(plan, answers)
+        plan["withdraw"] = {}
         for instance in taken:
             reply = answers.get(host_of(instance), {})
             result = result_of(reply, instance["uuid"])
             if result is None or not result.get("claimed"):
-                claim_refused(plan, instance, reply, result)
+                claim_refused(plan, instance, reply, _final_if_held(result))
             else:
                 yield from self._confirm(plan, instance)
         plan["claims"] = {}
@@ -177,17 +198,19 @@ class OnEngine:
         found = draft.found[key]
         if not own and (found.revision if found else 0) != plan["registry"]["versions"].get(uuid, 0):
             raise _made_meanwhile(plan, instance, entry)
-        if host is None or host["provider"] != plan["registry"]["providers"].get(host_uuid):
+        has_room = _hosts_of(entry) == [host_uuid]  # it is taken over, and the host may have begun: it stays there
+        if host is None or not has_room and host["provider"] != plan["registry"]["providers"].get(host_uuid):
             raise RegistryOutdated(
                 "%s is not as it was when it was chosen for %s" % (instance["host"], instance["name"])
             )
-        for intent in entry["pending"]:
-            if intent["host"] != host_uuid:
-                yield from holdings.leave_host(draft, uuid, intent["host"], entry["epoch"])
+        for left in set(_hosts_of(entry)) - {
+            host_uuid
+        }:  # an owner there said that it removed it, or is given up as lost
+            yield from holdings.leave_host(draft, uuid, left, entry["epoch"])
         entry["epoch"] = max(entry["epoch"], (instance.get("generation") or [0])[0])
         holdings.take(draft, instance, entry, self.quotas, _names(plan))
         intent = {"run": plan["run"], "kind": keys.CREATE, "host": host_uuid, "op": instance["token"], "claimed": False}
-        draft.put(key, {**entry, "pending": [intent]})
+        draft.put(key, {**entry, "owner": None, "pending": [intent]})
         provider: int = host["provider"] + 1
         return provider
 
@@ -242,28 +265,50 @@ class OnEngine:
                     continue
 
     def release(self, plan: Plan) -> Procedure[None]:
-        answers = yield from claim(plan, plan["reachable"], "withdraw", "faults")
-        silent = {plan["uuids"][host] for host, reply in answers.items() if reply.keys() & {"error", "reason"}}
-        for instance in plan["instances"].values():
-            may_be = {*silent, *instance.get("unanswered", ()), *_uncertain(instance)}
-            if instance["state"] not in (ACTIVE, EXISTING):
-                try:
-                    given_back = functools.partial(_given_back, plan=plan, instance=instance, may_be=may_be)
-                    yield from transacted(given_back)
-                except (RegistryUnknown, RegistryBusy):
-                    continue
+        """What a host has of an instance, or may have, stays reserved: a later run asks that host."""
+        yield from claim(plan, plan["reachable"], "withdraw", "faults")
+        failed = [each["uuid"] for each in plan["instances"].values() if each["state"] == FAILED]
+        with contextlib.suppress(RegistryUnknown, RegistryBusy):
+            entries, _versions = yield from _entries(failed)
+            own = {uuid: entry for uuid, entry in entries.items() if _is_of(plan, entry)}
+            chosen = {intent["host"] for entry in own.values() for intent in entry["pending"]}
+            scans = yield Ask("rescan", {host: {} for host in plan["reachable"] if plan["uuids"][host] in chosen})
+            held = {plan["uuids"][host]: scan["instances"] for host, scan in scans.items() if "instances" in scan}
+            for uuid in own:
+                without = {at for at, records in held.items() if uuid not in [each["uuid"] for each in records]}
+                yield from transacted(functools.partial(_given_back, plan=plan, uuid=uuid, without=without))
 
 
-def _note_silent(plan: Plan, answers: Mapping[str, Any]) -> None:
-    """Which hosts may have a claim that they do not speak of: not made, or not withdrawn."""
-    for host, reply in answers.items():
-        if reply.keys() & {"error", "reason"}:
-            asked = {each["uuid"] for each in plan["withdraw"].get(host, ())}
-            asked |= {each["spec"]["uuid"] for each in plan["claims"].get(host, ())}
-            for instance in plan["instances"].values():
-                if instance["uuid"] in asked:
-                    instance.setdefault("unanswered", []).append(plan["uuids"][host])
-    plan["withdraw"] = {}
+@dataclasses.dataclass(frozen=True)
+class RemovesOnEngine:
+    """What a delete tells the engine. ``known``: what that knew when the instances were located."""
+
+    known: Known
+
+    def removed(self, gone: Iterable[Mapping[str, Any]], _hosts: Iterable[str]) -> Procedure[None]:
+        """What cannot be told now is told by a later run: its hosts say that they removed it."""
+        for task in gone:
+            try:
+                yield from transacted(
+                    functools.partial(self._removed, uuid=task["uuid"], after=task.get("after") or [0])
+                )
+            except (RegistryUnknown, RegistryBusy):
+                continue
+
+    def _removed(self, draft: Draft, uuid: str, after: Sequence[int]) -> Procedure[None]:
+        key = keys.instance(uuid)
+        yield from draft.read(key)
+        found, entry = draft.found[key], draft.get(key)
+        if found and found.revision == self.known.versions.get(uuid) and (_hosts_of(entry) or entry["holds"]):
+            yield from removed_from(draft, uuid, entry, max(after[0], entry["epoch"]))
+
+
+def _final_if_held(result: Optional[ClaimResult]) -> Optional[ClaimResult]:
+    """A host that has something of the instance already: what, a later run asks it. No other one is tried."""
+    error = result.get("error") if result else None
+    if result is None or error is None or error["code"] not in HELD:
+        return result
+    return {**result, "error": {**error, "retryable": False}}
 
 
 def _names(plan: Plan) -> Dict[str, str]:
@@ -295,18 +340,16 @@ def _owned(draft: Draft, instance: Instance, epoch: int) -> Procedure[None]:
         draft.put(key, {**entry, "owner": host_uuid, "epoch": max(epoch, entry["epoch"]), "pending": []})
 
 
-def _uncertain(instance: Instance) -> List[str]:
-    return [each["host_uuid"] for each in instance.get("uncertain", ())]
+def _is_of(plan: Plan, entry: Document) -> bool:
+    return any(each["run"] == plan["run"] for each in entry["pending"])
 
 
-def _given_back(draft: Draft, plan: Plan, instance: Instance, may_be: Collection[str]) -> Procedure[None]:
-    """What this run has reserved, unless the host may have made something of it."""
-    key = keys.instance(instance["uuid"])
-    yield from draft.read(key)
-    entry = draft.get(key)
-    pending = entry["pending"] if entry else []
-    if any(each["run"] == plan["run"] for each in pending) and not any(each["host"] in may_be for each in pending):
-        yield from removed_from(draft, instance["uuid"], entry, entry["epoch"] + 1)
+def _given_back(draft: Draft, plan: Plan, uuid: str, without: Collection[str]) -> Procedure[None]:
+    """What this run has reserved, if the host is among those ``without`` a record of it."""
+    yield from draft.read(keys.instance(uuid))
+    entry = draft.get(keys.instance(uuid))
+    if entry and _is_of(plan, entry) and all(each["host"] in without for each in entry["pending"]):
+        yield from removed_from(draft, uuid, entry, entry["epoch"] + 1)
 
 
 def removed_from(draft: Draft, uuid: str, entry: Document, epoch: int) -> Procedure[None]:
