@@ -5,6 +5,7 @@
 
 tests/protocol/histories.py --seeds 1000 [--from 0] [--jobs 2]
 tests/protocol/histories.py --seed 17           # one, shortened
+tests/protocol/histories.py --registry engine   # over an engine in memory
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ HERE = Path(__file__).resolve().parent
 PATHS = (HERE, HERE.parent / "unit" / "plugins" / "module_utils", HERE.parent.parent / ".cache" / "collections")
 sys.path[:0] = [str(path) for path in PATHS if str(path) not in sys.path]
 
+import history_engine  # noqa: E402
 import history_steps  # noqa: E402
 import pytest  # noqa: E402
 from history_world import World  # noqa: E402
@@ -30,11 +32,19 @@ from memory_names import Violation  # noqa: E402
 MEMORY = "/dev/shm"
 
 
+ON_ENGINE = False  # whether what spans hosts is decided by an engine, see history_engine.py
+
+
+def history(seed):
+    more = (history_engine.PLAYBOOKS, history_engine.EVENTS) if ON_ENGINE else ()
+    return history_steps.history(seed, *more)
+
+
 def play(hosts, names, steps):
     """-> None, or what was violated."""
     where = MEMORY if os.path.isdir(MEMORY) else None
     with tempfile.TemporaryDirectory(dir=where) as top, pytest.MonkeyPatch.context() as patch:
-        player = history_steps.Player(World(Path(top), patch, hosts, names))
+        player = history_steps.Player(World(Path(top), patch, hosts, names, ON_ENGINE))
         try:
             for step in steps:
                 player.play(step)
@@ -68,11 +78,11 @@ def shorten(hosts, names, steps, violation):
 
 
 def one(seed):
-    return seed, play(*history_steps.history(seed))
+    return seed, play(*history(seed))
 
 
 def show(seed):
-    hosts, names, steps = history_steps.history(seed)
+    hosts, names, steps = history(seed)
     violation = play(hosts, names, steps)
     if violation is None:
         print("seed %d: all well" % seed)
@@ -89,7 +99,10 @@ def main():
     parser.add_argument("--from", type=int, default=0, dest="first")
     parser.add_argument("--seed", type=int)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--registry", choices=["hosts", "engine"], default="hosts")
     args = parser.parse_args()
+    global ON_ENGINE  # the processes of the pool are forks
+    ON_ENGINE = args.registry == "engine"
     if args.seed is not None:
         show(args.seed)
         return 0

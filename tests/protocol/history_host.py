@@ -10,6 +10,7 @@ host's code reads: so it shows where the newest content of an instance is.
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import re
 import shutil
@@ -51,6 +52,7 @@ class Machine(volume_fleet_case.Site):
     """``up``: it answers; ``on``: it has power; ``dead``: it never comes back. ``older``: copies of its state directory."""
 
     about = ()
+    readings = itertools.count(1)  # in place of the count of changes: a later one is larger
 
     def __init__(self, host, wanted):
         super().__init__(host, wanted)
@@ -159,6 +161,7 @@ class Machine(volume_fleet_case.Site):
         ]  # fmt: skip
         volumes = [facts._volume(each, "berth", records, states) for each in self.store.records()]
         document = {"uuid": host.uuid, "instances": instances, "volumes": volumes, "state": state, "host": self.name}
+        document.update(num_instances=len(instances), generation=next(self.readings))
         document["failed_instances"] = failed_instances.reported(host.store.state_dir)
         said = {"document": document, "notes": whereabouts.recall(host.store, self.about if about is None else about)}
         said["members"] = whereabouts.read_members(host.store.state_dir)

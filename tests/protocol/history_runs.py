@@ -33,6 +33,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures imp
     operate,
     plan_create,
 )
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import engine, hosts
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.embedded import Embedded
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
@@ -106,25 +107,59 @@ class Run(history_snapshots.Snapshots):
     # create
 
     def create(self):
+        if self.world.engine:
+            yield from self.create_on_engine()
+            return
         seen = yield from self.read()
+        yield from self._create(seen, Embedded(self.digests(), self.lost))
+
+    def create_on_engine(self):
+        try:
+            seen, known, of_hosts = yield from self.read_engine()
+        except BerthError as error:
+            for name in self.names:
+                self.refused(name, error)
+            return
+        again = functools.partial(engine.fleet_of, self.inventory, engine.Known({}, {}, {}), {}, self._fleet_of)
+        on_engine = engine.OnEngine({}, self.choose, again)
+        yield from self._create(seen, on_engine, known, of_hosts)
+
+    def read_engine(self):
+        """What the registry knows, and what the hosts say of which it knows that they have one of the instances."""
+        known = yield from self._play(engine.whereabouts([self.world.uuid(name) for name in self.names]))
+        names = {machine.host.uuid: name for name, machine in self.world.machines.items()}
+        self.reports = {}
+        for host in sorted({names[uuid] for uuid in known.hosts()} & set(self.inventory)):
+            self.reports[host] = yield from self.ask(host, "facts", self.world.uuids())
+        live = {host: dict(report) for host, report in self.reports.items()}
+        seen, of_hosts = yield from self._play(engine.fleet_of(self.inventory, known, live, self._fleet_of))
+        return seen, known, of_hosts
+
+    @staticmethod
+    def _fleet_of(reports):
+        return read_fleet(reports, dict)
+
+    def _play(self, procedure, look=None):
+        return procedure_case.play(procedure, self._ask_step, look, self.world.engine)
+
+    def _create(self, seen, registry, known=None, of_hosts=None):
         wanted = plan_create.Wanted(
             run=self.run_id,
             requests={name: plan_create.Request(self.world.request(name)[0]) for name in self.names},
             lost=self.lost,
             strict=self.options.get("strict", False),
             rebuilt=self.rebuilt,
+            used=known.used if known else None,
         )
         placed = plan_create.to_place(wanted, seen)
         instances = placed.instances
         self.choose(instances, seen)
         planning = plan_create.begin(wanted, placed, seen, 3, self.token, self.digests())
-        plan = yield from procedure_case.play(planning, self._ask_step)
-        run = create.Run(
-            new_token=self.token,
-            build_of=self._build_of,
-            registry=Embedded(self.digests(), self.lost),
-        )
-        yield from procedure_case.play(create.create(plan, run), self._ask_step)
+        plan = yield from self._play(planning)
+        if known:
+            plan["registry"] = engine.seen_by(known, plan["hosts"], of_hosts)
+        run = create.Run(new_token=self.token, build_of=self._build_of, registry=registry)
+        yield from self._play(create.create(plan, run))
         for name, instance in instances.items():
             if instance["state"] == rounds.FAILED:
                 self.errors[name] = instance["error"] or {"code": "?", "message": "?", "hint": None}
@@ -167,6 +202,13 @@ class Run(history_snapshots.Snapshots):
             done.append({"uuid": each["uuid"], "reply": reply})
         return {"builds": done}
 
+    def refresh(self):
+        """Read a host into the registry; whoever read it before may write it afterwards."""
+        host = self.options["host"]
+        reply = yield from self.ask(host, "facts", [])
+        if "document" in reply and self.world.engine:
+            yield from self._play(hosts.report(host, reply["document"], reply["document"]["generation"]))
+
     # what finds an instance and acts on its host
 
     def operate(self, operation, **given):
@@ -175,10 +217,15 @@ class Run(history_snapshots.Snapshots):
         yield from self._carry_out(operate.operate(operation, tasks, dict.fromkeys(tasks, given)))
 
     def _found(self, operation, more=lambda _name, _task: {}):
-        self.seen = yield from self.read()
+        known = None
+        if self.world.engine:
+            self.seen, known, _hosts = yield from self.read_engine()
+        else:
+            self.seen = yield from self.read()
+        self.removes = engine.RemovesOnEngine(known) if known else Embedded()
         wanted = {name: locate.Wanted(self.world.uuid(name)) for name in self.names}
         run = locate.Run(operation, self._said(), more, _not_found)
-        found = yield from procedure_case.play(locate.locate(run, self.seen, wanted), self._ask_step)
+        found = yield from self._play(locate.locate(run, self.seen, wanted))
         for name, error in found.errors.items():
             self.refused(name, error)
         return found.tasks
@@ -190,7 +237,7 @@ class Run(history_snapshots.Snapshots):
         )
 
     def _carry_out(self, procedure, look=None):
-        done = yield from procedure_case.play(procedure, self._ask_step, look)
+        done = yield from self._play(procedure, look)
         for name, each in done.items():
             if each.errors:
                 self.errors.setdefault(name, each.errors[0])
@@ -234,7 +281,9 @@ class Run(history_snapshots.Snapshots):
         for name in tasks:
             self.world.gives_up(name)
         given = {"changed_disks": bool(self.options.get("berth_delete_changed_disks"))}
-        yield from self._carry_out(operate.delete(tasks, dict.fromkeys(tasks, given), self.inventory))
+        yield from self._carry_out(
+            operate.delete(tasks, dict.fromkeys(tasks, given), self.inventory, registry=self.removes)
+        )
 
     # copies
 

@@ -12,6 +12,7 @@ import re
 import shutil
 from typing import NamedTuple, Optional, Tuple
 
+import history_engine
 import history_hints
 import history_volumes
 from fibers import Alone, Fiber
@@ -76,8 +77,9 @@ def drawn(dice, weights):
     return dice.choices(list(weights), list(weights.values()))[0]
 
 
-def history(seed):
+def history(seed, playbooks=None, events=None):
     """(number of hosts, names, steps) of this seed."""
+    playbooks, events = playbooks or PLAYBOOKS, events or EVENTS
     dice = random.Random(seed)
     names = ["web%d" % number for number in range(1, dice.randint(*INSTANCES) + 1)]
     hosts = dice.randint(*HOSTS)
@@ -85,18 +87,18 @@ def history(seed):
     for _step in range(dice.randint(*STEPS)):
         kind = drawn(dice, {"run": 60, "both": 8, "rivals": 10, "event": 45})
         if kind == "event":
-            event = drawn(dice, EVENTS)
+            event = drawn(dice, events)
             steps.append(Step(event, (), dice.randrange(hosts), dice.getrandbits(16), dice.choice(names)))
         elif kind == "rivals":
             steps += rivals(dice, dice.choice(names), hosts)
         else:
-            runs = tuple(asked(dice, names, hosts) for _run in range(1 + (kind == "both")))
+            runs = tuple(asked(dice, names, hosts, playbooks) for _run in range(1 + (kind == "both")))
             steps.append(Step("run", runs, number=dice.getrandbits(32)))
     return hosts, names, steps
 
 
-def asked(dice, names, hosts):
-    playbook = drawn(dice, PLAYBOOKS)
+def asked(dice, names, hosts, playbooks):
+    playbook = drawn(dice, playbooks)
     chosen = tuple(names) if playbook == "create" and dice.random() < ALL else (dice.choice(names),)
     return Asked(
         playbook,
@@ -131,6 +133,7 @@ class Player:
         self.lies = []  # of each run that gave up a host that is only off: the machines that heard of it
         self.last = {}  # instance -> the playbook that nothing befell and that was refused last, and its options
         self.unconfirmed = []  # what the last run that nothing befell says to be confirmed
+        self.away = 0  # for how many steps the engine still is
         self.trail = []  # what was refused to whom nothing befell
 
     def machine(self, number):
@@ -139,6 +142,9 @@ class Player:
 
     def play(self, step):
         getattr(self, step.kind)(step)
+        self.away = max(0, self.away - 1)
+        if self.world.engine:
+            self.world.engine.away = bool(self.away)
         self.world.write()
         self.world.check()
         for machine in self.world.machines.values():
@@ -329,6 +335,15 @@ class Player:
             for heard in self.lies:
                 heard[:] = [other for other in heard if other is not machine]
 
+    # what befalls the engine
+
+    def engine_away(self, step):
+        self.away = 1 + step.number % 3
+
+    def engine_loses(self, step):
+        """The answers of some of its next writes, that were done or not."""
+        self.world.engine.lose(*(bool(step.number >> at & 1) for at in range(1 + step.number % 2)))
+
     # what a person does by hand
 
     def guest(self, step):
@@ -370,6 +385,8 @@ def settle(player, rounds=8):
     """Everything works again: what is refused has to say what to do, and that has to help."""
     world = player.world
     world.inventory = [name for name in world.machines if name in world.inventory or not world.machines[name].dead]
+    if world.engine:
+        world.engine.away, world.engine.lost = False, []
     for machine in world.machines.values():
         machine.on, machine.silent_for = not machine.dead, 0
         machine.up = machine.on
@@ -417,6 +434,8 @@ def check_end(player, names):
         ]
         if len(owners) != 1:
             raise Violation("H5 %s is owned by %s" % (name, owners))
+    if world.engine:
+        history_engine.check(world)
 
 
 def said(error):

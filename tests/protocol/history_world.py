@@ -14,6 +14,7 @@ import os
 import time
 
 import fibers
+import history_engine
 import history_host
 import history_snapshots
 import prepared_host
@@ -38,7 +39,7 @@ class World:
 
     now = OfEach("now", lambda: None)
 
-    def __init__(self, top, monkeypatch, hosts, names):
+    def __init__(self, top, monkeypatch, hosts, names, on_engine=False):
         self.names, self.disks_made = list(names), 0
         fibers.let_stop(monkeypatch)
         self.by_uuid = {self.uuid(name): name for name in names}
@@ -63,6 +64,7 @@ class World:
         self.flavors, self.number = {}, 0
         self.outdated = set()  # the hosts whose state directory is from a backup, or that were given up and are back
         self.volume_sizes, self.volume_disks = {}, {}
+        self.engine = history_engine.made(self.machines.values()) if on_engine else None
 
     # what the user knows
 

@@ -133,6 +133,9 @@ class Plan(TypedDict, total=False):
     faults: Dict[str, List[Document]]
     reachable: List[str]
     rescan: Document
+    registry: (
+        Document  # what the engine knew when hosts were chosen, see registry/engine.py; none if there is no engine
+    )
 
 
 class Built(TypedDict, total=False):
@@ -182,14 +185,7 @@ def prepare_round(plan: Plan, new_token: Callable[[], str]) -> None:
     plan["claims"] = {}
     for instance in plan["instances"].values():
         if instance["state"] == CLAIMING:
-            token = instance["token"] = instance.get("token") or new_token()
-            claim: Claim = {
-                "spec": in_zone(instance["spec"], instance.get("zone")),
-                "token": token,
-                "limits": instance.get("limits") or {},
-                "after": instance.get("generation") or [0, 0],
-            }
-            plan["claims"].setdefault(host_of(instance), []).append(claim)
+            add_claim(plan, instance, new_token)
     claiming = [instance for instance in plan["instances"].values() if instance["state"] == CLAIMING]
     planned = [planned_instance(plan, instance) for instance in claiming]
     plan["planned"] += [entry for entry in planned if entry not in plan["planned"]]
@@ -203,6 +199,17 @@ def prepare_round(plan: Plan, new_token: Callable[[], str]) -> None:
         },
     }
     plan["tell"] = _outcome(plan)
+
+
+def add_claim(plan: Plan, instance: Instance, new_token: Callable[[], str]) -> None:
+    token = instance["token"] = instance.get("token") or new_token()
+    claim: Claim = {
+        "spec": in_zone(instance["spec"], instance.get("zone")),
+        "token": token,
+        "limits": instance.get("limits") or {},
+        "after": instance.get("generation") or [0, 0],
+    }
+    plan["claims"].setdefault(host_of(instance), []).append(claim)
 
 
 def in_zone(spec: Document, zone: Optional[str]) -> Document:

@@ -46,13 +46,16 @@ class Request:
         return {name: need for name, need in self.needs.items() if name not in self.unasked}
 
 
-def before_placement(instances: Mapping[str, Instance], fleet: Fleet, quotas: Mapping[str, Amounts]) -> None:
+def before_placement(
+    instances: Mapping[str, Instance], fleet: Fleet, quotas: Mapping[str, Amounts], used: Optional[Used] = None
+) -> None:
     """Fail the instances that exceed a project's quota; earlier instances of the run count. Each adds one instance
-    with its new volumes, or none if it is resized (``old_flavor``)."""
+    with its new volumes, or none if it is resized (``old_flavor``). ``used``: what is counted, if not what the hosts report."""
     new = {name: instance for name, instance in instances.items() if "state" not in instance}
-    requests = [_request(name, each, lambda spec: len(spec["group"]["members"])) for name, each in new.items()]
+    requests = [request_of(name, each, lambda spec: len(spec["group"]["members"])) for name, each in new.items()]
     claims = [Request(name, each["project"], _taken(each)) for name, each in new.items()]
-    for name, error in over(requests, without(usage(fleet.documents.values()), claims), quotas).items():
+    used = usage(fleet.documents.values()) if used is None else used
+    for name, error in over(requests, without(used, claims), quotas).items():
         fail(instances[name], error)
 
 
@@ -90,13 +93,13 @@ def after_the_claims(quotas: Mapping[str, Amounts]) -> OverQuota:
         def members(spec: Document) -> int:
             return len({record["uuid"] for record in groups.others(spec, records)} - claimed)
 
-        requests = [_request(instance["uuid"], instance, members) for instance in instances]
+        requests = [request_of(instance["uuid"], instance, members) for instance in instances]
         return over(requests, without(usage(replies), requests), quotas)
 
     return over_quota
 
 
-def _request(name: str, instance: Instance, members: Callable[[Document], int]) -> Request:
+def request_of(name: str, instance: Instance, members: Callable[[Document], int]) -> Request:
     spec = instance["spec"]
     needs = _of_flavor(spec["flavor"])
     if "old_flavor" in instance:  # it joins no group, and its volumes stay as they are

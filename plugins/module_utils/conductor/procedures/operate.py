@@ -7,11 +7,13 @@ have a state. Instances do not wait for each other. And a delete, after which al
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, Iterable, List, Mapping
+from typing import Any, Dict, Iterable, List, Mapping, Optional
 
 from ...model.messages import Document
 from ..closing_table import error_of
 from ..operations import OPERATIONS
+from ..registry.embedded import Embedded
+from ..registry.interface import Removes
 from ..silence import is_there, unanswered
 from .steps import Ask, Procedure, said
 
@@ -66,24 +68,17 @@ def adopt(tasks: Tasks, given: Mapping[str, Document], hosts: Iterable[str]) -> 
 
 
 def delete(
-    tasks: Tasks, given: Mapping[str, Document], hosts: Iterable[str], operation: str = "delete"
+    tasks: Tasks,
+    given: Mapping[str, Document],
+    hosts: Iterable[str],
+    operation: str = "delete",
+    registry: Optional[Removes] = None,
 ) -> Procedure[Dict[str, Done]]:
-    """The owner of an instance removes its part last. ``hosts``: all that the run has asked, which then forget it. The same
-    for a leave, which removes nothing else."""
+    """The owner of an instance removes its part last. ``hosts``: all that the run has asked. The same for a leave, which removes
+    nothing else."""
     done = yield from operate(operation, tasks, given)
-    gone: Dict[str, Dict[str, List[int]]] = {}
-    after: Dict[str, int] = {}
-    for name, task in tasks.items():
-        if not task.get("owner") or done[name].errors or not (task["hosts"] or task["given_up"]):
-            continue
-        gone.setdefault(task["owner"], {})[task["uuid"]] = task["after"]
-        if task["given_up"]:
-            # the lost host, if it is back, does not know that it is gone: the next owner counts on from there
-            after[task["uuid"]] = task["after"][0]
-    if gone:
-        # nothing is lost if one does not take it: what it knows still counts, and can only have a later create refused
-        told = {"gone": gone, **({"after": after} if after else {})}
-        yield Ask("rescan", {host: {"told": told} for host in hosts})
+    left = [task for name, task in tasks.items() if not done[name].errors and (task["hosts"] or task["given_up"])]
+    yield from (registry or Embedded()).removed(left, hosts)
     return done
 
 

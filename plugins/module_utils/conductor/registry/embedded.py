@@ -8,7 +8,7 @@ who owns what."""
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Callable, Collection, Mapping, Optional
+from typing import Any, Callable, Collection, Dict, Iterable, List, Mapping, Optional
 
 from .. import stale_claims
 from ..commit import commit
@@ -37,6 +37,21 @@ class Embedded:
     def owned(self, plan: Plan) -> Procedure[None]:
         """The records say it; all hosts hear it at the end."""
         yield from ()
+
+    def removed(self, gone: Iterable[Mapping[str, Any]], hosts: Iterable[str]) -> Procedure[None]:
+        """All hosts forget who owned it."""
+        known: Dict[str, Dict[str, List[int]]] = {}
+        after: Dict[str, int] = {}
+        for task in gone:
+            if task.get("owner"):
+                known.setdefault(task["owner"], {})[task["uuid"]] = task["after"]
+                if task["given_up"]:
+                    # the lost host, if it is back, does not know that it is gone: the next owner counts on from there
+                    after[task["uuid"]] = task["after"][0]
+        if known:
+            # nothing is lost if one does not take it: what it knows still counts, and can only have a later create refused
+            told = {"gone": known, **({"after": after} if after else {})}
+            yield Ask("rescan", {host: {"told": told} for host in hosts})
 
     def release(self, plan: Plan) -> Procedure[None]:
         left = sorted(set(stale_claims.hosts(plan)) & set(plan["reachable"]))

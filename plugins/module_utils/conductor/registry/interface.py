@@ -31,6 +31,13 @@ class Registry(Protocol):
         """At the end: what this run claimed and did not use goes, and failures are recorded."""
 
 
+class Removes(Protocol):
+    """What a delete tells of the instances that are gone."""
+
+    def removed(self, gone: Iterable[Mapping[str, Any]], hosts: Iterable[str]) -> Procedure[None]:
+        """``gone``: what was to be done with each, see what_to_operate.where(); ``hosts``: all that the run has asked."""
+
+
 def claim(plan: Plan, hosts: Iterable[str], *parts: str) -> Procedure[Mapping[str, Any]]:
     """Ask those of the hosts that have a part in the claims, withdrawals or faults of the plan. ``parts``: which of these."""
     asked = [host for host in hosts if any(host in _part(plan, part) for part in parts)]

@@ -5,19 +5,34 @@
 
 from __future__ import annotations
 
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Ask, Look, Say
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import RegistryUnknown
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import (
+    Ask,
+    Look,
+    Say,
+    Scan,
+    Transact,
+    Wait,
+)
 
 
-def play(procedure, ask, look=None):
+def play(procedure, ask, look=None, engine=None):
     """The procedure's result. ``ask``: (host, module, arguments) -> a generator that stops after each thing that the host
-    does, and returns its answer; ``look``: () -> such a generator, which finds all instances again."""
-    answer = None
+    does, and returns its answer; ``look``: () -> such a generator, which finds all instances again; ``engine``: of a registry."""
+    answer = unknown = None
     while True:
         try:
-            step = procedure.send(answer)
+            step = procedure.throw(unknown) if unknown else procedure.send(answer)
         except StopIteration as ended:
             return ended.value
-        answer = None
+        answer = unknown = None
+        if isinstance(step, (Transact, Scan)):
+            try:
+                answer = engine.transact(step) if isinstance(step, Transact) else engine.scan(step)
+            except RegistryUnknown as error:
+                unknown = error
+        if isinstance(step, (Transact, Scan, Wait)):
+            yield  # others go on
         if isinstance(step, Look):
             answer = yield from look()
         if isinstance(step, Ask):

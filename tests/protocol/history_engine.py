@@ -1,0 +1,61 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The engine of a history whose hosts are in a registry, and what befalls that."""
+
+from __future__ import annotations
+
+import json
+
+from memory_engine import MemoryEngine
+from memory_names import Violation
+
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Transact
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import hosts, keys
+
+META = {"schema": keys.SCHEMA, "incarnation": "one", "kind": "etcd", "open": True}
+# What runs on an engine may do yet, and how often.
+PLAYBOOKS = {"create": 30, "delete": 10, "start": 6, "stop": 6, "reboot": 3, "recover": 3, "refresh": 8}
+EVENTS = {
+    "silent": 8, "cut_power": 4, "switch_off": 5, "switch_on": 8, "die": 1,
+    "destroy": 2, "virsh_start": 2, "follow": 12, "engine_away": 4, "engine_loses": 8,
+}  # fmt: skip
+
+
+def made(machines):
+    """An engine that knows all of them."""
+    engine = MemoryEngine()
+    engine.transact(Transact(writes=(keys.written(keys.META, META),)))
+    for machine in machines:
+        carried_out(engine, hosts.report(machine.name, machine.facts([])["document"], 0.0))
+    return engine
+
+
+def carried_out(engine, procedure):
+    """The result of a procedure that asks no host."""
+    answer = None
+    while True:
+        try:
+            step = procedure.send(answer)
+        except StopIteration as ended:
+            return ended.value
+        answer = engine.transact(step) if isinstance(step, Transact) else engine.scan(step)
+
+
+def check(world):
+    """At the end: what the registry says is what the hosts have, and nothing is held by nobody."""
+    read = {key: json.loads(found.value) for key, found in world.engine.keys.items() if not key.startswith(keys.FACTS)}
+    entries = {key[len(keys.INSTANCES) :]: each for key, each in read.items() if key.startswith(keys.INSTANCES)}
+    owners = {uuid: each["owner"] for uuid, each in entries.items() if each["owner"]}
+    held = {
+        uuid: machine.host.uuid for uuid in world.uuids() for machine in world.machines.values() if machine.owns(uuid)
+    }
+    dead = {machine.host.uuid for machine in world.machines.values() if machine.dead}
+    if owners != held and not dead:
+        raise Violation("R1 the registry has the owners %s, the hosts %s" % (owners, held))
+    number = read.get(keys.quota("default"), {}).get("instances", 0)
+    if number != sum(each["amounts"].get("instances", 0) for each in entries.values()):
+        raise Violation("R2 the project uses %d by its quota, and %s" % (number, entries))
+    takers = {key: uuid for key, uuid in read.items() if isinstance(uuid, str)}
+    if any(key not in entries[uuid]["holds"] for key, uuid in takers.items()):
+        raise Violation("R3 somebody holds what it does not know of: %s" % takers)
