@@ -10,6 +10,7 @@ import functools
 from ..module_utils.conductor.plan import FAILED
 from ..module_utils.conductor.procedures.create import Run, create
 from ..module_utils.conductor.quotas import after_the_claims
+from ..module_utils.conductor.registry.embedded import Embedded
 from ..module_utils.model.catalog import Catalog
 from ..plugin_utils import end_of_create
 from ..plugin_utils.answers_of_hosts import replies
@@ -64,9 +65,11 @@ def _run(task_vars, plan):
     return Run(
         new_token=new_token,
         build_of=lambda name, instance: build_of(task_vars, name, instance),
-        digests={host: reply.get("digests") for host, reply in replies(task_vars, FACTS).items()},
-        lost=[*lost_hosts(values), *fenced(task_vars)["hosts"]],
-        over_quota=after_the_claims(Catalog.from_variables(values).quotas) if values.get("berth_quotas") else None,
+        registry=Embedded(
+            digests={host: reply.get("digests") for host, reply in replies(task_vars, FACTS).items()},
+            lost=[*lost_hosts(values), *fenced(task_vars)["hosts"]],
+            over_quota=after_the_claims(Catalog.from_variables(values).quotas) if values.get("berth_quotas") else None,
+        ),
     )
 
 

@@ -150,8 +150,8 @@ looks:
     - The instances about which C(berth.kvm.create) has nothing to do if the inventory says what their records say. They were made, are
       in no move, and nobody changed their definitions in libvirt or their packet filters. What cannot be determined is left out.
     - For each whether its guest is on or off as its record says (C(converged)), whether its definition could be compared and its
-      seed is there (C(compared)), digests of the rules of its packet filters by MAC address (C(filters)), and what
-      M(berth.kvm.instance) returns as C(instance).
+      seed is there (C(compared)), digests of the rules of its packet filters by MAC address (C(filters)), at which address it is
+      reached (C(address)), and what M(berth.kvm.instance) returns as C(instance).
   returned: with O(looks)
   type: list
   elements: dict
@@ -160,6 +160,7 @@ looks:
       converged: true
       compared: true
       filters: {"02:00:00:00:00:01": 1f0a2b3c4d5e}
+      address: 192.0.2.10
       instance: {uuid: 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a, name: web-1, state: running, vm_state: active, role: OWN}
 heard_of:
   description: The UUIDs of all instances of which the host remembers anything.

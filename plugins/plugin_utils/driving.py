@@ -6,12 +6,24 @@
 from __future__ import annotations
 
 import datetime
+import random
 import time
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Protocol, Tuple
 
 from ansible.plugins.action import ActionBase
 
-from ..module_utils.conductor.procedures.steps import Ask, Look, Procedure, Result, Say
+from ..module_utils.conductor.errors import RegistryUnknown
+from ..module_utils.conductor.procedures.steps import (
+    Ask,
+    Look,
+    Procedure,
+    Result,
+    Say,
+    Scan,
+    Transact,
+    Transacted,
+    Wait,
+)
 from ..module_utils.model.messages import Document
 from .answers_of_hosts import reason_if_closed
 from .berth_name import selected_by_name
@@ -21,24 +33,42 @@ from .plain import plain
 from .screen import visible_line, warn
 
 
+class Engine(Protocol):
+    """Where a registry keeps what it knows. Both raise RegistryUnknown; see steps.py."""
+
+    def transact(self, step: Transact) -> Transacted: ...
+
+    def scan(self, step: Scan) -> Transacted: ...
+
+
 def carry_out(
     action: ActionBase,
     task_vars: Dict[str, Any],
     procedure: Procedure[Result],
     look: Optional[Callable[[], Dict[str, Any]]] = None,
     hear: Callable[[Document], None] = lambda _said: None,
+    engine: Optional[Engine] = None,
 ) -> Tuple[Result, List[Document]]:
     """Return the procedure's result, and what it said, which ``hear`` gets at once: [{at, instance, ...}]. ``look`` answers
-    a Look."""
+    a Look, ``engine`` what goes to the registry."""
     said: List[Document] = []
     answer: Any = None
+    unknown: Optional[RegistryUnknown] = None
     while True:
         try:
-            step = procedure.send(answer)
+            step = procedure.throw(unknown) if unknown else procedure.send(answer)
         except StopIteration as ended:
             return ended.value, said
-        answer = None
-        if isinstance(step, Say):
+        answer, unknown = None, None
+        if isinstance(step, (Transact, Scan)):
+            assert engine, "a procedure asks a registry that this run does not have"
+            try:
+                answer = engine.transact(step) if isinstance(step, Transact) else engine.scan(step)
+            except RegistryUnknown as error:
+                unknown = error
+        elif isinstance(step, Wait):
+            time.sleep(random.uniform(0, 0.02 * min(step.attempt, 10)))
+        elif isinstance(step, Say):
             at = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
             said.append({"at": at, "instance": step.instance, **step.event})
             hear(said[-1])

@@ -38,6 +38,7 @@ def _find_addresses(action: ActionBase, task_vars: Dict[str, Any], plan: Plan, o
         if row.host in plan["reachable"]
         and not row.address
         and instances[row.instance]["state"] != FAILED
+        and "known_address" not in instances[row.instance]
         and instances[row.instance]["spec"].get("networks")
     ]
     if not action._task.check_mode:

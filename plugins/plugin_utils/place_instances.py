@@ -12,8 +12,8 @@ from ..module_utils.conductor import approval, cloning, kept_entries, lost_data,
 from ..module_utils.conductor.fleet import Fleet
 from ..module_utils.conductor.locate import holders
 from ..module_utils.conductor.plan import CLAIMING, FAILED, MAX_ROUNDS
-from ..module_utils.conductor.procedures.create import close
 from ..module_utils.conductor.procedures.plan_create import Request, Wanted, begin, to_place
+from ..module_utils.conductor.registry.embedded import Embedded
 from ..module_utils.model import address_clash, nics, ways_in
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.errors_of_instances import of_several
@@ -320,7 +320,7 @@ class PlaceInstances(ControllerAction):
         goes_on = plan["claims"] or plan["build"] or not plan["instances"]
         if goes_on:
             return plan_result(plan)
-        carry_out(self, run.task_vars, close(plan))
+        carry_out(self, run.task_vars, Embedded().release(plan))
         results = end_of_create.end(self, run.task_vars, plan)
         results["ansible_facts"].update(plan_result(plan)["ansible_facts"])
         return results

@@ -33,6 +33,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures imp
     operate,
     plan_create,
 )
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.embedded import Embedded
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceNotFound
@@ -121,8 +122,7 @@ class Run(history_snapshots.Snapshots):
         run = create.Run(
             new_token=self.token,
             build_of=self._build_of,
-            digests=self.digests(),
-            lost=self.lost,
+            registry=Embedded(self.digests(), self.lost),
         )
         yield from procedure_case.play(create.create(plan, run), self._ask_step)
         for name, instance in instances.items():

@@ -58,7 +58,8 @@ class SnapshotFailed(BerthError):
 
 
 class SnapshotNotPossible(BerthError):
-    """The instance has no disk of its own that can have a snapshot, or one as raw, which cannot."""
+    """The instance has no disk of its own that can have a snapshot, or one that cannot: it is raw, or an adopted one that stands
+    on another file."""
 
 
 class SnapshotIncomplete(BerthError):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Collection, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional
 
-from ..model import adopted, hints
+from ..model import adopted, clones, hints
 from ..model.errors import BerthError, InstanceExists
 from ..model.identity import ADOPTED, DEFAULT_PROJECT, NAME, instance_uuid
 from ..model.messages import Document, View
@@ -55,10 +55,20 @@ def check_not_of_adopted(fleet: Fleet, name: str, project: str, uuid: str) -> No
         )
 
 
+# Operation beside moves that an adopted instance does not take -> why.
+ONLY_OF_CREATED = {
+    "update": "its NICs and disks are those of its own definition, and it has no seed",
+    "update_disks": "its disks are those of its own definition",
+    "restore": "RESTORE.txt beside each backup says how to restore it by hand",
+    "rebuild": "it was made from no image",
+    clones.OPERATION: "a clone would be another machine. Make an image of it with berth.kvm.image_from_instance",
+}
+
+
 def check_created(name: str, places: Iterable[Place], operation: str) -> None:
     """Raise AdoptedNotSupported if the instance was adopted, and that does not do ``operation`` with it."""
     if any(place.get("adopted") for place in places):
-        raise adopted.refused(name, operation)
+        raise adopted.refused(name, operation, "; " + ONLY_OF_CREATED[operation])
 
 
 def check_told(name: str, project: str, views: Iterable[View]) -> None:

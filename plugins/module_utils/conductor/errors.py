@@ -37,6 +37,16 @@ class InstanceMoving(BerthError):
     InstanceInvalidState)."""
 
 
+class RegistryUnknown(BerthError):
+    """The registry gives no answer, or has no majority of its members: nothing is known to be there or not, and what was being
+    written may have been written. A later run finishes or undoes it."""
+
+
+class RegistryRefused(RegistryUnknown):
+    """The registry answers that it does not do it: it has no space left, or does not know the user of this controller. Nothing
+    was written."""
+
+
 class RecordMissing(BerthError):
     """A host held the instance and never removed it, but has no record of it now: the record was lost."""
 

@@ -46,7 +46,7 @@ def _outcome(name: str, instance: Dict[str, Any], check_mode: bool) -> Outcome:
         state=_state(instance, check_mode),
         host=instance["host"] or "",
         flavor=((instance.get("result") or {}).get("flavor") or (spec.get("flavor") or {}).get("name") or ""),
-        address=address_of(spec.get("networks")),
+        address=address_of(spec.get("networks")) or instance.get("known_address") or "",
         why=error["code"] if failed else _why(instance),
         error=named("%s: %s" % (error["code"], error["message"]), instance["uuid"], name) if failed else "",
         error_details=details_of(error) if failed else {},

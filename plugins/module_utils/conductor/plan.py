@@ -96,6 +96,7 @@ class Instance(TypedDict, total=False):
     uncertain: List[PlannedInstance]  # where it may have been created in spite of a failure
     old_flavor: Document  # of an instance that is resized
     result: Document  # what its host reports about it after the build
+    known_address: Optional[str]  # where its guest is reached, by a host that has looked
     content: Optional[Document]  # of the flavor that its record has
     differs: List[str]  # how the inventory differs from its record, by the facts
     unsaid: List[str]  # parts of the request that nobody has given: what it has of them is no difference

@@ -6,7 +6,7 @@ what the hosts reported (compute/guest/settled.py)."""
 
 from __future__ import annotations
 
-from typing import Dict, Iterable, Mapping, TypedDict
+from typing import Dict, Iterable, Mapping, Optional, TypedDict
 
 from ..model import nics, request_digest, vm_states
 from ..model.messages import Document
@@ -20,6 +20,7 @@ class SettledInstance(TypedDict):
     converged: bool
     compared: bool
     filters: Dict[str, str]
+    address: Optional[str]  # an earlier version does not look for it
     instance: Document
 
 
@@ -34,6 +35,8 @@ def pass_over_unchanged(plan: Plan, looks: Mapping[str, Iterable[SettledInstance
         look = found.get(host_of(instance), {}).get(instance["uuid"])
         if look and _is_as_wanted(instance, look):
             instance["state"], instance["changed"], instance["result"] = ACTIVE, False, look["instance"]
+            if "address" in look:
+                instance["known_address"] = look["address"]
             plan["build"].remove(name)
 
 

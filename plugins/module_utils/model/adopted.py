@@ -20,15 +20,13 @@ from .safe_text import clean
 
 KEY = "adopted"
 GIB = 1 << 30
-# operations beside moves
-ONLY_OF_CREATED = ("update", "update_disks", "snapshot", "revert_snapshot", "delete_snapshot", "restore", "rebuild")
 NO_IMAGE = {"min_disk": 0, "min_ram": 0, "properties": {}}  # as a request has one
 LONGEST = 1 << 16  # characters of a definition
 LONGEST_PATH = 1024
 
 
 class AdoptedNotSupported(BerthError):
-    """An adopted instance is not given disks or snapshots: its own definition says which disks it has."""
+    """The operation needs an image, a seed or a definition made by berth, and an adopted instance has its own."""
 
 
 def of(spec: Mapping[str, Any]) -> Optional[Document]:
@@ -105,9 +103,9 @@ def words(spec: Mapping[str, Any]) -> List[str]:
     ]
 
 
-def refused(name: str, operation: str) -> AdoptedNotSupported:
+def refused(name: str, operation: str, since: str = "") -> AdoptedNotSupported:
     return AdoptedNotSupported(
-        "%s was adopted: %s is for instances that were created. Nothing was changed" % (name, operation),
+        "%s was adopted: %s is for instances that were created%s. Nothing was changed" % (name, operation, since),
         hint=hints.leave_adopted(name),
         operation=operation,
     )

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Iterator, Mapping
+from typing import Any, Dict, Iterator, Mapping
 
-from . import clone_hints
+from . import adopted, clone_hints
 from .errors import InvalidInput
 
 OPERATION = "image_from_instance"
@@ -23,6 +23,25 @@ def check_name(name: Any) -> str:
     if not isinstance(name, str) or not _NAME.match(name):
         raise InvalidInput("berth_new_image", name, RULE, hint=clone_hints.name_image())
     return name
+
+
+def of_adopted(spec: Mapping[str, Any]) -> Dict[str, str]:
+    """The properties with which guests made of the first disk of an adopted instance find what its system knows."""
+    found = adopted.of(spec)
+    if not found:
+        return {}
+    root, first = adopted.root_of(found), found["disks"][0]["target"]
+    kind = root.find("os/type").get("machine") or ""  # type: ignore[union-attr]
+    buses = [each.get("bus") for each in root.iterfind("devices/disk/target") if each.get("dev") == first]
+    has_firmware = root.find("os/loader") is not None or root.find("os[@firmware='efi']") is not None
+    model = root.find("devices/interface/model")
+    has = {
+        "hw_firmware_type": "uefi" if has_firmware else "bios",
+        "hw_machine_type": "q35" if "q35" in kind else "pc" if kind.startswith("pc") else None,
+        "hw_disk_bus": buses[0] if buses else None,
+        "hw_vif_model": None if model is None else model.get("type"),
+    }
+    return {name: value for name, value in has.items() if value}
 
 
 def entry(image: Mapping[str, Any]) -> Iterator[str]:

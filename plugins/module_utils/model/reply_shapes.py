@@ -290,8 +290,10 @@ _LOOK = object_of(
         "converged": flag,
         "compared": flag,
         "filters": map_of(text(17), word("[0-9a-f]{12}", 12), 1000),
+        "address": or_null(address),
         "instance": _SHOWN,
-    }
+    },
+    optional=("address",),  # an earlier version does not look for it
 )
 _HISTORY = object_of({"uuid": uuid, "name": cleaned(255), "history": _PEOPLE, "faults": _PEOPLE})
 _FOREIGN = object_of({"uuid": uuid, "name": cleaned(255), "state": word("[a-z]+", 32)})

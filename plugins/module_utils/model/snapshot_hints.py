@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Sequence
+
 
 def name_snapshot() -> str:
     """Which snapshot is meant."""
@@ -51,3 +53,9 @@ def move_cold(name: str, snapshot: str) -> str:
         "To keep them, berth.kvm.cold_migrate --limit %s takes them along. Or delete them first, such as "
         "berth.kvm.delete_snapshot --limit %s -e berth_snapshot=%s" % (name, name, snapshot)
     )
+
+
+def make_independent(host: str, running: Sequence[str], off: Sequence[str]) -> str:
+    """Disks of an adopted instance stand on other files. The commands are for a guest that runs, and one that is off."""
+    ways = " && ".join(running), " && ".join(off)
+    return "Make them independent on %s: %s while the guest runs, %s while it is off" % (host, *ways)

@@ -244,11 +244,12 @@ def looks(host):
     held = record("at-rest-" + host)
     looked = {"looks": True, "about": [held.uuid], "digests": True}
     parts = {part: facts[part] for part in ("changed", "ansible_facts", "digests")}
-    return looked, {**parts, "looks": [look(held)]}
+    return looked, {**parts, "looks": [look(held, address="192.0.2.10")]}
 
 
 def look(held, **more):
     said = {"converged": True, "compared": True, "filters": {"02:00:00:00:00:01": "1f0a2b3c4d5e"}}
+    said["address"] = None
     return {"uuid": held.uuid, **said, "instance": shown(held), **more}
 
 

@@ -50,7 +50,7 @@ def build(instance: Any, record: Any) -> Any:
 def checked(source: Any, operation: str) -> Any:
     """Return the record of the instance that is copied."""
     record = source.at_rest(operation)
-    if adopted.of(record.spec):
+    if adopted.of(record.spec) and operation == OPERATION:
         raise adopted.refused(record.name, operation)
     if volumes.boot(record.spec):
         text = "%s boots from its volume %s: volumes are not copied"

@@ -131,7 +131,7 @@ def _told(record: Any, wish: Wish, path: str, event: Dict[str, Any]) -> Dict[str
         "bytes": os.path.getsize(path),
         "min_disk": -(-event["size"] // disks.GIB),
         "min_ram": image.get("min_ram") or 0,
-        "properties": image.get("properties") or {},
+        "properties": image.get("properties") or made_images.of_adopted(record.spec),
         **{part: image.get(part) for part in disks.PARTS},
         "frozen": event["frozen"],
     }

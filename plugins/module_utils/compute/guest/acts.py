@@ -127,10 +127,7 @@ ACTS: Dict[str, Act] = {
 
 
 # State -> the operation that only a created instance takes.
-NOT_OF_ADOPTED = {
-    "disks_updated": "update_disks", "updated": "update", "snapshotted": "snapshot", "snapshot_reverted": "revert_snapshot",
-    "snapshot_deleted": "delete_snapshot", "rebuilt": "rebuild",
-}  # fmt: skip
+NOT_OF_ADOPTED = {"disks_updated": "update_disks", "updated": "update", "rebuilt": "rebuild"}
 
 
 def act(instance: Any, params: Params, dry: bool) -> bool:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import secrets
 
-from ...model import adopted, hints, vm_states, volumes
+from ...model import adopted, hints, snapshot_hints, snapshots, vm_states, volumes
 from ...model.errors import BerthError, InstanceExists, InvalidInput, together
 from ...model.identity import check_name
 from ...model.lifecycle import ACTIVE, OWN
@@ -234,6 +234,10 @@ def _leavable(instance):
             "%s was created, not adopted: its disks are in berth's directory, from which nothing but an instance starts"
             % record.name
         )
+    names = [each["name"] for each in snapshots.of(record.spec)]
+    if names:  # no record would name them
+        hint = snapshot_hints.delete_one(record.name, names[0])
+        raise InstanceInvalidState(record.name, "snapshots", ", ".join(names), "leave", hint=hint)
     if domain.is_saved(instance.host.connection, instance.uuid):
         # What libvirt saved has berth's mark, so without the record nothing could start it.
         back = vm_states.VM_STATES[record.vm_state or vm_states.ACTIVE].back or "start"

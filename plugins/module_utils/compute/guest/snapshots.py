@@ -6,7 +6,7 @@
 Each is inside the qcow2 file of each disk. A disk that stands on an image is made independent of it first, since only then
 a move takes disk and snapshots along as one file. The record names a snapshot, with its room, before anything is done, and
 says when it is whole; so the next run finishes one that was killed. Volumes, and the raw ephemeral and swap disks, are left
-out: they are no part of what is gone back to.
+out: they are no part of what is gone back to. Those of an adopted instance stand on nothing, or it has no snapshot.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import os
 
 from ...model import snapshot_hints, snapshots
 from ...model.errors import BerthError
+from ...model.safe_text import clean
 from ...model.vm_states import CHANGES
 from .. import paths
 from ..disk import disk as disks
@@ -59,6 +60,7 @@ def would_snapshot(instance, name):
     startable.check_reverted(record)
     if entry is None:
         snapshots.check_room(record.name, record.spec)
+    _check_alone(instance, record)
     disk_chain.check_snapshot(host, record)
     _check_no_others_jobs(instance, record)
     with instance.store.host_lock():
@@ -155,12 +157,28 @@ def _check_whole(instance, record, entry):
 
 def _included(record):
     """Return the disks that a snapshot has. Raise SnapshotNotPossible."""
-    found = [disk for disk in disks.plan(record.spec) if disk.name == "root" or disk.kind == disks.DATA]
+    found = [disk for disk in disks.plan(record.spec) if disk.name == "root" or disk.kind in (disks.DATA, disks.FOUND)]
     raw = [disk.name for disk in found if disk.format != "qcow2"]
     if raw or not found:
         why = "its disk %s is raw" % raw[0] if raw else "it has volumes alone, of which no snapshot is made"
         raise SnapshotNotPossible("%s can have no snapshot: %s" % (record.name, why))
     return found
+
+
+def _check_alone(instance, record):
+    """Raise SnapshotNotPossible for disks of an adopted instance that stand on another file, of which no record says what it is."""
+    pool_path = instance.host.pool_of(record)
+    found = [disk for disk in disks.plan(record.spec) if disk.kind == disks.FOUND and disk.format == "qcow2"]
+    files = {disk.name: paths.instance(pool_path, record.uuid, disk.file) for disk in found}
+    below = {name: layers.read_header(path).backing for name, path in files.items()}
+    on = ["its disk %s stands on %s" % (name, clean(path, 1000)) for name, path in below.items() if path]
+    if on:
+        running = ["virsh blockpull %s %s --wait" % (record.uuid, name) for name in files if below[name]]
+        off = [layers.pull(files[name]) for name in files if below[name]]
+        raise SnapshotNotPossible(
+            "%s can have no snapshot: %s" % (record.name, ", ".join(on)),
+            hint=snapshot_hints.make_independent(instance.host.connection.getHostname(), running, off),
+        )
 
 
 def _files(instance, record, names=None):

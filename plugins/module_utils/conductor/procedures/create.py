@@ -3,25 +3,22 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A create, from the plan that placement has made to its end.
 
-Rounds of: claim on the chosen hosts -> read all hosts again, so that of two runs at least one sees the other -> decide which
-claims stand -> build. What lost its claim or failed to build is tried on its alternates. At the end unused claims go, and
-every host hears who owns what.
+Rounds of: claim on the chosen hosts, and have the registry decide which claims stand -> build. What lost its claim or failed to
+build is tried on its alternates. At the end unused claims go.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Callable, Collection, Dict, Iterator, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from ...model import volumes
 from ...model.errors import BerthError
 from ...model.messages import Document
-from .. import stale_claims
 from ..build_results import settle
-from ..commit import commit
-from ..gossip import Gossip
 from ..plan import BUILDING, PLANNED, Built, Instance, Plan, host_of, prepare_round
-from ..quotas import OverQuota
+from ..registry.embedded import Embedded
+from ..registry.interface import Registry
 from .steps import Ask, Procedure, Say, said
 
 NOTHING_SAID: Built = {"changed": False, "reason": "its answer says nothing of this instance"}
@@ -30,13 +27,11 @@ NOTHING_SAID: Built = {"changed": False, "reason": "its answer says nothing of t
 @dataclasses.dataclass(frozen=True)
 class Run:
     """What a run knows beside its plan. ``build_of``: (inventory name, instance) -> the arguments of its build, a
-    BerthError if its variables are wrong; ``digests``: host -> the digests of what it remembers of the others."""
+    BerthError if its variables are wrong."""
 
     new_token: Callable[[], str]
     build_of: Callable[[str, Instance], Document]
-    digests: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    lost: Collection[str] = ()
-    over_quota: Optional[OverQuota] = None
+    registry: Registry = Embedded()
 
 
 def create(plan: Plan, run: Run) -> Procedure[Dict[str, Built]]:
@@ -46,24 +41,18 @@ def create(plan: Plan, run: Run) -> Procedure[Dict[str, Built]]:
     while True:
         yield from _claim(plan, run)
         done.update((yield from _build(plan, run)))
+        yield from run.registry.owned(plan)
         prepare_round(plan, run.new_token)
         if not plan["claims"]:
             break
-    yield from close(plan)
+    yield from run.registry.release(plan)
     return done
 
 
 def _claim(plan: Plan, run: Run) -> Procedure[None]:
     """Claim until something can be built, or nothing is left to claim."""
     while plan["claims"]:
-        asked = [host for host in plan["hosts"] if host in plan["claims"] or host in plan["withdraw"]]
-        claims = yield Ask("claim", {host: _of_host(plan, host, ("claims", "withdraw")) for host in asked})
-        about, gossip = plan["rescan"]["about"], Gossip(plan["rescan"]["told"])
-        scans = yield Ask(
-            "rescan",
-            {host: {"about": about, "told": gossip.to(run.digests.get(host))} for host in plan["reachable"]},
-        )
-        commit(plan, claims, scans, run.lost, run.over_quota)
+        yield from run.registry.reserve(plan, run.new_token)
         for name in plan["build"]:
             instance = plan["instances"][name]
             if instance["state"] == BUILDING:
@@ -71,12 +60,6 @@ def _claim(plan: Plan, run: Run) -> Procedure[None]:
         if plan["build"]:
             return
         prepare_round(plan, run.new_token)
-
-
-def _of_host(plan: Mapping[str, Any], host: str, parts: Tuple[str, ...]) -> Document:
-    """The arguments of module claim for a host: those parts of the plan in which it has a part."""
-    names = {"faults": "failed"}
-    return {names.get(part, part): plan[part][host] for part in parts if host in plan[part]}
 
 
 def _build(plan: Plan, run: Run) -> Procedure[Dict[str, Built]]:
@@ -150,15 +133,3 @@ def to_upload(spec: Mapping[str, Any]) -> List[Tuple[Document, int]]:
     root = [(image, volumes.root_gb(spec))] if image.get("upload") else []
     made_from = [(entry.get("image") or {}, entry["size_gb"]) for entry in spec.get("volumes") or ()]
     return root + [(image, size_gb) for image, size_gb in made_from if image.get("upload")]
-
-
-def close(plan: Plan) -> Procedure[None]:
-    """Withdraw unused claims, record build failures, and tell all hosts who owns the instances now."""
-    left = sorted(set(stale_claims.hosts(plan)) & set(plan["reachable"]))
-    scans = yield Ask("rescan", {host: {} for host in left})
-    stale_claims.withdraw_outdated(plan, scans)
-    asked = [host for host in plan["reachable"] if host in plan["withdraw"] or host in plan["faults"]]
-    yield Ask("claim", {host: _of_host(plan, host, ("withdraw", "faults")) for host in asked})
-    if plan["tell"]:
-        # nothing is lost if one does not take it: it was told of the plan before the build, and that counts on
-        yield Ask("rescan", {host: {"told": plan["tell"]} for host in plan["reachable"]})

@@ -10,7 +10,6 @@ import contextlib
 import dataclasses
 from typing import Any, Callable, Dict, Mapping, Optional
 
-from ...model import adopted
 from ...model.errors import BerthError
 from ...model.identity import DEFAULT_PROJECT, instance_uuid
 from ...model.messages import Document
@@ -102,7 +101,7 @@ def _task_of(run: Run, fleet: Fleet, name: str, instance: Wanted) -> Document:
     places = fleet.places.get(instance.uuid, ())
     if run.operation != "leave":
         adopting.check_adopted(fleet, name, instance.project, instance.uuid)
-    if run.operation in adopted.ONLY_OF_CREATED:
+    if run.operation in adopting.ONLY_OF_CREATED:
         adopting.check_created(name, places, run.operation)
     locks.check(run.operation, name, instance.locked, places)
     task = what_to_operate.where(run.operation, fleet, name, instance.uuid, run.said)

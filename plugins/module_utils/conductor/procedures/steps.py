@@ -6,13 +6,16 @@
 A procedure is a generator: the one place where the order of an operation is written. It yields an Ask and gets the hosts'
 answers, or yields a Say and gets nothing; it neither reads nor writes anything itself. Whoever drives it carries it out:
 plugin_utils/driving.py over Ansible's workers, the tests on hosts in memory, where each call to a host can be the last one.
+A Transact or a Scan goes to the engine of the registry. RegistryUnknown is thrown into the procedure where that gives no answer.
 """
 
 from __future__ import annotations
 
-from typing import Any, Dict, Generator, Mapping, NamedTuple, Optional, TypeVar, Union, cast
+from typing import Any, Dict, Generator, Mapping, NamedTuple, Optional, Tuple, TypedDict, TypeVar, Union, cast
 
+from ...model.errors import BerthError
 from ...model.messages import Document
+from ..errors import RegistryUnknown
 
 
 class Ask(NamedTuple):
@@ -41,6 +44,58 @@ class Look(NamedTuple):
     """All hosts are read again, and the instances located anew. Answer: name -> task of those that are found."""
 
 
+class Compare(NamedTuple):
+    """What a key has to be. ``revision``: of its last change, 0 if it must not be there. With a ``value``, that counts instead."""
+
+    key: str
+    revision: int = 0
+    value: Optional[bytes] = None
+
+
+class Write(NamedTuple):
+    """``value`` None: the key is removed."""
+
+    key: str
+    value: Optional[bytes]
+
+
+class Found(NamedTuple):
+    """``revision``: of the last change of the key."""
+
+    value: bytes
+    revision: int
+
+
+class Transact(NamedTuple):
+    """All of ``writes`` at once if all of ``compare`` is so, else none. Answer: a Transacted. RegistryUnknown: either may be so."""
+
+    compare: Tuple[Compare, ...] = ()
+    writes: Tuple[Write, ...] = ()
+    reads: Tuple[str, ...] = ()
+
+
+class Transacted(TypedDict):
+    """``revision``: of the engine by now; ``found``: those of ``reads`` that are there, as they are after it."""
+
+    succeeded: bool
+    revision: int
+    found: Dict[str, Found]
+
+
+class Scan(NamedTuple):
+    """All keys that begin with ``prefix``, as of one revision, or those of them that changed after revision ``since``. Answer:
+    {revision, found}, as of a Transact."""
+
+    prefix: str
+    since: int = 0
+
+
+class Wait(NamedTuple):
+    """A moment of random length before the next try, longer with each ``attempt`` from 1 on. No answer."""
+
+    attempt: int
+
+
 STATES = ("role", "phase", "vm_state", "task_state", "power_state", "state")
 
 
@@ -51,7 +106,7 @@ def said(name: str, uuid: str, host: Any, now: Mapping[str, Any], **more: int) -
 
 Answers = Mapping[str, Any]
 Result = TypeVar("Result")
-Step = Union[Ask, Say, Look]
+Step = Union[Ask, Say, Look, Transact, Scan, Wait]
 Procedure = Generator[Step, Answers, Result]
 
 
@@ -65,8 +120,7 @@ def side_by_side(procedures: Mapping[str, Procedure[Result]]) -> Procedure[Dict[
         for name, answer in answers.items():
             step = _next(procedures[name], answer)
             while not isinstance(step, (Ask, _Returned)):
-                yield step
-                step = _next(procedures[name], None)
+                step = yield from _carried_out(procedures[name], step)
             if isinstance(step, Ask):
                 asks[name] = step
             else:
@@ -83,10 +137,21 @@ class _Returned(NamedTuple):
     result: Any
 
 
-def _next(procedure: Procedure[Result], answer: Optional[Answers]) -> Union[Step, _Returned]:
+def _carried_out(procedure: Procedure[Result], step: Step) -> Procedure[Union[Step, _Returned]]:
+    """What it yields, or returns, after a step that is no Ask."""
+    try:
+        answer = yield step
+    except RegistryUnknown as error:
+        return _next(procedure, thrown=error)
+    return _next(procedure, answer)
+
+
+def _next(
+    procedure: Procedure[Result], answer: Optional[Answers] = None, thrown: Optional[BerthError] = None
+) -> Union[Step, _Returned]:
     """Its next step, or what it returned."""
     try:
-        return procedure.send(cast(Answers, answer))
+        return procedure.throw(thrown) if thrown else procedure.send(cast(Answers, answer))
     except StopIteration as ended:
         return _Returned(ended.value)
 

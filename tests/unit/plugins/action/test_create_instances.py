@@ -347,15 +347,16 @@ class Leases(Hosts):
         return {"changed": False, **(known if self.after < 0 else {"addresses": {}, "awaited": [uuid]})}
 
 
-def waiting_for(monkeypatch, create, hosts, **how):
-    """How often it waited, and the address of the row of db-1."""
+def waiting_for(monkeypatch, create, hosts, **known):
+    """How often it waited, and the address of the row of db-1. ``known``: what the plan knows of it."""
     slept = []
     monkeypatch.setattr(guest_addresses.time, "sleep", slept.append)
     monkeypatch.setattr(guest_addresses.time, "monotonic", lambda: 1000.0 + sum(slept))
     uuid = instance_uuid("p", "db-1")
     planned = plan(db1={"changed": True, "uuid": uuid})
     planned["instances"]["db-1"]["spec"].update(DHCP, uuid=uuid)
-    done = create(planned, hosts, **how)
+    planned["instances"]["db-1"].update(known)
+    done = create(planned, hosts)
     rows = {row["instance"]: row["address"] for row in done["web-1"]["outcomes"]}
     return slept.count(guest_addresses.PAUSE), rows["db-1"]
 
@@ -369,3 +370,10 @@ def test_the_table_has_the_address_that_a_guest_gets_by_dhcp_once_its_host_knows
 def test_an_address_that_no_guest_asks_for_is_not_awaited_without_limit(monkeypatch, create):
     waits, address = waiting_for(monkeypatch, create, Leases(after=1000))
     assert 2 < waits <= guest_addresses.WAIT // guest_addresses.PAUSE and address == ""
+
+
+@pytest.mark.parametrize("known", ["192.0.2.9", None])
+def test_a_host_that_looked_for_the_address_with_its_facts_is_not_asked_again(monkeypatch, create, known):
+    hosts = Leases(after=0)
+    assert waiting_for(monkeypatch, create, hosts, known_address=known) == (0, known or "")
+    assert [name for _host, name, _given, _s in hosts.asked if name == "host_facts"] == []

@@ -71,6 +71,7 @@ class FakeConnection:
         self.stopped_pools = set()
         self.gate_is_read = True
         self.filters = {}
+        self.networks = []
         self.old_machines = ()  # the concrete machine types that it knows
 
     def getCapabilities(self):  # noqa: N802
@@ -137,6 +138,9 @@ class FakeConnection:
 
     def getAllDomainStats(self, _stats=0, _flags=0):  # noqa: N802
         return [(domain, {"state.state": domain.state()[0]}) for domain in self.domains.values()]
+
+    def listAllNetworks(self, _flags=0):  # noqa: N802
+        return self.networks
 
     def listAllStoragePools(self, _flags=0):  # noqa: N802
         return [self.storagePoolLookupByName(name) for name in ("berth", *self.pools)]

@@ -27,6 +27,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import plan as rounds
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import create, plan_create
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.embedded import Embedded
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
 from ansible_collections.berth.kvm.plugins.modules import rescan
@@ -189,8 +190,7 @@ class Fleet:
         run = create.Run(
             new_token=lambda: next(tokens),
             build_of=lambda _name, entry: {"uuid": WEB, "token": entry.get("token")},
-            digests=digests,
-            lost=lost,
+            registry=Embedded(digests, lost),
         )
         yield from procedure_case.play(create.create(plan, run), self.ask)
 

@@ -31,6 +31,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor import plan as
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import create, locate, operate, plan_create
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import update_disks as procedure
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.embedded import Embedded
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.model.quota import QuotaExceeded
@@ -254,8 +255,7 @@ class Fleet(MakesVolumes):
         run = create.Run(
             new_token=self.new_token,
             build_of=lambda _name, entry: {"uuid": entry["uuid"], "token": entry.get("token")},
-            lost=self.lost,
-            over_quota=quotas.after_the_claims(self.quotas) if self.quotas else None,
+            registry=Embedded(lost=self.lost, over_quota=quotas.after_the_claims(self.quotas) if self.quotas else None),
         )
 
         yield from procedure_case.play(create.create(plan, run), self._ask_site(seed))

@@ -27,8 +27,8 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import (
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.rebuild import RebuildDiscards, RebuildNotPossible
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.update_disks import update_disks
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import ledger
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import adopting
 from ansible_collections.berth.kvm.plugins.module_utils.model import (
-    adopted,
     hints,
     rebuild_hints,
     request_digest,
@@ -327,4 +327,4 @@ def test_disks_of_a_restore_that_did_not_end_are_not_hidden(web):
 
 
 def test_adopted_instances_are_refused(web):
-    assert "rebuild" in adopted.ONLY_OF_CREATED and acts.NOT_OF_ADOPTED["rebuilt"] == "rebuild"
+    assert "rebuild" in adopting.ONLY_OF_CREATED and acts.NOT_OF_ADOPTED["rebuilt"] == "rebuild"

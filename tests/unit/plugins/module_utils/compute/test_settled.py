@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+import types
 
 import pytest
 from instance_case import Case, Killed, made_with_nic
@@ -52,6 +53,13 @@ def own_run(case, power_state=None, dry=True):
         "state": "present",
     }
     return acts.act(case.instance(), params, dry)
+
+
+def test_the_address_that_the_host_knows_is_told_with_it_or_that_nobody_knows_one(web):
+    assert looks(web)[0]["address"] is None
+    lease = {"mac": NIC["mac"], "ipaddr": "192.0.2.20"}
+    web.host.connection.networks.append(types.SimpleNamespace(DHCPLeases=lambda: [lease]))
+    assert looks(web)[0]["address"] == "192.0.2.20"
 
 
 @pytest.mark.parametrize("file", ["root.qcow2", "seed.iso"])

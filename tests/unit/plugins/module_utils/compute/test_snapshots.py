@@ -6,14 +6,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-from xml.etree import ElementTree
 
-import fake_libvirt
 import pytest
 from data_disk_case import needs_qemu_img
 from instance_case import Case, Killed
 from records import plant
+from snapshot_case import answer_as_qemu, is_so, qemu
 from volume_case import make_house
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import paths
@@ -34,16 +32,6 @@ from ansible_collections.berth.kvm.plugins.module_utils.model.snapshots import S
 
 pytestmark = needs_qemu_img
 STEPS = ["snapshot record", "snapshot take", "snapshot taken"]
-
-
-def qemu(*command):
-    return subprocess.run([*command], check=True, capture_output=True, text=True).stdout
-
-
-def is_so(path, look):
-    return not subprocess.run(
-        ["qemu-io", "-f", "qcow2", "-c", look, str(path)], capture_output=True, check=False
-    ).returncode
 
 
 class Web(Case):
@@ -82,32 +70,7 @@ class Web(Case):
 
 @pytest.fixture
 def qmp(monkeypatch):
-    """What the QEMU of the guest was told. ``refuses``: a command that it refuses."""
-    told = {"orders": [], "refuses": None}
-
-    def ask(domain, text, _flags):
-        asked = json.loads(text)
-        command, arguments = asked["execute"], asked["arguments"]
-        if command == "query-named-block-nodes":
-            disks = ElementTree.fromstring(domain.xml).iterfind("devices/disk")
-            files = [each.find("source").get("file") for each in disks if each.find("driver").get("type") == "qcow2"]
-            found = [{"node-name": "file-" + path, "file": path, "drv": "file"} for path in files]
-            found += [{"node-name": path, "file": path, "drv": "qcow2"} for path in files]
-            return json.dumps({"return": found})
-        told["orders"].append(command)
-        if command == told["refuses"]:
-            return json.dumps({"error": {"class": "GenericError", "desc": "no space left"}})
-        if command == "transaction":
-            for action in arguments["actions"]:
-                qemu("qemu-img", "snapshot", "-c", action["data"]["name"], action["data"]["device"])
-            return json.dumps({"return": {}})
-        if command == "blockdev-snapshot-delete-internal-sync":
-            qemu("qemu-img", "snapshot", "-d", arguments["name"], arguments["device"])
-        return json.dumps({"return": ""})
-
-    monkeypatch.setattr(fake_libvirt.QemuPart, "qemuMonitorCommand", staticmethod(ask))
-    monkeypatch.setattr(snapshots.block_jobs, "check_no_others_jobs", lambda *_: None)
-    return told
+    return answer_as_qemu(monkeypatch)
 
 
 @pytest.fixture
@@ -360,7 +323,7 @@ def overlay(web):
     spec = dict(web.record.spec, image=dict(web.record.spec["image"], disk_format="qcow2"))
     plant(web.host.store, web.record.replace(spec=spec))
     image = paths.image(str(web.host.pool), spec["image"]["checksum"])
-    subprocess.run(["mkdir", "-p", image.rsplit("/", 1)[0]], check=True)
+    qemu("mkdir", "-p", image.rsplit("/", 1)[0])
     qemu("qemu-img", "create", "-q", "-f", "qcow2", image, "1G")
     qemu("qemu-io", "-f", "qcow2", "-c", "write -P 7 8M 1M", image)
     qemu("qemu-img", "create", "-q", "-f", "qcow2", "-F", "qcow2", "-b", image, str(web.root))

@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Ask, Say, side_by_side
+import pytest
+
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import RegistryUnknown
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Ask, Say, Scan, side_by_side
 
 
 def of(name, *modules):
@@ -43,3 +46,17 @@ def test_what_all_ask_of_one_module_is_asked_at_once_and_each_gets_its_own_answe
 def test_two_modules_are_asked_one_after_the_other():
     _done, asked, _said = played({"a": of("a", "m"), "b": of("b", "n")})
     assert [module for module, _hosts in asked] == ["m", "n"]
+
+
+def test_a_registry_that_gives_no_answer_is_told_to_the_procedure_that_asked():
+    def cautious():
+        try:
+            yield Scan("/berth/")
+        except RegistryUnknown:
+            return "unknown"
+
+    procedure = side_by_side({"a": cautious(), "b": of("b")})
+    assert next(procedure) == Scan("/berth/")
+    with pytest.raises(StopIteration) as ended:
+        procedure.throw(RegistryUnknown("no majority"))
+    assert ended.value.value == {"a": "unknown", "b": []}

@@ -1,0 +1,48 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The registry that needs nothing beside the hosts: each remembers what the others own (notes.py, gossip.py). All hosts are read
+again after the claims, so that of two runs at least one sees the other; commit.py decides then. At the end every host hears
+who owns what."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Callable, Collection, Mapping, Optional
+
+from .. import stale_claims
+from ..commit import commit
+from ..gossip import Gossip
+from ..plan import Plan
+from ..procedures.steps import Ask, Procedure
+from ..quotas import OverQuota
+from .interface import claim
+
+
+@dataclasses.dataclass(frozen=True)
+class Embedded:
+    """``digests``: host -> the digests of what it remembers of the others; ``lost``: the hosts that are gone for good."""
+
+    digests: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    lost: Collection[str] = ()
+    over_quota: Optional[OverQuota] = None
+
+    def reserve(self, plan: Plan, _new_token: Callable[[], str]) -> Procedure[None]:
+        claims = yield from claim(plan, plan["hosts"], "claims", "withdraw")
+        about, gossip = plan["rescan"]["about"], Gossip(plan["rescan"]["told"])
+        told = {host: {"about": about, "told": gossip.to(self.digests.get(host))} for host in plan["reachable"]}
+        scans = yield Ask("rescan", told)
+        commit(plan, claims, scans, self.lost, self.over_quota)
+
+    def owned(self, plan: Plan) -> Procedure[None]:
+        """The records say it; all hosts hear it at the end."""
+        yield from ()
+
+    def release(self, plan: Plan) -> Procedure[None]:
+        left = sorted(set(stale_claims.hosts(plan)) & set(plan["reachable"]))
+        scans = yield Ask("rescan", {host: {} for host in left})
+        stale_claims.withdraw_outdated(plan, scans)
+        yield from claim(plan, plan["reachable"], "withdraw", "faults")
+        if plan["tell"]:
+            # nothing is lost if one does not take it: it was told of the plan before the build, and that counts on
+            yield Ask("rescan", {host: {"told": plan["tell"]} for host in plan["reachable"]})

@@ -1,0 +1,47 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a create has to decide over several hosts, and who decides it: the hosts themselves (embedded.py), or an engine beside
+them (engine.py). The record and the lock of a host stay what lets a guest run there.
+
+Its methods are procedures, so that whatever carries one out, a playbook or a test, carries out all of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, Iterable, Mapping, Protocol, Tuple
+
+from ...model.messages import Document
+from ..plan import Plan
+from ..procedures.steps import Ask, Procedure
+
+
+class Registry(Protocol):
+    """What two runs both want, one of them gets. What spans hosts is taken as a whole or not at all: name, quota, addresses,
+    seats of groups, volumes, room."""
+
+    def reserve(self, plan: Plan, new_token: Callable[[], str]) -> Procedure[None]:
+        """Claim for the instances of plan["claims"], and say in plan["build"] whose claims stand. Another host is chosen for, or
+        an error given to, each of the others."""
+
+    def owned(self, plan: Plan) -> Procedure[None]:
+        """After the builds: who owns what was built."""
+
+    def release(self, plan: Plan) -> Procedure[None]:
+        """At the end: what this run claimed and did not use goes, and failures are recorded."""
+
+
+def claim(plan: Plan, hosts: Iterable[str], *parts: str) -> Procedure[Mapping[str, Any]]:
+    """Ask those of the hosts that have a part in the claims, withdrawals or faults of the plan. ``parts``: which of these."""
+    asked = [host for host in hosts if any(host in _part(plan, part) for part in parts)]
+    return (yield Ask("claim", {host: _of_host(plan, host, parts) for host in asked}))
+
+
+def _of_host(plan: Plan, host: str, parts: Tuple[str, ...]) -> Document:
+    names = {"faults": "failed"}
+    return {names.get(part, part): _part(plan, part)[host] for part in parts if host in _part(plan, part)}
+
+
+def _part(plan: Plan, part: str) -> Dict[str, Any]:
+    found: Dict[str, Any] = plan[part]  # type: ignore[literal-required]
+    return found

@@ -1,0 +1,99 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Real members of etcd as processes of a test, on free ports of 127.0.0.1."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import signal
+import socket
+import subprocess
+import time
+
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import RegistryUnknown
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Transact
+from ansible_collections.berth.kvm.plugins.plugin_utils.etcd import Etcd, Member
+
+IS_HERE = shutil.which("etcd") is not None
+
+
+def free_ports(number):
+    """They stay free until somebody else asks for ports, which here nobody does between this and the start."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _each in range(number)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+class Members:
+    """``number`` members in ``directory``; ``more``: further arguments of etcd. A test kills, stops and starts each."""
+
+    def __init__(self, directory, number=1, *more, scheme="http"):
+        self.directory, self.more, self.scheme = directory, more, scheme
+        ports = free_ports(2 * number)
+        self.clients, self.peers = ports[:number], ports[number:]
+        self.processes = [None] * number
+
+    @property
+    def members(self):
+        return [Member("127.0.0.1", port) for port in self.clients]
+
+    def start(self, *which):
+        for at in which or range(len(self.processes)):
+            self.processes[at] = self._started(at)
+
+    def _started(self, at):
+        name, client = "m%d" % at, "%s://127.0.0.1:%d" % (self.scheme, self.clients[at])
+        peers = ["http://127.0.0.1:%d" % port for port in self.peers]
+        arguments = {
+            "name": name,
+            "data-dir": self.directory / name,
+            "listen-client-urls": client,
+            "advertise-client-urls": client,
+            "listen-peer-urls": peers[at],
+            "initial-advertise-peer-urls": peers[at],
+            "initial-cluster": ",".join("m%d=%s" % (number, peer) for number, peer in enumerate(peers)),
+        }
+        options = ["--%s=%s" % pair for pair in arguments.items()]
+        with open(self.directory / (name + ".log"), "ab") as log:
+            return subprocess.Popen(["etcd", *options, *self.more], stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+
+    def wait(self, engine=None, seconds=20):
+        """Until a majority answers."""
+        engine, end = engine or Etcd(self.members), time.monotonic() + seconds
+        while True:
+            try:
+                return engine.transact(Transact(reads=("/",)))
+            except RegistryUnknown:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.05)
+
+    def kill(self, *which):
+        for at in which or range(len(self.processes)):
+            if self.processes[at]:
+                self.processes[at].kill()
+                self.processes[at].wait()
+                self.processes[at] = None
+
+    def hang(self, at):
+        """As behind a link that is cut: it takes connections, which the kernel does, and answers nothing."""
+        self.processes[at].send_signal(signal.SIGSTOP)
+
+    def unhang(self, at):
+        self.processes[at].send_signal(signal.SIGCONT)
+
+
+@contextlib.contextmanager
+def running(directory, number=1, *more):
+    """Members that answer; the data need not survive the machine."""
+    members = Members(directory, number, "--unsafe-no-fsync", "--log-level=error", *more)
+    try:
+        members.start()
+        members.wait()
+        yield members
+    finally:
+        members.kill()
