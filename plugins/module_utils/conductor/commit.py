@@ -143,21 +143,13 @@ def _why(reply: Scan, silent: str) -> str:
 
 def _commit_claim(plan: Plan, instance: Instance, reply: Claimed, after: AfterClaims) -> None:
     host, uuid, name = host_of(instance), instance["uuid"], instance["name"]
-    result = next((entry for entry in reply.get("results", ()) if entry.get("uuid") == uuid), None)
-    if result is None and reply.get("error"):
-        refused = reply["error"]
-        attempt_failed(plan, instance, refused["code"], said_by(refused, "the claim was refused"), retryable=True)
-    elif result is None:
-        attempt_failed(
-            plan, instance, "HostUnreachable", reply.get("reason", "did not answer the claim"), retryable=True
-        )
-    elif not result.get("claimed"):
-        error = result.get("error") or {}
-        code, message = error.get("code", "ClaimFailed"), said_by(error, "the claim was refused")
-        if code == address_clash.AddressTaken.__name__ and _chosen_again(plan, instance, after.addresses()):
-            instance["token"] = None
-            return
-        attempt_failed(plan, instance, code, message, error.get("retryable", True))
+    result = result_of(reply, uuid)
+    error = result.get("error") if result else None
+    taken = error is not None and error["code"] == address_clash.AddressTaken.__name__
+    if taken and _chosen_again(plan, instance, after.addresses()):
+        instance["token"] = None
+    elif result is None or not result.get("claimed"):
+        claim_refused(plan, instance, reply, result)
     elif host not in after.scans:
         why = plan["hosts"][host].get("reason", "did not answer after the claim")
         attempt_failed(plan, instance, "HostUnreachable", why, retryable=True)
@@ -166,6 +158,25 @@ def _commit_claim(plan: Plan, instance: Instance, reply: Claimed, after: AfterCl
         fail(instance, ClaimConflict(text, hint=hints.another_run()))
     else:
         _check_the_only_claim(plan, instance, after)
+
+
+def result_of(reply: Claimed, uuid: str) -> Optional[ClaimResult]:
+    return next((entry for entry in reply.get("results", ()) if entry.get("uuid") == uuid), None)
+
+
+def claim_refused(plan: Plan, instance: Instance, reply: Claimed, result: Optional[ClaimResult]) -> None:
+    """Another host is tried, or the instance fails. ``result``: of its claim, None if the host gave none."""
+    if result is not None:
+        error = result.get("error") or {}
+        code, message = error.get("code", "ClaimFailed"), said_by(error, "the claim was refused")
+        attempt_failed(plan, instance, code, message, error.get("retryable", True))
+    elif reply.get("error"):
+        refused = reply["error"]
+        attempt_failed(plan, instance, refused["code"], said_by(refused, "the claim was refused"), retryable=True)
+    else:
+        attempt_failed(
+            plan, instance, "HostUnreachable", reply.get("reason", "did not answer the claim"), retryable=True
+        )
 
 
 def _check_the_only_claim(plan: Plan, instance: Instance, after: AfterClaims) -> None:

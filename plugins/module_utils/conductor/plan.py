@@ -93,6 +93,7 @@ class Instance(TypedDict, total=False):
     stale_claims: List[str]  # hosts with claims of runs that ended
     taken_gb: List[int]  # of the volumes whose claims it takes from an update_disks that was killed
     outlived: List[PlannedInstance]  # plans to create it on hosts that are given up as lost
+    unanswered: List[str]  # the uuids of hosts that may have its claim, and did not say
     uncertain: List[PlannedInstance]  # where it may have been created in spite of a failure
     old_flavor: Document  # of an instance that is resized
     result: Document  # what its host reports about it after the build
@@ -133,6 +134,9 @@ class Plan(TypedDict, total=False):
     faults: Dict[str, List[Document]]
     reachable: List[str]
     rescan: Document
+    registry: (
+        Document  # what the engine knew when hosts were chosen, see registry/engine.py; none if there is no engine
+    )
 
 
 class Built(TypedDict, total=False):
@@ -182,14 +186,7 @@ def prepare_round(plan: Plan, new_token: Callable[[], str]) -> None:
     plan["claims"] = {}
     for instance in plan["instances"].values():
         if instance["state"] == CLAIMING:
-            token = instance["token"] = instance.get("token") or new_token()
-            claim: Claim = {
-                "spec": in_zone(instance["spec"], instance.get("zone")),
-                "token": token,
-                "limits": instance.get("limits") or {},
-                "after": instance.get("generation") or [0, 0],
-            }
-            plan["claims"].setdefault(host_of(instance), []).append(claim)
+            add_claim(plan, instance, new_token)
     claiming = [instance for instance in plan["instances"].values() if instance["state"] == CLAIMING]
     planned = [planned_instance(plan, instance) for instance in claiming]
     plan["planned"] += [entry for entry in planned if entry not in plan["planned"]]
@@ -203,6 +200,17 @@ def prepare_round(plan: Plan, new_token: Callable[[], str]) -> None:
         },
     }
     plan["tell"] = _outcome(plan)
+
+
+def add_claim(plan: Plan, instance: Instance, new_token: Callable[[], str]) -> None:
+    token = instance["token"] = instance.get("token") or new_token()
+    claim: Claim = {
+        "spec": in_zone(instance["spec"], instance.get("zone")),
+        "token": token,
+        "limits": instance.get("limits") or {},
+        "after": instance.get("generation") or [0, 0],
+    }
+    plan["claims"].setdefault(host_of(instance), []).append(claim)
 
 
 def in_zone(spec: Document, zone: Optional[str]) -> Document:

@@ -16,7 +16,6 @@ from ..model.messages import Document
 from ..model.quota import Amounts, QuotaExceeded, check_group_quota, check_quota, limits_of, usage
 from . import groups
 from .errors import AddressPoolExhausted
-from .fleet import Fleet
 from .plan import FAILED, Instance, fail
 
 Used = Mapping[str, Amounts]  # by project
@@ -46,13 +45,13 @@ class Request:
         return {name: need for name, need in self.needs.items() if name not in self.unasked}
 
 
-def before_placement(instances: Mapping[str, Instance], fleet: Fleet, quotas: Mapping[str, Amounts]) -> None:
+def before_placement(instances: Mapping[str, Instance], used: Used, quotas: Mapping[str, Amounts]) -> None:
     """Fail the instances that exceed a project's quota; earlier instances of the run count. Each adds one instance
     with its new volumes, or none if it is resized (``old_flavor``)."""
     new = {name: instance for name, instance in instances.items() if "state" not in instance}
-    requests = [_request(name, each, lambda spec: len(spec["group"]["members"])) for name, each in new.items()]
+    requests = [request_of(name, each, lambda spec: len(spec["group"]["members"])) for name, each in new.items()]
     claims = [Request(name, each["project"], _taken(each)) for name, each in new.items()]
-    for name, error in over(requests, without(usage(fleet.documents.values()), claims), quotas).items():
+    for name, error in over(requests, without(used, claims), quotas).items():
         fail(instances[name], error)
 
 
@@ -90,13 +89,13 @@ def after_the_claims(quotas: Mapping[str, Amounts]) -> OverQuota:
         def members(spec: Document) -> int:
             return len({record["uuid"] for record in groups.others(spec, records)} - claimed)
 
-        requests = [_request(instance["uuid"], instance, members) for instance in instances]
+        requests = [request_of(instance["uuid"], instance, members) for instance in instances]
         return over(requests, without(usage(replies), requests), quotas)
 
     return over_quota
 
 
-def _request(name: str, instance: Instance, members: Callable[[Document], int]) -> Request:
+def request_of(name: str, instance: Instance, members: Callable[[Document], int]) -> Request:
     spec = instance["spec"]
     needs = _of_flavor(spec["flavor"])
     if "old_flavor" in instance:  # it joins no group, and its volumes stay as they are

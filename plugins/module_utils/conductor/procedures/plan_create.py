@@ -7,10 +7,10 @@ which is placement's part, and the first round is prepared."""
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Callable, Collection, Dict, Iterable, List, Mapping, Optional
+from typing import Any, Callable, Collection, Dict, Iterable, List, Mapping, Optional, Set
 
 from ...model.messages import Document
-from ...model.quota import Amounts
+from ...model.quota import Amounts, usage
 from .. import addressing, gossip, groups, kept_entries, locks, lost_data, quotas, take_over
 from ..fleet import Fleet
 from ..plan import CLAIMING, PLANNED, Instance, Plan, new_plan, prepare_round
@@ -35,7 +35,8 @@ class Request:
 @dataclasses.dataclass(frozen=True)
 class Wanted:
     """What a run asks for. ``requests``: by inventory name; ``rebuilt``: who may be made empty; ``least``: how many of a batch are
-    made at least, 0 where it is none; ``fixed``: () -> who has which address in the inventory; ``dry``: in check mode."""
+    made at least, 0 where it is none; ``fixed``: () -> who has which address in the inventory; ``dry``: in check mode. ``used``: what
+    each project uses, by a registry that knows all instances whichever host is silent; None where only the hosts know them."""
 
     run: str
     requests: Mapping[str, Request]
@@ -49,6 +50,7 @@ class Wanted:
     least: int = 0
     fixed: Callable[[], addressing.Index] = dict
     dry: bool = False
+    used: Optional[Mapping[str, Amounts]] = None
 
 
 @dataclasses.dataclass
@@ -65,7 +67,8 @@ def to_place(wanted: Wanted, fleet: Fleet) -> ToPlace:
     """All that is known of the instances before placement; those that fail before it have their error."""
     specs = {name: request.spec for name, request in wanted.requests.items()}
     unsaid = {name: request.unsaid for name, request in wanted.requests.items()}
-    instances = sort_out(specs, fleet, wanted.lost, wanted.strict, not wanted.needs_majority, unsaid)
+    alone = wanted.used is None  # the hosts decide together, without a registry
+    instances = sort_out(specs, fleet, wanted.lost, wanted.strict, not (wanted.needs_majority and alone), unsaid)
     if wanted.takes_over:
         take_over.mark(instances, fleet, wanted.lost, wanted.disks_of)
     locks.hold_locked(instances, {name: request.locked_by for name, request in wanted.requests.items()}, fleet)
@@ -73,11 +76,12 @@ def to_place(wanted: Wanted, fleet: Fleet) -> ToPlace:
         instance.update(wanted.requests[name].after_the_build)  # type: ignore[typeddict-item]
         kept_entries.tell(instance, wanted.requests[name].kept)
     # the hosts that do not report what they hold, except lost ones, and why
-    silent = {host: why for host, why in fleet.verdicts.items() if host not in wanted.lost}
+    silent = {host: why for host, why in fleet.verdicts.items() if alone and host not in wanted.lost}
     groups.set_members(instances, fleet)
     groups.refuse_unseen(instances, fleet, silent)
     lost_data.settle(instances, fleet, wanted.lost, wanted.rebuilt)
-    quotas.before_placement(instances, fleet, wanted.quotas)
+    used = usage(fleet.documents.values()) if wanted.used is None else wanted.used
+    quotas.before_placement(instances, used, wanted.quotas)
     found = ToPlace(instances, _give_addresses(wanted, instances, fleet, silent))
     if wanted.least:
         found.reduced = quotas.hold_to_count(instances, wanted.least)
@@ -101,6 +105,12 @@ def _give_addresses(
     return reserved
 
 
+def named_by(instance: Instance) -> Set[str]:
+    """The hosts that have a part in its creation: its own, its alternates, and those with a claim that an ended run left."""
+    alternates = (each["host"] for each in instance.get("alternates", ()))
+    return {each for each in (instance.get("host"), *alternates, *instance.get("stale_claims", ())) if each}
+
+
 def begin(
     wanted: Wanted,
     placed: ToPlace,
@@ -116,10 +126,14 @@ def begin(
     for instance in instances.values() if wanted.dry else ():
         if instance["state"] == CLAIMING:
             instance["state"], instance["token"] = PLANNED, new_token()
+    alone = wanted.used is None
     hosts: Dict[str, Any] = {host: {"uuid": uuid} for host, uuid in fleet.uuids().items()}
     hosts.update({host: {"reason": reason} for host, reason in fleet.verdicts.items()})
-    plan = new_plan(wanted.run, instances, hosts, max_attempts, gossip.whereabouts(fleet))
-    plan["members"] = fleet.member_lists if wanted.needs_majority else {}
+    if not alone:
+        acting = {name for each in instances.values() for name in named_by(each)}
+        hosts = {name: hosts[name] for name in hosts if name in acting}
+    plan = new_plan(wanted.run, instances, hosts, max_attempts, gossip.whereabouts(fleet) if alone else {})
+    plan["members"] = fleet.member_lists if wanted.needs_majority and alone else {}
     plan["unprepared"], plan["kept_addresses"] = fleet.unprepared(), placed.kept_addresses
     plan["least"] = wanted.least
     prepare_round(plan, new_token)

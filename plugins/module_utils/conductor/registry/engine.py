@@ -1,0 +1,317 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The registry in an engine that all controllers share. What an instance takes is reserved there in one transaction, with the
+intent to make it on its host; then that host is asked, whose lock decides. Before the build the intent is confirmed: of two
+runs that follow the same intent, or of which one takes it over, only one gets that far. So only hosts that are to act are asked.
+
+An intent of a run that was killed stays. It names the host, which a later run asks: see whereabouts().
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any, Callable, Collection, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
+
+from ...model import hints
+from ...model.address_clash import AddressTaken
+from ...model.errors import BerthError, InstanceExists
+from ...model.messages import Document, Note
+from ...model.quota import Amounts
+from .. import addressing, groups
+from ..commit import claim_refused, result_of, settle_batch
+from ..errors import ClaimConflict, GroupPolicyViolation, RegistryUnknown
+from ..fleet import Fleet, Report
+from ..plan import ACTIVE, BUILDING, CLAIMING, EXISTING, Instance, Plan, add_claim, fail, host_of, withdraw_claim
+from ..procedures.steps import Procedure, Scan, Transact
+from . import holdings, hosts, keys
+from .interface import claim
+from .transactions import Draft, RegistryBusy, transacted
+
+NAME = "the registry"  # in place of a host that remembers, in what people read
+AT_ONCE = 100  # keys of one question: etcd takes 128
+PLACED_AGAIN = 30
+
+
+class RegistryOutdated(BerthError):
+    """Another run has taken or given back room on the host since it was chosen. A host is chosen again."""
+
+
+@dataclasses.dataclass
+class Known:
+    """What the registry knows of instances: ``entries`` by uuid, of those that it knows, and ``versions`` of them; ``used``:
+    what each project uses."""
+
+    entries: Dict[str, Document]
+    versions: Dict[str, int]
+    used: Dict[str, Amounts]
+
+    def hosts(self) -> List[str]:
+        """The uuids of the hosts that own one of them, or were to get it: those a run has to ask."""
+        return sorted({at for entry in self.entries.values() for at in _hosts_of(entry)})
+
+    def notes(self, names: Mapping[str, str]) -> Dict[str, Note]:
+        """The same as a host would remember it. ``names``: host uuid -> name in the inventory."""
+        return {uuid: _note(entry, names) for uuid, entry in self.entries.items()}
+
+
+def whereabouts(uuids: Sequence[str]) -> Procedure[Known]:
+    entries: Dict[str, Document] = {}
+    versions: Dict[str, int] = {}
+    for at in range(0, len(uuids), AT_ONCE):
+        wanted = {keys.instance(uuid): uuid for uuid in uuids[at : at + AT_ONCE]}
+        answer = yield Transact(reads=tuple(wanted))
+        for key, found in answer["found"].items():
+            entries[wanted[key]], versions[wanted[key]] = keys.document(key, found), found.revision
+    return Known(entries, versions, (yield from usage()))
+
+
+def usage() -> Procedure[Dict[str, Amounts]]:
+    """What each project uses."""
+    found = (yield Scan(keys.QUOTAS))["found"]
+    return {key[len(keys.QUOTAS) :]: keys.document(key, each) for key, each in found.items()}
+
+
+def fleet_of(
+    names: Iterable[str], known: Known, live: Mapping[str, Report], read: Callable[[Dict[str, Report]], Fleet]
+) -> Procedure[Tuple[Fleet, Dict[str, hosts.Seen]]]:
+    """The hosts of these names, with what the registry knows in place of what they remember of each other; and what it has of
+    each. ``live``: what those said that this run has asked; ``read``: as read_fleet."""
+    seen = yield from hosts.hosts()
+    fleet = read(hosts.reports(seen, names, live))
+    fleet.notes = {NAME: known.notes({each.document["uuid"]: name for name, each in seen.items()})}
+    return fleet, seen
+
+
+def _hosts_of(entry: Document) -> List[str]:
+    return [each for each in (entry["owner"], *(intent["host"] for intent in entry["pending"])) if each]
+
+
+def _note(entry: Document, names: Mapping[str, str]) -> Note:
+    def named(host_uuid: str) -> Any:
+        return {"host": names.get(host_uuid, host_uuid), "host_uuid": host_uuid}
+
+    owner = entry["owner"]
+    known = {**named(owner), "generation": [entry["epoch"], 0]} if owner else None
+    planned = [] if owner else [{**named(each["host"]), "run": each["run"]} for each in entry["pending"]]
+    note: Any = {
+        "known": known,
+        "planned": planned,
+        "after": 0 if owner else entry["epoch"],
+        "gone": None,
+        "left": None,
+    }
+    return note
+
+
+def seen_by(known: Known, chosen: Collection[str], seen: Mapping[str, hosts.Seen]) -> Document:
+    """What a plan keeps of it: versions of its instances, and the count of takers of each host that was chosen."""
+    providers = {each.document["uuid"]: each.host["provider"] for name, each in seen.items() if name in chosen}
+    return {"versions": known.versions, "providers": providers}
+
+
+@dataclasses.dataclass
+class OnEngine:
+    """``quotas``: by project; ``place``: chooses hosts for instances that have no state; ``fleet``: the procedure that reads the
+    fleet anew, see fleet_of()."""
+
+    quotas: Mapping[str, Amounts]
+    place: Callable[[Dict[str, Instance], Fleet], None]
+    fleet: Callable[[], Procedure[Tuple[Fleet, Dict[str, hosts.Seen]]]]
+
+    def reserve(self, plan: Plan, new_token: Callable[[], str]) -> Procedure[None]:
+        wanted = [each for each in plan["instances"].values() if each["state"] == CLAIMING]
+        plan["claims"] = {}
+        taken = []
+        for instance in wanted:
+            if (yield from self._take(plan, instance, new_token)):
+                add_claim(plan, instance, new_token)
+                taken.append(instance)
+        answers = yield from claim(plan, plan["hosts"], "claims", "withdraw")
+        _note_silent(plan, answers)
+        for instance in taken:
+            reply = answers.get(host_of(instance), {})
+            result = result_of(reply, instance["uuid"])
+            if result is None or not result.get("claimed"):
+                claim_refused(plan, instance, reply, result)
+            else:
+                yield from self._confirm(plan, instance)
+        plan["claims"] = {}
+        ready = (EXISTING,) if settle_batch(plan) else (BUILDING, EXISTING)
+        plan["build"] = [name for name, each in plan["instances"].items() if each["state"] in ready]
+
+    def _take(self, plan: Plan, instance: Instance, new_token: Callable[[], str]) -> Procedure[bool]:
+        """Reserve, on another host if need be. Return whether it has a place; else it has an error."""
+        why: BerthError = RegistryBusy("other runs take what was chosen for %s" % instance["name"])
+        for _again in range(PLACED_AGAIN):
+            instance["token"] = instance.get("token") or new_token()
+            try:
+                reserved = functools.partial(self._reserved, plan=plan, instance=instance)
+                plan["registry"]["providers"][instance["host_uuid"]] = yield from transacted(reserved)
+                return True
+            except (RegistryOutdated, GroupPolicyViolation) as outdated:
+                why = outdated
+                yield from self._place_again(plan, instance)
+                if instance["state"] != CLAIMING:
+                    return False
+            except AddressTaken as error:
+                if not (yield from self._choose_address_again(plan, instance)):
+                    fail(instance, error)
+                    return False
+            except BerthError as error:
+                fail(instance, error)
+                return False
+        fail(instance, why)
+        return False
+
+    def _reserved(self, draft: Draft, plan: Plan, instance: Instance) -> Procedure[int]:
+        """Return how many have taken or given back room on the host by now."""
+        uuid, host_uuid = instance["uuid"], instance["host_uuid"]
+        yield from holdings.read(draft, instance)
+        key, host = keys.instance(uuid), draft.get(keys.host(host_uuid))
+        entry = draft.get(key) or keys.new_instance(instance["name"], instance["project"])
+        own = [each for each in entry["pending"] if each["run"] == plan["run"]]
+        if any(each["op"] == instance["token"] and each["host"] == host_uuid for each in own):
+            return host["provider"] if host else 0  # the answer was lost
+        found = draft.found[key]
+        if not own and (found.revision if found else 0) != plan["registry"]["versions"].get(uuid, 0):
+            raise _made_meanwhile(plan, instance, entry)
+        if host is None or host["provider"] != plan["registry"]["providers"].get(host_uuid):
+            raise RegistryOutdated(
+                "%s is not as it was when it was chosen for %s" % (instance["host"], instance["name"])
+            )
+        for intent in entry["pending"]:
+            if intent["host"] != host_uuid:
+                yield from holdings.leave_host(draft, uuid, intent["host"], entry["epoch"])
+        entry["epoch"] = max(entry["epoch"], (instance.get("generation") or [0])[0])
+        holdings.take(draft, instance, entry, self.quotas, _names(plan))
+        intent = {"run": plan["run"], "kind": keys.CREATE, "host": host_uuid, "op": instance["token"], "claimed": False}
+        draft.put(key, {**entry, "pending": [intent]})
+        provider: int = host["provider"] + 1
+        return provider
+
+    def _place_again(self, plan: Plan, instance: Instance) -> Procedure[None]:
+        fleet, seen = yield from self.fleet()
+        instance.pop("state")
+        instance["host"], instance["alternates"], instance["token"] = None, [], None
+        groups.set_members({instance["name"]: instance}, fleet)
+        self.place({instance["name"]: instance}, fleet)
+        for name in (instance["host"], *(each["host"] for each in instance["alternates"])):
+            if name is not None and name in seen:
+                uuid = fleet.documents[name]["uuid"]
+                plan["hosts"][name] = {"uuid": uuid}
+                plan["uuids"][name] = uuid
+                plan["registry"]["providers"][uuid] = seen[name].host["provider"]
+        plan["reachable"] = [name for name, host in plan["hosts"].items() if "uuid" in host]
+
+    def _choose_address_again(self, plan: Plan, instance: Instance) -> Procedure[bool]:
+        found = (yield Scan(keys.ADDRESSES))["found"]
+        held = {
+            keys.nic_of(key): {uuid: uuid} for key, uuid in ((key, keys.document(key, found[key])) for key in found)
+        }
+        return addressing.choose_again(instance, held, plan.get("kept_addresses", {}))
+
+    def _confirm(self, plan: Plan, instance: Instance) -> Procedure[None]:
+        """The host has claimed it. Build it, unless another run has taken over the intent meanwhile."""
+
+        def change(draft: Draft) -> Procedure[bool]:
+            intent = yield from _own_intent(draft, plan, instance)
+            if intent and not intent["claimed"]:
+                key = keys.instance(instance["uuid"])
+                draft.put(key, {**draft.get(key), "pending": [{**intent, "claimed": True}]})
+            return intent is not None
+
+        try:
+            if not (yield from transacted(change)):
+                text = "another run is creating %s; it goes first" % instance["name"]
+                raise ClaimConflict(text, hint=hints.another_run())
+            instance["state"] = BUILDING
+        except BerthError as error:
+            withdraw_claim(plan, instance)
+            fail(instance, error)
+
+    def owned(self, plan: Plan) -> Procedure[None]:
+        """What cannot be told now is told by a later run: the intent says where it was made."""
+        for instance in plan["instances"].values():
+            generation = (instance.get("result") or {}).get("generation")
+            if instance["state"] == ACTIVE and generation:
+                try:
+                    yield from transacted(functools.partial(_owned, instance=instance, epoch=generation[0]))
+                except (RegistryUnknown, RegistryBusy):
+                    continue
+
+    def release(self, plan: Plan) -> Procedure[None]:
+        answers = yield from claim(plan, plan["reachable"], "withdraw", "faults")
+        silent = {plan["uuids"][host] for host, reply in answers.items() if reply.keys() & {"error", "reason"}}
+        for instance in plan["instances"].values():
+            may_be = {*silent, *instance.get("unanswered", ()), *_uncertain(instance)}
+            if instance["state"] not in (ACTIVE, EXISTING):
+                try:
+                    given_back = functools.partial(_given_back, plan=plan, instance=instance, may_be=may_be)
+                    yield from transacted(given_back)
+                except (RegistryUnknown, RegistryBusy):
+                    continue
+
+
+def _note_silent(plan: Plan, answers: Mapping[str, Any]) -> None:
+    """Which hosts may have a claim that they do not speak of: not made, or not withdrawn."""
+    for host, reply in answers.items():
+        if reply.keys() & {"error", "reason"}:
+            asked = {each["uuid"] for each in plan["withdraw"].get(host, ())}
+            asked |= {each["spec"]["uuid"] for each in plan["claims"].get(host, ())}
+            for instance in plan["instances"].values():
+                if instance["uuid"] in asked:
+                    instance.setdefault("unanswered", []).append(plan["uuids"][host])
+    plan["withdraw"] = {}
+
+
+def _names(plan: Plan) -> Dict[str, str]:
+    return {uuid: name for name, uuid in plan["uuids"].items()}
+
+
+def _made_meanwhile(plan: Plan, instance: Instance, entry: Document) -> BerthError:
+    name, names = instance["name"], _names(plan)
+    if entry["owner"]:
+        host = names.get(entry["owner"], entry["owner"])
+        return InstanceExists("%s was created on %s meanwhile" % (name, host), hint=hints.create_again())
+    return ClaimConflict("another run has just begun or ended with %s" % name, hint=hints.another_run())
+
+
+def _own_intent(draft: Draft, plan: Plan, instance: Instance) -> Procedure[Optional[Document]]:
+    key = keys.instance(instance["uuid"])
+    yield from draft.read(key)
+    pending: Iterable[Document] = (draft.get(key) or {}).get("pending", ())
+    own = (each for each in pending if (each["run"], each["op"]) == (plan["run"], instance["token"]))
+    return next(own, None)
+
+
+def _owned(draft: Draft, instance: Instance, epoch: int) -> Procedure[None]:
+    """Only where the registry has an intent for this host: of any other difference an audit decides."""
+    key, host_uuid = keys.instance(instance["uuid"]), instance["host_uuid"]
+    yield from draft.read(key)
+    entry = draft.get(key)
+    if entry and [each["host"] for each in entry["pending"] if each["kind"] == keys.CREATE] == [host_uuid]:
+        draft.put(key, {**entry, "owner": host_uuid, "epoch": max(epoch, entry["epoch"]), "pending": []})
+
+
+def _uncertain(instance: Instance) -> List[str]:
+    return [each["host_uuid"] for each in instance.get("uncertain", ())]
+
+
+def _given_back(draft: Draft, plan: Plan, instance: Instance, may_be: Collection[str]) -> Procedure[None]:
+    """What this run has reserved, unless the host may have made something of it."""
+    key = keys.instance(instance["uuid"])
+    yield from draft.read(key)
+    entry = draft.get(key)
+    pending = entry["pending"] if entry else []
+    if any(each["run"] == plan["run"] for each in pending) and not any(each["host"] in may_be for each in pending):
+        yield from removed_from(draft, instance["uuid"], entry, entry["epoch"] + 1)
+
+
+def removed_from(draft: Draft, uuid: str, entry: Document, epoch: int) -> Procedure[None]:
+    """No host has the instance any more: it gives back all, and its epoch stays."""
+    for host_uuid in _hosts_of(entry):
+        yield from holdings.leave_host(draft, uuid, host_uuid, epoch)
+    yield from holdings.drop(draft, uuid, entry)
+    draft.put(keys.instance(uuid), {**entry, "epoch": max(epoch, entry["epoch"])})

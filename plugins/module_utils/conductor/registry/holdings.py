@@ -1,0 +1,123 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What an instance holds in the registry: its name, its addresses, a share of its project's quota, its seat in a server group and
+its room on a host. It is taken whole, in one transaction, and goes whole."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Mapping
+
+from ...model import address_clash, hints, nics
+from ...model.errors import InstanceExists
+from ...model.messages import Document
+from ...model.quota import Amounts
+from .. import groups, quotas
+from ..plan import Instance
+from ..procedures.steps import Procedure
+from . import keys
+from .hosts import reservation
+from .transactions import Draft
+
+
+def held_by(spec: Mapping[str, Any], project: str) -> List[str]:
+    """The keys that have to be its own."""
+    return [keys.name(project, spec["name"]), *map(keys.of_nic, nics.taken(spec.get("networks")))]
+
+
+def read(draft: Draft, instance: Instance) -> Procedure[None]:
+    """Read all that the instance is about to take, and what it has."""
+    project, group = instance["project"], instance["spec"].get("group")
+    wanted = [keys.instance(instance["uuid"]), keys.host(instance["host_uuid"]), keys.quota(project)]
+    wanted += [keys.group(group["uuid"])] if group else []
+    yield from draft.read(*wanted, *held_by(instance["spec"], project))
+
+
+def take(
+    draft: Draft, instance: Instance, entry: Document, limits: Mapping[str, Amounts], names: Mapping[str, str]
+) -> None:
+    """Have the instance take all of it. ``entry``: what the registry has of it; ``names``: host uuid -> name. Raise InstanceExists,
+    AddressTaken, GroupPolicyViolation or QuotaExceeded."""
+    uuid, spec, project = instance["uuid"], instance["spec"], instance["project"]
+    holds = held_by(spec, project)
+    for key in holds:
+        if draft.get(key) not in (None, uuid):
+            raise _taken(instance, key, draft.get(key))
+    group, members = spec.get("group"), {}
+    if group:
+        members = _others(draft, group, uuid)
+        violated = groups.violation(spec, _elsewhere(spec, members, instance["host_uuid"], names))
+        if violated:
+            raise violated
+    request = quotas.request_of(uuid, instance, lambda _spec: len(members))
+    used = _less(draft.get(keys.quota(project)) or {}, entry["amounts"])
+    over = quotas.over([request], {project: used}, limits)
+    if over:
+        raise over[uuid]
+    for key in holds:
+        draft.put(key, uuid)
+    if group:
+        draft.put(keys.group(group["uuid"]), {**members, uuid: instance["host_uuid"]})
+    draft.put(keys.quota(project), _more(used, request.needs))
+    entry.update(amounts=dict(request.needs), holds=holds, group=group["uuid"] if group else None)
+    take_room(draft, instance)
+
+
+def take_room(draft: Draft, instance: Instance) -> None:
+    """``provider`` counts who takes and gives back room there: placement saw one number, and that has to be it still."""
+    host = draft.get(keys.host(instance["host_uuid"]))
+    reserved = {**host["reserved"], instance["uuid"]: reservation(instance)}
+    removed = {other: epoch for other, epoch in host["removed"].items() if other != instance["uuid"]}
+    told = {"provider": host["provider"] + 1, "reserved": reserved, "removed": removed}
+    draft.put(keys.host(instance["host_uuid"]), {**host, **told})
+
+
+def leave_host(draft: Draft, uuid: str, host_uuid: str, epoch: int) -> Procedure[None]:
+    """The host has the instance no more. ``epoch``: of the last that it may show."""
+    key = keys.host(host_uuid)
+    yield from draft.read(key)
+    host = draft.get(key)
+    if host:
+        reserved = {other: entry for other, entry in host["reserved"].items() if other != uuid}
+        removed = {**host["removed"], uuid: epoch}
+        draft.put(key, {**host, "provider": host["provider"] + 1, "reserved": reserved, "removed": removed})
+
+
+def drop(draft: Draft, uuid: str, entry: Document) -> Procedure[None]:
+    """Give back all but the room. The entry stays with its epoch, after which the next owner begins."""
+    quota, group = keys.quota(entry["project"]), keys.group(entry["group"] or "")
+    yield from draft.read(quota, *entry["holds"], *([group] if entry["group"] else []))
+    for key in entry["holds"]:
+        if draft.get(key) == uuid:
+            draft.remove(key)
+    if entry["group"]:
+        members = {other: at for other, at in (draft.get(group) or {}).items() if other != uuid}
+        draft.put(group, members)
+    draft.put(quota, _less(draft.get(quota) or {}, entry["amounts"]))
+    entry.update(owner=None, pending=[], amounts={}, group=None, holds=[])
+
+
+def _taken(instance: Instance, key: str, other: str) -> Exception:
+    if key.startswith(keys.NAMES):
+        text = "project %s has an instance %s already, with the uuid %s"
+        return InstanceExists(text % (instance["project"], instance["name"], other), hint=hints.another_name())
+    held = {keys.nic_of(key): {other: "instance %s" % other}}
+    return address_clash.clash(instance["spec"], held) or InstanceExists("%s is taken" % key)
+
+
+def _others(draft: Draft, group: Document, uuid: str) -> Dict[str, str]:
+    return {other: at for other, at in (draft.get(keys.group(group["uuid"])) or {}).items() if other != uuid}
+
+
+def _elsewhere(spec: Document, members: Mapping[str, str], host_uuid: str, names: Mapping[str, str]) -> List[str]:
+    if not groups.spans_hosts(spec):
+        return []
+    return sorted({names.get(at, at) for at in members.values() if at != host_uuid})
+
+
+def _less(used: Amounts, amounts: Amounts) -> Dict[str, int]:
+    return {**used, **{name: max(0, used.get(name, 0) - amount) for name, amount in amounts.items()}}
+
+
+def _more(used: Amounts, amounts: Amounts) -> Dict[str, int]:
+    return {**used, **{name: used.get(name, 0) + amount for name, amount in amounts.items()}}

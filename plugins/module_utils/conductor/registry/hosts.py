@@ -1,0 +1,169 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The hosts as an engine knows them: what each last said, with what was reserved there since, and without what was removed.
+
+A host's document is the one of host_facts, of whatever age: the claim on the host decides.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterable, Iterator, Mapping, NamedTuple, Tuple
+
+from ...model import nics
+from ...model.lifecycle import CLAIM, CLAIMED
+from ...model.messages import Document
+from ..fleet import Report
+from ..plan import Instance
+from ..procedures.steps import Found, Procedure, Scan
+from . import keys
+from .transactions import Draft, transacted
+
+# What of a host's document counts what its instances take: field -> field of the instance, and whether it grows with it.
+COUNTED = (
+    ("vcpus_used", "vcpus", 1),
+    ("pcpus_used", "pcpus", 1),
+    ("memory_mb_used", "memory_mb", 1),
+    ("free_ram_mb", "memory_mb", -1),
+    ("local_gb_used", "disk_gb", 1),
+    ("free_disk_gb", "disk_gb", -1),
+)
+
+
+class Seen(NamedTuple):
+    """``host``: what the registry keeps of it, see keys.py; ``document``: its facts, not checked yet."""
+
+    host: Document
+    document: Document
+
+
+def hosts() -> Procedure[Dict[str, Seen]]:
+    """All hosts of the registry, by their names in the inventory."""
+    # The hosts first: what their facts show already is found in both, and counts once.
+    entries = (yield Scan(keys.HOSTS))["found"]
+    facts = (yield Scan(keys.FACTS))["found"]
+    return dict(_seen(entries, facts))
+
+
+def _seen(entries: Mapping[str, Found], facts: Mapping[str, Found]) -> Iterator[Tuple[str, Seen]]:
+    for key, found in entries.items():
+        of_facts = keys.facts(key[len(keys.HOSTS) :])
+        if of_facts in facts:
+            host = keys.document(key, found)
+            yield host["name"], Seen(host, keys.unpacked_facts(of_facts, facts[of_facts]))
+
+
+def reports(seen: Mapping[str, Seen], names: Iterable[str], live: Mapping[str, Report]) -> Dict[str, Report]:
+    """What each host reports, for read_fleet. ``live``: of the hosts that this run has asked."""
+    found: Dict[str, Report] = {}
+    for name in names:
+        known = seen.get(name)
+        if name in live:
+            found[name] = dict(live[name])  # type: ignore[assignment]
+            if known and "document" in found[name]:
+                found[name]["document"] = as_of_now(known.host, found[name]["document"])
+        elif known is None:
+            found[name] = {"reason": "the registry does not know it: read it with berth.kvm.refresh"}
+        elif not known.host["trusted"]:
+            found[name] = {"reason": "the registry does not trust what it said: berth.kvm.audit says why"}
+        else:
+            found[name] = {"document": as_of_now(known.host, known.document)}
+    return found
+
+
+def as_of_now(host: Document, document: Document) -> Document:
+    """The host's document with what is reserved there, and without what was removed, since it was written."""
+    entries = {each["uuid"]: each for each in document["instances"]}
+    now = {**document, "num_instances": document["num_instances"]}
+    for uuid, epoch in host["removed"].items():
+        if uuid in entries and not _is_later(entries[uuid], epoch):
+            _count(now, entries.pop(uuid), -1)
+    for uuid, entry in host["reserved"].items():
+        if uuid not in entries or _is_later(entry, _epoch(entries[uuid])):
+            if uuid in entries:
+                _count(now, entries[uuid], -1)
+            entries[uuid] = entry
+            _count(now, entry, 1)
+    return {**now, "instances": list(entries.values())}
+
+
+def _count(document: Document, entry: Mapping[str, Any], many: int) -> None:
+    document["num_instances"] += many
+    for total, part, sign in COUNTED:
+        document[total] = document.get(total, 0) + sign * many * entry.get(part, 0)
+
+
+def _epoch(entry: Mapping[str, Any]) -> int:
+    epoch: int = (entry.get("generation") or [0])[0]
+    return epoch
+
+
+def _is_later(entry: Mapping[str, Any], epoch: int) -> bool:
+    return not entry.get("foreign") and _epoch(entry) > epoch
+
+
+def reservation(instance: Instance) -> Document:
+    """What the host will show of the instance once it has claimed it."""
+    spec, allocation = instance["spec"], instance.get("allocation") or {}
+    flavor = spec["flavor"]
+    return {
+        "uuid": instance["uuid"],
+        "name": instance["name"],
+        "project_id": instance["project"],
+        "flavor": flavor,
+        "group": (spec.get("group") or {}).get("name"),
+        "role": CLAIM,
+        "generation": [(instance.get("generation") or [0])[0] + 1, 0],
+        "phase": CLAIMED,
+        "vm_state": "building",
+        "task_state": None,
+        "power_state": "nostate",
+        "foreign": False,
+        "vcpus": allocation.get("vcpus", flavor["vcpus"]),
+        "pcpus": allocation.get("pcpus", 0),
+        "memory_mb": allocation.get("memory_mb", flavor["memory_mb"]),
+        "disk_gb": allocation.get("disk_gb", flavor["root_gb"]),
+        "pool": spec.get("pool"),
+        "image_props": (spec.get("image") or {}).get("properties") or {},
+        "nics": nics.taken(spec.get("networks")),
+    }
+
+
+def report(name: str, document: Document, read_at: float) -> Procedure[bool]:
+    """Write what a host has just said, unless a later word of it is there. Return whether it was written."""
+    uuid = document["uuid"]
+    own = (document.get("state") or {}).get("serial", 0), document.get("generation", 0)
+
+    def change(draft: Draft) -> Procedure[bool]:
+        key = keys.host(uuid)
+        yield from draft.read(key)
+        host = draft.get(key) or {"provider": 0, "serial": 0, "generation": 0, "reserved": {}, "removed": {}}
+        if own < (host["serial"], host["generation"]) or (own, read_at) == _read_as(host):
+            return False
+        draft.put(key, {**host, **_told(host, document), "name": name, "serial": own[0], "generation": own[1],
+                        "read_at": read_at, "trusted": not (document.get("state") or {}).get("fault")})  # fmt: skip
+        draft.writes[keys.facts(uuid)] = keys.written_facts(uuid, document)
+        return True
+
+    return (yield from transacted(change))
+
+
+def _read_as(host: Document) -> Any:
+    return (host["serial"], host["generation"]), host.get("read_at")
+
+
+def _told(host: Document, document: Document) -> Document:
+    """What of the reserved and the removed the document does not tell yet."""
+    shown = {each["uuid"]: each for each in document["instances"]}
+    return {
+        "reserved": {
+            uuid: entry
+            for uuid, entry in host["reserved"].items()
+            if uuid not in shown or _is_later(entry, _epoch(shown[uuid]))
+        },
+        "removed": {
+            uuid: epoch
+            for uuid, epoch in host["removed"].items()
+            if uuid in shown and not _is_later(shown[uuid], epoch)
+        },
+    }

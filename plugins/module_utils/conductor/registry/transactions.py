@@ -1,0 +1,78 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One transaction after the other, until one is taken: read, decide, write if what was read is still so."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, Optional
+
+from ...model.errors import BerthError
+from ..errors import RegistryUnknown
+from ..procedures.steps import Compare, Found, Procedure, Result, Transact, Wait, Write
+from . import keys
+
+TRIES = 30
+
+
+class RegistryBusy(BerthError):
+    """Other runs changed what this one was about to change in the registry, again and again. Nothing was changed; try later."""
+
+
+class RegistryClosed(BerthError):
+    """The registry is being set up or was restored: it takes nothing until it is known what all hosts have."""
+
+
+class Draft:
+    """What a decision has read, and what it writes. All that was read has to be unchanged when it is written."""
+
+    def __init__(self) -> None:
+        self.found: Dict[str, Optional[Found]] = {}
+        self.writes: Dict[str, Write] = {}
+
+    def read(self, *wanted: str) -> Procedure[None]:
+        missing = tuple(key for key in dict.fromkeys(wanted) if key not in self.found)
+        if missing:
+            answer = yield Transact(reads=missing)
+            self.found.update({key: answer["found"].get(key) for key in missing})
+
+    def get(self, key: str) -> Any:
+        """The document, or None. Raises RegistryDocumentInvalid."""
+        return keys.document(key, self.found[key])
+
+    def put(self, key: str, document: Any) -> None:
+        self.writes[key] = keys.written(key, document)
+
+    def remove(self, key: str) -> None:
+        self.writes[key] = Write(key, None)
+
+    def transaction(self) -> Transact:
+        revisions = ((key, found.revision if found else 0) for key, found in self.found.items())
+        return Transact(tuple(Compare(*each) for each in revisions), tuple(self.writes.values()))
+
+
+def transacted(change: Callable[[Draft], Procedure[Result]]) -> Procedure[Result]:
+    """What ``change`` returns, once its writes were taken, or it has none: as where it finds that it wrote them before, and
+    the answer was lost. It raises where it refuses. Raises RegistryBusy, RegistryClosed, RegistryUnknown."""
+    unknown: Optional[RegistryUnknown] = None
+    for attempt in range(1, TRIES + 1):
+        draft = Draft()
+        try:
+            yield from draft.read(keys.META)
+            _check_open(draft.get(keys.META))
+            result = yield from change(draft)
+            if not draft.writes:
+                return result
+            if (yield draft.transaction())["succeeded"]:
+                return result
+        except RegistryUnknown as error:
+            if unknown:
+                raise
+            unknown = error  # once: whether it was written shows when it is read again
+        yield Wait(attempt)
+    raise RegistryBusy("other runs change the same part of the registry, and %d tries did not get through" % TRIES)
+
+
+def _check_open(meta: Any) -> None:
+    if not meta or not meta["open"]:
+        raise RegistryClosed("the registry %s" % ("is closed until all hosts were audited" if meta else "is empty"))
