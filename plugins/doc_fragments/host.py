@@ -35,6 +35,30 @@ options:
     type: dict
 """
 
+    # For the modules that claim, build and move.
+    REGISTRY = r"""
+options:
+  registry:
+    description:
+      - The registry over which the run works. A host takes this only if it belongs to that registry and has seen no newer revision of
+        it; without it, only a host that belongs to no registry.
+    type: dict
+    version_added: 1.0.0
+    suboptions:
+      kind:
+        description: What keeps it, such as C(etcd).
+        type: str
+        required: true
+      incarnation:
+        description: Which one it is. A registry that was restored is another one.
+        type: str
+        required: true
+      revision:
+        description: The highest revision of it that the run has read.
+        type: int
+        required: true
+"""
+
     # For the modules about one instance, by its uuid or its name.
     NAMED = r"""
 options:

@@ -90,6 +90,7 @@ options:
 extends_documentation_fragment:
   - berth.kvm.host
   - berth.kvm.host.by
+  - berth.kvm.host.registry
 """
 
 EXAMPLES = r"""
@@ -117,7 +118,8 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute.errors import failing
 from ..module_utils.compute.guest import build_many, seed
-from ..module_utils.compute.record import journal
+from ..module_utils.compute.record import journal, registry_mark
+from ..module_utils.compute.record.store import Store
 
 BUILD = {
     "state": {"type": "str", "choices": ["present", "taken_over"], "default": "present"},
@@ -135,13 +137,16 @@ BUILD = {
 ARGUMENTS = {
     "builds": {"type": "list", "elements": "dict", "required": True, "options": BUILD},
     "by": {"type": "dict"},
+    "registry": registry_mark.OPTION,
 }
 
 
 def main():
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     journal.act_for(module.params["by"])
+    registry_mark.act_over(module.params["registry"])
     with failing(module):
+        registry_mark.check(Store())
         found = build_many.build(module.params["builds"], module.check_mode)
     # do not return requests and seeds, as a module's arguments otherwise are
     changed = any(each["reply"].get("changed") for each in found)

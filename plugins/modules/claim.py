@@ -85,6 +85,7 @@ options:
 extends_documentation_fragment:
   - berth.kvm.host
   - berth.kvm.host.by
+  - berth.kvm.host.registry
 """
 
 EXAMPLES = r"""
@@ -137,7 +138,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute.errors import failing
 from ..module_utils.compute.host.host import Host
-from ..module_utils.compute.record import failed_instances, journal
+from ..module_utils.compute.record import failed_instances, journal, registry_mark
 from ..module_utils.compute.record.claim import claim_all, withdraw_all
 
 CLAIM = {
@@ -160,10 +161,12 @@ def main():
             "withdraw": {"type": "list", "elements": "dict", "default": [], "options": WITHDRAWAL},
             "failed": {"type": "list", "elements": "dict", "default": [], "options": FAILED},
             "by": {"type": "dict"},
+            "registry": registry_mark.OPTION,
         },
         supports_check_mode=True,
     )
     journal.act_for(module.params["by"])
+    registry_mark.act_over(module.params["registry"])
     with failing(module):
         host = Host.here("claim")
         withdrawn = withdraw_all(host, module.params["withdraw"], dry=module.check_mode)

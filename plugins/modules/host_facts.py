@@ -230,6 +230,13 @@ ansible_facts:
             - C(fault) says why nothing that the directory says counts, such as that it is not mounted; null where it does.
           type: dict
           sample: {"id": 5f0c1f7d6a6b4c5d8e9f00112233aabb, "serial": 12, "fault": null}
+        registry:
+          description: >-
+            The registry that the host belongs to, which incarnation of it, and the highest revision of it that the host has seen. It
+            takes claims, builds and moves only from runs over that registry.
+          returned: if it belongs to one
+          type: dict
+          sample: {"kind": etcd, "incarnation": 5f0c1f7d6a6b4c5d8e9f00112233aabb, "revision": 4711}
         prepared:
           description: Whether the role kvm_host has run on this host.
           type: bool

@@ -227,6 +227,7 @@ options:
 extends_documentation_fragment:
   - berth.kvm.host
   - berth.kvm.host.by
+  - berth.kvm.host.registry
 attributes:
   diff_mode:
     support: full
@@ -280,7 +281,7 @@ from ..module_utils.compute.guest import adopt, given_up, seed
 from ..module_utils.compute.guest.acts import ACTS, outcome_of
 from ..module_utils.compute.guest.instance import Instance
 from ..module_utils.compute.host.host import Host
-from ..module_utils.compute.record import journal
+from ..module_utils.compute.record import journal, registry_mark
 from ..module_utils.model import data_disks
 
 DISK = {
@@ -324,6 +325,7 @@ ARGUMENTS = {
     "reason": {"type": "str", "default": ""},
     "snapshot": {"type": "str"},
     "by": {"type": "dict"},
+    "registry": registry_mark.OPTION,
 }
 
 
@@ -339,6 +341,7 @@ def main():
     module = AnsibleModule(argument_spec=ARGUMENTS, required_one_of=[("uuid", "name")], supports_check_mode=True)
     params = module.params
     journal.act_for(params["by"])
+    registry_mark.act_over(params["registry"])
     with failing(module):
         instance = Instance(Host.here(params["state"]), params["uuid"], timeout=params["timeout"])
         gone = given_up.words(instance, params["state"], params["snapshot"])

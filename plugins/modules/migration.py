@@ -152,6 +152,7 @@ options:
 extends_documentation_fragment:
   - berth.kvm.host
   - berth.kvm.host.by
+  - berth.kvm.host.registry
 """
 
 EXAMPLES = r"""
@@ -195,7 +196,8 @@ from ..module_utils.compute.move.listener import Detached
 from ..module_utils.compute.move.moving_host import MovingHost
 from ..module_utils.compute.move.steps.common import view
 from ..module_utils.compute.move.steps.table import STEPS, run
-from ..module_utils.compute.record import journal
+from ..module_utils.compute.record import journal, registry_mark
+from ..module_utils.compute.record.store import Store
 from ..module_utils.model.migration import SAID, TAKING
 from ..module_utils.model.move_errors import RunEnded
 
@@ -230,6 +232,7 @@ SPEC = {
     "permit_auto_converge": {"type": "bool", "default": True},
     "tls": {"type": "bool", "default": True},
     "by": {"type": "dict"},
+    "registry": registry_mark.OPTION,
 }
 # This step continues in the background: it waits for what the other host does next.
 WAITING = "take_over"
@@ -323,7 +326,10 @@ def shown(move):
 def main():
     module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
     journal.act_for(module.params["by"])
+    registry_mark.act_over(module.params["registry"])
     with failing(module):
+        if module.params["steps"]:
+            registry_mark.check(Store())
         result = act(module)
     module.exit_json(**result)
 

@@ -28,7 +28,7 @@ options:
       - What the host is to remember. C(hosts) has the inventory names of hosts by their UUIDs. C(known) has for each host the
         instances that it owns with their generations, C(gone) those that it has removed. C(planned) and C(ended) have
         dictionaries with C(uuid), C(host_uuid) and C(run) for each instance that a run means to make, or has not made.
-        C(members) has the hosts that belong to the fleet.
+        C(members) has the hosts that belong to the fleet, C(registry) the registry that the host belongs to from now on, null for none.
       - Only a higher generation replaces what is known about an instance; plans do not.
     type: dict
     default: {}
@@ -75,6 +75,11 @@ members:
   returned: success
   type: dict
   sample: {4c4c4544-0042-3510-8052-b4c04f4a3233: {name: kvm2, changes: 1}}
+registry:
+  description: The registry that the host belonged to before this run, as in M(berth.kvm.host_facts), or null.
+  returned: success
+  type: dict
+  sample: {kind: etcd, incarnation: 5f0c1f7d6a6b4c5d8e9f00112233aabb, revision: 4711}
 volumes:
   description: Every record of a volume on the host, of whatever role.
   returned: success
@@ -102,7 +107,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute.errors import failing
 from ..module_utils.compute.host.settings import load, no_member
-from ..module_utils.compute.record import failed_instances, whereabouts
+from ..module_utils.compute.record import failed_instances, registry_mark, whereabouts
 from ..module_utils.compute.record.store import Store, check_uuid
 from ..module_utils.compute.record.volume_store import VolumeStore, size_gb
 from ..module_utils.model import admitted_members, nics
@@ -137,11 +142,13 @@ def exchange(store, host_uuid, about, told, dry=False):
         notes = whereabouts.recall(store, about)
         records = store.sound()
         volumes, damaged = VolumeStore.beside(store).sound_and_damaged()
-        known = whereabouts.read_members(store.state_dir)
+        known, mark = whereabouts.read_members(store.state_dir), registry_mark.read(store.state_dir)
         if not dry:
             whereabouts.remember(store, told)
             whereabouts.take_in_members(store, told.get("members") or {})
             failed_instances.forget(store, placed(told))
+            if "registry" in told:
+                registry_mark.keep(store, told["registry"])
     lets_in = admitted_members.reported((record.uuid, record.spec) for record in records)
     return {
         "host_uuid": host_uuid,
@@ -150,6 +157,7 @@ def exchange(store, host_uuid, about, told, dry=False):
         "volumes": [{"uuid": each.uuid, "project_id": each.project_id, "size_gb": size_gb(each)} for each in volumes]
         + [{"uuid": uuid, "project_id": "", "size_gb": 0} for uuid in damaged],
         "members": known,
+        "registry": mark,
     }
 
 

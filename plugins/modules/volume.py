@@ -66,6 +66,7 @@ options:
 extends_documentation_fragment:
   - berth.kvm.host
   - berth.kvm.host.by
+  - berth.kvm.host.registry
 """
 
 EXAMPLES = r"""
@@ -100,7 +101,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ..module_utils.compute.disk import new_volume, volume
 from ..module_utils.compute.errors import failing
 from ..module_utils.compute.host.host import Host
-from ..module_utils.compute.record import journal, state_directory
+from ..module_utils.compute.record import journal, registry_mark, state_directory
 
 VOLUME = {
     "name": {"type": "str", "required": True},
@@ -118,6 +119,7 @@ ARGUMENTS = {
     "volume": {"type": "dict", "options": VOLUME},
     "grows": {"type": "bool", "default": False},
     "by": {"type": "dict"},
+    "registry": registry_mark.OPTION,
 }
 
 
@@ -152,9 +154,12 @@ def main():
         supports_check_mode=True,
     )
     journal.act_for(module.params["by"])
+    registry_mark.act_over(module.params["registry"])
     with failing(module):
         host = Host.here("volume")
         state_directory.check(host.store)
+        if module.params["state"] != "absent":
+            registry_mark.check(host.store)
         changed = act(host, module.params, module.check_mode)
     module.exit_json(changed=changed, uuid=module.params["uuid"])
 

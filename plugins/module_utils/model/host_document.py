@@ -260,6 +260,7 @@ _CELL = object_of(
 )
 
 DRAINED = object_of({"reason": text(1024), "by": text(255), "at": text(40), "rebooted": flag}, optional=("rebooted",))
+REGISTRY = object_of({"kind": word("[a-z]+", 20), "incarnation": word(_IDENTIFIER, 64), "revision": whole(0)})
 # The facts of a host: name -> its check. module host_facts documents each, with a sample.
 FACTS: Dict[str, Check] = {
     "schema": whole(SCHEMA, SCHEMA),
@@ -350,6 +351,7 @@ FACTS: Dict[str, Check] = {
 MAYBE: Dict[str, Check] = {
     "state": object_of({"id": or_null(word("[0-9a-f]{32}", 32)), "serial": whole(0), "fault": or_null(text(1024))}),
     "drained": DRAINED,
+    "registry": REGISTRY,
     "failed_build_age_s": whole(0, _WEEK),
     "guest_cpu": object_of({"model": or_null(word(_IDENTIFIER, 64)), "usable": words(_IDENTIFIER, 1000, 64)}),
     "firmware": list_of(

@@ -6,6 +6,27 @@
 from __future__ import annotations
 
 
+def use_its_registry(host: str) -> str:
+    """A host belongs to a registry, and a run uses none or another one."""
+    return (
+        "Run again with -e berth_registry= as in the inventory of the fleet that %s belongs to. If that was so, %s missed a change "
+        "of it: berth.kvm.use_registry with the same berth_registry brings it up to date" % (host, host)
+    )
+
+
+def enrol_host(host: str) -> str:
+    """A run uses a registry, and a host belongs to none."""
+    return "To let %s belong to it: berth.kvm.use_registry with the same berth_registry. Then run again" % host
+
+
+def audit_registry() -> str:
+    """A host has seen a newer revision of the registry than the run."""
+    return (
+        "Run again. If it is refused once more, the registry was restored from an older copy: berth.kvm.restore_registry makes it a "
+        "new incarnation, and berth.kvm.audit compares it with the hosts"
+    )
+
+
 def run_again_later() -> str:
     """No majority of the registry's members answers, or an answer was lost."""
     return (

@@ -163,8 +163,9 @@ _RESCAN = object_of(
         "notes": _NOTES,
         "volumes": many(object_of({"uuid": uuid, "project_id": text(), "size_gb": _COUNT})),
         "members": _MEMBERS,
+        "registry": or_null(host_document.REGISTRY),
     },
-    optional=("members",),
+    optional=("members", "registry"),
 )
 # ---- instances -------------------------------------------------------------------------------------------------------
 

@@ -184,6 +184,7 @@ def rescan(host):
     reply = {"changed": False, "host_uuid": UUIDS[host], "instances": told, "notes": notes(about[0])}
     reply["members"] = {uuid: {"name": name, "changes": 1} for name, uuid in UUIDS.items()}
     reply["volumes"] = [{"uuid": volume_uuid("default", "db-" + host), "project_id": "default", "size_gb": 20}]
+    reply["registry"] = None
     return {"about": about, "told": {}}, reply
 
 

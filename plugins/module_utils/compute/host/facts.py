@@ -24,7 +24,7 @@ from ...model.schema import CUSTOM
 from ..connection import URI, Deadline, LibvirtUnavailable, connect, each, require_libvirt
 from ..disk import storage_pools
 from ..guest import domains, network, summary
-from ..record import counters, drained, failed_instances, state_directory
+from ..record import counters, drained, failed_instances, registry_mark, state_directory
 from ..record.store import STATE_DIR, Store
 from ..record.volume_store import FROM, VolumeStore, confirmed_gb, grows, holder, is_volume, size_gb
 from . import address, boot_time, by_hand, capabilities, firmware, mdev, metrics, numa, pci, traits
@@ -66,7 +66,8 @@ def gather(timeout, save_generation, uri=URI, settings_path=PATH, state_dir=STAT
     volumes, damaged_volumes = VolumeStore.beside(store).sound_and_damaged()
     libvirt = connect(timeout, uri)
     document = collect(libvirt, host_settings, records, state_dir, timeout, save_generation, volumes, missing)
-    return {**with_damaged(with_damaged_volumes(document, damaged_volumes), damaged), "state": state}
+    known = with_damaged(with_damaged_volumes(document, damaged_volumes), damaged)
+    return {**known, "state": state, **registry_mark.reported(state_dir)}
 
 
 def with_damaged_volumes(document, damaged):

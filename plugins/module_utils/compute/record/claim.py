@@ -22,7 +22,7 @@ from ...model.request_spec import RequestSpec
 from ...model.volumes import VolumeConflict
 from ..disk import volume
 from ..errors import ClaimRevoked, InstanceBusy, StaleRecord
-from . import failed_instances, journal, state_directory, volume_claim, volume_store, whereabouts
+from . import failed_instances, journal, registry_mark, state_directory, volume_claim, volume_store, whereabouts
 from .ledger import Ledger, less_disk
 from .store import check_uuid
 
@@ -37,6 +37,7 @@ def claim_all(host, claims, dry=False):
     host.identify()
     state_directory.check(host.store)
     with host.store.host_lock():
+        registry_mark.check_and_advance(host.store, dry)
         results = [_prepare(host, claim, dry) for claim in claims]
         if any(result["pending"] for result in results):
             ledger = Ledger(host)

@@ -13,7 +13,7 @@ from ...model.request_spec import RequestSpec
 from ...placement import capacity
 from ..errors import GroupPolicyViolated
 from ..host import facts, mdev
-from . import drained
+from . import drained, registry_mark
 from .volume_store import VolumeStore
 
 
@@ -22,6 +22,7 @@ class Ledger:
 
     def __init__(self, host):
         host.require_member()
+        registry_mark.check(host.store)
         self.host = host
         self.document = facts.collect(
             host.connection,

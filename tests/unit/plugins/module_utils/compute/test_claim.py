@@ -15,7 +15,12 @@ from records import plant
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host.host import Host
-from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim, drained, failed_instances
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import (
+    claim,
+    drained,
+    failed_instances,
+    registry_mark,
+)
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.ledger import Ledger
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import Store
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
@@ -438,3 +443,15 @@ def test_a_drained_host_refuses_a_claim_and_goes_on_with_what_it_has(host):
     assert not new["claimed"]
     assert (new["error"]["code"], new["error"]["retryable"]) == ("HostDrained", True)
     Ledger(host).allocate(RequestSpec.from_dict(spec("web-1", vcpus=2)), {})
+
+
+@pytest.mark.parametrize("dry", [False, True])
+def test_a_host_of_a_registry_refuses_a_claim_without_one_and_remembers_nothing(host, dry):
+    mark = {"kind": "etcd", "incarnation": "one", "revision": 7}
+    with host.store.host_lock():
+        registry_mark.keep(host.store, mark)
+    with pytest.raises(registry_mark.RegistryDiffers):
+        claim.claim_all(host, [{"spec": spec("web-1")}], dry=dry)
+    with host.store.host_lock(), pytest.raises(registry_mark.RegistryDiffers):
+        Ledger(host)
+    assert host.store.records() == [] and registry_mark.read(host.store.state_dir) == mark
