@@ -17,9 +17,9 @@ from ..module_utils.conductor.operations import OPERATIONS
 from ..module_utils.conductor.procedures import update
 from ..module_utils.conductor.procedures.backup import back_up
 from ..module_utils.conductor.procedures.copies import keep_one, recover_record
-from ..module_utils.conductor.procedures.operate import Done, adopt, delete, look, operate
+from ..module_utils.conductor.procedures.delete import Moving, and_forget, delete
+from ..module_utils.conductor.procedures.operate import Done, adopt, look, operate
 from ..module_utils.conductor.procedures.rebuild import rebuild
-from ..module_utils.conductor.procedures.steps import side_by_side
 from ..module_utils.conductor.procedures.update_disks import Run, update_disks
 from ..module_utils.model import copy_hints, made_images
 from ..module_utils.model.errors import BerthError
@@ -32,7 +32,7 @@ from ..plugin_utils.fixed_addresses import fixed_addresses
 from ..plugin_utils.inventory_differences import InventoryDifferences
 from ..plugin_utils.inventory_variables import kvm_hosts, lost_hosts, raw_vars, variables
 from ..plugin_utils.locating import LocateInstances
-from ..plugin_utils.moving_instances import Asked, Legs, MovesInstances, refused, states_of, told_of
+from ..plugin_utils.moving_instances import Legs, MovesInstances, MovesToDelete, states_of
 from ..plugin_utils.plain import plain
 from ..plugin_utils.reading import read
 from ..plugin_utils.screen import say
@@ -78,13 +78,20 @@ class ActionModule(LocateInstances, MovesInstances):
         if located["operation"] != operation or task_vars["inventory_hostname"] not in located["names"]:
             located, facts = self._found(operation, names, hosts, task_vars), {}
 
-        def look():
-            located.update(self._found(operation, located["names"], hosts, task_vars))
-            return _tasks(located)
+        def look(names):
+            if names is None:
+                located.update(self._found(operation, located["names"], hosts, task_vars))
+                return _tasks(located)
+            with contextlib.suppress(BerthError, AnsibleError):  # who is not found again keeps the error of its plan
+                found = self._found(operation, list(names), hosts, task_vars, again=True)
+                located.update(after_second_look(located, found, names))
+            return {name: task for name, task in _tasks(located).items() if name in names}
 
-        moves, walks, said = self._delete_moves(located, hosts, task_vars) if located["moving"] else ({}, {}, [])
-        procedure = self._procedure(operation, _tasks(located), hosts, task_vars)
-        done, more = carry_out(self, task_vars, procedure, look)
+        moving = MovesToDelete(self, located, hosts, task_vars)
+        procedure = self._procedure(operation, _tasks(located), moving, hosts, task_vars)
+        done, said = carry_out(self, task_vars, procedure, look, Legs().hear)
+        done, walked = done if operation == "delete" else (done, {})
+        moves, walks = moving.moves, moving.told(walked)
         lines = [*_where_set_aside(located, done, self._task.check_mode), *_looked_at(located, done)]
         lines += _backups(operation, located, done) if operation != made_images.OPERATION else _images(located, done)
         say(*(selected_by_name(line, task_vars) for line in lines))
@@ -98,7 +105,7 @@ class ActionModule(LocateInstances, MovesInstances):
             parts[name] = end_of_operation.part_of_move(operation, outcome, moves, walks[name], self._task.check_mode)
         ended = end_of_operation.end(self, task_vars, operation, located, done, moves, walks)
         ended["ansible_facts"]["berth_located"] = CARRIED_OUT  # no later task carries it out again
-        return {"parts": parts, "run": {**ended, "said": said + more}}
+        return {"parts": parts, "run": {**ended, "said": states_of(said)}}
 
     def _for_the_inventory(self, located, done, task_vars):
         """The lines that make each adopted guest an instance like others, where the inventory lacks them."""
@@ -109,44 +116,14 @@ class ActionModule(LocateInstances, MovesInstances):
             task = located["instances"][name]
             yield from adopting.inventory_lines(name, task["project_id"], each.instance, task["flavor"] is not None)
 
-    def _delete_moves(self, located, hosts, task_vars):
-        """Delete the instances in a move on both hosts: (the plan, what became of each, what was said). Those whose move
-        had ended are located again, and are in no move then."""
-        asked, seconds, walks = Asked("delete", hosts, task_vars), {}, {}
-        try:
-            moves = self.read_and_plan(asked, located["moving"])
-        except (BerthError, AnsibleError) as error:
-            located["errors"].update(dict.fromkeys(located["moving"], refused(error)["failure"]))
-            located["moving"] = []
-            return {}, {}, []
-        procedures = {}
-        for name, plan in moves["moves"].items():
-            try:
-                procedures[name] = self.move_of(asked, name, plan, seconds.setdefault(name, {}))
-            except (BerthError, AnsibleError) as error:
-                walks[name] = refused(error)
-        walked, said = carry_out(self, task_vars, side_by_side(procedures), hear=Legs().hear)
-        walks.update({name: told_of(walk) for name, walk in walked.items()})
-        for name, second in seconds.items():
-            moves = after_second_look(moves, second, [name]) if second else moves
-        if moves["ended"]:
-            self._find_again(located, moves["ended"], hosts, task_vars)
-        return moves, {name: walks.get(name, {"changed": False}) for name in located["moving"]}, states_of(said)
-
-    def _find_again(self, located, names, hosts, task_vars):
-        """Who is not found again keeps the error of its plan."""
-        with contextlib.suppress(BerthError, AnsibleError):
-            found = self._found("delete", names, hosts, task_vars, again=True)
-            located.update(after_second_look(located, found, names))
-
     def _found(self, operation, names, hosts, task_vars, again=False):
         """As the playbooks find them."""
         about = {"instances": names, "hosts": hosts}
         task_vars = {**task_vars, "__berth_facts": read(self, about, task_vars)}
         return self.located({**about, "method": operation, "selected": True}, task_vars, again)
 
-    def _procedure(self, operation, tasks, hosts, task_vars):
-        given = {name: self._given(operation, task_vars, name) for name in tasks}
+    def _procedure(self, operation, tasks, moving, hosts, task_vars):
+        given = {name: self._given(operation, task_vars, name) for name in [*tasks, *moving.names]}
         if operation == "keep_one":
             return keep_one(tasks, given, self._task.check_mode)
         if operation == "recover_record":
@@ -158,8 +135,10 @@ class ActionModule(LocateInstances, MovesInstances):
         minutes = self.own_variables(task_vars, [MINUTES]).get(MINUTES) if operation == "backup" else None
         if minutes:
             return back_up(tasks, given, int(task_vars["ansible_forks"]), int(minutes), time.monotonic)
-        if operation in ("delete", "leave"):
-            return delete(tasks, given, hosts, operation)
+        if operation == "delete":
+            return delete(tasks, Moving(moving.names, moving.plan, moving.ended), given, hosts)
+        if operation == "leave":
+            return and_forget(operation, tasks, given, hosts)
         if operation == "update_disks":
             return update_disks(tasks, given, self._makes(tasks, hosts, task_vars))
         if operation == "update":

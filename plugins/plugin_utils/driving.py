@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime
 import random
 import time
-from typing import Any, Callable, Dict, List, Optional, Protocol, Tuple
+from typing import Any, Callable, Collection, Dict, List, Optional, Protocol, Tuple
 
 from ansible.plugins.action import ActionBase
 
@@ -45,7 +45,7 @@ def carry_out(
     action: ActionBase,
     task_vars: Dict[str, Any],
     procedure: Procedure[Result],
-    look: Optional[Callable[[], Dict[str, Any]]] = None,
+    look: Optional[Callable[[Optional[Collection[str]]], Dict[str, Any]]] = None,
     hear: Callable[[Document], None] = lambda _said: None,
     engine: Optional[Engine] = None,
 ) -> Tuple[Result, List[Document]]:
@@ -73,7 +73,7 @@ def carry_out(
             said.append({"at": at, "instance": step.instance, **step.event})
             hear(said[-1])
         elif isinstance(step, Look):
-            answer = look() if look else {}
+            answer = look(step.names) if look else {}
         else:
             answer = _asked(action, task_vars, step)
 

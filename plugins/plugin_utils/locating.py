@@ -104,8 +104,7 @@ class LocateInstances(ControllerAction):
                 errors[name] = error
         errors.update(_without_addresses(run, tasks))
         self._say_what_is_done(tasks)
-        waits = method == "delete" and not again
-        moving = [name for name in names if isinstance(errors.get(name), InstanceMoving) and waits]
+        moving = [] if again else found.moving
         skipped = {name: task.pop("skipped") for name, task in tasks.items() if "skipped" in task}
         return {
             "operation": method,

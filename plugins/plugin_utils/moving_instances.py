@@ -27,7 +27,7 @@ from .plain import plain
 from .plan_moves import PlanMoves
 from .reading import read
 from .screen import say
-from .second_look import of_one
+from .second_look import after_second_look, of_one
 
 FACTS = "__berth_facts"
 READ = {**dict.fromkeys(BESIDE_FACTS, False), "digests": True, "moves": True, "must_answer": True, "most": None}
@@ -106,6 +106,44 @@ class MovesInstances(PlanMoves):
         consent = {name: is_true(values, variable) for name, variable in CONSENT.items()}
         settings = {**consent, **given, "key": new_key()}
         return Run(settings, Catalog.from_variables(values).quotas, asked.only_prepare)
+
+
+class MovesToDelete:
+    """The instances of a delete that are in a move. ``names``: of those not known to be at rest; ``moves``: their plan."""
+
+    def __init__(self, action, located, hosts, task_vars):
+        self.action, self.located, self.asked = action, located, Asked("delete", hosts, task_vars)
+        self.moves, self.seconds, self.failed = {}, {}, {}
+
+    @property
+    def names(self):
+        return self.located["moving"]
+
+    def plan(self) -> Procedure[Dict[str, Procedure[Walk]]]:
+        try:
+            self.moves = self.action.read_and_plan(self.asked, self.names)
+        except (BerthError, AnsibleError) as error:
+            self.located["errors"].update(dict.fromkeys(self.names, refused(error)["failure"]))
+            self.located["moving"] = []
+            return {}
+        procedures = {}
+        for name, plan in self.moves["moves"].items():
+            try:
+                procedures[name] = self.action.move_of(self.asked, name, plan, self.seconds.setdefault(name, {}))
+            except (BerthError, AnsibleError) as error:
+                self.failed[name] = refused(error)
+        return procedures
+        yield  # a procedure, though it asks by itself
+
+    def ended(self) -> List[str]:
+        for name, second in self.seconds.items():
+            self.moves = after_second_look(self.moves, second, [name]) if second else self.moves
+        return self.moves.get("ended", [])
+
+    def told(self, walked: Dict[str, Walk]) -> Dict[str, Dict[str, Any]]:
+        """What became of each that is still in a move."""
+        known = {**self.failed, **{name: told_of(walk) for name, walk in walked.items()}}
+        return {name: known.get(name, {"changed": False}) for name in self.names}
 
 
 def new_key():

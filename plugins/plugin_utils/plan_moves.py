@@ -10,7 +10,6 @@ from ..module_utils.conductor.errors import KvmHostNotFound
 from ..module_utils.conductor.plan import FAILED
 from ..module_utils.conductor.procedures.plan_moves import Subject, Wanted, plan_moves
 from ..module_utils.model.identity import IDENTITY, project_of, uuid_of
-from ..module_utils.model.move_errors import MigrationEnded
 from ..module_utils.placement.request import resize_request
 from . import acting, move_options, receipts, seeds
 from .answers_of_hosts import read_reports, replies
@@ -21,11 +20,8 @@ from .inventory_variables import kvm_hosts, lost_hosts, raw_vars, variables, who
 from .locating import shown
 from .plain import plain
 from .screen import say, verbosity, warn
-from .selection import InstanceNotFound, check_explicit, known_hosts, not_found, selected, warn_of_lost
+from .selection import check_explicit, known_hosts, not_found, selected, warn_of_lost
 from .whose_variables import Catalogs
-
-# What a delete meets if the move that it was to end has ended: the instance is at rest, or gone.
-ENDED = (MigrationEnded.__name__, InstanceNotFound.__name__)
 
 GOES_TO = "__berth_goes_to"  # of an instance: the host that a plan sends it to
 # Of an instance in a plan: uuids of the others of its affinity group that go there, too; whether a return brings it home.
@@ -160,7 +156,7 @@ class PlanMoves(ControllerAction):
             "act": [name for name, move in moves.items() if move["sequence"] and not move["settles"]],
             "errors": {name: _text(error) for name, error in errors.items()},
             "error_details": {name: closing_table.details_of(error) for name, error in errors.items()},
-            "ended": [name for name, error in errors.items() if action == "delete" and error["code"] in ENDED],
+            "ended": planned.ended() if action == "delete" else [],
         }
 
 

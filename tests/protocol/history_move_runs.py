@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
+import functools
+
 import procedure_case
 from history_runs import Run
 
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import delete, plan_moves
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import move as procedure
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import operate, plan_moves
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import side_by_side
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.walk import Move
-from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import MigrationEnded
 
 
 class Moves(Run):
@@ -39,31 +39,30 @@ class Moves(Run):
         yield from self.move("confirm_due")
 
     def delete(self):
-        tasks = yield from self._found("delete")
-        moving_names = [name for name, error in self.errors.items() if error["code"] == "InstanceMoving"]
-        for name in [*tasks, *moving_names]:
+        found = yield from self._located("delete")
+        for name in [*found.tasks, *found.moving]:
             self.world.gives_up(name)
-        for name in moving_names:
+        for name in found.moving:
             del self.errors[name]
-        yield from self._delete_moves(moving_names)
-        ended = [name for name in moving_names if self.errors.get(name, {}).get("code") == MigrationEnded.__name__]
-        if ended:
-            self.names = ended
-            for name in ended:
-                del self.errors[name]
-            tasks.update((yield from self._found("delete")))
-        given = {"changed_disks": bool(self.options.get("berth_delete_changed_disks"))}
-        yield from self._carry_out(operate.delete(tasks, dict.fromkeys(tasks, given), self.inventory))
-
-    def _delete_moves(self, names):
-        moves = (yield from self._plan("delete", names)) if names else {}
         refused = []
-        procedures = {
-            name: self._procedure("delete", name, move, refused) for name, move in moves.items() if move["sequence"]
-        }
-        walks = yield from procedure_case.play(side_by_side(procedures), self._ask_step)
+
+        def plan():
+            moves = yield from self._plan("delete", found.moving)
+            acts = {name: move for name, move in moves.items() if move["sequence"]}
+            return {name: self._procedure("delete", name, move, refused) for name, move in acts.items()}
+
+        def ended():
+            return [name for name in found.moving if self.errors.get(name, {}).get("code") in plan_moves.ENDED]
+
+        given = {"changed_disks": bool(self.options.get("berth_delete_changed_disks"))}
+        moving = delete.Moving(found.moving, plan, ended)
+        procedure = delete.delete(found.tasks, moving, dict.fromkeys(self.names, given), self.inventory, self.removes)
+        look = functools.partial(self._found, "delete")
+        done, walks = yield from self._play(procedure, look)
         for name, walk in walks.items():
-            self._note(name, walk, refused)
+            if name not in done:
+                self._note(name, walk, refused)
+        self._note_done(done)
 
     def move(self, action):
         """Plan for all, then carry out the move of each."""

@@ -216,19 +216,25 @@ class Run(history_snapshots.Snapshots):
         tasks = yield from self._found(operation)
         yield from self._carry_out(operate.operate(operation, tasks, dict.fromkeys(tasks, given)))
 
-    def _found(self, operation, more=lambda _name, _task: {}):
+    def _found(self, operation, names=None, more=lambda _name, _task: {}):
+        found = yield from self._located(operation, names, more)
+        return found.tasks
+
+    def _located(self, operation, names=None, more=lambda _name, _task: {}):
         known = None
         if self.world.engine:
             self.seen, known, _hosts = yield from self.read_engine()
         else:
             self.seen = yield from self.read()
         self.removes = engine.RemovesOnEngine(known) if known else Embedded()
-        wanted = {name: locate.Wanted(self.world.uuid(name)) for name in self.names}
+        wanted = {name: locate.Wanted(self.world.uuid(name)) for name in names or self.names}
+        for name in names or ():
+            self.errors.pop(name, None)
         run = locate.Run(operation, self._said(), more, _not_found)
         found = yield from self._play(locate.locate(run, self.seen, wanted))
         for name, error in found.errors.items():
             self.refused(name, error)
-        return found.tasks
+        return found
 
     def _said(self):
         variables = ("keep_on", "keep_on_confirmed", "recover_on")
@@ -238,6 +244,9 @@ class Run(history_snapshots.Snapshots):
 
     def _carry_out(self, procedure, look=None):
         done = yield from self._play(procedure, look)
+        self._note_done(done)
+
+    def _note_done(self, done):
         for name, each in done.items():
             if each.errors:
                 self.errors.setdefault(name, each.errors[0])
@@ -273,17 +282,6 @@ class Run(history_snapshots.Snapshots):
             if tasks[name]["hosts"]:
                 self.world.continues_with(name, chosen)
         yield from self._carry_out(copies.recover_record(tasks, {}, dry=False))
-
-    # delete
-
-    def delete(self):
-        tasks = yield from self._found("delete")
-        for name in tasks:
-            self.world.gives_up(name)
-        given = {"changed_disks": bool(self.options.get("berth_delete_changed_disks"))}
-        yield from self._carry_out(
-            operate.delete(tasks, dict.fromkeys(tasks, given), self.inventory, registry=self.removes)
-        )
 
     # copies
 

@@ -39,7 +39,7 @@ class Runs(MakesVolumes, Moves):
     def update_disks(self):
         for volume in self.options.get("grown") or ():
             self.world.volume_sizes[volume] = min(MOST_GB, self.world.volume_sizes.get(volume, 1) + 1)
-        tasks = yield from self._found("update_disks", self._wanted)
+        tasks = yield from self._found("update_disks", more=self._wanted)
         yield from self._carry_out(update_disks.update_disks(tasks, {}, self._run_of_disks()))
 
     def _wanted(self, name, task):
@@ -56,7 +56,7 @@ class Runs(MakesVolumes, Moves):
             spec = {**spec, "metadata": told, "flavor": {**spec["flavor"], "extra_specs": limits}}
             return {**self._wanted(name, task), "spec": spec, "only_new": None, "discards": []}
 
-        tasks = yield from self._found("update", more)
+        tasks = yield from self._found("update", more=more)
         run = update.Run(self._run_of_disks(), lambda name, _spec: requests[name])
         yield from self._carry_out(update.update(tasks, {}, run))
 

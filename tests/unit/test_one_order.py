@@ -16,7 +16,11 @@ CONDUCTOR = ROOT / "plugins/module_utils/conductor"
 # The explorer of two hosts has no fleet to plan in: it finds the sides of a move and asks what is next, of every state of both.
 OF_TWO_HOSTS = "tests/protocol/move_runs.py: _plan takes steps of plan_moves.py itself: moving.plan, sides.find"
 MOST = 1  # steps of one procedure that a function elsewhere may take itself: 0 of those that procedures alone take, if it drives
-PLAYS = "tests/protocol"  # whole operations, so even their only step is an order
+PLAYS = (
+    "tests/protocol",
+    "tests/unit/plugins/module_utils/fleet_case.py",
+)  # whole operations, so even their only step is an order
+ALONE = ("steps", "telling")  # files of procedures/ whose functions procedures alone take: who takes one has an order
 
 
 def steps_of(tree, known):
@@ -54,6 +58,18 @@ def conductor_functions():
 
 
 @functools.lru_cache(maxsize=None)
+def of_procedures_alone():
+    """The functions that make an order of procedures, and those by which locating finds hosts."""
+    folder = {stem: CONDUCTOR / "procedures" / (stem + ".py") for stem in ALONE} | {"locate": CONDUCTOR / "locate.py"}
+    return {
+        "%s.%s" % (stem, node.name)
+        for stem, path in folder.items()
+        for node in ast.parse(path.read_text("utf-8")).body
+        if isinstance(node, ast.FunctionDef) and (stem in ALONE or node.name.startswith("locate_to_"))
+    }
+
+
+@functools.lru_cache(maxsize=None)
 def procedures():
     """{procedure file: the steps that it takes in its order}"""
     known = conductor_functions()
@@ -82,12 +98,16 @@ def copies(name, text):
         for function, taken in steps_of(ast.parse(text), known).items()
         for procedure, steps in procedures().items()
         if len(steps & taken) > MOST or (str(name).startswith(PLAYS) and (steps & taken) - taken_elsewhere())
+    ] + [
+        "%s: %s has an order of its own: %s" % (name, function, ", ".join(sorted(taken)))
+        for function, taken in steps_of(ast.parse(text), of_procedures_alone()).items()
+        if taken
     ]
 
 
 def drivers():
     """All that carries operations out, or plays them: the actions, and what the tests share."""
-    for folder in ("plugins/action", "plugins/plugin_utils", "tests/protocol", "tests/unit"):
+    for folder in ("plugins/action", "plugins/plugin_utils", "tests"):
         for path in sorted((ROOT / folder).rglob("*.py")):
             if not re.match("test_", path.name):
                 yield path
@@ -129,6 +149,33 @@ def found(self, operation):
 def test_a_run_of_a_history_that_takes_the_only_step_of_a_procedure_is_found():
     (copy,) = copies("tests/protocol/c.py", OF_LOCATING)
     assert "takes steps of locate.py itself: what_to_operate.where" in copy
+
+
+OF_A_DELETE = """
+from ..module_utils.conductor.procedures.operate import operate
+from ..module_utils.conductor.procedures.steps import side_by_side
+
+def act(self, names):
+    carry_out(side_by_side({name: self.move_of(name) for name in names}))
+    carry_out(operate("delete", names))
+"""
+OF_A_FLEET = """
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import locate
+
+def delete(self):
+    for host in locate.locate_to_delete(self.read(), "web1", WEB):
+        self.hosts[host].delete()
+"""
+
+
+def test_an_action_that_orders_the_moves_of_a_delete_itself_is_found():
+    (copy,) = copies("plugins/action/d.py", OF_A_DELETE)
+    assert copy == "plugins/action/d.py: act has an order of its own: steps.side_by_side"
+
+
+def test_a_fleet_of_tests_that_finds_the_hosts_itself_is_found():
+    (copy,) = copies("tests/unit/e.py", OF_A_FLEET)
+    assert copy == "tests/unit/e.py: delete has an order of its own: locate.locate_to_delete"
 
 
 def test_a_copy_of_an_order_is_found():

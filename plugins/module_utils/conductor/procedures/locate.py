@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from typing import Any, Callable, Dict, Mapping, Optional
+from typing import Any, Callable, Dict, List, Mapping, Optional
 
 from ...model.errors import BerthError
 from ...model.identity import DEFAULT_PROJECT, instance_uuid
@@ -16,7 +16,7 @@ from ...model.messages import Document
 from ...model.quota import Amounts
 from .. import adopting, given_away, locks, new_volumes, what_to_operate
 from ..closing_table import why_of
-from ..errors import HostUnknown
+from ..errors import HostUnknown, InstanceMoving
 from ..fleet import Fleet
 from ..operations import OPERATIONS
 from .steps import Ask, Procedure
@@ -46,10 +46,12 @@ class Run:
 
 @dataclasses.dataclass
 class Located:
-    """``tasks``: by name, as what_to_operate.where() and ``more`` say; ``errors``: why the others are not acted on."""
+    """``tasks``: by name, as what_to_operate.where() and ``more`` say; ``errors``: why the others are not acted on; ``moving``:
+    of these those in a move that a delete ends."""
 
     tasks: Dict[str, Document] = dataclasses.field(default_factory=dict)
     errors: Dict[str, BerthError] = dataclasses.field(default_factory=dict)
+    moving: List[str] = dataclasses.field(default_factory=list)
 
     def refuse(self, name: str, error: BerthError) -> None:
         self.tasks.pop(name, None)
@@ -67,6 +69,8 @@ def locate(run: Run, fleet: Fleet, wanted: Mapping[str, Wanted]) -> Procedure[Lo
             _check_found(run, fleet, name, instance, found.tasks[name])
         except BerthError as error:
             found.refuse(name, error)
+            if run.operation == "delete" and isinstance(error, InstanceMoving):
+                found.moving.append(name)
     yield from _check_addresses(fleet, found)
     if any(task.get("new_volumes") or task.get("grown_volumes") for task in found.tasks.values()):
         for name, over in new_volumes.before_the_claims(found.tasks, fleet, run.quotas()).items():

@@ -2,18 +2,16 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What one operation does on the hosts of the instances that it was to find: stop, start and the others of the table that
-have a state. Instances do not wait for each other. And a delete, after which all hosts forget them."""
+have a state. Instances do not wait for each other."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, Iterable, List, Mapping, Optional
+from typing import Any, Dict, Iterable, List, Mapping
 
 from ...model.messages import Document
 from ..closing_table import error_of
 from ..operations import OPERATIONS
-from ..registry.embedded import Embedded
-from ..registry.interface import Removes
 from ..silence import is_there, unanswered
 from .steps import Ask, Procedure, said
 
@@ -64,21 +62,6 @@ def adopt(tasks: Tasks, given: Mapping[str, Document], hosts: Iterable[str]) -> 
     if known:
         # nothing is lost if one does not take it: a later run tells it again
         yield Ask("rescan", {host: {"told": {"hosts": names, "known": known}} for host in hosts})
-    return done
-
-
-def delete(
-    tasks: Tasks,
-    given: Mapping[str, Document],
-    hosts: Iterable[str],
-    operation: str = "delete",
-    registry: Optional[Removes] = None,
-) -> Procedure[Dict[str, Done]]:
-    """The owner of an instance removes its part last. ``hosts``: all that the run has asked. The same for a leave, which removes
-    nothing else."""
-    done = yield from operate(operation, tasks, given)
-    left = [task for name, task in tasks.items() if not done[name].errors and (task["hosts"] or task["given_up"])]
-    yield from (registry or Embedded()).removed(left, hosts)
     return done
 
 

@@ -15,7 +15,7 @@ from ...model import migration
 from ...model.errors import BerthError, InstanceIsLocked
 from ...model.identity import DEFAULT_PROJECT
 from ...model.messages import Document, View
-from ...model.move_errors import InstanceNotFound
+from ...model.move_errors import InstanceNotFound, MigrationEnded
 from ...model.quota import Amounts
 from .. import (
     adopting,
@@ -41,6 +41,7 @@ from .steps import Procedure
 from .telling import tell_latest, tell_owners
 
 KINDS = {"resize": migration.RESIZE, "cold_migrate": migration.COLD, "live_migrate": migration.LIVE, "migrate": None}
+ENDED = (MigrationEnded.__name__, InstanceNotFound.__name__)
 Views = Mapping[str, Mapping[str, View]]  # host -> {instance uuid: what the host says of its record}
 Moves = Dict[str, PlannedMove]
 
@@ -98,6 +99,10 @@ class Planned:
     def refuse(self, name: str, error: Document) -> None:
         self.moves.pop(name, None)
         self.errors[name] = error
+
+    def ended(self) -> List[str]:
+        """Those whose move has ended: the instance is at rest, or gone."""
+        return [name for name, error in self.errors.items() if error["code"] in ENDED]
 
 
 def plan_moves(names: Iterable[str], fleet: Fleet, views: Views, wanted: Wanted) -> Procedure[Planned]:

@@ -41,7 +41,10 @@ class Say(NamedTuple):
 
 
 class Look(NamedTuple):
-    """All hosts are read again, and the instances located anew. Answer: name -> task of those that are found."""
+    """All hosts are read again, and the instances located anew, or those of ``names``. Answer: name -> task of those that are
+    found."""
+
+    names: Optional[Tuple[str, ...]] = None
 
 
 class Compare(NamedTuple):

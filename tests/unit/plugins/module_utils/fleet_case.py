@@ -19,14 +19,19 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import sum
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import state_directory, whereabouts
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import Store
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
-    arrived,
-    gossip,
-    locate,
     majority,
+    what_to_operate,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import plan as rounds
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import create, plan_create
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import (
+    copies,
+    create,
+    delete,
+    locate,
+    operate,
+    plan_create,
+)
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.embedded import Embedded
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
@@ -127,6 +132,11 @@ class Host:
             self.store.compare_and_swap(self.store.compare_and_swap(record, record.next(phase="deleting")), None)
         if after:
             whereabouts.removed(self.store, WEB, after)
+        return {"changed": True}
+
+    def start(self, _after):
+        self.runs = True
+        return {"changed": True}
 
     def take_back(self, after):
         """compute/record/record_copy.py has its own tests."""
@@ -136,6 +146,10 @@ class Host:
         )  # fmt: skip
         record = self.record()
         self.store.compare_and_swap(record, taken) if record else self.store.restore(taken)
+        return {"changed": True}
+
+
+ACTS = {"absent": "delete", "recorded": "take_back", "started": "start"}
 
 
 def call(host, method, *args):
@@ -196,11 +210,17 @@ class Fleet:
 
     def ask(self, name, module, given):
         host = self.inventory[name]
-        return procedure_case.ask(
-            module,
-            given,
-            lambda method, *args: call(host, method, *args),
-            lambda build: call(host, "build", build["token"]),
+        if module == "instance":
+            answer = call(host, ACTS[given["state"]], given.get("after"))
+            yield
+            return answer
+        return (
+            yield from procedure_case.ask(
+                module,
+                given,
+                lambda method, *args: call(host, method, *args),
+                lambda build: call(host, "build", build["token"]),
+            )
         )
 
     def run(self, **more):
@@ -232,29 +252,27 @@ class Fleet:
 
     def recover_record(self, lost=(), on=None):
         """The playbook of that name, with berth_recover_on; the hosts whose record was taken back."""
-        seen = self.read()
-        hosts = locate.locate_to_take_back(seen, "web1", WEB, lost, on)
-        for name in hosts:
-            latest = arrived.latest(seen, WEB, name, lost)
-            told = gossip.will_own(seen, WEB, name, latest[0], "r%d" % next(self.runs))
-            for other in seen.documents:
-                self.inventory[other].rescan((), told)
-            self.inventory[name].take_back(latest)
-        return hosts
+        return self._operate("recover_record", lambda task: copies.recover_record(task, {}, dry=False), lost, on)
 
     def start(self, lost=()):
         """The playbook of that name."""
-        for name in locate.locate_to_run(self.read(), "web1", WEB, lost)[-1:]:
-            self.inventory[name].runs = True
+        self._operate("start", lambda task: operate.operate("start", task, {}), lost)
         self.check()
 
     def delete(self, lost=()):
         """The playbook of that name; the hosts that it was deleted on."""
-        seen = self.read()
-        hosts = locate.locate_to_delete(seen, "web1", WEB, lost)
-        for name in hosts:
-            self.inventory[name].delete(seen.notes_on(WEB).latest)
-        return hosts
+        return self._operate("delete", lambda task: delete.and_forget("delete", task, {}, self.inventory), lost)
+
+    def _operate(self, operation, of_task, lost, on=None):
+        """Find the instance and carry a procedure out, ``of_task``: {name: task} -> it. The hosts that it was to be done on;
+        raises why it was not found."""
+        run = locate.Run(operation, what_to_operate.Said("r%d" % next(self.runs), lost, recover_on=on))
+        locating = locate.locate(run, self.read(), {"web1": locate.Wanted(WEB)})
+        found = procedure_case.run(procedure_case.play(locating, self.ask))
+        for error in found.errors.values():
+            raise error
+        procedure_case.run(procedure_case.play(of_task(found.tasks), self.ask))
+        return found.tasks["web1"]["hosts"]
 
     def owners(self):
         return [name for name, host in self.hosts.items() if host.runs]

@@ -18,7 +18,8 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.ste
 
 def play(procedure, ask, look=None, engine=None):
     """The procedure's result. ``ask``: (host, module, arguments) -> a generator that stops after each thing that the host
-    does, and returns its answer; ``look``: () -> such a generator, which finds all instances again; ``engine``: of a registry."""
+    does, and returns its answer; ``look``: names or None -> such a generator, which finds these instances, or all, again;
+    ``engine``: of a registry."""
     answer = unknown = None
     while True:
         try:
@@ -34,7 +35,7 @@ def play(procedure, ask, look=None, engine=None):
         if isinstance(step, (Transact, Scan, Wait)):
             yield  # others go on
         if isinstance(step, Look):
-            answer = yield from look()
+            answer = yield from look(step.names)
         if isinstance(step, Ask):
             answer = {}
             checks = {"check": True} if step.check else {}
@@ -43,6 +44,15 @@ def play(procedure, ask, look=None, engine=None):
                 answer[host] = yield from ask(step.host_of(host), step.module, arguments)
         elif step is None:  # a thing that a host did, of whom the run itself asks
             yield
+
+
+def run(generator):
+    """Run to the end; what it returned."""
+    while True:
+        try:
+            next(generator)
+        except StopIteration as end:
+            return end.value
 
 
 def ask(module, given, call, build):

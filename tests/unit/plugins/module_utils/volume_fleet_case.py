@@ -29,7 +29,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
 )
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import plan as rounds
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import create, locate, operate, plan_create
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import create, delete, locate, plan_create
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import update_disks as procedure
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.embedded import Embedded
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
@@ -285,7 +285,9 @@ class Fleet(MakesVolumes):
     def delete(self, name):
         seen = yield from self.read()
         return (
-            yield from self._operate("delete", name, seen, None, lambda task: operate.delete(task, {}, self.hosts()))
+            yield from self._operate(
+                "delete", name, seen, None, lambda task: delete.and_forget("delete", task, {}, self.hosts())
+            )
         )
 
     def _operate(self, operation, name, seen, more, of_task):
@@ -320,12 +322,3 @@ class Fleet(MakesVolumes):
 def said(reply):
     error = reply.get("error") or {"code": "HostUnreachable", "message": reply.get("reason")}
     return "%(code)s: %(message)s" % error
-
-
-def run(generator):
-    """Run to the end; what it returned."""
-    while True:
-        try:
-            next(generator)
-        except StopIteration as end:
-            return end.value

@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import pytest
+from procedure_case import run
 from volume_case import DB
-from volume_fleet_case import Fleet, make_sites, run
+from volume_fleet_case import Fleet, make_sites
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import errors
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import volume_claim

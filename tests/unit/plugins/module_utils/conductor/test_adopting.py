@@ -16,7 +16,8 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import 
     NoMajority,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import Fleet
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.operate import adopt, delete
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.delete import and_forget
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.operate import adopt
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.what_to_create import sort_out
 from ansible_collections.berth.kvm.plugins.module_utils.model.adopted import AdoptedNotSupported
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InstanceExists, InvalidInput
@@ -196,7 +197,7 @@ def test_all_hosts_hear_who_owns_it_and_after_a_leave_that_it_is_gone():
     assert told.arguments["h2"]["told"] == {"hosts": {UUIDS["h1"]: "h1"}, "known": {UUIDS["h1"]: {GUEST: [1, 0]}}}
     left = {"uuid": GUEST, "hosts": ["h1"], "after": [1, 0], "owner": UUIDS["h1"], "given_up": False}
     _done, (asked, told) = played(
-        delete({"web1": left}, {}, ["h1", "h2"], "leave"), {"changed": True, "instance": {"uuid": GUEST}}
+        and_forget("leave", {"web1": left}, {}, ["h1", "h2"]), {"changed": True, "instance": {"uuid": GUEST}}
     )
     assert asked.arguments["web1"]["state"] == "left" and told.arguments["h2"]["told"]["gone"] == {
         UUIDS["h1"]: {GUEST: [1, 0]}

@@ -10,7 +10,8 @@ from procedure_case import played
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.operations import OPERATIONS
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.copies import keep_one, recover_record
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.operate import delete, operate
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.delete import and_forget
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.operate import operate
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Ask
 
 H1 = "4c4c4544-0042-3510-8052-b4c04f4a3231"
@@ -86,14 +87,14 @@ def test_what_was_found_of_an_instance_goes_to_its_host_and_nothing_else_does():
 )
 def test_hosts_are_told_of_what_was_deleted_and_of_nothing_else(owner, answer, lost, told):
     instance = {"uuid": "u", "hosts": [] if lost else ["h1"], "after": [1, 7], "owner": owner, "given_up": lost}
-    _done, asked, _said = played(delete({"web1": instance}, {}, ["h1", "h2"]), {("h1", "web1"): answer})
+    _done, asked, _said = played(and_forget("delete", {"web1": instance}, {}, ["h1", "h2"]), {("h1", "web1"): answer})
     rescans = [step.arguments for step in asked if step.module == "rescan"]
     assert rescans == ([{"h1": {"told": told}, "h2": {"told": told}}] if told else [])
 
 
 def test_what_is_on_no_host_and_was_not_given_up_is_not_forgotten():
     instance = {"uuid": "u", "hosts": [], "after": [1, 7], "owner": H1, "given_up": False}
-    assert played(delete({"web1": instance}, {}, ["h1"]))[1] == []
+    assert played(and_forget("delete", {"web1": instance}, {}, ["h1"]))[1] == []
 
 
 TOLD = {"told": {"after": {"u": 2}}, "hosts": ["h1", "h2"], "unprepared": ["h9"]}
@@ -183,6 +184,6 @@ def test_no_record_becomes_the_latest_unless_all_hosts_but_those_that_are_not_pr
 def test_what_each_host_gives_up_is_kept(operation, part):
     said = {(host, "web1"): {"changed": True, part: {"gives_up": ["disk of " + host]}} for host in ("h1", "h2")}
     tasks = {"web1": task("h2", "h1", owner=H1, after=[1, 1], given_up=False)}
-    run = delete(tasks, {}, ["h1"]) if operation == "delete" else operate(operation, tasks, {})
+    run = and_forget("delete", tasks, {}, ["h1"]) if operation == "delete" else operate(operation, tasks, {})
     done, _asked, _told = played(run, said)
     assert done["web1"].gives_up == (["disk of h2", "disk of h1"] if operation == "delete" else ["disk of h1"])
