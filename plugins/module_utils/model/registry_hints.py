@@ -45,3 +45,11 @@ def find_registry_authority() -> str:
         "berth.kvm.prepare_registry makes the authority, on the controller that runs it, in the directory that berth_ca_directory "
         "names. Run there, or with berth_ca_directory set to a copy of that directory"
     )
+
+
+def go_back_to_hosts() -> str:
+    """An operation is not done over a registry."""
+    return (
+        "Bring the fleet back to the hosts alone, by berth.kvm.use_registry with berth_leave_registry=true. Then do it, and go over to "
+        "the registry again"
+    )

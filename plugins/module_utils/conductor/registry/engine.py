@@ -37,13 +37,12 @@ from ..plan import (
     host_of,
     withdraw_claim,
 )
-from ..procedures.steps import Ask, Procedure, Scan, Transact
+from ..procedures.steps import Ask, Procedure, Scan
 from . import holdings, hosts, keys
 from .interface import claim
-from .transactions import Draft, RegistryBusy, transacted
+from .transactions import Draft, RegistryBusy, read_keys, transacted
 
 NAME = "the registry"  # in place of a host that remembers, in what people read
-AT_ONCE = 100  # keys of one question: etcd takes 128
 PLACED_AGAIN = 30
 HELD = ("InstanceExists", "InstanceBusy")  # codes of a host
 
@@ -55,36 +54,30 @@ class RegistryOutdated(BerthError):
 @dataclasses.dataclass
 class Known:
     """What the registry knows of instances: ``entries`` by uuid, of those that it knows, and ``versions`` of them; ``used``:
-    what each project uses."""
+    what each project uses; ``names``: uuid -> name of the hosts that own one of them, or were to get it, whom a run has to ask."""
 
-    entries: Dict[str, Document]
-    versions: Dict[str, int]
-    used: Dict[str, Amounts]
+    entries: Dict[str, Document] = dataclasses.field(default_factory=dict)
+    versions: Dict[str, int] = dataclasses.field(default_factory=dict)
+    used: Dict[str, Amounts] = dataclasses.field(default_factory=dict)
+    names: Dict[str, str] = dataclasses.field(default_factory=dict)
 
-    def hosts(self) -> List[str]:
-        """The uuids of the hosts that own one of them, or were to get it: those a run has to ask."""
-        return sorted({at for entry in self.entries.values() for at in _hosts_of(entry)})
-
-    def notes(self, names: Mapping[str, str]) -> Dict[str, Note]:
-        """The same as a host would remember it. ``names``: host uuid -> name in the inventory."""
-        return {uuid: _note(entry, names) for uuid, entry in self.entries.items()}
+    def notes(self) -> Dict[str, Note]:
+        """The same as a host would remember it."""
+        return {uuid: _note(entry, self.names) for uuid, entry in self.entries.items()}
 
 
 def whereabouts(uuids: Sequence[str]) -> Procedure[Known]:
     entries, versions = yield from _entries(uuids)
-    return Known(entries, versions, (yield from usage()))
+    at = sorted({host for entry in entries.values() for host in _hosts_of(entry)})
+    return Known(entries, versions, (yield from usage()), (yield from hosts.names(at)))
 
 
 def _entries(uuids: Sequence[str]) -> Procedure[Tuple[Dict[str, Document], Dict[str, int]]]:
     """By uuid, of those that the registry knows: what it has of them, and the version of that."""
-    entries: Dict[str, Document] = {}
-    versions: Dict[str, int] = {}
-    for at in range(0, len(uuids), AT_ONCE):
-        wanted = {keys.instance(uuid): uuid for uuid in uuids[at : at + AT_ONCE]}
-        answer = yield Transact(reads=tuple(wanted))
-        for key, found in answer["found"].items():
-            entries[wanted[key]], versions[wanted[key]] = keys.document(key, found), found.revision
-    return entries, versions
+    wanted = {keys.instance(uuid): uuid for uuid in uuids}
+    found = yield from read_keys(list(wanted))
+    entries = {wanted[key]: keys.document(key, each) for key, each in found.items()}
+    return entries, {wanted[key]: each.revision for key, each in found.items()}
 
 
 def usage() -> Procedure[Dict[str, Amounts]]:
@@ -96,13 +89,17 @@ def usage() -> Procedure[Dict[str, Amounts]]:
 def fleet_of(
     names: Iterable[str], known: Known, live: Mapping[str, Report], read: Callable[[Dict[str, Report]], Fleet]
 ) -> Procedure[Tuple[Fleet, Dict[str, hosts.Seen]]]:
-    """The hosts of these names, with what the registry knows in place of what they remember of each other; and what it has of
-    each. ``live``: what those said that this run has asked; ``read``: as read_fleet."""
+    """All hosts of these names, with what the registry has of each. ``live``: what those said that this run has asked; ``read``:
+    as read_fleet."""
     seen = yield from hosts.hosts()
-    fleet = read(hosts.reports(seen, names, live))
-    # beside what the hosts that were asked say of themselves, such as that they removed it
-    fleet.notes[NAME] = known.notes({each.document["uuid"]: name for name, each in seen.items()})
-    return fleet, seen
+    return with_notes(read(hosts.reports(seen, names, live)), known), seen
+
+
+def with_notes(fleet: Fleet, known: Known) -> Fleet:
+    """The fleet with what the registry knows, in place of what hosts remember of each other, beside what those say of themselves
+    that were asked, such as that they removed it."""
+    fleet.notes[NAME] = known.notes()
+    return fleet
 
 
 def _hosts_of(entry: Document) -> List[str]:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, Optional, Sequence
 
 from ...model.errors import BerthError
 from ..errors import RegistryUnknown
@@ -13,6 +13,7 @@ from ..procedures.steps import Compare, Found, Procedure, Result, Transact, Wait
 from . import keys
 
 TRIES = 30
+AT_ONCE = 100  # keys of one question: etcd takes 128
 
 
 class RegistryBusy(BerthError):
@@ -21,6 +22,14 @@ class RegistryBusy(BerthError):
 
 class RegistryClosed(BerthError):
     """The registry is being set up or was restored: it takes nothing until it is known what all hosts have."""
+
+
+def read_keys(wanted: Sequence[str]) -> Procedure[Dict[str, Found]]:
+    """Those of the keys that are there."""
+    found: Dict[str, Found] = {}
+    for at in range(0, len(wanted), AT_ONCE):
+        found.update((yield Transact(reads=tuple(wanted[at : at + AT_ONCE])))["found"])
+    return found
 
 
 class Draft:
