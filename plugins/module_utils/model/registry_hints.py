@@ -5,6 +5,10 @@
 
 from __future__ import annotations
 
+from typing import Sequence
+
+from .errors import shortened
+
 
 def use_its_registry(host: str) -> str:
     """A host belongs to a registry, and a run uses none or another one."""
@@ -37,3 +41,11 @@ def run_again_later() -> str:
 def see_doctor() -> str:
     """The registry says no: it is full, or does not know the controller."""
     return "berth.kvm.doctor tells what is wrong with the registry. Then run it again"
+
+
+def name_its_registry(hosts: Sequence[str]) -> str:
+    """Hosts belong to another registry than the one that use_registry names."""
+    return (
+        "Name the registry that %s belong to in berth_registry. If that one is lost, restore it from a backup: "
+        "berth.kvm.restore_registry" % shortened(list(hosts))
+    )

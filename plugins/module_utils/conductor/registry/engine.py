@@ -63,7 +63,7 @@ class Known:
 
     def hosts(self) -> List[str]:
         """The uuids of the hosts that own one of them, or were to get it: those a run has to ask."""
-        return sorted({at for entry in self.entries.values() for at in _hosts_of(entry)})
+        return sorted({at for entry in self.entries.values() for at in keys.hosts_of(entry)})
 
     def notes(self, names: Mapping[str, str]) -> Dict[str, Note]:
         """The same as a host would remember it. ``names``: host uuid -> name in the inventory."""
@@ -103,10 +103,6 @@ def fleet_of(
     # beside what the hosts that were asked say of themselves, such as that they removed it
     fleet.notes[NAME] = known.notes({each.document["uuid"]: name for name, each in seen.items()})
     return fleet, seen
-
-
-def _hosts_of(entry: Document) -> List[str]:
-    return [each for each in (entry["owner"], *(intent["host"] for intent in entry["pending"])) if each]
 
 
 def _note(entry: Document, names: Mapping[str, str]) -> Note:
@@ -198,12 +194,12 @@ class OnEngine:
         found = draft.found[key]
         if not own and (found.revision if found else 0) != plan["registry"]["versions"].get(uuid, 0):
             raise _made_meanwhile(plan, instance, entry)
-        has_room = _hosts_of(entry) == [host_uuid]  # it is taken over, and the host may have begun: it stays there
+        has_room = keys.hosts_of(entry) == [host_uuid]  # it is taken over, and the host may have begun: it stays there
         if host is None or not has_room and host["provider"] != plan["registry"]["providers"].get(host_uuid):
             raise RegistryOutdated(
                 "%s is not as it was when it was chosen for %s" % (instance["host"], instance["name"])
             )
-        for left in set(_hosts_of(entry)) - {
+        for left in set(keys.hosts_of(entry)) - {
             host_uuid
         }:  # an owner there said that it removed it, or is given up as lost
             yield from holdings.leave_host(draft, uuid, left, entry["epoch"])
@@ -299,7 +295,7 @@ class RemovesOnEngine:
         key = keys.instance(uuid)
         yield from draft.read(key)
         found, entry = draft.found[key], draft.get(key)
-        if found and found.revision == self.known.versions.get(uuid) and (_hosts_of(entry) or entry["holds"]):
+        if found and found.revision == self.known.versions.get(uuid) and (keys.hosts_of(entry) or entry["holds"]):
             yield from removed_from(draft, uuid, entry, max(after[0], entry["epoch"]))
 
 
@@ -354,7 +350,7 @@ def _given_back(draft: Draft, plan: Plan, uuid: str, without: Collection[str]) -
 
 def removed_from(draft: Draft, uuid: str, entry: Document, epoch: int) -> Procedure[None]:
     """No host has the instance any more: it gives back all, and its epoch stays."""
-    for host_uuid in _hosts_of(entry):
+    for host_uuid in keys.hosts_of(entry):
         yield from holdings.leave_host(draft, uuid, host_uuid, epoch)
     yield from holdings.drop(draft, uuid, entry)
     draft.put(keys.instance(uuid), {**entry, "epoch": max(epoch, entry["epoch"])})

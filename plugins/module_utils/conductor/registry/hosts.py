@@ -145,7 +145,31 @@ def report(name: str, document: Document, read_at: float) -> Procedure[bool]:
         draft.writes[keys.facts(uuid)] = keys.written_facts(uuid, document)
         return True
 
-    return (yield from transacted(change))
+    return (yield from transacted(change, closed=True))
+
+
+def tidied(host_uuid: str, still: bool) -> Procedure[None]:
+    """Drop the room there for instances that are not to come, which an ended run has left. ``still``: no run acts, and what the host
+    has said last is all that it has."""
+
+    def change(draft: Draft) -> Procedure[None]:
+        key = keys.host(host_uuid)
+        yield from draft.read(key)
+        host = draft.get(key)
+        if not host:
+            return
+        yield from draft.read(*map(keys.instance, host["reserved"]))
+        entries = {uuid: draft.get(keys.instance(uuid)) for uuid in host["reserved"]}
+        reserved = {
+            uuid: reserved
+            for uuid, reserved in host["reserved"].items()
+            if entries[uuid] and host_uuid in keys.hosts_of(entries[uuid])
+        }
+        now = {**host, "reserved": reserved, "removed": {} if still else host["removed"]}
+        if now != host:
+            draft.put(key, {**now, "provider": host["provider"] + 1})
+
+    yield from transacted(change, closed=True)
 
 
 def _read_as(host: Document) -> Any:
