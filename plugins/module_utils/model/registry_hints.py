@@ -49,3 +49,11 @@ def name_its_registry(hosts: Sequence[str]) -> str:
         "Name the registry that %s belong to in berth_registry. If that one is lost, restore it from a backup: "
         "berth.kvm.restore_registry" % shortened(list(hosts))
     )
+
+
+def find_registry_authority() -> str:
+    """The controller cannot make its certificate for the registry."""
+    return (
+        "berth.kvm.prepare_registry makes the authority, on the controller that runs it, in the directory that berth_ca_directory "
+        "names. Run there, or with berth_ca_directory set to a copy of that directory"
+    )
