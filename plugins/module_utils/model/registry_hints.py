@@ -57,3 +57,8 @@ def find_registry_authority() -> str:
         "berth.kvm.prepare_registry makes the authority, on the controller that runs it, in the directory that berth_ca_directory "
         "names. Run there, or with berth_ca_directory set to a copy of that directory"
     )
+
+
+def fill_registry() -> str:
+    """The registry is empty: no fleet uses it."""
+    return "berth.kvm.use_registry has the fleet use it"

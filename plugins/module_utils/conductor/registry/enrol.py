@@ -18,7 +18,7 @@ from ...model import hints, registry_hints
 from ...model.errors import BerthError, joined, shortened
 from ...model.lifecycle import OWN
 from ...model.messages import Document
-from .. import gossip, locate, silence
+from .. import gossip, locate, majority, silence
 from ..errors import HostUnknown, RegistryUnknown
 from ..fleet import Fleet
 from ..procedures.steps import Answers, Ask, Compare, Procedure, Scan, Transact, Write
@@ -36,12 +36,12 @@ class RegistryOfOthers(BerthError):
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """``kind``: what keeps the registry; ``hosts``: all of the inventory; ``about``: the uuids of its instances; ``read``: the fleet
-    by what hosts answer to host_facts."""
+    """``kind``: what keeps the registry; ``hosts``: all of the inventory; ``about``: uuid -> (name, project) of its instances;
+    ``read``: the fleet by what hosts answer to host_facts."""
 
     kind: str
     hosts: Sequence[str]
-    about: Collection[str]
+    about: Mapping[str, Tuple[str, str]]
     read: Callable[[Answers], Fleet]
     new_incarnation: Callable[[], str]
     now: Callable[[], float]
@@ -104,7 +104,7 @@ def _looked(run: Run) -> Procedure[Any]:
     known = yield from known_hosts()
     fleet = yield from look(run)
     check_all_there(run, fleet, known)
-    _check_marks(run, fleet, meta, known)
+    check_marks(fleet, meta, known)
     check_at_rest(run, fleet)
     return meta, fleet, known
 
@@ -127,8 +127,8 @@ def _fenced(run: Run, meta: Meta, fleet: Fleet, known: Mapping[str, str]) -> Pro
 
 def _undone(meta: Meta, fleet: Fleet) -> Procedure[None]:
     """The hosts belong again to what they came from. One that does not hear it stays closed until the next run."""
-    before = meta.document["before"]
-    back = {**meta.document, "incarnation": before or meta.document["incarnation"], "open": bool(before)}
+    before, own = meta.document["before"], meta.document["incarnation"]
+    back = {**meta.document, "incarnation": before or own, "open": before not in (ALONE, own)}
     mark = {**_mark(meta), "incarnation": before} if before else None
     yield Ask("rescan", {host: {"told": {"registry": mark}} for host in prepared(fleet)})
     yield from _written(meta, back)
@@ -143,15 +143,17 @@ def read_meta() -> Procedure[Meta]:
     return Meta(keys.document(keys.META, found), found.revision if found else 0, answer["revision"])
 
 
-def closed(run: Run, meta: Meta) -> Procedure[Meta]:
-    """One that is closed is that of a run that was cut off, or of a restore: it goes on with that incarnation."""
+def closed(run: Run, meta: Meta, comes_back: bool = False) -> Procedure[Meta]:
+    """One that is closed is that of a run that was cut off, or of a restore: it goes on with that incarnation. ``comes_back``: there is
+    no earlier one to go back to."""
     if meta.document and not meta.document["open"]:
         if "before" in meta.document:
             return meta
         return (yield from _written(meta, {**meta.document, "before": meta.document["incarnation"]}))
-    before = meta.document["incarnation"] if meta.document else ALONE
-    document = {"schema": keys.SCHEMA, "kind": run.kind, "incarnation": run.new_incarnation()}
-    return (yield from _written(meta, {**document, "open": False, "before": before}))
+    new = run.new_incarnation()
+    before = new if comes_back else meta.document["incarnation"] if meta.document else ALONE
+    document = {"schema": keys.SCHEMA, "kind": run.kind, "incarnation": new, "open": False, "before": before}
+    return (yield from _written(meta, document))
 
 
 def opened(meta: Meta) -> Procedure[None]:
@@ -252,7 +254,7 @@ def _is_of(mark: Any, meta: Document) -> bool:
     return bool(mark) and (mark["kind"], mark["incarnation"]) == (meta["kind"], meta["incarnation"])
 
 
-def _check_marks(run: Run, fleet: Fleet, meta: Meta, known: Mapping[str, str]) -> None:
+def check_marks(fleet: Fleet, meta: Meta, known: Mapping[str, str]) -> None:
     """Raise RegistryOfOthers if a host belongs to a registry that this one is not, and never was."""
     incarnations = {(meta.document or {}).get("incarnation"), (meta.document or {}).get("before")}
     others = {
@@ -268,11 +270,13 @@ def _check_marks(run: Run, fleet: Fleet, meta: Meta, known: Mapping[str, str]) -
 
 
 def check_all_there(run: Run, fleet: Fleet, known: Mapping[str, str]) -> None:
-    """Raise HostUnknown if a host of the inventory or of the registry does not say what it has, and is not given up as lost."""
+    """Raise HostUnknown if a host of the inventory, of the fleet or of the registry does not say what it has, and is not given up
+    as lost."""
     silence.check_lost(run.lost, fleet.verdicts, fleet.known_as)
     silence.check_none_answers(run.lost, list(fleet.documents))
     there = set(fleet.uuids().values())
-    unlisted = {name for uuid, name in known.items() if uuid not in there and uuid not in run.lost}
+    members = {uuid: each["name"] for uuid, each in majority.agreed(fleet.member_lists).items() if each["name"]}
+    unlisted = {name for uuid, name in {**members, **known}.items() if uuid not in there and uuid not in run.lost}
     reasons = {**dict.fromkeys(unlisted, silence.NO_ANSWER), **fleet.verdicts}
     silent = sorted(set(reasons) - set(run.lost))
     if silent:
@@ -304,7 +308,7 @@ def seen_by(run: Run, fleet: Fleet, known: Mapping[str, str], still: bool) -> Se
     for name, uuids in fleet.known_as.items():
         names.update({uuid: name for uuid in uuids if uuid not in names})
     lost = {uuid for uuid, name in names.items() if {uuid, name} & set(run.lost)} - set(fleet.uuids().values())
-    return Seen(fleet, names, lost, still)
+    return Seen(fleet, names, lost, still, run.about)
 
 
 def known_to_hosts(entries: Mapping[str, Document], seen: Seen) -> Document:

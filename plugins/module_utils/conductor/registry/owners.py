@@ -32,12 +32,14 @@ class Difference(NamedTuple):
 @dataclasses.dataclass(frozen=True)
 class Seen:
     """``fleet``: what the hosts say; ``names``: of all hosts that the registry or the fleet knows, by uuid; ``lost``: uuids of
-    those that are gone for good; ``still``: whether no run acts, so what one has begun and no host shows is over."""
+    those that are gone for good; ``still``: whether no run acts, so what one has begun and no host shows is over; ``inventory``: uuid
+    -> (name, project) of its instances."""
 
     fleet: Fleet
     names: Mapping[str, str]
     lost: Collection[str] = ()
     still: bool = False
+    inventory: Mapping[str, Tuple[str, str]] = dataclasses.field(default_factory=dict)
     records: Mapping[str, List[Tuple[str, Document]]] = dataclasses.field(init=False)  # uuid -> [(host uuid, record)]
     answering: Set[str] = dataclasses.field(init=False)
 
@@ -69,7 +71,7 @@ def decided(uuid: str, entry: Optional[Document], seen: Seen) -> Decided:
     """What the registry is to have of the instance, and how that differs from ``entry``, what it has."""
     records = seen.records.get(uuid, [])
     owners = [(host, record) for host, record in records if record["role"] == OWN]
-    known = entry or keys.new_instance(*_named(uuid, records))
+    known = entry or keys.new_instance(*_named(uuid, records, seen))
     if len(owners) == 1:
         return _owned(uuid, known, *owners[0], seen)
     if owners:
@@ -79,9 +81,10 @@ def decided(uuid: str, entry: Optional[Document], seen: Seen) -> Decided:
     return _nowhere(uuid, known, seen)
 
 
-def _named(uuid: str, records: List[Tuple[str, Document]]) -> Tuple[str, str]:
-    record = records[0][1] if records else {"name": uuid, "project_id": ""}
-    return record["name"], record["project_id"]
+def _named(uuid: str, records: List[Tuple[str, Document]], seen: Seen) -> Tuple[str, str]:
+    if records:
+        return records[0][1]["name"], records[0][1]["project_id"]
+    return seen.inventory.get(uuid, (uuid, ""))
 
 
 def _owned(uuid: str, entry: Document, host: str, record: Document, seen: Seen) -> Decided:
@@ -137,15 +140,14 @@ def _nowhere(uuid: str, entry: Document, seen: Seen) -> Decided:
     owner = entry["owner"]
     if owner is None:
         return _nowhere_owned(uuid, entry, seen)
-    if not seen.may_have(owner, uuid) and owner not in seen.lost:
-        gone = _gone_there(uuid, owner, seen)
-        if gone >= entry["epoch"]:
-            found = {**entry, "owner": None, "epoch": gone, "pending": []}
-            removed = "%s has removed it, the registry has it there" % seen.name_of(owner)
-            return found, Difference(entry["name"], removed)
+    if owner not in seen.answering:
+        return entry, None
+    gone = _gone_there(uuid, owner, seen)
+    if gone < entry["epoch"] or seen.may_have(owner, uuid):
         text = "%s has no record of it and did not remove it, and the registry has it there"
         return entry, Difference(entry["name"], text % seen.name_of(owner), mends=False)
-    return entry, None
+    found = {**entry, "owner": None, "epoch": gone, "pending": []}
+    return found, Difference(entry["name"], "%s has removed it, the registry has it there" % seen.name_of(owner))
 
 
 def _nowhere_owned(uuid: str, entry: Document, seen: Seen) -> Decided:

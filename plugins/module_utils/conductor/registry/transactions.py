@@ -19,7 +19,7 @@ class RegistryBusy(BerthError):
     """Other runs changed what this one was about to change in the registry, again and again. Nothing was changed; try later."""
 
 
-class RegistryClosed(BerthError):
+class RegistryClosed(RegistryBusy):
     """The registry is being set up or was restored: it takes nothing until it is known what all hosts have."""
 
 
