@@ -62,3 +62,18 @@ def find_registry_authority() -> str:
 def fill_registry() -> str:
     """The registry is empty: no fleet uses it."""
     return "berth.kvm.use_registry has the fleet use it"
+
+
+def name_registry() -> str:
+    """A playbook about the registry was run without one."""
+    return "Give berth_registry in the inventory, or with -e, as berth.kvm.prepare_registry told it"
+
+
+def take_registry_out() -> str:
+    """The hosts are alone again."""
+    return "Take berth_registry out of the inventory"
+
+
+def decide_of_difference() -> str:
+    """The registry and a host differ, and which of them is right cannot be proved."""
+    return "See the registry's page about what an audit leaves to you"

@@ -113,7 +113,7 @@ def _strangers(meta: enrol.Meta, fleet: Fleet) -> Dict[str, Difference]:
     found: Dict[str, Difference] = {}
     for host, document in fleet.documents.items():
         mark = document.get("registry")
-        if not mark or mark["incarnation"] != meta.document["incarnation"]:
+        if not enrol.is_of(mark, meta.document):
             said = "the registry %s" % mark["incarnation"] if mark else "no registry"
             found[host] = Difference(
                 host, "it belongs to %s. %s" % (said, registry_hints.enrol_host(host)), mends=False

@@ -70,7 +70,7 @@ def use_registry(run: Run) -> Procedure[Ended]:
     """Have the hosts belong to the registry."""
     meta, fleet, known = yield from _looked(run)
     marks = _marks(fleet)
-    if meta.document and meta.document["open"] and all(_is_of(mark, meta.document) for mark in marks.values()):
+    if meta.document and meta.document["open"] and all(is_of(mark, meta.document) for mark in marks.values()):
         return Ended(False, len(marks), len(fleet.places), [])
     if run.dry:
         return Ended(True, len(marks), len(fleet.places), [])
@@ -250,7 +250,7 @@ def _marks(fleet: Fleet) -> Dict[str, Any]:
     return {host: fleet.documents[host].get("registry") for host in prepared(fleet)}
 
 
-def _is_of(mark: Any, meta: Document) -> bool:
+def is_of(mark: Any, meta: Document) -> bool:
     return bool(mark) and (mark["kind"], mark["incarnation"]) == (meta["kind"], meta["incarnation"])
 
 

@@ -138,7 +138,7 @@ def report(name: str, document: Document, read_at: float) -> Procedure[bool]:
         key = keys.host(uuid)
         yield from draft.read(key)
         host = draft.get(key) or {"provider": 0, "serial": 0, "generation": 0, "reserved": {}, "removed": {}}
-        if own < (host["serial"], host["generation"]) or (own, read_at) == _read_as(host):
+        if (own, read_at) <= _read_as(host):
             return False
         draft.put(key, {**host, **_told(host, document), "name": name, "serial": own[0], "generation": own[1],
                         "read_at": read_at, "trusted": not (document.get("state") or {}).get("fault")})  # fmt: skip
@@ -173,7 +173,8 @@ def tidied(host_uuid: str, still: bool) -> Procedure[None]:
 
 
 def _read_as(host: Document) -> Any:
-    return (host["serial"], host["generation"]), host.get("read_at")
+    """What a later word has to exceed: the host's own counts, and of two readings of the same the time."""
+    return (host["serial"], host["generation"]), host.get("read_at", -1.0)
 
 
 def _told(host: Document, document: Document) -> Document:
