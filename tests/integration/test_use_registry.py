@@ -6,65 +6,23 @@
 from __future__ import annotations
 
 import json
-import sys
-from pathlib import Path
 
 import pytest
 from conftest import make_whole
+from registry_fixture import IS_HERE, over_tls
 
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Scan
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import keys
 from playbooks import catalog, homes, vm
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-import etcd_process  # noqa: E402
-
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import (  # noqa: E402
-    Scan,
-    Transact,
-    Write,
-)
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import keys  # noqa: E402
-from ansible_collections.berth.kvm.plugins.plugin_utils import authority, registry_access  # noqa: E402
-
-pytestmark = pytest.mark.skipif(not etcd_process.IS_HERE, reason="there is no etcd on this machine")
+pytestmark = pytest.mark.skipif(not IS_HERE, reason="there is no etcd on this machine")
 INSTANCES = {"web1": vm(), "web2": vm(server_group="pair")}
-
-
-class Registry:
-    """``engine``: what reads and writes it for the test; ``variables``: of the runs that use it."""
-
-    def __init__(self, members, directory):
-        self.engine = registry_access.engine(members, str(directory))
-        where = "etcd://%s" % ",".join(map(str, members))
-        self.variables = {"berth_registry": where, "berth_ca_directory": str(directory)}
-
-    def read(self, key):
-        found = self.engine.transact(Transact(reads=(key,)))["found"].get(key)
-        return json.loads(found.value) if found else None
-
-    def write(self, key, document):
-        value = None if document is None else json.dumps(document).encode()
-        self.engine.transact(Transact(writes=(Write(key, value),)))
-
-    def owners(self):
-        """Instance -> the uuid of the host that owns it."""
-        found = self.engine.scan(Scan(keys.INSTANCES))["found"].values()
-        entries = [json.loads(each.value) for each in found]
-        return {entry["name"]: entry["owner"] for entry in entries if entry["owner"]}
 
 
 @pytest.fixture(scope="module")
 def registry(tmp_path_factory):
-    top = tmp_path_factory.mktemp("registry")
-    made = authority.Authority(str(top / "ca"), registry_access.AUTHORITY)
-    more = (*etcd_process.secured(made, top), "--unsafe-no-fsync", "--log-level=error")
-    members = etcd_process.Members(top, 1, *more, scheme="https")
-    members.start()
-    try:
-        found = Registry(members.members, top / "ca")
-        members.wait(found.engine)
+    with over_tls(tmp_path_factory.mktemp("registry")) as found:
         yield found
-    finally:
-        members.kill()
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +47,7 @@ def fleet(prepared_lab, image, registry, tmp_path_factory):
     make_whole(prepared_lab)
 
 
+@pytest.mark.follows("take_registry_out")
 def test_the_fleet_goes_to_the_registry_and_back_with_the_same_instances(fleet, registry):
     before = homes(fleet.lab)
     fleet("use_registry", "--check")

@@ -72,8 +72,3 @@ def name_registry() -> str:
 def take_registry_out() -> str:
     """The hosts are alone again."""
     return "Take berth_registry out of the inventory"
-
-
-def decide_of_difference() -> str:
-    """The registry and a host differ, and which of them is right cannot be proved."""
-    return "See the registry's page about what an audit leaves to you"

@@ -12,6 +12,7 @@ import pytest
 from procedure_case import run as to_the_end
 from registry_case import Site
 
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import registry_mark
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import HostUnknown
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Transact
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import audit, keys
@@ -204,6 +205,22 @@ def test_a_registry_that_was_restored_by_hand_becomes_another_incarnation(site):
     assert {mark["incarnation"] for mark in site.marks()} == {"i2"}
 
 
+@pytest.mark.follows("audit_registry")
+def test_a_host_that_has_seen_more_refuses_an_older_registry_until_it_is_restored_and_audited(site):
+    backup = site.engine.backup()
+    assert site.playbook("delete", "web1", mark=site.mark()) == {}
+    assert site.playbook("create", mark=site.mark()) == {}
+    site.engine.restore(backup)
+    registry_mark.act_over(site.mark())
+    with pytest.raises(registry_mark.RegistryBehind) as said:
+        registry_mark.check(site.machines[site.owner("web1")].host.store)
+    assert "restore_registry" in said.value.hint and "berth.kvm.audit" in said.value.hint
+    restored(site, backup)
+    assert site.audit().opened
+    assert site.playbook("create", mark=site.mark()) == {}
+
+
+@pytest.mark.follows("enrol_host")
 def test_a_host_that_belongs_to_no_registry_is_told_of_and_its_instances_are_not_adopted(site):
     there = site.machines[site.owner("web1")]
     there.rescan((), {"registry": None})
@@ -211,8 +228,12 @@ def test_a_host_that_belongs_to_no_registry_is_told_of_and_its_instances_are_not
     ended = site.audit()
     assert ended.differences[0].what == there.name and "use_registry" in ended.differences[0].text
     assert site.entry("web1")["owner"] is None
+    changed(site, "web1", epoch=0)
+    site.use()
+    assert site.audit().differences == [] and site.entry("web1")["owner"] == there.host.uuid
 
 
+@pytest.mark.follows("fill_registry")
 def test_a_registry_that_no_fleet_uses_is_not_opened_by_an_audit(site):
     site.leave()
     with pytest.raises(RegistryClosed):
@@ -222,3 +243,5 @@ def test_a_registry_that_no_fleet_uses_is_not_opened_by_an_audit(site):
     with pytest.raises(RegistryClosed) as said:
         site.audit()
     assert "use_registry" in said.value.hint
+    site.use()
+    assert not site.audit().changed

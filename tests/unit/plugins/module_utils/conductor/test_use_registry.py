@@ -126,13 +126,16 @@ def test_in_check_mode_nothing_changes(site):
     assert site.engine.keys == before
 
 
+@pytest.mark.follows("name_its_registry")
 def test_hosts_of_another_registry_are_not_taken_away_from_it(site):
     site.use()
     there = site.engine
     site.engine = type(there)()
-    with pytest.raises(enrol.RegistryOfOthers, match="kvm1 to i1"):
+    with pytest.raises(enrol.RegistryOfOthers, match="kvm1 to i1") as said:
         site.use()
-    assert site.engine.keys == {}
+    assert site.engine.keys == {} and "kvm1, kvm2, kvm3" in said.value.hint
+    site.engine = there
+    assert not site.use().changed
 
 
 def test_a_host_of_the_fleet_that_the_inventory_lacks_keeps_it_where_it_is(site):
