@@ -89,12 +89,17 @@ class Access:
 def of_run(action: ActionBase, task_vars: Dict[str, Any], hosts: Iterable[str]) -> Optional[Access]:
     """None where the run works over the hosts alone. ``hosts``: the KVM hosts, whose variables say where the authorities are.
     Raises InvalidInput or RegistryAuthorityMissing."""
+    found = engine_of_run(action, task_vars, hosts)
+    return Access(found, bool(action._task.check_mode)) if found else None
+
+
+def engine_of_run(action: ActionBase, task_vars: Dict[str, Any], hosts: Iterable[str]) -> Optional[Etcd]:
+    """The same, for a run that itself changes which incarnation it is."""
     members = _members(action, task_vars)
     if not members:
         return None
     default = str(trust.DIRECTORY_OPTION["default"])
-    directory = trust.directory_of(task_vars, list(hosts), default)
-    return Access(engine(members, directory), bool(action._task.check_mode))
+    return engine(members, trust.directory_of(task_vars, list(hosts), default))
 
 
 def engine(members: List[Member], directory: str) -> Etcd:

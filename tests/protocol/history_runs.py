@@ -19,6 +19,7 @@ import procedure_case
 from history_host import Machine
 from volume_fleet_case import answers_of
 
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import registry_mark
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
     majority,
     removal,
@@ -64,6 +65,7 @@ class Run(history_snapshots.Snapshots):
         self.run_id = "r%d" % next(self.numbers)
         self.tokens = itertools.count()
         self.errors, self.changed, self.unconfirmed = {}, False, []
+        self.mark = None  # of the registry over which it works, as a host wants it
 
     def token(self):
         """One that no other claim or move has."""
@@ -77,6 +79,7 @@ class Run(history_snapshots.Snapshots):
             yield
             return dict(SILENT)
         with self.world.on(machine, method):
+            registry_mark.act_over(self.mark)
             try:
                 reply = sent(getattr(machine, method)(*sent(args), **sent(more)))
             except BerthError as error:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-from typing import Any, Callable, Collection, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Collection, Dict, Iterable, Mapping, Optional, Sequence, Tuple
 
 from ...model import hints
 from ...model.address_clash import AddressTaken
@@ -68,7 +68,7 @@ class Known:
 
 def whereabouts(uuids: Sequence[str]) -> Procedure[Known]:
     entries, versions = yield from _entries(uuids)
-    at = sorted({host for entry in entries.values() for host in _hosts_of(entry)})
+    at = sorted({host for entry in entries.values() for host in keys.hosts_of(entry)})
     return Known(entries, versions, (yield from usage()), (yield from hosts.names(at)))
 
 
@@ -100,10 +100,6 @@ def with_notes(fleet: Fleet, known: Known) -> Fleet:
     that were asked, such as that they removed it."""
     fleet.notes[NAME] = known.notes()
     return fleet
-
-
-def _hosts_of(entry: Document) -> List[str]:
-    return [each for each in (entry["owner"], *(intent["host"] for intent in entry["pending"])) if each]
 
 
 def _note(entry: Document, names: Mapping[str, str]) -> Note:
@@ -195,12 +191,12 @@ class OnEngine:
         found = draft.found[key]
         if not own and (found.revision if found else 0) != plan["registry"]["versions"].get(uuid, 0):
             raise _made_meanwhile(plan, instance, entry)
-        has_room = _hosts_of(entry) == [host_uuid]  # it is taken over, and the host may have begun: it stays there
+        has_room = keys.hosts_of(entry) == [host_uuid]  # it is taken over, and the host may have begun: it stays there
         if host is None or not has_room and host["provider"] != plan["registry"]["providers"].get(host_uuid):
             raise RegistryOutdated(
                 "%s is not as it was when it was chosen for %s" % (instance["host"], instance["name"])
             )
-        for left in set(_hosts_of(entry)) - {
+        for left in set(keys.hosts_of(entry)) - {
             host_uuid
         }:  # an owner there said that it removed it, or is given up as lost
             yield from holdings.leave_host(draft, uuid, left, entry["epoch"])
@@ -296,7 +292,7 @@ class RemovesOnEngine:
         key = keys.instance(uuid)
         yield from draft.read(key)
         found, entry = draft.found[key], draft.get(key)
-        if found and found.revision == self.known.versions.get(uuid) and (_hosts_of(entry) or entry["holds"]):
+        if found and found.revision == self.known.versions.get(uuid) and (keys.hosts_of(entry) or entry["holds"]):
             yield from removed_from(draft, uuid, entry, max(after[0], entry["epoch"]))
 
 
@@ -351,7 +347,7 @@ def _given_back(draft: Draft, plan: Plan, uuid: str, without: Collection[str]) -
 
 def removed_from(draft: Draft, uuid: str, entry: Document, epoch: int) -> Procedure[None]:
     """No host has the instance any more: it gives back all, and its epoch stays."""
-    for host_uuid in _hosts_of(entry):
+    for host_uuid in keys.hosts_of(entry):
         yield from holdings.leave_host(draft, uuid, host_uuid, epoch)
     yield from holdings.drop(draft, uuid, entry)
     draft.put(keys.instance(uuid), {**entry, "epoch": max(epoch, entry["epoch"])})

@@ -152,18 +152,43 @@ def report(name: str, document: Document, read_at: float) -> Procedure[bool]:
         key = keys.host(uuid)
         yield from draft.read(key)
         host = draft.get(key) or {"provider": 0, "serial": 0, "generation": 0, "reserved": {}, "removed": {}}
-        if own < (host["serial"], host["generation"]) or (own, read_at) == _read_as(host):
+        if (own, read_at) <= _read_as(host):
             return False
         draft.put(key, {**host, **_told(host, document), "name": name, "serial": own[0], "generation": own[1],
                         "read_at": read_at, "trusted": not (document.get("state") or {}).get("fault")})  # fmt: skip
         draft.writes[keys.facts(uuid)] = keys.written_facts(uuid, document)
         return True
 
-    return (yield from transacted(change))
+    return (yield from transacted(change, closed=True))
+
+
+def tidied(host_uuid: str, still: bool) -> Procedure[None]:
+    """Drop the room there for instances that are not to come, which an ended run has left. ``still``: no run acts, and what the host
+    has said last is all that it has."""
+
+    def change(draft: Draft) -> Procedure[None]:
+        key = keys.host(host_uuid)
+        yield from draft.read(key)
+        host = draft.get(key)
+        if not host:
+            return
+        yield from draft.read(*map(keys.instance, host["reserved"]))
+        entries = {uuid: draft.get(keys.instance(uuid)) for uuid in host["reserved"]}
+        reserved = {
+            uuid: reserved
+            for uuid, reserved in host["reserved"].items()
+            if entries[uuid] and host_uuid in keys.hosts_of(entries[uuid])
+        }
+        now = {**host, "reserved": reserved, "removed": {} if still else host["removed"]}
+        if now != host:
+            draft.put(key, {**now, "provider": host["provider"] + 1})
+
+    yield from transacted(change, closed=True)
 
 
 def _read_as(host: Document) -> Any:
-    return (host["serial"], host["generation"]), host.get("read_at")
+    """What a later word has to exceed: the host's own counts, and of two readings of the same the time."""
+    return (host["serial"], host["generation"]), host.get("read_at", -1.0)
 
 
 def _told(host: Document, document: Document) -> Document:
