@@ -28,7 +28,7 @@ MOST = {
     "host_maintenance": 85,
     "host_prepare": 223,
     "host_system": 3,
-    "instance": 536,
+    "instance": 538,
     "instance_backup": 429,
     "instance_copy": 361,
     "instance_info": 285,
