@@ -20,7 +20,7 @@ TO = "/srv/shared/backups"
 MADE = re.compile(r"backup (\d{8}T\d{6}Z) of mover, (full|increment)")
 BLOCKS = """cd %s/*/ && last=$(ls -d 2* | tail -1) && qemu-img compare -f qcow2 -F qcow2 $last/root.qcow2 \
 /var/lib/libvirt/berth/instances/*/root.qcow2"""
-NOTES = "virsh checkpoint-list --name $(virsh -q list --all --name | head -1)"
+NOTES = "virsh -q list --all --name | grep . | xargs -r -n 1 virsh checkpoint-list --name"
 OTHER = "other"
 ROOT_DISK = "virsh -q domblklist $(virsh -q list --name) | grep root.qcow2"
 OURS = """<domainbackup mode="pull"><server transport="unix" socket="%s/berth-backup.sock"/><disks>
