@@ -282,6 +282,13 @@ def test_who_deletes_an_instance_is_told_the_owner_that_hosts_remember(locate, r
     }
 
 
+@pytest.mark.parametrize("method", ["snapshots", "backups"])
+def test_a_listing_needs_no_instance_but_fails_for_one_that_may_be_on_a_silent_host(locate, method):
+    found = locate(method, {}, h1=[])
+    assert not found["errors"] and found["instances"]["web1"]["hosts"] == []
+    assert "InstanceUnknown" in locate(method, {}, h2=None, h1=[])["errors"]["web1"]
+
+
 @pytest.mark.parametrize("method", ["lock", "unlock", "reboot"])
 def test_what_may_be_on_a_silent_host_or_is_nowhere_is_not_locked_nor_rebooted(locate, method):
     known = {"h2": None, "h1": []}
