@@ -21,7 +21,7 @@ from ..disk import owner, room
 from ..move import disks as moved_disks
 from ..move import following
 from ..record import journal
-from . import make, off, running
+from . import keep, make, off, running
 from .make import Part
 
 LONGEST = 4 * 3600  # s: a build is killed after 5 hours, and what QEMU keeps for its copy would grow on
@@ -60,7 +60,7 @@ def checked(source: Any, operation: str) -> Any:
 
 
 def check_room(directory: str, name: str, parts: Sequence[Part], error: Any) -> None:
-    copies = [(part.path, part.format, part.target, part.target_format) for part in parts]
+    copies = [(room.of_file(part.path, part.format), part.target, part.target_format) for part in parts]
     room.check(directory, "the copies for %s" % name, copies, error)
 
 
@@ -81,7 +81,7 @@ def copy(host: Any, record: Any, parts: Sequence[Part], *also: Any) -> bool:
             make.end_copy(host, record)
             raise
     for part in parts:
-        make.settle(part)
+        keep.settle(part.target)
     return frozen
 
 
