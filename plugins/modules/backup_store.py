@@ -19,6 +19,10 @@ options:
     description: The instance.
     type: str
     required: true
+  name:
+    description: Its name in the inventory, for people.
+    type: str
+    required: true
   state:
     description:
       - V(listed) returns the backups of the instance, and what is wrong with those that are not whole.
@@ -83,6 +87,7 @@ EXAMPLES = r"""
 - name: List the backups of an instance
   berth.kvm.backup_store:
     uuid: 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a
+    name: web1
     state: listed
     to: /srv/backups
 """
@@ -135,6 +140,7 @@ def main():
     module = AnsibleModule(
         argument_spec={
             "uuid": {"type": "str", "required": True},
+            "name": {"type": "str", "required": True},
             "state": {"type": "str", "choices": list(store.STATES), "required": True},
             "to": {"type": "str", "required": True},
             "of": {"type": "str"},

@@ -16,7 +16,7 @@ from ...model import backup_hints
 from ...model.backups import FULL, Backup, Disk
 from ...model.errors import BerthError
 from ...model.move_errors import TransferFailed
-from ..disk import disk as disks
+from .. import durable
 from ..guest import domain
 from ..move import transfer
 from ..record import journal
@@ -174,9 +174,9 @@ def _send(instance: Any, record: Any, wish: Wish, found: Any) -> None:
     files = firmware_state.copy(host, record, directory, found is not None)
     previous = wish.previous()
     since, backup_id = previous and previous.id, str(wish.backup)
-    with disks.private():
+    with durable.private():
         frozen = make.copied(instance, found, backup_id, since, parts)
     draft = make.described(instance, record, backup_id, since, frozen, parts, files)
     packed = transfer.directory(record.uuid, papers.NAME)
     papers.pack(draft, directory, packed)
-    ports[papers.NAME].write(transfer.source_options({"path": packed, "format": "raw"}))
+    ports[papers.NAME].write_file(packed, "raw")

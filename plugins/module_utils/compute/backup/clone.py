@@ -15,7 +15,7 @@ from typing import Any, List, Sequence
 
 from ...model import adopted, clones, volumes
 from ...model.clones import OPERATION, CloneNotPossible
-from .. import paths
+from .. import durable, paths
 from ..disk import disk as disks
 from ..disk import owner, room
 from ..move import disks as moved_disks
@@ -68,7 +68,7 @@ def copy(host: Any, record: Any, parts: Sequence[Part], *also: Any) -> bool:
     """Write the disks of the instance, whose lock the caller holds, to new files. Return whether the guest's agent had written out
     its file systems."""
     found = make.end_left(host, record)
-    with disks.private():
+    with durable.private():
         for part in parts:
             paths.remove(part.target)
         frozen = False

@@ -19,9 +19,8 @@ from typing import Any, List, NamedTuple, Optional, Sequence
 from ...model import backups
 from ...model.backups import FULL, INCREMENT, LONGEST_CHAIN, Backup
 from ...model.errors import BerthError
-from .. import paths
+from .. import durable, paths
 from ..connection import require_libvirt
-from ..disk import disk as disks
 from ..disk import disk_chain
 from ..guest import domain, startable
 from ..move import block_jobs, live_backup
@@ -29,7 +28,6 @@ from ..move import disks as moved_disks
 from ..record import journal
 from . import firmware_state, keep, off, place, running
 from .place import Place
-from .port import Port
 
 OPERATION = "backup"
 RESTART_SECONDS, PAUSE_SECONDS = 60.0, 1.0  # in which libvirtd is there again, and between two looks
@@ -51,7 +49,8 @@ class Wish(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A disk to copy: the file ``path`` of ``format`` to the file ``target``, or to the ``port`` of a backup host. ``why``: see
+    """A disk to copy: the file ``path`` of ``format`` to the file ``target``, or to the ``port`` of a backup host, see
+    port.py. ``why``: see
     backups.Disk. Only a clone has a raw target."""
 
     name: str
@@ -62,7 +61,7 @@ class Part(NamedTuple):
     why: str
     target: str
     target_format: str = "qcow2"
-    port: Optional[Port] = None
+    port: Any = None
 
 
 def would_back_up(instance: Any, wish: Wish) -> bool:
@@ -132,7 +131,7 @@ def _made(instance: Any, record: Any, wish: Wish, where: Place, found: Any) -> B
     parts = parts_of(instance.host, record, previous, found, directory)
     drop_bitmaps(parts, found, newest.id if newest else "")
     files = firmware_state.copy(instance.host, record, directory, found is not None)
-    with disks.private():
+    with durable.private():
         for part in parts:
             if part.kind == INCREMENT and previous:
                 keep.make_target(where, backup_id, part.name, part.size, previous.id)

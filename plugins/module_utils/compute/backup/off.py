@@ -12,10 +12,12 @@ from typing import Any, List, Mapping, Optional, Sequence
 from ...model.backups import INCREMENT
 from ...model.move_errors import TransferFailed
 from ..disk import inside
-from ..move import following, storage_daemon, transfer
+from ..move import following, storage_daemon
 from ..paths import BITMAP, bitmap_of
 from ..run import run
 
+# many requests at once, in any order: QEMU answers each between two looks at its guest
+CONVERT = ["qemu-img", "convert", "-p", "-m", "16", "-W"]
 LONGEST = 72 * 3600  # s: the time that the controller gives the whole module
 
 
@@ -49,7 +51,7 @@ def copy(backup_id: Optional[str], previous: Any, parts: Sequence[Any]) -> None:
 def copy_whole(part: Any, path: str, form: str) -> None:
     """Write the disk in the file ``path``."""
     if part.port:
-        part.port.write(transfer.source_options({"path": path, "format": form}))
+        part.port.write_file(path, form)
         return
     command = ["qemu-img", "convert", "-q", "-f", form, "-O", part.target_format, "--", path, part.target]
     run(command, timeout=LONGEST, error=TransferFailed)

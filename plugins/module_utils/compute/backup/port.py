@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, Mapping, NamedTuple, Tuple
 
 from ..move import following, transfer
+from .off import CONVERT
 
 
 class Port(NamedTuple):
@@ -33,6 +34,9 @@ class Port(NamedTuple):
         how = ["-n", "--target-is-zero", *credentials, "--image-opts", "--target-image-opts"]
         self._follow([*CONVERT, *how, "--", source, options], also)
         self.flush()
+
+    def write_file(self, path: str, form: str) -> None:
+        self.write(transfer.source_options({"path": path, "format": form}))
 
     def source(self) -> List[str]:
         """What is behind the port, as qemu-img takes it."""
@@ -65,7 +69,3 @@ class Port(NamedTuple):
 
     def _follow(self, command: List[str], also: Any = ()) -> None:
         following.follow(command, self._pid_file(), self.at, also=also)
-
-
-# many requests at once, in any order: QEMU answers each between two looks at its guest
-CONVERT = ["qemu-img", "convert", "-p", "-m", "16", "-W"]

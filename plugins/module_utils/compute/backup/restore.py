@@ -18,8 +18,7 @@ from ...model.backups import Backup, Disk
 from ...model.errors import BerthError
 from ...model.move_errors import InstanceInvalidState
 from ...model.vm_states import CHANGES, ERROR, STOPPED, said
-from .. import paths
-from ..disk import disk as disks
+from .. import durable, paths
 from ..disk import disk_chain, owner, room
 from ..guest import domain
 from ..move import disks as moved_disks
@@ -27,7 +26,6 @@ from ..record import journal
 from ..run import run
 from . import firmware_state, off, place
 from .place import Place
-from .port import Port
 
 OPERATION = "restore"
 
@@ -56,13 +54,13 @@ class Wish(NamedTuple):
 
 
 class Target(NamedTuple):
-    """A disk to write: to ``path``, out of a file of this host or a ``port`` of a backup host."""
+    """A disk to write: to ``path``, out of a file of this host or a ``port`` of a backup host, see port.py."""
 
     source: Sequence[str]
     path: str
     format: str
     size: int
-    port: Optional[Port] = None
+    port: Any = None
 
     @property
     def made(self) -> str:
@@ -83,7 +81,7 @@ class Origin:
         """The path of a file of the guest's firmware."""
         return self.where.path(self.backup.id, name)
 
-    def port(self, _disk: str) -> Optional[Port]:
+    def port(self, _disk: str) -> Any:
         return None
 
     def source(self, disk: Disk) -> Sequence[str]:
@@ -227,7 +225,7 @@ def _make_all(instance: Any, record: Any, targets: List[Target]) -> None:
 def _make(target: Target) -> None:
     """Write the disk beside its place, whole in itself and as large as the instance has it."""
     paths.remove(target.made)
-    with disks.private():
+    with durable.private():
         if target.port:
             target.port.read(target.made, target.format)
         else:

@@ -25,7 +25,6 @@ from ..guest import agent, domain, qemu_nodes
 from ..move import block_jobs, following, live_backup, storage_daemon
 from ..paths import BITMAP, bitmap_of, scratch_file
 from . import off
-from .port import CONVERT
 
 
 def forget(found: Any) -> None:
@@ -79,7 +78,7 @@ def copy(found: Any, backup_id: Optional[str], previous: Any, parts: Sequence[An
                 if part.port:
                     part.port.write(seen, [room, *also])
                 else:
-                    command = [*CONVERT, "--image-opts", "-O", part.target_format, "--", seen, part.target]
+                    command = [*off.CONVERT, "--image-opts", "-O", part.target_format, "--", seen, part.target]
                     following.follow(command, None, None, also=[room, *also])
     finally:
         live_backup.end_backup(guest)

@@ -22,8 +22,7 @@ from ...model import backup_hints
 from ...model.backups import INCREMENT, Backup
 from ...model.errors import BerthError
 from ...model.move_errors import TransferFailed
-from .. import paths
-from ..disk import disk as disks
+from .. import durable, paths
 from ..host import address
 from ..move import transfer
 from ..run import PATH
@@ -72,8 +71,8 @@ def _done(store: Store, state: str, params: Dict[str, Any]) -> Dict[str, Any]:
     if state == "closed":
         store.closed(params["backup"])
         return {}
-    hint = backup_hints.list_backups(params["of"] or params["uuid"], where.to)
-    backup = place.chosen(where, params["backup"], params["of"] or params["uuid"], hint)
+    hint = backup_hints.list_backups(params["name"], where.to)
+    backup = place.chosen(where, params["backup"], params["of"] or params["name"], hint)
     if state == "found":
         return {"newest": told.fitting(backup)}
     return {"targets": store.served(backup, key, at)}
@@ -108,7 +107,7 @@ class Store(NamedTuple):
         directory = self.where.partial(backup_id)
         paths.make_directory(directory)
         files = {}
-        with disks.private():
+        with durable.private():
             for part in parts:
                 below = newest if part["kind"] == INCREMENT else None
                 files[part["name"]] = keep.make_target(self.where, backup_id, part["name"], part["size"], below)

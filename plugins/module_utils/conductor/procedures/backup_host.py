@@ -172,6 +172,7 @@ def _stored(state: str, cases: Cases, more: Arguments, may_fail: bool = False) -
     arguments = {
         case.name: {
             "uuid": case.uuid,
+            "name": case.name,
             "state": state,
             "to": case.given.get("to"),
             "project_id": case.project_id,
