@@ -21,7 +21,7 @@ MOST = {
     "backup_store": 151,
     "build_instances": 428,
     "cached_image": 145,
-    "claim": 367,
+    "claim": 368,
     "group_members": 138,
     "host_certificates": 133,
     "host_clean": 193,
