@@ -18,9 +18,9 @@ from ...model.errors import BerthError
 from ...model.move_errors import TransferFailed
 from .. import durable
 from ..guest import domain
-from ..move import transfer
+from ..move import left_backup, transfer
 from ..record import journal
-from . import firmware_state, keep, make, papers, restore, running
+from . import firmware_state, keep, make, papers, restore
 from .make import Part
 from .port import Port
 
@@ -57,20 +57,20 @@ def planned(instance: Any, wish: Wish, dry: bool) -> List[Dict[str, Any]]:
         return _told(_parts(instance, record, wish, domain.find_active(instance.host.connection, record.uuid)))
     with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
         record = _checked(instance)
-        return _told(_parts(instance, record, wish, make.end_left(instance.host, record)))
+        return _told(_parts(instance, record, wish, left_backup.end(instance.host, record)))
 
 
 def sent(instance: Any, wish: Wish) -> None:
     """Write the disks to the ports."""
     with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
         record = _checked(instance)
-        found = make.end_left(instance.host, record)
+        found = left_backup.end(instance.host, record)
         instance.observe("backup")
         try:
             with _channel(record.uuid, wish.key):
                 _send(instance, record, wish, found)
             if found is not None:
-                running.forget(found)
+                left_backup.forget(found)
         except make.failures() as error:
             make.end_copy(instance.host, record)
             failure = make.failed(instance, record, wish.to, error)
