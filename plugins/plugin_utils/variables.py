@@ -150,6 +150,7 @@ RUN: Dict[str, Any] = {
     **move_options.CHECKED,
     "berth_report": None,
     "berth_report_page": None,
+    "berth_rescue_image": NAME,
     "berth_restore_discards": NAME,
     "berth_revert_volumes": Switch(),
     seeds.SEED: Number(0, MOST_SEED),
