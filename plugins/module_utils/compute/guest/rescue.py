@@ -21,7 +21,7 @@ from ..disk import disk as disks
 from ..disk import disk_chain, image
 from ..errors import BuildFailed, GuestNotSupported
 from ..record import journal, ledger
-from . import domain_xml, start, startable
+from . import domain_xml, mend, start, startable
 from .summary import is_started
 
 RESCUE, UNRESCUE = "rescue", "unrescue"
@@ -96,10 +96,11 @@ def _make_disk(instance, record, source, path):
 
 def _claim(instance, record, source, size_gb):
     instance.observe("rescue record")
+    own = mend.with_hardware(instance, record).spec  # disks that were added since keep their places, too
     with instance.store.host_lock():
         more = ledger.allocate(instance.host, record, size_gb)
         rescued = record.replace(
-            spec=rescues.begun(record.spec, source, size_gb),
+            spec=rescues.begun(own, source, size_gb),
             resources=ledger.with_more(record.resources, more),
             task_state=RESCUING,
             **vm_states.said(vm_states.RESCUED),
