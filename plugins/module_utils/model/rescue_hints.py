@@ -19,6 +19,11 @@ def rescued_and_off(name: str) -> str:
     )
 
 
+def go_back() -> str:
+    """A run of create found a rescued instance, and left it so."""
+    return "run berth.kvm.unrescue when its own disk boots again"
+
+
 def name_rescue_image() -> str:
     """No image was named to boot from."""
     return "Add -e berth_rescue_image=NAME, an image of berth_images that boots by itself"
