@@ -37,3 +37,11 @@ def run_again_later() -> str:
 def see_doctor() -> str:
     """The registry says no: it is full, or does not know the controller."""
     return "berth.kvm.doctor tells what is wrong with the registry. Then run it again"
+
+
+def find_registry_authority() -> str:
+    """The controller cannot make its certificate for the registry."""
+    return (
+        "berth.kvm.prepare_registry makes the authority, on the controller that runs it, in the directory that berth_ca_directory "
+        "names. Run there, or with berth_ca_directory set to a copy of that directory"
+    )

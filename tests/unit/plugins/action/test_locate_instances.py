@@ -177,7 +177,7 @@ def test_what_changes_nothing_that_was_not_asked_for_needs_no_selection(locate, 
 def test_a_pattern_that_selects_all_and_names_nothing_is_no_selection(locate, pattern):
     refused = locate("stop", {"berth_instances": pattern}, h1=[held()])
     assert refused["error_code"] == "SelectionNotExplicit"
-    assert "with this selection stop is about all 1 instances of the inventory" in refused["msg"]
+    assert "with this selection stop is about all instances of the inventory (1)" in refused["msg"]
     assert locate("stop", {"berth_instances": pattern, **ALL}, h1=[held()])["found"] == ["web1"]
 
 
