@@ -11,7 +11,7 @@ ROOT = "/var/lib/libvirt/berth/instances/*/root.qcow2"
 SAVE = "qemu-img convert -O raw %s /tmp/own && head -c 440 /tmp/own > /tmp/sector && rm /tmp/own" % ROOT
 BREAK = "qemu-io -f qcow2 -c 'write -P 0 0 440' %s" % ROOT
 REPAIR = "qemu-io -f qcow2 -c 'write -s /tmp/sector 0 440' %s" % ROOT
-READ = "virsh domblkstat $(virsh -q list --name) %s rd_bytes | awk '{print $3}'"
+READ = "virsh domblkstat $(virsh -q list --name) %s | awk '/rd_bytes/ {print $3}'"
 LIST = "virsh -q domblklist $(virsh -q list --all --name)"
 RESCUE = {"berth_rescue_image": "rescue"}
 

@@ -13,7 +13,7 @@ from .messages import Document
 
 KEY = "rescue"
 FIELD = "berth_rescue_image"
-SERIAL = "berth_rescue"  # of the disk; the name of a data disk or volume has no _
+SERIAL = "rescue_disk"  # of the disk; the name of a data disk or volume has no _
 DISK, CDROM = "disk", "cdrom"
 
 

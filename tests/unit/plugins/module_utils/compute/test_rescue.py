@@ -31,6 +31,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.update_dis
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import checkup
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.record_copy import take_back
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import doctor, interrupted
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.outcome_of_create import left_as_found
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints, migration, rescue_hints, rescues
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceInvalidState
@@ -186,12 +187,17 @@ def test_a_host_that_lost_its_power_at_any_step_boots_what_the_record_says(web, 
     assert is_rescued or "rescue.qcow2" not in web.files()
 
 
+@pytest.mark.follows("go_back")
 def test_create_leaves_it_rescued_and_starts_it_so(web):
     web.act("rescued")
     assert not power.converge(web.instance(), None, None, "running", 0)
+    shown = {"result": {"state": "running", "vm_state": "rescued"}}
+    assert left_as_found(shown) == "rescued; " + rescue_hints.go_back()
+    assert left_as_found({**shown, "locked": "me"}) == "rescued; locked"
     web.domain.destroy()
     assert power.converge(web.instance(), None, None, "running", 0)
     assert web.state() == RESCUED and web.boots_from() == ["rescue.qcow2"]
+    assert web.act("unrescued") and left_as_found({"result": {"state": "running", "vm_state": "active"}}) is None
 
 
 LEGAL = ("absent", "unrescued", "rescued", "recovered", "locked", "unlocked", "present")
