@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from test_resize import cases, facts
+from test_resize import BIG, cases, facts
 
 ROOT = "/var/lib/libvirt/berth/instances/*/root.qcow2"
 SAVE = "qemu-img convert -O raw %s /tmp/own && head -c 440 /tmp/own > /tmp/sector && rm /tmp/own" % ROOT
@@ -49,8 +49,9 @@ def test_a_guest_that_does_not_boot_is_rescued_repaired_and_goes_back(lab, image
     assert set(disks.splitlines()) < set(targets(lab, host).splitlines())
 
     for refused in ("stop", "reboot", "pause", "snapshot", "cold_migrate", "resize"):
-        more = {"berth_snapshot": "one", "berth_flavor": "big"}
-        said = case.play(refused, {**told, **more}, check=False)
+        said = case.play(
+            refused, {**told, "berth_snapshot": "one", **(BIG if refused == "resize" else {})}, check=False
+        )
         assert said.rc and "berth.kvm.unrescue --limit mover" in " ".join(said.output.split()), said.output
     assert case.play("create", told).changed.get("mover", 0) == 0
     lab.sh(host, "virsh destroy $(virsh -q list --name); rm -rf /run/berth/permits/*")
