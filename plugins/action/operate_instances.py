@@ -19,7 +19,7 @@ from ..module_utils.conductor.procedures.backup import back_up
 from ..module_utils.conductor.procedures.copies import keep_one, recover_record
 from ..module_utils.conductor.procedures.delete import Moving, and_forget, delete
 from ..module_utils.conductor.procedures.operate import Done, adopt, look, operate
-from ..module_utils.conductor.procedures.rebuild import rebuild
+from ..module_utils.conductor.procedures.rebuild import rebuild, rescue
 from ..module_utils.conductor.procedures.update_disks import Run, update_disks
 from ..module_utils.conductor.registry.embedded import Embedded
 from ..module_utils.conductor.registry.engine import Known, RemovesOnEngine
@@ -152,6 +152,8 @@ class ActionModule(LocateInstances, MovesInstances):
             inventory = InventoryDifferences(task_vars, list(tasks), hosts, self._loader)
             seed_of = functools.partial(wanted_update.seed_of, inventory, task_vars)
             return rebuild(tasks, given, seed_of, self._task.check_mode)
+        if operation == "rescue":
+            return rescue(tasks, given, self._task.check_mode)
         return operate(operation, tasks, given)
 
     def _backup(self, operation, tasks, given, task_vars):

@@ -153,6 +153,7 @@ RUN: Dict[str, Any] = {
     registry_access.VARIABLE: registry_access.WHERE,
     "berth_report": None,
     "berth_report_page": None,
+    "berth_rescue_image": NAME,
     "berth_restore_discards": NAME,
     "berth_revert_volumes": Switch(),
     seeds.SEED: Number(0, MOST_SEED),

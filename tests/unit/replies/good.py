@@ -31,7 +31,8 @@ CATALOG = {
         "big": {"vcpus": 2, "memory_mb": 256, "root_gb": 1, "extra_specs": {"ram_kind": "fast"}},
     },
     "berth_images": {
-        "guest": {"url": "https://images/guest.qcow2", "checksum": "sha256:" + "0" * 64, "disk_format": "qcow2"}
+        "guest": {"url": "https://images/guest.qcow2", "checksum": "sha256:" + "0" * 64, "disk_format": "qcow2"},
+        "rescue": {"url": "https://images/rescue.qcow2", "checksum": "sha256:" + "1" * 64, "disk_format": "qcow2"},
     },
     "berth_networks_defined": {"lan": {"type": "bridge", "source": "br0", "cidr": "192.0.2.0/24"}},
     "berth_server_groups": {"web": {"policy": "anti-affinity", "rules": {"max_server_per_host": 2}}},
