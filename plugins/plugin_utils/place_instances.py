@@ -300,6 +300,7 @@ class PlaceInstances(ControllerAction):
             fixed=lambda: fixed_addresses(run.catalogs.instances, run.catalogs),
             dry=run.is_plan and self._task.check_mode,
             used=run.registry.known.used if run.registry else None,
+            ended=run.registry.known.ended() if run.registry else {},
         )
 
     def _requests(self, run, names, hosts):

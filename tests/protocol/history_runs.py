@@ -26,6 +26,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
     what_to_operate,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import plan as rounds
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import RegistryUnknown
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import (
     copies,
@@ -151,6 +152,7 @@ class Run(history_snapshots.Snapshots):
             strict=self.options.get("strict", False),
             rebuilt=self.rebuilt,
             used=known.used if known else None,
+            ended=known.ended() if known else {},
         )
         placed = plan_create.to_place(wanted, seen)
         instances = placed.instances
@@ -224,7 +226,13 @@ class Run(history_snapshots.Snapshots):
     def _located(self, operation, names=None, more=lambda _name, _task: {}):
         known = None
         if self.world.engine:
-            known, live = yield from self.read_engine()
+            try:
+                known, live = yield from self.read_engine()
+            except RegistryUnknown as error:
+                for name in names or self.names:
+                    self.refused(name, error)
+                self.seen, self.removes = self._fleet_of({}), Embedded()
+                return locate.Located()
             self.seen = engine.with_notes(self._fleet_of(known.heard(live)), known)
         else:
             self.seen = yield from self.read()

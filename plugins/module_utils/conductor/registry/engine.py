@@ -75,6 +75,10 @@ class Known:
             if "document" in report or host in self.names.values() or host not in self.given_up.values()
         }
 
+    def ended(self) -> Dict[str, int]:
+        """The last epoch of those that have no owner."""
+        return {uuid: entry["epoch"] for uuid, entry in self.entries.items() if not entry["owner"]}
+
     def lost(self, lost: Collection[str]) -> List[str]:
         """The uuids of the hosts that ``lost`` names, by name or uuid."""
         return [host for host, name in self.names.items() if {host, name} & set(lost)]
