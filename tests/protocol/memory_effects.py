@@ -85,6 +85,7 @@ class Effects(VolumeEffects):
     def start(self, record):
         self.world.tick()
         self.world.guest[self.name] = ON
+        self.world.flavor = record.spec["flavor"]["name"]
         self.world.check()
 
     def define(self, record):
@@ -280,6 +281,18 @@ class Effects(VolumeEffects):
         self.world.check()
 
     # one host
+
+    def grow(self, record):
+        self.world.tick()
+        self.world.flavor = "between"
+        self.world.tick()
+        self.world.flavor = record.spec["flavor"]["name"]
+
+    def shrink(self, record):
+        self.world.tick()
+        if not self.world.clings:
+            self.world.flavor = record.spec["flavor"]["name"]
+        return not self.world.clings
 
     def keep_disks(self, record):
         self.world.tick()
