@@ -50,6 +50,9 @@ def shrink(guest, record):
 
 
 def _takes_cpus(guest, wanted, ends):
+    """QEMU without KVM crashes some time after it has taken a CPU out (7.2), so no emulated guest is asked."""
+    if _vcpus(_live(guest)) > wanted and _live(guest).get("type") != "kvm":
+        return False
     while _vcpus(_live(guest)) > wanted:
         try:
             domain.set_vcpus(guest, wanted)  # libvirt waits a few seconds for each

@@ -22,7 +22,7 @@ class Guest:
 
     def __init__(self):
         self.cpus, self.places, self.dimms, self.keeps, self.full, self.slow = 1, 4, [], (), False, 0
-        self.done = []
+        self.done, self.kind = [], "kvm"
 
     def isActive(self):  # noqa: N802
         return True
@@ -43,8 +43,8 @@ class Guest:
             for name, size in self.dimms
         )
         memory = 256 * MIB + sum(size for _name, size in self.dimms)
-        return "<domain><memory>%d</memory><vcpu current='%d'>%d</vcpu><vcpus>%s</vcpus><devices>%s</devices></domain>" % (
-            memory, self.cpus, self.places, cpus, dimms,
+        return "<domain type='%s'><memory>%d</memory><vcpu current='%d'>%d</vcpu><vcpus>%s</vcpus><devices>%s</devices></domain>" % (
+            self.kind, memory, self.cpus, self.places, cpus, dimms,
         )  # fmt: skip
 
     def setVcpusFlags(self, count, flags):  # noqa: N802
@@ -154,3 +154,11 @@ def test_cpus_that_a_guest_was_started_with_are_asked_for_once(guest, monkeypatc
     monkeypatch.setattr(grow, "LETS_GO", 60)
     guest.keeps, guest.cpus = ("cpus",), 1
     assert not grow.shrink(guest, of(0, 256)) and guest.done == ["cpus"]
+
+
+def test_an_emulated_guest_is_not_asked_for_cpus_and_lets_go_of_memory(guest):
+    guest.kind = "qemu"
+    grow.grow(guest, of(1, 512))
+    assert grow.shrink(guest, of(1, 256)) and has(guest) == (1, 256)
+    grow.grow(guest, of(2, 256))
+    assert not grow.shrink(guest, of(1, 256)) and guest.done.count("cpus") == 1

@@ -128,3 +128,17 @@ def test_a_guest_that_is_off_or_has_no_ceilings_is_resized_as_ever(state):
     world = memory.World(kind="here", grows=off, vm_state="stopped" if off else "active")
     assert walk(world, "resize").state == "done"
     assert not record_in(world).migration["grown"] and world.kept[S] is not None
+
+
+@pytest.mark.follows("stop_and_resize")
+def test_a_guest_that_takes_no_more_goes_on_as_it_was_and_is_resized_once_it_is_off():
+    world = memory.World(kind="here", grows=True)
+    world.takes_no_more = True
+    failed = walk(world, "resize")
+    assert (
+        failed.error.startswith("GuestNotGrown") and "berth.kvm.stop --limit vm, then berth.kvm.resize" in failed.error
+    )
+    assert (record_in(world).phase, world.flavor, world.guest[S]) == ("active", "old", memory_names.ON)
+    world.guest[S] = memory_names.OFF
+    world.records[S].update(vm_state="stopped", power_state="shutdown")
+    assert walk(world, "resize").state == "done" and record_in(world).spec["flavor"]["name"] == "new"
