@@ -201,6 +201,12 @@ class Authority:
         )
         return _text(builder.sign(self.key, hashes.SHA256()))
 
+    def own(self, name, days):
+        """A key for this controller, made now, and its certificate, both as PEM. Nobody keeps them."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        request = x509.CertificateSigningRequestBuilder().subject_name(_subject(name)).sign(key, hashes.SHA256())
+        return _private_text(key).decode(), self.sign(_text(request), [name], days)
+
 
 def _request(text):
     rule = "a signed certificate request of at most %d characters, for a key of %s" % (MAX_REQUEST, STRONG)

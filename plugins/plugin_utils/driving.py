@@ -32,13 +32,22 @@ from .host_reply import answer_of
 from .plain import plain
 from .screen import visible_line, warn
 
+# The modules that act only over the registry that their host belongs to.
+FENCED = ("build_instances", "claim", "instance", "migration", "volume")
+BEHIND = (
+    "RegistryBehind"  # code of a host that has seen a newer revision of the registry than the run, and does nothing
+)
+TRIES = 5  # of such a host: another run may have asked it meanwhile
+
 
 class Engine(Protocol):
-    """Where a registry keeps what it knows. Both raise RegistryUnknown; see steps.py."""
+    """The registry of a run, see registry_access.py. The first two raise RegistryUnknown."""
 
     def transact(self, step: Transact) -> Transacted: ...
 
     def scan(self, step: Scan) -> Transacted: ...
+
+    def mark(self) -> Optional[Document]: ...
 
 
 def carry_out(
@@ -61,7 +70,8 @@ def carry_out(
             return ended.value, said
         answer, unknown = None, None
         if isinstance(step, (Transact, Scan)):
-            assert engine, "a procedure asks a registry that this run does not have"
+            if engine is None:
+                raise TypeError("a procedure asks a registry that this run does not have")
             try:
                 answer = engine.transact(step) if isinstance(step, Transact) else engine.scan(step)
             except RegistryUnknown as error:
@@ -75,7 +85,27 @@ def carry_out(
         elif isinstance(step, Look):
             answer = look(step.names) if look else {}
         else:
-            answer = _asked(action, task_vars, step)
+            answer = _asked_over(engine, action, task_vars, step)
+
+
+def _asked_over(engine: Optional[Engine], action: ActionBase, task_vars: Dict[str, Any], step: Ask) -> Dict[str, Any]:
+    """As _asked(), and a host that takes part in a registry is told over which one the run works."""
+    if not engine or step.module not in FENCED:
+        return _asked(action, task_vars, step)
+    found: Dict[str, Any] = {}
+    left = step.arguments
+    for _again in range(TRIES):
+        mark = engine.mark()
+        told = {asked: {**given, "registry": mark} if mark else given for asked, given in left.items()}
+        found.update(_asked(action, task_vars, step._replace(arguments=told)))
+        left = {asked: given for asked, given in left.items() if _is_behind(found[asked])}
+        if not left:
+            break
+    return found
+
+
+def _is_behind(answer: Dict[str, Any]) -> bool:
+    return (answer.get("error") or {}).get("code") == BEHIND
 
 
 def _asked(action: ActionBase, task_vars: Dict[str, Any], step: Ask) -> Dict[str, Any]:

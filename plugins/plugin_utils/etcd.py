@@ -67,7 +67,7 @@ class Etcd:
         login: Optional[Tuple[str, str]] = None,
     ) -> None:
         self._members, self._tls, self._login = list(members), tls, login
-        self._connection: Optional[http.client.HTTPConnection] = None
+        self._http: Optional[http.client.HTTPConnection] = None
         self._token = ""
 
     def transact(self, step: Transact) -> Transacted:
@@ -157,8 +157,8 @@ class Etcd:
         return reply.status, answer
 
     def _connected(self) -> http.client.HTTPConnection:
-        if self._connection and not self._is_closed():
-            return self._connection
+        if self._http and not self._is_closed():
+            return self._http
         self._close()
         host, port = self._members[0]
         connection = (
@@ -171,18 +171,18 @@ class Etcd:
         except (OSError, http.client.HTTPException) as error:
             raise NothingDone(str(error) or type(error).__name__) from None
         connection.sock.settimeout(ANSWER)
-        self._connection = connection
+        self._http = connection
         return connection
 
     def _is_closed(self) -> bool:
         """Whether the member has closed the connection while nothing was asked: it was restarted."""
-        sock = self._connection and self._connection.sock
+        sock = self._http and self._http.sock
         return not sock or bool(select.select([sock], [], [], 0)[0])
 
     def _close(self) -> None:
-        if self._connection:
-            self._connection.close()
-        self._connection = None
+        if self._http:
+            self._http.close()
+        self._http = None
 
 
 def _good(status: int, answer: Document, member: Member) -> Document:

@@ -23,7 +23,7 @@ from ..module_utils.model.schema import Flag, ListOf, Text, Whole
 from ..module_utils.model.unknown_names import meant, nearest
 from ..module_utils.model.updates import DISCARDS
 from ..module_utils.placement.weighing import MOST_SEED
-from . import berth_where_hosts, limits, misplaced, move_options, receipts, seeds
+from . import berth_where_hosts, limits, misplaced, move_options, receipts, registry_access, seeds
 from .inventory_variables import CATALOG, INSTANCE, raw_vars, variables
 from .misplaced import ROLE, listed, warn_of_misplaced
 from .move_options import Switch
@@ -123,6 +123,7 @@ RUN: Dict[str, Any] = {
     "berth_kept_free": None,
     "berth_kvm_hosts": None,
     "berth_least_gain": None,
+    "berth_leave_registry": Switch(),
     "berth_lock_reason": None,
     "berth_lock_timeout": Number(0, limits.SHUTDOWN, "seconds"),
     "berth_locked": None,
@@ -148,6 +149,7 @@ RUN: Dict[str, Any] = {
     "berth_receipt": None,
     **dict.fromkeys(receipts.VARIABLES),
     **move_options.CHECKED,
+    registry_access.VARIABLE: registry_access.WHERE,
     "berth_report": None,
     "berth_report_page": None,
     "berth_restore_discards": NAME,

@@ -47,6 +47,15 @@ class RegistryRefused(RegistryUnknown):
     was written."""
 
 
+class RegistryRestored(RegistryUnknown):
+    """The registry became another incarnation while the run went on: it was restored from a backup. The run writes nothing more
+    there."""
+
+
+class RegistryAuthorityMissing(BerthError):
+    """This controller has no authority for the certificates of the registry that berth_registry names, so it cannot reach it."""
+
+
 class RecordMissing(BerthError):
     """A host held the instance and never removed it, but has no record of it now: the record was lost."""
 

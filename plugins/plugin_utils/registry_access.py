@@ -1,0 +1,140 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The registry that a run works over, where berth_registry names the members of one: etcd://HOST[:PORT],HOST[:PORT].
+
+The connection is TLS on both sides. The authority is in the directory of those for live migration, and of its own kind, since
+a host's key for moves must not open the registry. The controller signs itself a certificate in each run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import ssl
+import tempfile
+from typing import Any, Dict, Iterable, List, Optional, Tuple
+
+from ansible.plugins.action import ActionBase
+
+from ..module_utils.conductor.errors import RegistryAuthorityMissing, RegistryRestored, RegistryUnknown
+from ..module_utils.conductor.procedures.steps import Scan, Transact, Transacted
+from ..module_utils.conductor.registry import keys
+from ..module_utils.model import registry_hints
+from ..module_utils.model.messages import Document
+from ..module_utils.model.schema import Text
+from . import authority, trust
+from .etcd import Etcd, Member
+
+VARIABLE = "berth_registry"
+ALONE = "embedded"  # the hosts alone, as where there is no such variable
+KIND = "etcd"
+PORT = 2379
+AUTHORITY = "registry"  # kind of authority, see authority.py
+CONTROLLER = (
+    "berth-controller"  # who a controller is to the members: of its certificate, and of its password if it has one
+)
+PASSWORD = "registry-password"  # its file beside the authority
+DAYS = 1
+_MEMBER = r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_][A-Za-z0-9_.-]*)(:[0-9]{1,5})?"
+WHERE = Text(
+    r"(|%s|etcd://%s(,%s)*)\Z" % (ALONE, _MEMBER, _MEMBER),
+    "etcd://HOST[:PORT], with more members after commas, or %s for the hosts alone" % ALONE,
+    longest=2000,
+    empty=True,
+)
+
+
+class Access:
+    """Carries out what procedures ask the registry, and says over which one the run works. ``dry``: nothing is written."""
+
+    def __init__(self, engine: Any, dry: bool = False) -> None:
+        self._engine, self._dry = engine, dry
+        self._incarnation: Optional[str] = None
+        self._revision = 0
+
+    def transact(self, step: Transact) -> Transacted:
+        answer: Transacted = self._engine.transact(step._replace(writes=()) if self._dry else step)
+        self._note(answer)
+        return answer
+
+    def scan(self, step: Scan) -> Transacted:
+        answer: Transacted = self._engine.scan(step)
+        self._note(answer)
+        return answer
+
+    def mark(self) -> Optional[Document]:
+        """The argument ``registry`` of what a host is asked now; None where no registry says which one it is. While it gives no
+        answer, it is as the run knew it last: the host decides."""
+        with contextlib.suppress(RegistryUnknown):
+            self.transact(Transact(reads=(keys.META,)))
+        if self._incarnation is None:
+            return None
+        return {"kind": KIND, "incarnation": self._incarnation, "revision": self._revision}
+
+    def _note(self, answer: Transacted) -> None:
+        self._revision = max(self._revision, answer["revision"])
+        meta = keys.document(keys.META, answer["found"].get(keys.META))
+        if not meta:
+            return
+        if self._incarnation not in (None, meta["incarnation"]):
+            raise RegistryRestored(
+                "The registry was %s when this run began, and is %s now: it was restored from a backup"
+                % (self._incarnation, meta["incarnation"]),
+                hint=registry_hints.audit_registry(),
+            )
+        self._incarnation = meta["incarnation"]
+
+
+def of_run(action: ActionBase, task_vars: Dict[str, Any], hosts: Iterable[str]) -> Optional[Access]:
+    """None where the run works over the hosts alone. ``hosts``: the KVM hosts, whose variables say where the authorities are.
+    Raises InvalidInput or RegistryAuthorityMissing."""
+    found = engine_of_run(action, task_vars, hosts)
+    return Access(found, bool(action._task.check_mode)) if found else None
+
+
+def engine_of_run(action: ActionBase, task_vars: Dict[str, Any], hosts: Iterable[str]) -> Optional[Etcd]:
+    """The same, for a run that itself changes which incarnation it is."""
+    members = _members(action, task_vars)
+    if not members:
+        return None
+    default = str(trust.DIRECTORY_OPTION["default"])
+    return engine(members, trust.directory_of(task_vars, list(hosts), default))
+
+
+def engine(members: List[Member], directory: str) -> Etcd:
+    """``directory``: of the authorities."""
+    own = authority.Authority(directory, AUTHORITY, dry=True)
+    if not own.key or not own.certificate:
+        raise RegistryAuthorityMissing(
+            "%s has no authority of the registry" % directory, hint=registry_hints.find_registry_authority()
+        )
+    return Etcd(members, _tls(own), _login(directory))
+
+
+def _members(action: ActionBase, task_vars: Dict[str, Any]) -> List[Member]:
+    given = action.own_variables(task_vars, [VARIABLE]).get(VARIABLE) or ALONE
+    where: str = WHERE.check(given, VARIABLE)
+    return [] if where == ALONE else [_member(each) for each in where.removeprefix("etcd://").split(",")]
+
+
+def _member(text: str) -> Member:
+    found = re.match(_MEMBER, text)
+    assert found, text
+    return Member(found[1].strip("[]"), int((found[2] or ":%d" % PORT)[1:]))
+
+
+def _tls(own: authority.Authority) -> ssl.SSLContext:
+    context = ssl.create_default_context(cadata=own.text)
+    key, certificate = own.own(CONTROLLER, DAYS)
+    with tempfile.NamedTemporaryFile("w", prefix="berth-") as file:  # Python loads them from a file alone
+        file.write(key + certificate)
+        file.flush()
+        context.load_cert_chain(file.name)
+    return context
+
+
+def _login(directory: str) -> Optional[Tuple[str, str]]:
+    with authority.locked(directory, dry=True) as folder:
+        password = authority.read(folder, PASSWORD, private=True).decode().strip()
+    return (CONTROLLER, password) if password else None
