@@ -33,6 +33,7 @@ MOST = {
     "instance_copy": 361,
     "instance_info": 285,
     "migration": 577,
+    "registry_member": 60,
     "rescan": 130,
     "volume": 407,
     "volume_info": 100,
