@@ -12,8 +12,14 @@ import socket
 import subprocess
 import time
 
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import RegistryUnknown
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Transact
+from ansible_collections.berth.kvm.plugins.plugin_utils import registry_access
+from ansible_collections.berth.kvm.plugins.plugin_utils.authority import Authority
 from ansible_collections.berth.kvm.plugins.plugin_utils.etcd import Etcd, Member
 
 IS_HERE = shutil.which("etcd") is not None
@@ -87,6 +93,23 @@ class Members:
         self.processes[at].send_signal(signal.SIGCONT)
 
 
+def secured(made, directory):
+    """Arguments of members whose clients need a certificate of the authority ``made``, and their files in ``directory``."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    request = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([])).sign(key, hashes.SHA256())
+    pem = request.public_bytes(serialization.Encoding.PEM).decode()
+    parts = {
+        "key": key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        ).decode(),
+        "cert": made.sign_without_common_name(pem, ["127.0.0.1"], 1),
+        "trusted-ca": made.text,
+    }
+    for name, text in parts.items():
+        (directory / name).write_text(text)
+    return [*("--%s-file=%s" % (name, directory / name) for name in parts), "--client-cert-auth"]
+
+
 @contextlib.contextmanager
 def running(directory, number=1, *more):
     """Members that answer; the data need not survive the machine."""
@@ -94,6 +117,19 @@ def running(directory, number=1, *more):
     try:
         members.start()
         members.wait()
+        yield members
+    finally:
+        members.kill()
+
+
+@contextlib.contextmanager
+def running_with_tls(directory):
+    """A member that takes certificates of the authority in ``directory``/ca alone."""
+    files = secured(Authority(str(directory / "ca"), registry_access.AUTHORITY), directory)
+    members = Members(directory, 1, *files, "--unsafe-no-fsync", "--bcrypt-cost=4", scheme="https")
+    try:
+        members.start()
+        members.wait(registry_access.engine(members.members, str(directory / "ca"), user=None))
         yield members
     finally:
         members.kill()

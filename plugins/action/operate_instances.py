@@ -21,10 +21,13 @@ from ..module_utils.conductor.procedures.delete import Moving, and_forget, delet
 from ..module_utils.conductor.procedures.operate import Done, adopt, look, operate
 from ..module_utils.conductor.procedures.rebuild import rebuild
 from ..module_utils.conductor.procedures.update_disks import Run, update_disks
+from ..module_utils.conductor.registry.embedded import Embedded
+from ..module_utils.conductor.registry.engine import Known, RemovesOnEngine
 from ..module_utils.model import copy_hints, made_images
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import ADOPTED
-from ..plugin_utils import end_of_operation, fleet_filters, wanted_update
+from ..plugin_utils import end_of_operation, fleet_filters, registry_access, wanted_update
+from ..plugin_utils.answers_of_hosts import FOUND
 from ..plugin_utils.berth_name import selected_by_name
 from ..plugin_utils.controller import controller_facts, new_token, outcomes_reported
 from ..plugin_utils.driving import carry_out
@@ -88,8 +91,9 @@ class ActionModule(LocateInstances, MovesInstances):
             return {name: task for name, task in _tasks(located).items() if name in names}
 
         moving = MovesToDelete(self, located, hosts, task_vars)
-        procedure = self._procedure(operation, _tasks(located), moving, hosts, task_vars)
-        done, said = carry_out(self, task_vars, procedure, look, Legs().hear)
+        registry = registry_access.of_run(self, task_vars, hosts)
+        procedure = self._procedure(operation, located, moving, hosts, task_vars)
+        done, said = carry_out(self, task_vars, procedure, look, Legs().hear, registry)
         done, walked = done if operation == "delete" else (done, {})
         moves, walks = moving.moves, moving.told(walked)
         lines = [*_where_set_aside(located, done, self._task.check_mode), *_looked_at(located, done)]
@@ -119,10 +123,11 @@ class ActionModule(LocateInstances, MovesInstances):
     def _found(self, operation, names, hosts, task_vars, again=False):
         """As the playbooks find them."""
         about = {"instances": names, "hosts": hosts}
-        task_vars = {**task_vars, "__berth_facts": read(self, about, task_vars)}
+        task_vars = {**task_vars, FOUND: read(self, {**about, "operation": operation}, task_vars)}
         return self.located({**about, "method": operation, "selected": True}, task_vars, again)
 
-    def _procedure(self, operation, tasks, moving, hosts, task_vars):
+    def _procedure(self, operation, located, moving, hosts, task_vars):
+        tasks = _tasks(located)
         given = {name: self._given(operation, task_vars, name) for name in [*tasks, *moving.names]}
         if operation == "keep_one":
             return keep_one(tasks, given, self._task.check_mode)
@@ -136,7 +141,8 @@ class ActionModule(LocateInstances, MovesInstances):
         if minutes:
             return back_up(tasks, given, int(task_vars["ansible_forks"]), int(minutes), time.monotonic)
         if operation == "delete":
-            return delete(tasks, Moving(moving.names, moving.plan, moving.ended), given, hosts)
+            removes = RemovesOnEngine(Known(**located["known"])) if "known" in located else Embedded()
+            return delete(tasks, Moving(moving.names, moving.plan, moving.ended), given, hosts, removes)
         if operation == "leave":
             return and_forget(operation, tasks, given, hosts)
         if operation == "update_disks":

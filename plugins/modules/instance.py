@@ -352,6 +352,8 @@ def main():
         if instance.updates and result["changed"]:
             result["instance"]["updates"] = instance.updates
             result["diff"] = {"before": "", "after": "\n".join(instance.updates) + "\n"}
+        for text in instance.told if result["changed"] else ():
+            module.warn("%s: %s" % (result["instance"]["name"], text))
         if stay:
             result["instance"]["files_stay"] = stay
         if params["state"] == "rebooted" and result["changed"] and not module.check_mode:

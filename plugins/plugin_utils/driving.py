@@ -70,7 +70,8 @@ def carry_out(
             return ended.value, said
         answer, unknown = None, None
         if isinstance(step, (Transact, Scan)):
-            assert engine, "a procedure asks a registry that this run does not have"
+            if engine is None:
+                raise TypeError("a procedure asks a registry that this run does not have")
             try:
                 answer = engine.transact(step) if isinstance(step, Transact) else engine.scan(step)
             except RegistryUnknown as error:

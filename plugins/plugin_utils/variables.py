@@ -123,6 +123,7 @@ RUN: Dict[str, Any] = {
     "berth_kept_free": None,
     "berth_kvm_hosts": None,
     "berth_least_gain": None,
+    "berth_leave_registry": Switch(),
     "berth_lock_reason": None,
     "berth_lock_timeout": Number(0, limits.SHUTDOWN, "seconds"),
     "berth_locked": None,

@@ -20,8 +20,13 @@ TO = "/srv/shared/backups"
 MADE = re.compile(r"backup (\d{8}T\d{6}Z) of mover, (full|increment)")
 BLOCKS = """cd %s/*/ && last=$(ls -d 2* | tail -1) && qemu-img compare -f qcow2 -F qcow2 $last/root.qcow2 \
 /var/lib/libvirt/berth/instances/*/root.qcow2"""
-NOTES = "virsh checkpoint-list --name $(virsh -q list --all --name | head -1)"
+NOTES = "virsh -q list --all --name | grep . | xargs -r -n 1 virsh checkpoint-list --name"
 OTHER = "other"
+ROOT_DISK = "virsh -q domblklist $(virsh -q list --name) | grep root.qcow2"
+OURS = """<domainbackup mode="pull"><server transport="unix" socket="%s/berth-backup.sock"/><disks>
+<disk name="%s" backup="yes" type="file"><scratch file="%s.scratch"/></disk></disks></domainbackup>"""
+NOTED = """<domaincheckpoint><name>berth-backup-2020010%dT000000Z</name><disks>
+<disk name="%s" checkpoint="bitmap"/></disks></domaincheckpoint>"""
 KEPT = """for file in berth/instances/{uuid}/nvram.fd swtpm/{uuid}/tpm2/tpm2-00.permall
 do sha256sum < /var/lib/libvirt/$file | cut -d' ' -f1; done"""
 
@@ -126,6 +131,45 @@ def test_a_backup_that_is_killed_leaves_the_last_one_whole_and_moves_go_on(case,
     back_up(case)
     assert not [line for line in backups_of(case).values() if "CANNOT" in line]
     assert case.lab.sh(source, "ls -A %s/*/" % TO).stdout.count(".partial") == 0
+
+
+def leave_backup(case, host, day):  # noqa: F811
+    """As a run leaves it that is killed while it reads the disks."""
+    disk, target = case.lab.sh(host, ROOT_DISK).stdout.split()[::-1]
+    directory = case.lab.sh(host, "ls -d /var/lib/libvirt/qemu/domain-*-*/").stdout.strip()
+    files = {"backup": OURS % (directory, target, disk), "checkpoint": NOTED % (day, target)}
+    for name, text in files.items():
+        case.lab.sh(host, "echo '%s' > /tmp/%s.xml" % (text, name))
+    case.lab.sh(host, "virsh backup-begin $(virsh -q list --name) /tmp/backup.xml /tmp/checkpoint.xml")
+
+
+def is_left(case, host):  # noqa: F811
+    return case.lab.sh(host, "virsh backup-dumpxml $(virsh -q list --name)", check=False).rc == 0
+
+
+def test_whatever_is_done_after_a_killed_backup_ends_what_it_left(case):
+    source = case.owner()
+    done = (
+        ("snapshot", {"berth_snapshot": "one"}),
+        ("delete_snapshot", {"berth_snapshot": "one"}),
+        ("pause", {}),
+        ("unpause", {}),
+        ("suspend", {}),
+        ("reboot", {}),
+        ("live_migrate", {"berth_target_host": other_host(case, source)}),
+        ("cold_migrate", {"berth_target_host": source}),
+        ("revert_resize", {}),
+        ("stop", {}),
+    )
+    for day, (playbook, more) in enumerate(done):
+        host = case.owner()
+        leave_backup(case, host, day)
+        assert is_left(case, host)
+        case.play(playbook, more)
+        assert not is_left(case, host) and case.lab.sh(host, NOTES).stdout.strip() == "", playbook
+        assert not case.lab.sh(host, "ls /var/lib/libvirt/berth/instances/*/*.scratch", check=False).stdout, playbook
+        if playbook == "suspend":
+            case.play("resume")
 
 
 def test_variables_and_tpm_of_a_backup_go_on_under_a_new_name_on_another_host(case, image, inventory):

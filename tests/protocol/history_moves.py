@@ -48,7 +48,7 @@ class Network:
         monkeypatch.setattr(moving_host.network, "check", lambda *_: None)
         monkeypatch.setattr(moving_host.arrival, "check", lambda *_: None)
         history_live.set_up(world, monkeypatch)
-        monkeypatch.setattr(moving_host.live_backup, "backup_end_of", lambda *_: None)
+        monkeypatch.setattr(moving_host.left_backup, "end_backup_of", lambda *_: None)
         monkeypatch.setattr(moving_host, "increment", types.SimpleNamespace(
             tidy=lambda *_: None, is_possible=lambda *_: False, discard_scratch=lambda *_: None,
             what_is_missing=lambda _record, manifest: (manifest, {}),

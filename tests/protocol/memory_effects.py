@@ -57,6 +57,9 @@ class Effects(VolumeEffects):
     def check_movable(self, record):
         pass
 
+    def end_left_backup(self, record):
+        pass
+
     def renewed(self, record):
         return record
 

@@ -57,7 +57,7 @@ OPERATIONS: Dict[str, Operation] = {
     "backups": Operation(
         Words("listed", "would be listed", "is shown above"), "listed",
         {**BACKUPS, "of": ("berth_backup_of",), "deep": ("berth_backup_deep",)},
-        module="instance_backup", needs_one=True, selected=False, lockable=False,
+        module="instance_backup", selected=False, lockable=False,
     ),
     "console": Operation(
         Words("shown", "would be shown", "is shown above"), module="instance_info",
@@ -128,8 +128,8 @@ OPERATIONS: Dict[str, Operation] = {
         "snapshotted", SNAPSHOT, needs_one=True, differences=True,
     ),
     "snapshots": Operation(
-        Words("shown", "would be shown", "is shown above"), module="instance_info", needs_one=True, selected=False,
-        differences=True, lockable=False,
+        Words("shown", "would be shown", "is shown above"), module="instance_info", selected=False, differences=True,
+        lockable=False,
     ),
     "start": Operation(
         Words("started", "would be started", "runs already"),

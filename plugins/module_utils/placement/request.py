@@ -20,7 +20,7 @@ from ..model.cloud_init import IGNITION, cloud_config, decode_user_data, kind, n
 from ..model.errors import InvalidInput, together
 from ..model.guest_features import check_guest
 from ..model.guest_settings import PROPERTIES, GuestSettings, with_boot_files
-from ..model.identity import ADOPTED, DEFAULT_PROJECT, NAMESPACE, check_name, instance_uuid, short_name, uuid_of
+from ..model.identity import ADOPTED, DEFAULT_PROJECT, check_name, group_uuid, instance_uuid, short_name, uuid_of
 from ..model.migration import check_same_firmware
 from ..model.networks import UNFILTERED, is_filtered, ranges, security, unusable
 from ..model.nics import ip_version, is_of_nic
@@ -383,9 +383,13 @@ def _group(name, project, catalog):
     if name not in catalog.server_groups:
         raise ServerGroupNotFound.named("berth_server_group", name, catalog.server_groups)
     group = catalog.server_groups[name]
-    # A project name has no "/", so this is never the uuid of an instance.
-    own_uuid = str(uuid.uuid5(NAMESPACE, "server-group/%s/%s" % (project, name)))
-    return {"name": name, "uuid": own_uuid, "policy": group["policy"], "rules": dict(group["rules"]), "members": []}
+    return {
+        "name": name,
+        "uuid": group_uuid(project, name),
+        "policy": group["policy"],
+        "rules": dict(group["rules"]),
+        "members": [],
+    }
 
 
 def _hints(hints, project):

@@ -19,7 +19,7 @@ from .. import paths
 from ..disk import disk as disks
 from ..disk import owner, room
 from ..move import disks as moved_disks
-from ..move import following
+from ..move import following, left_backup
 from ..record import journal
 from . import make, off, running
 from .make import Part
@@ -67,7 +67,7 @@ def check_room(directory: str, name: str, parts: Sequence[Part], error: Any) -> 
 def copy(host: Any, record: Any, parts: Sequence[Part], *also: Any) -> bool:
     """Write the disks of the instance, whose lock the caller holds, to new files. Return whether the guest's agent had written out
     its file systems."""
-    found = make.end_left(host, record)
+    found = left_backup.end(host, record)
     with disks.private():
         for part in parts:
             paths.remove(part.target)

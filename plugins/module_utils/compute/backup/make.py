@@ -27,7 +27,7 @@ from ..connection import require_libvirt
 from ..disk import disk as disks
 from ..disk import disk_chain
 from ..guest import domain, startable
-from ..move import block_jobs, live_backup
+from ..move import block_jobs, left_backup
 from ..move import disks as moved_disks
 from ..record import journal
 from ..run import run
@@ -78,7 +78,7 @@ def back_up(instance: Any, wish: Wish) -> Backup:
     with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
         record = _checked(instance, wish)
         where = Place(wish.to, record.uuid)
-        found = end_left(instance.host, record)
+        found = left_backup.end(instance.host, record)
         where.remove_partial()
         instance.observe("backup")
         try:
@@ -94,16 +94,6 @@ def back_up(instance: Any, wish: Wish) -> Backup:
         instance.swap(journal.noted(record, OPERATION, backup=made.id, kind=made.kind, to=wish.to))
         _remove_old(where, wish, made)
         return made
-
-
-def end_left(host: Any, record: Any) -> Any:
-    """End what a killed copy left in QEMU, and remove what it wrote beside the disks. Return the domain of a guest that runs."""
-    found = domain.find_active(host.connection, record.uuid)
-    if found is not None:
-        running.forget(found)
-    seen = moved_disks.seen_by_guest(host.pool_of(record), record.uuid, record.spec)
-    live_backup.discard_backup(paths.scratch_file(path) for _disk, path in seen)
-    return found
 
 
 def _checked(instance: Any, wish: Wish) -> Any:
@@ -164,7 +154,7 @@ def _leave_one_bitmap(parts: Sequence[Part], found: Any, backup_id: str) -> None
         _drop_bitmaps(parts, found, backup_id)
     if found is not None:
         with contextlib.suppress(*failed):
-            running.forget(found)
+            left_backup.forget(found)
 
 
 def _drop_bitmaps(parts: Sequence[Part], found: Any, backup_id: str) -> None:
@@ -271,7 +261,7 @@ def end_copy(host: Any, record: Any) -> None:
     """After a copy that failed: nothing goes on beside the guest. What cannot be removed now, the next copy removes."""
     _reach_again(host)
     with contextlib.suppress(*failures()):
-        end_left(host, record)
+        left_backup.end(host, record)
 
 
 def failures() -> Any:

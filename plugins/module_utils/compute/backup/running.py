@@ -22,18 +22,9 @@ from ...model.backups import INCREMENT
 from ...model.errors import BerthError
 from ..connection import Bounded, require_libvirt
 from ..guest import agent, domain, qemu_nodes
-from ..move import block_jobs, following, live_backup, storage_daemon
+from ..move import block_jobs, following, left_backup, live_backup, storage_daemon
 from ..paths import BITMAP, bitmap_of, scratch_file
 from . import off
-
-
-def forget(found: Any) -> None:
-    """End a backup that a killed run left, and drop libvirt's notes of checkpoints. The bitmaps stay."""
-    library = require_libvirt()
-    live_backup.end_backup(Bounded(found))
-    for checkpoint in found.listAllCheckpoints(0):
-        if checkpoint.getName().startswith(BITMAP):
-            checkpoint.delete(library.VIR_DOMAIN_CHECKPOINT_DELETE_METADATA_ONLY)
 
 
 def usable(found: Any, path: str) -> Mapping[str, bool]:
@@ -80,7 +71,7 @@ def copy(found: Any, backup_id: Optional[str], previous: Any, parts: Sequence[An
                 command = [*convert, "--", seen, part.target]
                 following.follow(command, None, None, also=[room, *also])
     finally:
-        live_backup.end_backup(guest)
+        left_backup.end_backup(guest)
         live_backup.discard_backup([socket, *map(scratch_file, files.values())])
         with contextlib.suppress(BerthError, library.libvirtError):  # the guest has ended
             domain.retry_failed_io(guest)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
+from ..move import left_backup
 from ..record import journal
 from ..record.record_copy import take_back
 from . import adopt, pause, power, rebuild, snapshots
@@ -138,6 +139,8 @@ def act(instance: Any, params: Params, dry: bool) -> bool:
     if not row.lockable:
         return bool(bring(instance, params))
     with power.unlocked(instance, dry):
+        if not dry:
+            left_backup.end_at_rest(instance.host, instance.uuid)
         return bool(bring(instance, params))
 
 

@@ -61,6 +61,7 @@ class Instance:
         self.observe = observe
         self.clone = None  # what makes the disks of a clone, see backup/clone.py; only module build_instances has that
         self.updates = []  # what an update changed, or would, in words
+        self.told = []  # what people are told beside the result
         self.repaired = []  # what a start repaired, or would, of a guest that runs: [[part, expected, had]]
 
     def beside(self, uuid):

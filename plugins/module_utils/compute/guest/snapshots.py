@@ -16,16 +16,15 @@ import os
 
 from ...model import snapshot_hints, snapshots
 from ...model.errors import BerthError
-from ...model.safe_text import clean
 from ...model.vm_states import CHANGES
 from .. import paths
 from ..disk import disk as disks
 from ..disk import disk_chain, inside, layers, virtual_size
-from ..errors import SnapshotFailed, SnapshotIncomplete, SnapshotNotPossible
+from ..errors import SnapshotFailed, SnapshotIncomplete
 from ..move import block_jobs
 from ..move.merge import merge, unstartable
 from ..record import journal, ledger
-from . import agent, domain, qemu_nodes, startable
+from . import agent, domain, qemu_nodes, snapshot_disks, startable
 from .update_disks import note
 
 SNAPSHOT, REVERT, DELETE = "snapshot", "revert_snapshot", "delete_snapshot"
@@ -60,11 +59,13 @@ def would_snapshot(instance, name):
     startable.check_reverted(record)
     if entry is None:
         snapshots.check_room(record.name, record.spec)
-    _check_alone(instance, record)
+    has = snapshot_disks.included(host, record)
+    snapshot_disks.check_alone(host, record, has)
     disk_chain.check_snapshot(host, record)
     _check_no_others_jobs(instance, record)
     with instance.store.host_lock():
-        _room(instance, record, entry)
+        _room(instance, record, entry, has)
+    instance.told = snapshot_disks.left_out(host, record)
     return True
 
 
@@ -119,7 +120,7 @@ def delete(instance, name):
         entry = snapshots.find(record.spec, name)
         spec = snapshots.with_one(record.spec, dict(entry, made_at=None)) if entry else record.spec
         record = instance.swap(record.replace(spec=spec, task_state=CHANGES[DELETE].task))
-        _stand_alone(instance, record, only_begun=True)
+        _stand_alone(instance, record, None, only_begun=True)
         _delete_from_disks(instance, record, name)
         instance.observe("snapshot deleted")
         record = journal.noted(forgotten(record, name), DELETE, snapshot=name)
@@ -155,32 +156,6 @@ def _check_whole(instance, record, entry):
         )
 
 
-def _included(record):
-    """Return the disks that a snapshot has. Raise SnapshotNotPossible."""
-    found = [disk for disk in disks.plan(record.spec) if disk.name == "root" or disk.kind in (disks.DATA, disks.FOUND)]
-    raw = [disk.name for disk in found if disk.format != "qcow2"]
-    if raw or not found:
-        why = "its disk %s is raw" % raw[0] if raw else "it has volumes alone, of which no snapshot is made"
-        raise SnapshotNotPossible("%s can have no snapshot: %s" % (record.name, why))
-    return found
-
-
-def _check_alone(instance, record):
-    """Raise SnapshotNotPossible for disks of an adopted instance that stand on another file, of which no record says what it is."""
-    pool_path = instance.host.pool_of(record)
-    found = [disk for disk in disks.plan(record.spec) if disk.kind == disks.FOUND and disk.format == "qcow2"]
-    files = {disk.name: paths.instance(pool_path, record.uuid, disk.file) for disk in found}
-    below = {name: layers.read_header(path).backing for name, path in files.items()}
-    on = ["its disk %s stands on %s" % (name, clean(path, 1000)) for name, path in below.items() if path]
-    if on:
-        running = ["virsh blockpull %s %s --wait" % (record.uuid, name) for name in files if below[name]]
-        off = [layers.pull(files[name]) for name in files if below[name]]
-        raise SnapshotNotPossible(
-            "%s can have no snapshot: %s" % (record.name, ", ".join(on)),
-            hint=snapshot_hints.make_independent(instance.host.connection.getHostname(), running, off),
-        )
-
-
 def _files(instance, record, names=None):
     """Return the paths of the disks of these names, by default of all that can have a snapshot."""
     pool_path = instance.host.pool_of(record)
@@ -189,9 +164,10 @@ def _files(instance, record, names=None):
     return [paths.instance(pool_path, record.uuid, found[each].file) for each in wanted if each in found]
 
 
-def _room(instance, record, entry):
-    """Return (GiB of the snapshot, what they take here beside what ``entry`` has). The caller holds the host's lock."""
-    files = _files(instance, record, [disk.name for disk in _included(record)])
+def _room(instance, record, entry, has):
+    """Return (GiB of the snapshot of the disks ``has``, what they take here beside what ``entry`` has). The caller holds the host's
+    lock."""
+    files = _files(instance, record, [disk.name for disk in has])
     size_gb = sum(-(-virtual_size.read(path, "qcow2")[0] // disks.GIB) for path in files)
     more = size_gb - (entry or {}).get("size_gb", 0)
     return size_gb, ledger.allocate(instance.host, record, more) if more > 0 else None
@@ -201,14 +177,15 @@ def _claim(instance, record, name):
     """Write the record that names the snapshot and has its room."""
     with instance.store.host_lock():
         entry = snapshots.find(record.spec, name)
-        size_gb, more = _room(instance, record, entry)
+        has = snapshot_disks.included(instance.host, record)
+        size_gb, more = _room(instance, record, entry, has)
         resources = ledger.with_more(record.resources, more) if more else record.resources
         entry = {
             "name": name,
             "made_at": None,
             "taken": None,
             "size_gb": max(size_gb, (entry or {}).get("size_gb", 0)),
-            "disks": [disk.name for disk in _included(record)],
+            "disks": [disk.name for disk in has],
         }
         spec = snapshots.with_one(record.spec, entry)
         instance.observe("snapshot record")
@@ -216,7 +193,7 @@ def _claim(instance, record, name):
 
 
 def _make(instance, record, name):
-    _stand_alone(instance, record)
+    _stand_alone(instance, record, snapshots.find(record.spec, name)["disks"])
     _delete_from_disks(instance, record, name)  # of a run that was killed: it may be of another moment
     instance.observe("snapshot take")
     taken = _take(instance, record, name)
@@ -228,7 +205,7 @@ def _make(instance, record, name):
 
 def _take(instance, record, name):
     """Make it on all disks at one moment. Return how the guest was."""
-    files, tag = _files(instance, record), snapshots.tag(name)
+    files, tag = _files(instance, record, snapshots.find(record.spec, name)["disks"]), snapshots.tag(name)
     guest = _running(instance)
     if guest is None:
         for path in files:
@@ -239,11 +216,11 @@ def _take(instance, record, name):
     return FROZEN if frozen else RUNNING
 
 
-def _stand_alone(instance, record, only_begun=False):
-    """Make the root disk independent of its image, while the guest runs or is off, or finish that. Nobody starts it until it
-    is whole."""
+def _stand_alone(instance, record, names, only_begun=False):
+    """Make the root disk, which is among ``names``, independent of its image, while the guest runs or is off, or finish that.
+    Nobody starts it until it is whole."""
     pool_path, image = instance.host.pool_of(record), record.spec.get("image") or {}
-    for path in _files(instance, record):
+    for path in _files(instance, record, names):
         merging, below = paths.merging_file(path), layers.read_header(path).backing
         if os.path.lexists(merging) or below and not only_begun:
             instance.observe("snapshot stands alone")

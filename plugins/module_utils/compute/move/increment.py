@@ -21,7 +21,7 @@ from .. import paths
 from ..connection import require_libvirt
 from ..disk import inside
 from ..guest import domain as guests
-from . import block_jobs, disks, following, live_backup, storage, storage_daemon, transfer
+from . import block_jobs, disks, following, left_backup, live_backup, storage, storage_daemon, transfer
 
 # A cold move: how often the writes of a running guest are copied again before it stops.
 MOST = 10
@@ -103,7 +103,7 @@ def copy_running(connection, record, manifest, targets, key, bandwidth):
     """Step 1: copy the disks that can record writes meanwhile, and those that the guest only reads. Return {bytes,
     seconds} of the first copy. Raise TransferFailed with the guest as it was."""
     domain = guests.find(connection, record.uuid)
-    live_backup.end_backup(domain)
+    left_backup.end_backup(domain)
     live_backup.forget_checkpoints(domain)
 
     chosen = _recording(manifest)
@@ -174,7 +174,7 @@ class Copies:
             os.close(os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
 
     def _end(self, *more):
-        live_backup.end_backup(self.domain)
+        left_backup.end_backup(self.domain)
         live_backup.discard_backup([*map(paths.scratch_file, self.shown.values()), *more])
         guests.retry_failed_io(self.domain)
 

@@ -26,7 +26,7 @@ from ..connection import Bounded, LibvirtTimeout, connect, require_libvirt
 from ..guest import domain as guests
 from ..guest import qemu_nodes
 from ..host.address import why_not
-from . import block_jobs, disks, live_backup, live_checks, live_watch, storage, transfer
+from . import block_jobs, disks, left_backup, live_checks, live_watch, storage, transfer
 from .live_checks import OPEN_TIMEOUT, bracketed, disk_problems, remote_uri
 from .live_watch import CALL_SECONDS, Downtime
 from .onlooker import has_left, is_halted, is_migrating, job_of
@@ -125,7 +125,7 @@ def migrate(effects, record, targets, options, there=None):
         return None, None
     if not is_here:
         raise MigrationError(why_off(connection, record.uuid))
-    live_backup.backup_end_of(connection, record.uuid)  # of a killed run: libvirt would migrate no guest beside it
+    left_backup.end_backup_of(connection, record.uuid)  # of a killed run: libvirt would migrate no guest beside it
     remote = open_remote(targets, options)
     downtime = Downtime(connection.unbounded, remote, record.uuid)
     try:

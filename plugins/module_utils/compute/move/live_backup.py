@@ -13,11 +13,10 @@ from xml.etree import ElementTree
 
 from ...model.move_errors import TransferFailed
 from .. import paths
-from ..connection import LibvirtTimeout, require_libvirt
-from ..guest import domain as guests
+from ..connection import require_libvirt
 from ..paths import scratch_file
 from . import following
-from .block_jobs import SOCKET, has_ended, is_ours
+from .block_jobs import SOCKET
 
 BACKUP_POLL_SECONDS = 0.02
 LIBVIRT_DIR = "/var/lib/libvirt/qemu"
@@ -123,27 +122,6 @@ def finish_backup(domain, *also):
         raise TransferFailed(
             "libvirt's backup failed: %s" % stats.get(library.VIR_DOMAIN_JOB_ERRMSG, "it does not say why")
         )
-
-
-def end_backup(domain):
-    """End a backup of this guest by berth, if there is one, even if a killed run left it."""
-    library = require_libvirt()
-    try:
-        if not is_ours(domain, domain.backupGetXMLDesc(0)):
-            return  # another program's
-    except (library.libvirtError, LibvirtTimeout):
-        return
-    try:
-        domain.abortJob()
-        has_ended(domain)
-    except (library.libvirtError, LibvirtTimeout):
-        pass  # QEMU does not answer: the next copy ends it
-
-
-def backup_end_of(connection, uuid):
-    domain = guests.find_active(connection, uuid)
-    if domain is not None:
-        end_backup(domain)
 
 
 def changed(domain, name):

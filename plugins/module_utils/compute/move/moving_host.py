@@ -41,8 +41,8 @@ from . import (
     following,
     handover,
     increment,
+    left_backup,
     live,
-    live_backup,
     live_checks,
     onlooker,
     storage,
@@ -87,6 +87,11 @@ class Effects(Guests, VolumeEffects):
         owner.check(self.pool_path(record), record.uuid, record.name, self.host.identity["uuid"])
         self._volumes(record).check_movable()
         adoptable.check_movable(self.connection, record)
+
+    def end_left_backup(self, record):
+        """Before the move begins, and has backups of its own. Check mode leaves it."""
+        if not self.only_looks:
+            left_backup.end(self.host.compute, record)
 
     def renewed(self, record):
         """Return the record with what the guest of an adopted instance is now."""
@@ -345,7 +350,7 @@ class Effects(Guests, VolumeEffects):
     def stop_transfer(self, uuid):
         record = self.host.compute.store.read(uuid)
         live.abort(self.connection, uuid, not (record and is_meant_paused(record)))
-        live_backup.backup_end_of(self.connection, uuid)
+        left_backup.end_backup_of(self.connection, uuid)
         transfer.close(uuid)
 
     # the same host, and what a confirm does with old disks on shared storage

@@ -30,8 +30,8 @@ CHECKED = (
 )
 # What the effects of a step only look at, besides their check_...
 LOOKS = (
-    "allocate", "arrived", "describe_live", "disks", "executing", "halted", "has_kept_disks", "has_left", "health", "inspect_live",
-    "power_state", "renewed", "running", "tell_volumes",
+    "allocate", "arrived", "describe_live", "disks", "end_left_backup", "executing", "halted", "has_kept_disks", "has_left", "health",
+    "inspect_live", "power_state", "renewed", "running", "tell_volumes",
 )  # fmt: skip
 
 

@@ -66,10 +66,10 @@ def adopt(tasks: Tasks, given: Mapping[str, Document], hosts: Iterable[str]) -> 
 
 
 def look(operation: str, tasks: Tasks, given: Mapping[str, Document]) -> Procedure[Dict[str, Done]]:
-    """Look at the instances: ``instance`` of each has its ``console``, or its ``snapshots``."""
-    at = {name: task["hosts"][-1] for name, task in tasks.items()}
+    """Look at the instances: ``instance`` of each has its ``console``, or its ``snapshots``; nothing of one that is on no host."""
+    at = {name: task["hosts"][-1] for name, task in tasks.items() if task["hosts"]}
     more = {"console_lines": CONSOLE_LINES} if operation == "console" else {}
-    arguments = {name: {"uuids": [task["uuid"]], **more, **given[name]} for name, task in tasks.items()}
+    arguments = {name: {"uuids": [tasks[name]["uuid"]], **more, **given[name]} for name in at}
     done = {name: Done() for name in tasks}
     answers = yield Ask(OPERATIONS[operation].module, arguments, at)
     for name, answer in answers.items():

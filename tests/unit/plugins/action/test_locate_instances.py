@@ -177,7 +177,7 @@ def test_what_changes_nothing_that_was_not_asked_for_needs_no_selection(locate, 
 def test_a_pattern_that_selects_all_and_names_nothing_is_no_selection(locate, pattern):
     refused = locate("stop", {"berth_instances": pattern}, h1=[held()])
     assert refused["error_code"] == "SelectionNotExplicit"
-    assert "with this selection stop is about all 1 instances of the inventory" in refused["msg"]
+    assert "with this selection stop is about all instances of the inventory (1)" in refused["msg"]
     assert locate("stop", {"berth_instances": pattern, **ALL}, h1=[held()])["found"] == ["web1"]
 
 
@@ -195,10 +195,11 @@ PLAYBOOKS = Path(__file__).parents[4] / "playbooks"
 SAYS_OPERATION = re.compile(r"__berth_(?:method|action): (\w+)")
 # create, and what is about hosts, volumes, receipts or files, or only reads
 OTHERS = {
-    "apply_plan", "assert", "backtest", "capacity", "clone", "create", "delete_volume", "doctor", "drain", "evacuate", "events",
+    "apply_plan", "assert", "audit", "backtest", "capacity", "clone", "create", "delete_volume", "doctor", "drain", "evacuate", "events",
     "host_facts", "hosts",
     "keep_one", "list", "movability", "place", "plan", "survive", "prepare_hosts", "recover", "recover_record", "remove_host",
-    "replay", "report", "return", "rolling_reboot", "rotate_authority", "show", "take_over", "watch", "what_if", "why",
+    "refresh", "replay", "report", "return", "rolling_reboot", "rotate_authority", "show", "take_over", "use_registry", "watch",
+    "what_if", "why",
 }  # fmt: skip
 
 
@@ -279,6 +280,13 @@ def test_who_deletes_an_instance_is_told_the_owner_that_hosts_remember(locate, r
         "owner": h1 if remembered else None,
         "given_up": False,
     }
+
+
+@pytest.mark.parametrize("method", ["snapshots", "backups"])
+def test_a_listing_needs_no_instance_but_fails_for_one_that_may_be_on_a_silent_host(locate, method):
+    found = locate(method, {}, h1=[])
+    assert not found["errors"] and found["instances"]["web1"]["hosts"] == []
+    assert "InstanceUnknown" in locate(method, {}, h2=None, h1=[])["errors"]["web1"]
 
 
 @pytest.mark.parametrize("method", ["lock", "unlock", "reboot"])

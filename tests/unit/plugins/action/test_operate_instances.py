@@ -181,6 +181,20 @@ def test_snapshots_are_listed_before_the_table_and_are_in_the_result_for_program
     assert not done["web1"]["changed"] and done["web1"]["instance"]["snapshots"] == [one, two]
 
 
+@pytest.mark.parametrize("operation", ["snapshots", "backups"])
+def test_a_listing_passes_over_an_instance_that_is_on_no_host(operate, operation):
+    hosts = Hosts(
+        web1={"changed": False, "instances": [{"uuid": "u", "snapshots": []}], "instance": {"uuid": "u"}},
+    )
+    here, nowhere = {"uuid": "u", "hosts": ["h1"]}, {"uuid": "v", "hosts": []}
+    done = operate(
+        operation, hosts, instances={"web1": here, "web2": nowhere}, shown={"web1": {"host": "h1"}}, found=["web1"]
+    )
+    assert [given.get("uuid") or given["uuids"][0] for _host, _module, given, _check in hosts.asked] == ["u"]
+    assert "error" not in done["web2"] and done["web1"]["ansible_facts"]["berth_results"]["failed"] == {}
+    assert [line["why"] for line in done["web1"]["outcomes"]] == ["is shown above", "is on no host"]
+
+
 @pytest.mark.follows("remove_set_aside")
 def test_of_two_copies_the_one_that_is_stopped_has_the_time_that_its_variable_says(operate, capsys):
     copy = {"uuid": "u", "paths": ["/p/u-1.5"], "nics": []}

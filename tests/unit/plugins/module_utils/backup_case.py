@@ -45,7 +45,7 @@ def restart_libvirtd_in_a_copy(case, monkeypatch):
         case.host.connection = Gone()
         raise TransferFailed("client socket is closed")
 
-    monkeypatch.setattr(make.running, "forget", lambda _found: ended.append(vars(case.host)["connection"]))
+    monkeypatch.setattr(make.left_backup, "forget", lambda _found: ended.append(vars(case.host)["connection"]))
     monkeypatch.setattr(make.running, "copy", restarted)
     monkeypatch.setattr(make, "PAUSE_SECONDS", 0)
     return ended

@@ -37,6 +37,9 @@ class Effects(moving_host.Effects):
     def check_movable(self, record):
         pass
 
+    def end_left_backup(self, record):
+        pass
+
     def disks(self, record):
         return []
 

@@ -38,6 +38,7 @@ class FakeDomain:
         self.disk_fails = False
         self.snapshots = []  # that libvirt has noted
         self.takes_no_more, self.holds_on, self.resized = False, False, {}
+        self.backup, self.checkpoints = None, []  # what its job says of itself, and the names that libvirt has noted
         self.nodes = {}  # of QEMU, that libvirt does not know: name -> (file, name of the one that uses it)
 
     def name(self):
@@ -86,6 +87,20 @@ class FakeDomain:
     def _check_known(self):
         if self.connection.domains.get(self.uuid) is not self:
             raise libvirtError(CONSTANTS["VIR_ERR_NO_DOMAIN"], "Domain not found")
+
+    def backupGetXMLDesc(self, _flags=0):  # noqa: N802
+        if self.backup is None:
+            raise libvirtError(CONSTANTS["VIR_ERR_OPERATION_INVALID"], "no domain backup job present")
+        return self.backup
+
+    def abortJob(self):  # noqa: N802
+        self.backup = None
+
+    def jobInfo(self):  # noqa: N802
+        return [CONSTANTS["VIR_DOMAIN_JOB_NONE" if self.backup is None else "VIR_DOMAIN_JOB_UNBOUNDED"]]
+
+    def listAllCheckpoints(self, _flags=0):  # noqa: N802
+        return [_Checkpoint(self, name) for name in self.checkpoints]
 
     def managedSave(self, _flags=0):  # noqa: N802
         self.end(SAVED)
@@ -233,6 +248,18 @@ class FakeDomain:
         self.now, self.reason, self.live = SHUTOFF, reason, None
         if not self.persistent:
             del self.connection.domains[self.uuid]
+
+
+class _Checkpoint:
+    def __init__(self, domain, name):
+        self.domain, self.name = domain, name
+
+    def getName(self):  # noqa: N802
+        return self.name
+
+    def delete(self, flags):
+        assert flags == CONSTANTS["VIR_DOMAIN_CHECKPOINT_DELETE_METADATA_ONLY"], "its bitmap would go, too"
+        self.domain.checkpoints.remove(self.name)
 
 
 def _device(element):

@@ -49,6 +49,9 @@ class Effects:
     ) = looks
     check_kept = check_restorable = check_destination = check_room = arrived = looks
 
+    def end_left_backup(self, record):
+        pass
+
     def renewed(self, record):
         return record
 

@@ -57,6 +57,7 @@ def begin(
     if record.op is None:
         if host.store.is_buried(op):
             raise has_just_ended(uuid)
+        host.effects.end_left_backup(record)
         found = host.effects.renewed(record)
         migration = _new_migration(host, op, kind, found, spec, source, destination, confirm_window)
         new = record.replace(op=op, phase=RESIZING, migration=migration, spec=found.spec)

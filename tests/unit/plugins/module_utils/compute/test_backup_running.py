@@ -17,6 +17,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import age
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import (
     block_jobs,
     following,
+    left_backup,
     live_backup,
     storage_daemon,
 )
@@ -95,7 +96,7 @@ def guest(monkeypatch):
         found.done.append(("read", tuple(command[-2:]), command[command.index("-O") + 1]))
 
     monkeypatch.setattr(following, "follow", follow)
-    monkeypatch.setattr(live_backup, "end_backup", lambda _guest: found.done.append(("end",)))
+    monkeypatch.setattr(left_backup, "end_backup", lambda _guest: found.done.append(("end",)))
     monkeypatch.setattr(agent, "freeze", lambda _found: found.done.append(("freeze",)) or True)
     monkeypatch.setattr(agent, "thaw", lambda _found: found.done.append(("thaw",)))
     return found
@@ -202,12 +203,6 @@ def test_a_guest_goes_on_also_if_no_backup_begins_and_a_paused_one_is_not_asked(
     guest.refuses, guest.now, guest.done = False, fake_libvirt.PAUSED, []
     assert running.copy(guest, NOW, None, parts()) is False
     assert steps(guest)[:2] == ["begin", "read"]
-
-
-def test_libvirts_notes_are_dropped_and_no_bitmap_with_them_since_it_migrates_no_guest_with_a_note(guest):
-    guest.noted = [bitmap_of(BEFORE), "mine"]
-    running.forget(guest)
-    assert guest.done == [("end",), ("forget", bitmap_of(BEFORE), 2)]
 
 
 @pytest.mark.parametrize("wrong", [{"inconsistent": True}, {"recording": False}, {"persistent": False}])

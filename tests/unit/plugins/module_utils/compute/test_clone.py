@@ -162,7 +162,7 @@ def test_a_copy_of_a_guest_that_runs_ends_before_its_build_is_killed(web, copied
     assert clone.LONGEST < build_many.LIMIT
     power.start(web.instance(), None, None)
     monkeypatch.setattr(make.block_jobs, "check_no_others_jobs", lambda *_arguments: None)
-    monkeypatch.setattr(make.running, "forget", lambda _found: None)
+    monkeypatch.setattr(make.left_backup, "forget", lambda _found: None)
     now = clone.following.time.monotonic()
 
     def slow(_found, _backup, _since, _parts, limit):

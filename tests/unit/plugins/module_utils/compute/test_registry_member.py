@@ -45,7 +45,7 @@ def text(root, path):
 
 
 def contents(root):
-    return {str(path): path.read_text() for path in root.rglob("*") if path.is_file()}
+    return {str(path): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
 def test_a_second_run_changes_nothing_and_check_mode_tells_what_a_run_would_write(here):

@@ -124,7 +124,7 @@ def test_people_are_told_wherever_the_guest_is_looked_at(web):
     assert web.instance().summary()["state"] == "saved"
     (told,), _foreign = read(web.host, [web.uuid])
     assert told["state"] == "saved"
-    (look,) = settled._of(web.host, web.record)
+    look = settled._of(web.host, web.record)
     assert look["instance"]["state"] == "saved" and not look["converged"]
 
 

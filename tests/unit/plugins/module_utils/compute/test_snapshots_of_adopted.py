@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from xml.etree import ElementTree
 
 import pytest
@@ -117,6 +118,47 @@ def test_a_raw_disk_of_an_adopted_instance_has_no_snapshot(prepared, tmp_path):
     raw.adopt()
     with pytest.raises(SnapshotNotPossible, match="disk sda is raw"):
         snapshots.would_snapshot(raw.instance(), "one")
+
+
+ONLY_READ = """<disk type="file" device="disk"><driver name="qemu" type="%s"/><source file="%s"/><target dev="sdc" bus="sata"/>
+<readonly/></disk>"""
+
+
+def with_one_more(guest, form, readonly=True):
+    more = guest.disk.with_name("data.img")
+    qemu("qemu-img", "create", "-q", "-f", form, str(more), "1G")
+    element = ONLY_READ % (form, more) if readonly else (ONLY_READ % (form, more)).replace("<readonly/>", "")
+    guest.define(guest.domain.xml.replace("<interface", element + "<interface", 1))
+    guest.domain.createWithFlags()
+
+
+@pytest.mark.parametrize("form", ["raw", "qcow2"])
+def test_a_disk_that_the_guest_only_reads_is_left_out_and_that_is_said(prepared, tmp_path, qmp, monkeypatch, form):
+    make_by_qemu(prepared, monkeypatch, 10)
+    guest = Web(prepared, tmp_path)
+    with_one_more(guest, form)
+    guest.adopt()
+    instance = guest.instance()
+    assert snapshots.snapshot(instance, "one") is True
+    (entry,) = guest.record.spec["snapshots"]
+    assert (entry["disks"], entry["size_gb"]) == (["sda"], 3) and guest.tags() == ["berth-one"]
+    assert instance.told == [
+        "its disk sdc (%s) is left out: its guest only reads it" % guest.disk.with_name("data.img")
+    ]
+    guest.write(2)
+    guest.act("stopped")
+    assert guest.act("snapshot_reverted") is True and guest.holds(1)
+
+
+@pytest.mark.usefixtures("qmp")
+def test_a_raw_disk_to_which_the_guest_may_write_after_its_next_start_is_not_left_out(prepared, tmp_path, monkeypatch):
+    make_by_qemu(prepared, monkeypatch, 10)
+    guest = Web(prepared, tmp_path)
+    with_one_more(guest, "raw")
+    guest.adopt()
+    guest.domain.live, guest.domain.xml = guest.domain.xml, re.sub("<readonly */>", "", guest.domain.xml)
+    with pytest.raises(SnapshotNotPossible, match="disk sdc is raw"):
+        snapshots.would_snapshot(guest.instance(), "one")
 
 
 @pytest.mark.follows("make_independent")

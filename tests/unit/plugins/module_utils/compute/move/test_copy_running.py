@@ -13,7 +13,12 @@ import fake_libvirt
 import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import connection, paths
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move import block_jobs, increment, live_backup
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import (
+    block_jobs,
+    increment,
+    left_backup,
+    live_backup,
+)
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import TransferFailed
 
 RECORD = SimpleNamespace(uuid="0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a", op="0123456789abcdef", migration={"attempt": 2})
@@ -60,7 +65,7 @@ def guest(tmp_path, monkeypatch):
         made.ended += 1
         made.left.discard("backup")
 
-    monkeypatch.setattr(live_backup, "end_backup", end)
+    monkeypatch.setattr(left_backup, "end_backup", end)
     monkeypatch.setattr(live_backup, "forget_checkpoints", lambda _domain: made.left.discard("checkpoints"))
     monkeypatch.setattr(increment.live_backup, "finish_backup", lambda _domain: made.changes.append("written"))
     monkeypatch.setattr(

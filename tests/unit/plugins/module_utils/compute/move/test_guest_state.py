@@ -31,8 +31,8 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import (
 )
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import (
     block_jobs,
+    left_backup,
     live,
-    live_backup,
     moving_host,
     onlooker,
 )
@@ -299,13 +299,13 @@ def test_what_libvirt_gives_has_the_limit_too():
 def test_a_backup_of_a_guest_that_hangs_is_not_waited_for(of):
     guest = Guest(job=JOB, stuck=("abortJob",))
     guest.backupGetXMLDesc = lambda _flags: "<domainbackup><server socket='/x/%s'/></domainbackup>" % block_jobs.SOCKET
-    live_backup.end_backup(of(guest))
+    left_backup.end_backup(of(guest))
 
 
 def test_the_backup_of_another_program_is_not_ended(of):
     guest = Guest(job=JOB)
     guest.backupGetXMLDesc = lambda _flags: "<domainbackup><server name='theirs'/></domainbackup>"
-    live_backup.end_backup(of(guest))
+    left_backup.end_backup(of(guest))
     assert guest.job == JOB
 
 

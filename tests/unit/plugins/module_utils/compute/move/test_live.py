@@ -382,7 +382,7 @@ def refused(monkeypatch, is_left, there):
     monkeypatch.setattr(live, "start", refuse)
     monkeypatch.setattr(live, "Downtime", lambda *_: None)
     monkeypatch.setattr(live, "is_migrating", lambda _found: False)
-    monkeypatch.setattr(live.live_backup, "backup_end_of", lambda *_: None)
+    monkeypatch.setattr(live.left_backup, "end_backup_of", lambda *_: None)
     monkeypatch.setattr(connection, "libvirt", fake_libvirt.library())
     looks = iter(is_left)
     monkeypatch.setattr(live, "has_left", lambda *_: next(looks))

@@ -120,7 +120,7 @@ def test_whoever_watches_a_migration_has_the_connection_to_its_destination_and_t
     monkeypatch.setattr(live, "has_left", lambda *_: False)
     guest.isActive = lambda: True
     monkeypatch.setattr(live.guests, "find", lambda *_: guest)
-    monkeypatch.setattr(live.live_backup, "backup_end_of", lambda *_: None)
+    monkeypatch.setattr(live.left_backup, "end_backup_of", lambda *_: None)
     source = SimpleNamespace(unbounded="source")
     effects = SimpleNamespace(connection=source, pool_path=lambda _record: "/pool")
     live.migrate(effects, record, {"address": "192.0.2.2", "pool_path": "/pool"}, {})
@@ -142,7 +142,7 @@ def test_a_migration_that_failed_since_its_destination_is_gone_is_told_with_libv
     monkeypatch.setattr(live, "has_left", lambda *_: False)
     monkeypatch.setattr(live, "start", fail)
     monkeypatch.setattr(live.guests, "find", lambda *_: SimpleNamespace(isActive=lambda: True))
-    monkeypatch.setattr(live.live_backup, "backup_end_of", lambda *_: None)
+    monkeypatch.setattr(live.left_backup, "end_backup_of", lambda *_: None)
     monkeypatch.setattr(live.guests, "is_active", look)
     effects = SimpleNamespace(connection=SimpleNamespace(unbounded="source"), pool_path=lambda _record: "/pool")
     with pytest.raises(MigrationError, match="lost connection"):

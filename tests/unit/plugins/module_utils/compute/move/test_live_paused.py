@@ -36,7 +36,7 @@ def test_a_guest_that_was_paused_before_its_move_gets_its_permit_and_stays_pause
 def test_a_move_that_is_given_up_lets_only_a_guest_go_on_that_it_has_stopped(web, effects, monkeypatch, paused):
     told = []
     monkeypatch.setattr(live, "abort", lambda _connection, _uuid, goes_on=True: told.append(goes_on))
-    monkeypatch.setattr(moving_host.live_backup, "backup_end_of", lambda *_: None)
+    monkeypatch.setattr(moving_host.left_backup, "end_backup_of", lambda *_: None)
     monkeypatch.setattr(moving_host.transfer, "close", lambda *_: None)
     if paused:
         pause.pause(web.instance())
