@@ -34,6 +34,7 @@ MOST = {
     "instance_copy": 364,
     "instance_info": 287,
     "migration": 582,
+    "registry_member": 60,
     "rescan": 131,
     "volume": 410,
     "volume_info": 102,
