@@ -12,6 +12,10 @@ import socket
 import subprocess
 import time
 
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import RegistryUnknown
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Transact
 from ansible_collections.berth.kvm.plugins.plugin_utils.etcd import Etcd, Member
@@ -85,6 +89,23 @@ class Members:
 
     def unhang(self, at):
         self.processes[at].send_signal(signal.SIGCONT)
+
+
+def secured(made, directory):
+    """Arguments of members whose clients need a certificate of the authority ``made``, and their files in ``directory``."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    request = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([])).sign(key, hashes.SHA256())
+    pem = request.public_bytes(serialization.Encoding.PEM).decode()
+    parts = {
+        "key": key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        ).decode(),
+        "cert": made.sign(pem, ["127.0.0.1"], 1),
+        "trusted-ca": made.text,
+    }
+    for name, text in parts.items():
+        (directory / name).write_text(text)
+    return [*("--%s-file=%s" % (name, directory / name) for name in parts), "--client-cert-auth"]
 
 
 @contextlib.contextmanager

@@ -9,23 +9,19 @@ import functools
 
 from ..module_utils.conductor.plan import FAILED
 from ..module_utils.conductor.procedures.create import Run, create
-from ..module_utils.conductor.quotas import after_the_claims
-from ..module_utils.conductor.registry.embedded import Embedded
-from ..module_utils.model.catalog import Catalog
 from ..plugin_utils import end_of_create
-from ..plugin_utils.answers_of_hosts import replies
+from ..plugin_utils.answers_of_hosts import FOUND
 from ..plugin_utils.builds import build_of
 from ..plugin_utils.controller import controller_facts, new_token, outcomes_reported
 from ..plugin_utils.driving import carry_out
-from ..plugin_utils.inventory_variables import SHARED_CATALOG, fenced, lost_hosts, variables
+from ..plugin_utils.inventory_variables import SHARED_CATALOG, variables
 from ..plugin_utils.place_instances import PlaceInstances
 from ..plugin_utils.plain import plain
 from ..plugin_utils.reading import read
 from ..plugin_utils.together import own_part
 
-FACTS = "__berth_facts"
 MOST_ASKED_ABOUT = 1000  # instances
-READ = {"looks": True, "digests": True, "most": MOST_ASKED_ABOUT}
+READ = {"operation": "place", "looks": True, "digests": True, "most": MOST_ASKED_ABOUT}
 PLACE = {"options": {}, "seed": None, "receipt_dir": None, "plan": True, "take_over": False}
 ENDED = ("ansible_facts", "outcomes", "_ansible_verbose_override")
 CARRIED_OUT = {"instances": {}, "build": [], "claims": {}}
@@ -49,28 +45,21 @@ class ActionModule(PlaceInstances):
         plan = controller_facts(task_vars).get("berth_plan") or {}
         if task_vars["inventory_hostname"] not in plan.get("instances", {}):
             about = {"instances": names, "hosts": hosts}
-            task_vars = {**task_vars, FACTS: read(self, {**READ, **about}, task_vars)}
+            task_vars = {**task_vars, FOUND: read(self, {**READ, **about}, task_vars)}
             placed = super().act({**PLACE, **about}, task_vars)
             plan = placed["ansible_facts"]["berth_plan"]
             if "outcomes" in placed:
                 return _done(plan, {}, {part: placed[part] for part in ENDED})
         plan = plain(plan)
-        built, said = carry_out(self, task_vars, create(plan, _run(task_vars, plan)))
+        run, access = self._run(task_vars, plan)
+        built, said = carry_out(self, task_vars, create(plan, run), engine=access)
         return _done(plan, built, {**end_of_create.end(self, task_vars, plan), "said": said})
 
-
-def _run(task_vars, plan):
-    # From any instance: placement has checked that they are the same for all.
-    values = variables(task_vars, next(iter(plan["instances"])), ["berth_lost_hosts", *SHARED_CATALOG])
-    return Run(
-        new_token=new_token,
-        build_of=lambda name, instance: build_of(task_vars, name, instance),
-        registry=Embedded(
-            digests={host: reply.get("digests") for host, reply in replies(task_vars, FACTS).items()},
-            lost=[*lost_hosts(values), *fenced(task_vars)["hosts"]],
-            over_quota=after_the_claims(Catalog.from_variables(values).quotas) if values.get("berth_quotas") else None,
-        ),
-    )
+    def _run(self, task_vars, plan):
+        # From any instance: placement has checked that they are the same for all.
+        values = variables(task_vars, next(iter(plan["instances"])), ["berth_lost_hosts", *SHARED_CATALOG])
+        registry, access = self.registry_of(task_vars, values)
+        return Run(new_token, lambda name, instance: build_of(task_vars, name, instance), registry), access
 
 
 def _done(plan, built, ended):

@@ -15,6 +15,7 @@ class ActionModule(ControllerAction):
         "instances": {"type": "list", "elements": "str", "required": True},
         "hosts": {"type": "list", "elements": "str"},
         "most": {"type": "int"},
+        "operation": {"type": "str", "default": "show_fleet"},
         **{part: {"type": "bool", "default": False} for part in BESIDE_FACTS},
         "must_answer": {"type": "bool", "default": True},
     }

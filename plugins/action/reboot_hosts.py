@@ -25,7 +25,13 @@ from ..plugin_utils.second_look import after_second_look
 from ..plugin_utils.selection import check_none_chosen, instances_by_uuid
 
 PAUSE = 5  # seconds between two questions to a host that boots
-LOOKS = {**dict.fromkeys(BESIDE_FACTS, False), "checkup": True, "must_answer": False, "instances": []}
+LOOKS = {
+    **dict.fromkeys(BESIDE_FACTS, False),
+    "checkup": True,
+    "must_answer": False,
+    "instances": [],
+    "operation": "doctor",
+}
 
 
 class ActionModule(MovesInstances):

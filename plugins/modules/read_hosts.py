@@ -18,6 +18,12 @@ options:
       - If there are more instances than this, do not ask what the hosts remember, because each host would answer about
         each instance. Only for a playbook that asks again before it builds anything, as C(create) does.
     type: int
+  operation:
+    description:
+      - What is to be done, in the words of the playbooks. Over a registry it says whether all hosts are asked, or those that the
+        registry knows to have one of the instances, or whether it is refused.
+    type: str
+    default: show_fleet
   digests:
     description: Also read the digests of what each host remembers about all instances, so that it is sent only what it lacks.
     type: bool

@@ -10,6 +10,7 @@ import functools
 
 from ..module_utils.conductor import majority, silence
 from ..module_utils.conductor.fleet import read_fleet
+from ..module_utils.conductor.registry.engine import Known, fleet_of, with_notes
 from ..module_utils.model import catalog_schema, host_document, host_hints
 from ..module_utils.model.identity import ADOPTED
 from ..module_utils.model.safe_text import clean
@@ -18,17 +19,21 @@ from .inventory_variables import is_true, kvm_hosts, raw_vars, variables, with_v
 from .plain import plain
 
 FACT = "berth_host"
+FOUND = "__berth_facts"  # what read_hosts has registered
 CELL = "berth_host_cell"
 DISABLED, DISABLED_REASON = "berth_host_disabled", "berth_host_disabled_reason"
 
 
 def replies(task_vars, variable):
     """What read_hosts returned, in this task or for the deciding host: inventory name of the asked host -> its answer."""
+    return _registered(task_vars, variable).get("answers") or {}
+
+
+def _registered(task_vars, variable):
     deciders = (task_vars["inventory_hostname"], "localhost")
     for known in (task_vars, *(raw_vars(task_vars, decider) for decider in deciders)):
-        registered = known.get(variable)
-        if registered:
-            return registered.get("answers") or {}
+        if known.get(variable):
+            return known[variable]
     return {}
 
 
@@ -39,26 +44,64 @@ def answer(result):
 
 def read_reports(task_vars, hosts=None):
     """The fleet as the hosts reported it: what read_hosts got in this run; of a host that it did not ask, the facts that
-    Ansible has, whatever their age: the claim on the host has the last word."""
-    hosts = kvm_hosts(task_vars, hosts)
+    Ansible has, whatever their age: the claim on the host has the last word. Over a registry, those hosts alone that it asked."""
+    hosts, known = kvm_hosts(task_vars, hosts), known_of(task_vars)
+    if known is None:
+        return checked_fleet(task_vars, hosts, _reports(task_vars, hosts))
+    asked = replies(task_vars, FOUND)
+    reports = _reports(task_vars, [name for name in hosts if name in asked])
+    return with_notes(checked_fleet(task_vars, hosts, reports), known)
+
+
+def all_hosts(task_vars, hosts, known):
+    """As engine.fleet_of(): all hosts as the registry has them, and those that were asked as they said. Of what is ``known`` of
+    the instances, nothing if hosts are chosen again."""
+    asked = replies(task_vars, FOUND) if known.entries else {}
+    live = _reports(task_vars, [name for name in hosts if name in asked])
+    return fleet_of(hosts, known, live, functools.partial(_with_cells, task_vars, hosts))
+
+
+def known_of(task_vars):
+    """What the registry knew of the instances when this run read the hosts; None where it asked all of them."""
+    found = _registered(task_vars, FOUND).get("known")
+    return None if found is None else Known(**plain(found))
+
+
+def checked_fleet(task_vars, hosts, reports):
+    named = functools.lru_cache(maxsize=None)(functools.partial(_adopted, task_vars, hosts))
+    return read_fleet(reports, functools.partial(_checked, named))
+
+
+def _with_cells(task_vars, hosts, reports):
+    for name in reports:
+        if "document" in reports[name]:
+            reports[name]["cell"] = _cell(task_vars, name)
+    return checked_fleet(task_vars, hosts, reports)
+
+
+def _cell(task_vars, name):
+    """The cell that the inventory gives the host."""
+    cell = variables(task_vars, name, [CELL]).get(CELL) if CELL in raw_vars(task_vars, name) else None
+    return None if cell is None else catalog_schema.CELL.check(cell, "%s of %s" % (CELL, name))
+
+
+def _reports(task_vars, hosts):
     known = {name: raw_vars(task_vars, name) for name in hosts}
-    found = replies(task_vars, "__berth_facts")
+    found = replies(task_vars, FOUND)
     reports, drained = {}, functools.lru_cache(maxsize=None)(functools.partial(_drained, task_vars))
     for name in hosts:
         reply = found.get(name)
         facts = (reply or known[name]).get("ansible_facts") or {}
         if FACT in facts:
-            cell = variables(task_vars, name, [CELL]).get(CELL) if CELL in known[name] else None
             reports[name] = {
                 "document": plain(facts[FACT]),
                 "notes": plain((reply or {}).get("notes") or {}),
                 "members": plain((reply or {}).get("members") or {}),
-                "cell": None if cell is None else catalog_schema.CELL.check(cell, "%s of %s" % (CELL, name)),
+                "cell": _cell(task_vars, name),
             }
         else:
             reports[name] = {"reason": _if_closed(task_vars, name, reason_of(reply or {}), drained)}
-    named = functools.lru_cache(maxsize=None)(functools.partial(_adopted, task_vars, hosts))
-    return read_fleet(reports, functools.partial(_checked, named))
+    return reports
 
 
 def _checked(named, document):

@@ -15,12 +15,14 @@ from ..module_utils.conductor.plan import FAILED, Plan
 from . import failed_requests, fleet_filters, guest_addresses
 from .berth_name import addressed
 from .controller import results_fact
+from .inventory_variables import kvm_hosts
 from .screen import columns, say
 
 
 def end(action: ActionBase, task_vars: Dict[str, Any], plan: Plan) -> Dict[str, Any]:
     """Show the results, and return them as those of the run's last task."""
-    fleet_filters.follow(action, task_vars, plan["reachable"])
+    # over a registry the plan has only the hosts that acted
+    fleet_filters.follow(action, task_vars, kvm_hosts(task_vars) if plan.get("registry") else plan["reachable"])
     _keep(action, task_vars, plan)
     outcomes = outcome_of_create.outcomes(plan, bool(action._task.check_mode))
     _find_addresses(action, task_vars, plan, outcomes)

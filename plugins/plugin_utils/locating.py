@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from typing import Any, Dict, NamedTuple
 
@@ -23,7 +24,7 @@ from ..module_utils.model.schema import OneOf, Text
 from ..module_utils.model.vm_states import ACTIVE, CHANGES
 from ..module_utils.placement.request import flavor_snapshot
 from . import acting, wanted_update
-from .answers_of_hosts import read_reports
+from .answers_of_hosts import known_of, read_reports
 from .controller import ControllerAction
 from .driving import carry_out
 from .inventory_differences import InventoryDifferences, by_hand
@@ -106,7 +107,9 @@ class LocateInstances(ControllerAction):
         self._say_what_is_done(tasks)
         moving = [] if again else found.moving
         skipped = {name: task.pop("skipped") for name, task in tasks.items() if "skipped" in task}
+        known = known_of(task_vars)
         return {
+            **({} if known is None else {"known": dataclasses.asdict(known)}),
             "operation": method,
             "names": names,
             "left_out": fleet.verdicts,
@@ -159,6 +162,8 @@ def _more(run, name, task):
     """What the inventory adds to the task of an instance."""
     if run.method == "adopt":
         return {"flavor": _flavor(run, name, run.values(name))}
+    if run.method == "rescue":
+        return wanted_update.wanted_rescue(run, name, task) if task["hosts"] else {}
     if run.method == "rebuild":
         return wanted_update.wanted_rebuild(run, name, task) if task["hosts"] else {}
     if run.method not in ("update", "update_disks"):

@@ -53,7 +53,7 @@ class Asked(NamedTuple):
 class MovesInstances(PlanMoves):
     def read_and_plan(self, asked, names, goals=None):
         """``goals``: the run looks a second time, see PlanMoves.plan."""
-        about = {"instances": names, "hosts": asked.hosts}
+        about = {"instances": names, "hosts": asked.hosts, "operation": asked.operation}
         seen = {**asked.task_vars, FACTS: read(self, {**READ, **about}, asked.task_vars)}
         wanted = self.own_variables(asked.task_vars, ["berth_target_host", "berth_allow_resize_to_same_host"])
         choice = {

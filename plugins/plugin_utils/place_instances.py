@@ -6,23 +6,28 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Dict, List, NamedTuple
+import functools
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional
 
 from ..module_utils.conductor import approval, cloning, kept_entries, lost_data, placing, unlisted
 from ..module_utils.conductor.fleet import Fleet
 from ..module_utils.conductor.locate import holders
 from ..module_utils.conductor.plan import CLAIMING, FAILED, MAX_ROUNDS
 from ..module_utils.conductor.procedures.plan_create import Request, Wanted, begin, to_place
+from ..module_utils.conductor.quotas import after_the_claims
 from ..module_utils.conductor.registry.embedded import Embedded
+from ..module_utils.conductor.registry.engine import Known, OnEngine, seen_by
+from ..module_utils.conductor.registry.hosts import Seen
 from ..module_utils.model import address_clash, nics, ways_in
+from ..module_utils.model.catalog import Catalog
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.errors_of_instances import of_several
 from ..module_utils.model.identity import IDENTITY, check_name, project_of, uuid_of
 from ..module_utils.model.lifecycle import CLAIM
 from ..module_utils.placement.filters.query import QueryFilter, check_hint
 from ..module_utils.placement.request import build_request
-from . import acting, berth_name, end_of_create, failed_requests, receipts, seeds
-from .answers_of_hosts import read_reports, replies
+from . import acting, berth_name, end_of_create, failed_requests, receipts, registry_access, seeds
+from .answers_of_hosts import FOUND, all_hosts, known_of, read_reports, replies
 from .controller import ControllerAction, new_token, outcomes_reported, plan_result
 from .driving import carry_out
 from .fixed_addresses import fixed_addresses
@@ -58,6 +63,14 @@ RUN = (
 )
 
 
+class _Registry(NamedTuple):
+    """``known``: what it knew of the instances, ``seen``: of the hosts."""
+
+    access: registry_access.Access
+    known: Known
+    seen: Mapping[str, Seen]
+
+
 class _Run(NamedTuple):
     """What is the same for all instances. ``variables``: those of the run, in RUN and of the catalog."""
 
@@ -68,6 +81,7 @@ class _Run(NamedTuple):
     lost: List[str]
     takes_over: bool
     is_plan: bool
+    registry: Optional["_Registry"]
 
     def least(self) -> int:
         """How many instances of a batch (berth_count) are created at least, or none; 0 where it is no batch."""
@@ -212,9 +226,12 @@ class PlaceInstances(ControllerAction):
         run_variables.update(catalogs.run)
         catalog = catalogs.shared
         options = {**catalog.placement, **plain(args["options"])}
-        fleet, lost = read_reports(task_vars, hosts), [*lost_hosts(run_variables), *fenced(task_vars)["hosts"]]
+        (fleet, registry), lost = (
+            self._fleet(task_vars, hosts),
+            [*lost_hosts(run_variables), *fenced(task_vars)["hosts"]],
+        )
         warn_of_lost(lost, known_hosts(task_vars, hosts), fleet)
-        run = _Run(task_vars, run_variables, catalogs, fleet, lost, args["take_over"], args["plan"])
+        run = _Run(task_vars, run_variables, catalogs, fleet, lost, args["take_over"], args["plan"], registry)
         if args["take_over"] and fenced(task_vars)["hosts"]:
             names = [name for name in names if _was_on(run, name)]
         requests, lacks = self._requests(run, names, known_hosts(task_vars, hosts))
@@ -239,6 +256,16 @@ class PlaceInstances(ControllerAction):
         if approved is not None:
             approval.hold_to(instances, approved)
         return self._result_of(run, wanted, placed, decision, keeping)
+
+    def _fleet(self, task_vars, hosts):
+        """All hosts, and what the registry of this run knows if it has one."""
+        access, known = registry_access.of_run(self, task_vars, hosts), known_of(task_vars)
+        if not access:
+            return read_reports(task_vars, hosts), None
+        if known is None:
+            raise InvalidInput(FOUND, None, "what read_hosts returns for operation: place, over a registry")
+        fleet, seen = carry_out(self, task_vars, all_hosts(task_vars, hosts, known), engine=access)[0]
+        return fleet, _Registry(access, known, seen)
 
     def _result_of(self, run, wanted, placed, decision, keeping):
         instances, is_plan = placed.instances, run.is_plan
@@ -272,6 +299,7 @@ class PlaceInstances(ControllerAction):
             least=run.least(),
             fixed=lambda: fixed_addresses(run.catalogs.instances, run.catalogs),
             dry=run.is_plan and self._task.check_mode,
+            used=run.registry.known.used if run.registry else None,
         )
 
     def _requests(self, run, names, hosts):
@@ -312,18 +340,42 @@ class PlaceInstances(ControllerAction):
             raise InvalidInput(
                 "berth_placement.max_attempts", max_attempts, "at most %d, the rounds of playbook create" % MAX_ROUNDS
             )
-        answers = replies(run.task_vars, "__berth_facts")
+        answers = replies(run.task_vars, FOUND)
         digests = {host: answer.get("digests") for host, answer in answers.items()}
-        settled = {host: plain(answer.get("looks", ())) for host, answer in answers.items()}
+        settled = {host: plain(answer.get("looks", ())) for host, answer in answers.items() if not run.registry}
         planning = begin(wanted, placed, run.fleet, max_attempts, new_token, digests, settled)
         plan = carry_out(self, run.task_vars, planning)[0]
+        if run.registry:
+            plan["registry"] = seen_by(run.registry.known, plan["hosts"], run.registry.seen)
         goes_on = plan["claims"] or plan["build"] or not plan["instances"]
         if goes_on:
             return plan_result(plan)
-        carry_out(self, run.task_vars, Embedded().release(plan))
+        registry, access = self.registry_of(run.task_vars, run.variables)
+        carry_out(self, run.task_vars, registry.release(plan), engine=access)
         results = end_of_create.end(self, run.task_vars, plan)
         results["ansible_facts"].update(plan_result(plan)["ansible_facts"])
         return results
+
+    def registry_of(self, task_vars, values):
+        """(who decides over the claims of a plan, its engine if it has one). ``values``: the variables of the run."""
+        catalog, hosts = Catalog.from_variables(values), kvm_hosts(task_vars, self._task.args.get("hosts"))
+        access = registry_access.of_run(self, task_vars, hosts)
+        if access:
+            place = functools.partial(self._place_again, task_vars, catalog)
+            return OnEngine(catalog.quotas, place, functools.partial(all_hosts, task_vars, hosts, Known())), access
+        digests = {host: reply.get("digests") for host, reply in replies(task_vars, FOUND).items()}
+        lost = [*lost_hosts(values), *fenced(task_vars)["hosts"]]
+        return Embedded(digests, lost, after_the_claims(catalog.quotas) if values.get("berth_quotas") else None), None
+
+    def _place_again(self, task_vars, catalog, instances, fleet):
+        """Other hosts for instances whose hosts other runs have filled meanwhile; none that nobody approved."""
+        given = self.own_variables(task_vars, RUN)
+        approved = _approved(given)
+        seed = seeds.seed(given, None, approval.seed_of(approved or {}))
+        aggregates = catalog.aggregate_documents(plain(task_vars["groups"]))
+        placing.place(instances, fleet, catalog.placement, aggregates, seed=seed, explained=False)
+        if approved is not None:
+            approval.hold_again(instances, approved)
 
     def _say(self, result, shown):
         for name, reason in sorted(result["verdicts"].items() if shown else ()):

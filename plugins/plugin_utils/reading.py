@@ -5,17 +5,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 
 from ansible.utils.vars import load_extra_vars
 
-from ..module_utils.conductor.errors import NoHostAnswered
+from ..module_utils.conductor.errors import NoHostAnswered, RegistryUnknown
+from ..module_utils.conductor.registry import scope
+from ..module_utils.conductor.registry.engine import whereabouts
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import IDENTITY, uuid_of
 from ..module_utils.model.messages import BESIDE_FACTS
-from . import berth_where, host_ends
+from . import berth_where, host_ends, registry_access
 from .answers_of_hosts import reason_of
 from .berth_name import COUNTS, NEW_NAME, check_adopted, check_clone, check_counts, check_given, check_group, check_name
+from .driving import carry_out
 from .fan_out import answers, ask, warnings
 from .inventory_variables import described, fenced, instances_among, kvm_hosts, raw_vars, variables
 from .misplaced import check_vars_of_play
@@ -28,20 +32,40 @@ DEFAULTS = {**dict.fromkeys(BESIDE_FACTS, False), "must_answer": True, "most": N
 
 
 def read(action, args, task_vars):
-    """Ask all hosts for their facts, and what they know about the instances. ``args``: as of module read_hosts. Return its
-    result."""
+    """Ask all hosts for their facts, and what they know about the instances; over a registry, those that it knows to have one of
+    them. ``args``: as of module read_hosts. Return its result."""
     args = {**DEFAULTS, **args}
     hosts = kvm_hosts(task_vars, args["hosts"])
     begin(action, task_vars, hosts)
     berth_where.check_chosen(task_vars, instances_among(task_vars, args["instances"]))
     more = {name: args[name] for name in BESIDE_FACTS}
+    access = registry_access.of_run(action, task_vars, hosts)
+    uuids = _uuids({**args, "most": None} if access else args, task_vars)
+    known = _known(action, task_vars, access, args["operation"], uuids) if access else None
+    asked = hosts if known is None else [name for name in hosts if name in known.names.values()]
     began = time.time()
-    results = ask(action, task_vars, hosts, "host_facts", {"about": _uuids(args, task_vars), **more})
+    results = ask(action, task_vars, asked, "host_facts", {"about": uuids, **more})
     found = answers(results)
-    if args["must_answer"]:
+    if args["must_answer"] and known is None:
         check_answers(found)
     times = {"asked": [began, time.time()], "changed": any(reply.get("changed") for reply in found.values())}
-    return {**warnings(results), **times, "answers": found, "_ansible_verbose_override": True}
+    of_registry = {} if known is None else {"known": dataclasses.asdict(known)}
+    return {**warnings(results), **times, **of_registry, "answers": found, "_ansible_verbose_override": True}
+
+
+def _known(action, task_vars, access, operation, uuids):
+    """What the registry knows of the instances; None if all hosts are asked, since the operation only looks, or does without a
+    registry that gives no answer. Raises NotOverRegistry."""
+    scope.check(operation)
+    if not scope.asks_where(operation):
+        return None
+    try:
+        return carry_out(action, task_vars, whereabouts(uuids), engine=access)[0]
+    except RegistryUnknown as error:
+        if scope.waits(operation):
+            raise
+        warn("All hosts are asked, since the registry gives no answer: %s" % error)
+        return None
 
 
 def begin(action, task_vars, hosts):

@@ -46,15 +46,15 @@ WHERE = Text(
 
 
 class Access:
-    """Carries out what procedures ask the registry, and says over which one the run works."""
+    """Carries out what procedures ask the registry, and says over which one the run works. ``dry``: nothing is written."""
 
-    def __init__(self, engine: Any) -> None:
-        self._engine = engine
+    def __init__(self, engine: Any, dry: bool = False) -> None:
+        self._engine, self._dry = engine, dry
         self._incarnation: Optional[str] = None
         self._revision = 0
 
     def transact(self, step: Transact) -> Transacted:
-        answer: Transacted = self._engine.transact(step)
+        answer: Transacted = self._engine.transact(step._replace(writes=()) if self._dry else step)
         self._note(answer)
         return answer
 
@@ -89,11 +89,17 @@ class Access:
 def of_run(action: ActionBase, task_vars: Dict[str, Any], hosts: Iterable[str]) -> Optional[Access]:
     """None where the run works over the hosts alone. ``hosts``: the KVM hosts, whose variables say where the authorities are.
     Raises InvalidInput or RegistryAuthorityMissing."""
+    found = engine_of_run(action, task_vars, hosts)
+    return Access(found, bool(action._task.check_mode)) if found else None
+
+
+def engine_of_run(action: ActionBase, task_vars: Dict[str, Any], hosts: Iterable[str]) -> Optional[Etcd]:
+    """The same, for a run that itself changes which incarnation it is."""
     members = _members(action, task_vars)
     if not members:
         return None
     default = str(trust.DIRECTORY_OPTION["default"])
-    return Access(engine(members, trust.directory_of(task_vars, list(hosts), default)))
+    return engine(members, trust.directory_of(task_vars, list(hosts), default))
 
 
 def engine(members: List[Member], directory: str) -> Etcd:

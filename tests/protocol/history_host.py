@@ -32,6 +32,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.instance i
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import (
     failed_instances,
+    registry_mark,
     state_directory,
     whereabouts,
 )
@@ -162,6 +163,7 @@ class Machine(volume_fleet_case.Site):
         volumes = [facts._volume(each, "berth", records, states) for each in self.store.records()]
         document = {"uuid": host.uuid, "instances": instances, "volumes": volumes, "state": state, "host": self.name}
         document.update(num_instances=len(instances), generation=next(self.readings))
+        document.update(registry_mark.reported(host.store.state_dir))
         document["failed_instances"] = failed_instances.reported(host.store.state_dir)
         said = {"document": document, "notes": whereabouts.recall(host.store, self.about if about is None else about)}
         said["members"] = whereabouts.read_members(host.store.state_dir)
@@ -169,6 +171,10 @@ class Machine(volume_fleet_case.Site):
             said["heard_of"] = whereabouts.heard_of(host.store)
         said["digests"] = whereabouts.digests(host.store, failed_instances.read(host.store.state_dir))
         return said
+
+    def host_facts(self, about=(), heard_of=False):
+        """Also in a procedure."""
+        return self.facts(list(about), heard_of)
 
     def moves(self, about):
         """The facts of this host, with what its records say of moves."""

@@ -19,6 +19,7 @@ import procedure_case
 from history_host import Machine
 from volume_fleet_case import answers_of
 
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import registry_mark
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
     majority,
     removal,
@@ -64,6 +65,7 @@ class Run(history_snapshots.Snapshots):
         self.run_id = "r%d" % next(self.numbers)
         self.tokens = itertools.count()
         self.errors, self.changed, self.unconfirmed = {}, False, []
+        self.mark = None  # of the registry over which it works, as a host wants it
 
     def token(self):
         """One that no other claim or move has."""
@@ -77,6 +79,7 @@ class Run(history_snapshots.Snapshots):
             yield
             return dict(SILENT)
         with self.world.on(machine, method):
+            registry_mark.act_over(self.mark)
             try:
                 reply = sent(getattr(machine, method)(*sent(args), **sent(more)))
             except BerthError as error:
@@ -115,25 +118,23 @@ class Run(history_snapshots.Snapshots):
 
     def create_on_engine(self):
         try:
-            seen, known, of_hosts = yield from self.read_engine()
+            known, live = yield from self.read_engine()
+            seen, of_hosts = yield from self._play(engine.fleet_of(self.inventory, known, live, self._fleet_of))
         except BerthError as error:
             for name in self.names:
                 self.refused(name, error)
             return
-        again = functools.partial(engine.fleet_of, self.inventory, engine.Known({}, {}, {}), {}, self._fleet_of)
+        again = functools.partial(engine.fleet_of, self.inventory, engine.Known(), {}, self._fleet_of)
         on_engine = engine.OnEngine({}, self.choose, again)
         yield from self._create(seen, on_engine, known, of_hosts)
 
     def read_engine(self):
         """What the registry knows, and what the hosts say of which it knows that they have one of the instances."""
         known = yield from self._play(engine.whereabouts([self.world.uuid(name) for name in self.names]))
-        names = {machine.host.uuid: name for name, machine in self.world.machines.items()}
         self.reports = {}
-        for host in sorted({names[uuid] for uuid in known.hosts()} & set(self.inventory)):
+        for host in sorted(set(known.names.values()) & set(self.inventory)):
             self.reports[host] = yield from self.ask(host, "facts", self.world.uuids())
-        live = {host: dict(report) for host, report in self.reports.items()}
-        seen, of_hosts = yield from self._play(engine.fleet_of(self.inventory, known, live, self._fleet_of))
-        return seen, known, of_hosts
+        return known, {host: dict(report) for host, report in self.reports.items()}
 
     @staticmethod
     def _fleet_of(reports):
@@ -223,7 +224,8 @@ class Run(history_snapshots.Snapshots):
     def _located(self, operation, names=None, more=lambda _name, _task: {}):
         known = None
         if self.world.engine:
-            self.seen, known, _hosts = yield from self.read_engine()
+            known, live = yield from self.read_engine()
+            self.seen = engine.with_notes(self._fleet_of(live), known)
         else:
             self.seen = yield from self.read()
         self.removes = engine.RemovesOnEngine(known) if known else Embedded()
@@ -268,6 +270,9 @@ class Run(history_snapshots.Snapshots):
 
     def resume(self):
         yield from self.operate("resume")
+
+    def unrescue(self):
+        yield from self.operate("unrescue")
 
     def reboot(self):
         yield from self.operate("reboot", reboot=self.options.get("berth_reboot") or self.dice.choice(["hard", "soft"]))

@@ -15,7 +15,7 @@ from ..model.errors import BerthError
 from ..model.request_digest import of
 from ..model.schema import Fields, MapOf, Text, Whole
 from ..placement.weighing import MOST_SEED
-from .plan import CLAIMING, FAILED, Instance
+from .plan import CLAIMING, FAILED, Instance, fail
 
 Approved = Mapping[str, Mapping[str, Any]]
 # Before a seed was drawn, it was always 0.
@@ -68,12 +68,23 @@ def hold_to(instances: Mapping[str, Instance], approved: Approved) -> None:
         ),
     ]
     if faults:
-        raise NotApproved(
-            "this was not approved: " + "; ".join(faults), hint=input_hints.approve_again(), faults=faults
-        )
+        raise _not_approved(faults)
     for instance in instances.values():
         if instance.get("state") == CLAIMING:
             instance["alternates"] = []
+
+
+def hold_again(instances: Mapping[str, Instance], approved: Approved) -> None:
+    """The same of instances for which hosts were chosen once more: of those that would go elsewhere, nothing is made."""
+    for name, instance in instances.items():
+        faults = _differing(approval({name: instance}), approved)
+        if faults:
+            fail(instance, _not_approved(faults))
+        instance["alternates"] = []
+
+
+def _not_approved(faults: List[str]) -> NotApproved:
+    return NotApproved("this was not approved: " + "; ".join(faults), hint=input_hints.approve_again(), faults=faults)
 
 
 def _code(instance: Instance) -> str:

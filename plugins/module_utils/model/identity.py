@@ -70,3 +70,8 @@ def uuid_of(name: str, variables: Mapping[str, Any]) -> str:
 def instance_uuid(project: str, name: str) -> str:
     """The uuid of an instance: the same project and name give the same instance, on every controller."""
     return str(uuid.uuid5(NAMESPACE, "%s/%s" % (project, name)))
+
+
+def group_uuid(project: str, name: str) -> str:
+    """The uuid of a server group. A project name has no "/", so this is never the uuid of an instance."""
+    return str(uuid.uuid5(NAMESPACE, "server-group/%s/%s" % (project, name)))

@@ -5,6 +5,10 @@
 
 from __future__ import annotations
 
+from typing import Sequence
+
+from .errors import shortened
+
 
 def use_its_registry(host: str) -> str:
     """A host belongs to a registry, and a run uses none or another one."""
@@ -39,9 +43,40 @@ def see_doctor() -> str:
     return "berth.kvm.doctor tells what is wrong with the registry. Then run it again"
 
 
+def name_its_registry(hosts: Sequence[str]) -> str:
+    """Hosts belong to another registry than the one that use_registry names."""
+    return (
+        "Name the registry that %s belong to in berth_registry. If that one is lost, restore it from a backup: "
+        "berth.kvm.restore_registry" % shortened(list(hosts))
+    )
+
+
 def find_registry_authority() -> str:
     """The controller cannot make its certificate for the registry."""
     return (
         "berth.kvm.prepare_registry makes the authority, on the controller that runs it, in the directory that berth_ca_directory "
         "names. Run there, or with berth_ca_directory set to a copy of that directory"
     )
+
+
+def go_back_to_hosts() -> str:
+    """An operation is not done over a registry."""
+    return (
+        "Bring the fleet back to the hosts alone, by berth.kvm.use_registry with berth_leave_registry=true. Then do it, and go over to "
+        "the registry again"
+    )
+
+
+def fill_registry() -> str:
+    """The registry is empty: no fleet uses it."""
+    return "berth.kvm.use_registry has the fleet use it"
+
+
+def name_registry() -> str:
+    """A playbook about the registry was run without one."""
+    return "Give berth_registry in the inventory, or with -e, as berth.kvm.prepare_registry told it"
+
+
+def take_registry_out() -> str:
+    """The hosts are alone again."""
+    return "Take berth_registry out of the inventory"

@@ -13,14 +13,25 @@ import ipaddress
 import json
 import uuid
 
-from ..model import adopted, adopted_resize, data_disks, input_hints, nics, request_digest, volumes
+from ..model import (
+    adopted,
+    adopted_resize,
+    data_disks,
+    image_properties,
+    input_hints,
+    nics,
+    request_digest,
+    rescue_hints,
+    rescues,
+    volumes,
+)
 from ..model import catalog_schema as schema
 from ..model.catalog import check_image_fits, check_image_fits_volume, defined_volume, uploaded
 from ..model.cloud_init import IGNITION, cloud_config, decode_user_data, kind, network_config
 from ..model.errors import InvalidInput, together
 from ..model.guest_features import check_guest
 from ..model.guest_settings import PROPERTIES, GuestSettings, with_boot_files
-from ..model.identity import ADOPTED, DEFAULT_PROJECT, NAMESPACE, check_name, instance_uuid, short_name, uuid_of
+from ..model.identity import ADOPTED, DEFAULT_PROJECT, check_name, group_uuid, instance_uuid, short_name, uuid_of
 from ..model.migration import check_same_firmware
 from ..model.networks import UNFILTERED, is_filtered, ranges, security, unusable
 from ..model.nics import ip_version, is_of_nic
@@ -200,6 +211,21 @@ def build_request(hostvars, catalog):
     }
     _derive(spec, catalog)
     return spec, {**seed, "network_config": values.get("berth_network_config") or network_config(nics)}
+
+
+def rescue_image(name, project, catalog):
+    """Return what a host needs of the image that an instance is rescued with."""
+    if not name:
+        raise InvalidInput(rescues.FIELD, name, "the name of an image", hint=rescue_hints.name_rescue_image())
+    image = catalog.image(name, project, rescues.FIELD)
+    properties = image["properties"]
+    if image["kernel"] or properties.get(PROPERTIES["kernel"]):
+        raise InvalidInput(rescues.FIELD, name, "an image that boots by itself, not by a kernel beside it")
+    for each in ("hw_rescue_bus", "hw_rescue_device"):
+        fate = image_properties.PROPERTIES[each].fate
+        if each in properties and not fate.takes(properties[each]):
+            raise InvalidInput("berth_images.%s.properties.%s" % (name, each), properties[each], fate.rule)
+    return _image_snapshot(image)
 
 
 def image_of(name, project, catalog):
@@ -383,9 +409,13 @@ def _group(name, project, catalog):
     if name not in catalog.server_groups:
         raise ServerGroupNotFound.named("berth_server_group", name, catalog.server_groups)
     group = catalog.server_groups[name]
-    # A project name has no "/", so this is never the uuid of an instance.
-    own_uuid = str(uuid.uuid5(NAMESPACE, "server-group/%s/%s" % (project, name)))
-    return {"name": name, "uuid": own_uuid, "policy": group["policy"], "rules": dict(group["rules"]), "members": []}
+    return {
+        "name": name,
+        "uuid": group_uuid(project, name),
+        "policy": group["policy"],
+        "rules": dict(group["rules"]),
+        "members": [],
+    }
 
 
 def _hints(hints, project):

@@ -51,6 +51,5 @@ def and_forget(
 ) -> Procedure[Dict[str, Done]]:
     """The owner of an instance removes its part last. The same for a leave, which removes nothing else."""
     done = yield from operate(operation, tasks, given)
-    left = [task for name, task in tasks.items() if not done[name].errors and (task["hosts"] or task["given_up"])]
-    yield from (registry or Embedded()).removed(left, hosts)
+    yield from (registry or Embedded()).removed([task for name, task in tasks.items() if not done[name].errors], hosts)
     return done

@@ -43,7 +43,7 @@ class Embedded:
         known: Dict[str, Dict[str, List[int]]] = {}
         after: Dict[str, int] = {}
         for task in gone:
-            if task.get("owner"):
+            if task.get("owner") and (task["hosts"] or task["given_up"]):
                 known.setdefault(task["owner"], {})[task["uuid"]] = task["after"]
                 if task["given_up"]:
                     # the lost host, if it is back, does not know that it is gone: the next owner counts on from there

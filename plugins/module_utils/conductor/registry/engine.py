@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-from typing import Any, Callable, Collection, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Collection, Dict, Iterable, Mapping, Optional, Sequence, Tuple
 
 from ...model import hints
 from ...model.address_clash import AddressTaken
@@ -37,13 +37,12 @@ from ..plan import (
     host_of,
     withdraw_claim,
 )
-from ..procedures.steps import Ask, Procedure, Scan, Transact
+from ..procedures.steps import Ask, Procedure, Scan
 from . import holdings, hosts, keys
 from .interface import claim
-from .transactions import Draft, RegistryBusy, transacted
+from .transactions import Draft, RegistryBusy, read_keys, transacted
 
 NAME = "the registry"  # in place of a host that remembers, in what people read
-AT_ONCE = 100  # keys of one question: etcd takes 128
 PLACED_AGAIN = 30
 HELD = ("InstanceExists", "InstanceBusy")  # codes of a host
 
@@ -55,36 +54,30 @@ class RegistryOutdated(BerthError):
 @dataclasses.dataclass
 class Known:
     """What the registry knows of instances: ``entries`` by uuid, of those that it knows, and ``versions`` of them; ``used``:
-    what each project uses."""
+    what each project uses; ``names``: uuid -> name of the hosts that own one of them, or were to get it, whom a run has to ask."""
 
-    entries: Dict[str, Document]
-    versions: Dict[str, int]
-    used: Dict[str, Amounts]
+    entries: Dict[str, Document] = dataclasses.field(default_factory=dict)
+    versions: Dict[str, int] = dataclasses.field(default_factory=dict)
+    used: Dict[str, Amounts] = dataclasses.field(default_factory=dict)
+    names: Dict[str, str] = dataclasses.field(default_factory=dict)
 
-    def hosts(self) -> List[str]:
-        """The uuids of the hosts that own one of them, or were to get it: those a run has to ask."""
-        return sorted({at for entry in self.entries.values() for at in _hosts_of(entry)})
-
-    def notes(self, names: Mapping[str, str]) -> Dict[str, Note]:
-        """The same as a host would remember it. ``names``: host uuid -> name in the inventory."""
-        return {uuid: _note(entry, names) for uuid, entry in self.entries.items()}
+    def notes(self) -> Dict[str, Note]:
+        """The same as a host would remember it."""
+        return {uuid: _note(entry, self.names) for uuid, entry in self.entries.items()}
 
 
 def whereabouts(uuids: Sequence[str]) -> Procedure[Known]:
     entries, versions = yield from _entries(uuids)
-    return Known(entries, versions, (yield from usage()))
+    at = sorted({host for entry in entries.values() for host in keys.hosts_of(entry)})
+    return Known(entries, versions, (yield from usage()), (yield from hosts.names(at)))
 
 
 def _entries(uuids: Sequence[str]) -> Procedure[Tuple[Dict[str, Document], Dict[str, int]]]:
     """By uuid, of those that the registry knows: what it has of them, and the version of that."""
-    entries: Dict[str, Document] = {}
-    versions: Dict[str, int] = {}
-    for at in range(0, len(uuids), AT_ONCE):
-        wanted = {keys.instance(uuid): uuid for uuid in uuids[at : at + AT_ONCE]}
-        answer = yield Transact(reads=tuple(wanted))
-        for key, found in answer["found"].items():
-            entries[wanted[key]], versions[wanted[key]] = keys.document(key, found), found.revision
-    return entries, versions
+    wanted = {keys.instance(uuid): uuid for uuid in uuids}
+    found = yield from read_keys(list(wanted))
+    entries = {wanted[key]: keys.document(key, each) for key, each in found.items()}
+    return entries, {wanted[key]: each.revision for key, each in found.items()}
 
 
 def usage() -> Procedure[Dict[str, Amounts]]:
@@ -96,17 +89,17 @@ def usage() -> Procedure[Dict[str, Amounts]]:
 def fleet_of(
     names: Iterable[str], known: Known, live: Mapping[str, Report], read: Callable[[Dict[str, Report]], Fleet]
 ) -> Procedure[Tuple[Fleet, Dict[str, hosts.Seen]]]:
-    """The hosts of these names, with what the registry knows in place of what they remember of each other; and what it has of
-    each. ``live``: what those said that this run has asked; ``read``: as read_fleet."""
+    """All hosts of these names, with what the registry has of each. ``live``: what those said that this run has asked; ``read``:
+    as read_fleet."""
     seen = yield from hosts.hosts()
-    fleet = read(hosts.reports(seen, names, live))
-    # beside what the hosts that were asked say of themselves, such as that they removed it
-    fleet.notes[NAME] = known.notes({each.document["uuid"]: name for name, each in seen.items()})
-    return fleet, seen
+    return with_notes(read(hosts.reports(seen, names, live)), known), seen
 
 
-def _hosts_of(entry: Document) -> List[str]:
-    return [each for each in (entry["owner"], *(intent["host"] for intent in entry["pending"])) if each]
+def with_notes(fleet: Fleet, known: Known) -> Fleet:
+    """The fleet with what the registry knows, in place of what hosts remember of each other, beside what those say of themselves
+    that were asked, such as that they removed it."""
+    fleet.notes[NAME] = known.notes()
+    return fleet
 
 
 def _note(entry: Document, names: Mapping[str, str]) -> Note:
@@ -198,12 +191,12 @@ class OnEngine:
         found = draft.found[key]
         if not own and (found.revision if found else 0) != plan["registry"]["versions"].get(uuid, 0):
             raise _made_meanwhile(plan, instance, entry)
-        has_room = _hosts_of(entry) == [host_uuid]  # it is taken over, and the host may have begun: it stays there
+        has_room = keys.hosts_of(entry) == [host_uuid]  # it is taken over, and the host may have begun: it stays there
         if host is None or not has_room and host["provider"] != plan["registry"]["providers"].get(host_uuid):
             raise RegistryOutdated(
                 "%s is not as it was when it was chosen for %s" % (instance["host"], instance["name"])
             )
-        for left in set(_hosts_of(entry)) - {
+        for left in set(keys.hosts_of(entry)) - {
             host_uuid
         }:  # an owner there said that it removed it, or is given up as lost
             yield from holdings.leave_host(draft, uuid, left, entry["epoch"])
@@ -299,7 +292,7 @@ class RemovesOnEngine:
         key = keys.instance(uuid)
         yield from draft.read(key)
         found, entry = draft.found[key], draft.get(key)
-        if found and found.revision == self.known.versions.get(uuid) and (_hosts_of(entry) or entry["holds"]):
+        if found and found.revision == self.known.versions.get(uuid) and (keys.hosts_of(entry) or entry["holds"]):
             yield from removed_from(draft, uuid, entry, max(after[0], entry["epoch"]))
 
 
@@ -354,7 +347,7 @@ def _given_back(draft: Draft, plan: Plan, uuid: str, without: Collection[str]) -
 
 def removed_from(draft: Draft, uuid: str, entry: Document, epoch: int) -> Procedure[None]:
     """No host has the instance any more: it gives back all, and its epoch stays."""
-    for host_uuid in _hosts_of(entry):
+    for host_uuid in keys.hosts_of(entry):
         yield from holdings.leave_host(draft, uuid, host_uuid, epoch)
     yield from holdings.drop(draft, uuid, entry)
     draft.put(keys.instance(uuid), {**entry, "epoch": max(epoch, entry["epoch"])})

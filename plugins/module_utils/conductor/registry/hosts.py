@@ -8,7 +8,7 @@ A host's document is the one of host_facts, of whatever age: the claim on the ho
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, Iterator, Mapping, NamedTuple, Tuple
+from typing import Any, Dict, Iterable, Iterator, Mapping, NamedTuple, Sequence, Tuple
 
 from ...model import nics
 from ...model.lifecycle import CLAIM, CLAIMED
@@ -17,7 +17,7 @@ from ..fleet import Report
 from ..plan import Instance
 from ..procedures.steps import Found, Procedure, Scan
 from . import keys
-from .transactions import Draft, transacted
+from .transactions import Draft, read_keys, transacted
 
 # What of a host's document counts what its instances take: field -> field of the instance, and whether it grows with it.
 COUNTED = (
@@ -45,6 +45,13 @@ def hosts() -> Procedure[Dict[str, Seen]]:
     return dict(_seen(entries, facts))
 
 
+def names(uuids: Sequence[str]) -> Procedure[Dict[str, str]]:
+    """Uuid -> name in the inventory, of those that the registry knows."""
+    wanted = {keys.host(uuid): uuid for uuid in uuids}
+    found = yield from read_keys(list(wanted))
+    return {wanted[key]: keys.document(key, each)["name"] for key, each in found.items()}
+
+
 def _seen(entries: Mapping[str, Found], facts: Mapping[str, Found]) -> Iterator[Tuple[str, Seen]]:
     for key, found in entries.items():
         of_facts = keys.facts(key[len(keys.HOSTS) :])
@@ -61,7 +68,7 @@ def reports(seen: Mapping[str, Seen], names: Iterable[str], live: Mapping[str, R
         if name in live:
             found[name] = dict(live[name])  # type: ignore[assignment]
             if known and "document" in found[name]:
-                found[name]["document"] = as_of_now(known.host, found[name]["document"])
+                found[name]["document"] = with_reserved(known.host, found[name]["document"])
         elif known is None:
             found[name] = {"reason": "the registry does not know it: read it with berth.kvm.refresh"}
         elif not known.host["trusted"]:
@@ -69,6 +76,13 @@ def reports(seen: Mapping[str, Seen], names: Iterable[str], live: Mapping[str, R
         else:
             found[name] = {"document": as_of_now(known.host, known.document)}
     return found
+
+
+def with_reserved(host: Document, document: Document) -> Document:
+    """What a host says now, with what is reserved there and has not arrived. Of what it has, it knows best."""
+    has = {each["uuid"] for each in document["instances"]}
+    reserved = {uuid: entry for uuid, entry in host["reserved"].items() if uuid not in has}
+    return as_of_now({"reserved": reserved, "removed": {}}, document)
 
 
 def as_of_now(host: Document, document: Document) -> Document:
@@ -138,18 +152,43 @@ def report(name: str, document: Document, read_at: float) -> Procedure[bool]:
         key = keys.host(uuid)
         yield from draft.read(key)
         host = draft.get(key) or {"provider": 0, "serial": 0, "generation": 0, "reserved": {}, "removed": {}}
-        if own < (host["serial"], host["generation"]) or (own, read_at) == _read_as(host):
+        if (own, read_at) <= _read_as(host):
             return False
         draft.put(key, {**host, **_told(host, document), "name": name, "serial": own[0], "generation": own[1],
                         "read_at": read_at, "trusted": not (document.get("state") or {}).get("fault")})  # fmt: skip
         draft.writes[keys.facts(uuid)] = keys.written_facts(uuid, document)
         return True
 
-    return (yield from transacted(change))
+    return (yield from transacted(change, closed=True))
+
+
+def tidied(host_uuid: str, still: bool) -> Procedure[None]:
+    """Drop the room there for instances that are not to come, which an ended run has left. ``still``: no run acts, and what the host
+    has said last is all that it has."""
+
+    def change(draft: Draft) -> Procedure[None]:
+        key = keys.host(host_uuid)
+        yield from draft.read(key)
+        host = draft.get(key)
+        if not host:
+            return
+        yield from draft.read(*map(keys.instance, host["reserved"]))
+        entries = {uuid: draft.get(keys.instance(uuid)) for uuid in host["reserved"]}
+        reserved = {
+            uuid: reserved
+            for uuid, reserved in host["reserved"].items()
+            if entries[uuid] and host_uuid in keys.hosts_of(entries[uuid])
+        }
+        now = {**host, "reserved": reserved, "removed": {} if still else host["removed"]}
+        if now != host:
+            draft.put(key, {**now, "provider": host["provider"] + 1})
+
+    yield from transacted(change, closed=True)
 
 
 def _read_as(host: Document) -> Any:
-    return (host["serial"], host["generation"]), host.get("read_at")
+    """What a later word has to exceed: the host's own counts, and of two readings of the same the time."""
+    return (host["serial"], host["generation"]), host.get("read_at", -1.0)
 
 
 def _told(host: Document, document: Document) -> Document:

@@ -35,7 +35,8 @@ class Removes(Protocol):
     """What a delete tells of the instances that are gone."""
 
     def removed(self, gone: Iterable[Mapping[str, Any]], hosts: Iterable[str]) -> Procedure[None]:
-        """``gone``: what was to be done with each, see what_to_operate.where(); ``hosts``: all that the run has asked."""
+        """``gone``: what was to be done with each, see what_to_operate.where(), nothing if it was gone; ``hosts``: all that the run
+        has asked."""
 
 
 def claim(plan: Plan, hosts: Iterable[str], *parts: str) -> Procedure[Mapping[str, Any]]:

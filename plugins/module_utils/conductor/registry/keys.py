@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from typing import Any, Dict, Optional
+from typing import Any, Dict, List, Optional
 
 from ...model.errors import BerthError
 from ...model.messages import Document
@@ -57,7 +57,11 @@ class RegistryDocumentInvalid(BerthError):
 
 _PENDING = object_of({"run": text(), "kind": choice(CREATE, "move"), "host": uuid, "op": text(), "claimed": flag})
 _CHECKS: Dict[str, Check] = {
-    META: object_of({"schema": whole(SCHEMA, SCHEMA), "incarnation": text(64), "kind": text(32), "open": flag}),
+    # before: while the hosts change over, the incarnation that they come from, or an empty text if they had no registry
+    META: object_of(
+        {"schema": whole(SCHEMA, SCHEMA), "incarnation": text(64), "kind": text(32), "open": flag, "before": text(64)},
+        optional=("before",),
+    ),
     # reserved: what instances take there that the facts do not show yet, removed: epochs of those that they still show
     HOSTS: object_of(
         {
@@ -106,6 +110,10 @@ def quota(project: str) -> str:
 
 def group(group_uuid: str) -> str:
     return GROUPS + group_uuid
+
+
+def volume(volume_uuid: str) -> str:
+    return VOLUMES + volume_uuid
 
 
 def name(project: str, instance_name: str) -> str:
@@ -173,3 +181,8 @@ def new_instance(instance_name: str, project: str) -> Document:
     """Of one that the registry does not know yet."""
     nothing: Document = {"owner": None, "epoch": 0, "pending": [], "amounts": {}, "group": None, "holds": []}
     return {"name": instance_name, "project": project, **nothing}
+
+
+def hosts_of(entry: Document) -> List[str]:
+    """The uuids of the hosts that have the instance, or may have it."""
+    return [each for each in (entry["owner"], *(intent["host"] for intent in entry["pending"])) if each]

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, Optional, Sequence
 
 from ...model.errors import BerthError
 from ..errors import RegistryUnknown
@@ -13,14 +13,23 @@ from ..procedures.steps import Compare, Found, Procedure, Result, Transact, Wait
 from . import keys
 
 TRIES = 30
+AT_ONCE = 100  # keys of one question: etcd takes 128
 
 
 class RegistryBusy(BerthError):
     """Other runs changed what this one was about to change in the registry, again and again. Nothing was changed; try later."""
 
 
-class RegistryClosed(BerthError):
+class RegistryClosed(RegistryBusy):
     """The registry is being set up or was restored: it takes nothing until it is known what all hosts have."""
+
+
+def read_keys(wanted: Sequence[str]) -> Procedure[Dict[str, Found]]:
+    """Those of the keys that are there."""
+    found: Dict[str, Found] = {}
+    for at in range(0, len(wanted), AT_ONCE):
+        found.update((yield Transact(reads=tuple(wanted[at : at + AT_ONCE])))["found"])
+    return found
 
 
 class Draft:
@@ -51,15 +60,16 @@ class Draft:
         return Transact(tuple(Compare(*each) for each in revisions), tuple(self.writes.values()))
 
 
-def transacted(change: Callable[[Draft], Procedure[Result]]) -> Procedure[Result]:
+def transacted(change: Callable[[Draft], Procedure[Result]], closed: bool = False) -> Procedure[Result]:
     """What ``change`` returns, once its writes were taken, or it has none: as where it finds that it wrote them before, and
-    the answer was lost. It raises where it refuses. Raises RegistryBusy, RegistryClosed, RegistryUnknown."""
+    the answer was lost. It raises where it refuses. ``closed``: it may also be made while the registry is closed. Raises
+    RegistryBusy, RegistryClosed, RegistryUnknown."""
     unknown: Optional[RegistryUnknown] = None
     for attempt in range(1, TRIES + 1):
         draft = Draft()
         try:
             yield from draft.read(keys.META)
-            _check_open(draft.get(keys.META))
+            _check_open(draft.get(keys.META), closed)
             result = yield from change(draft)
             if not draft.writes:
                 return result
@@ -73,6 +83,6 @@ def transacted(change: Callable[[Draft], Procedure[Result]]) -> Procedure[Result
     raise RegistryBusy("other runs change the same part of the registry, and %d tries did not get through" % TRIES)
 
 
-def _check_open(meta: Any) -> None:
-    if not meta or not meta["open"]:
+def _check_open(meta: Any, closed: bool) -> None:
+    if not meta or not (meta["open"] or closed):
         raise RegistryClosed("the registry %s" % ("is closed until all hosts were audited" if meta else "is empty"))

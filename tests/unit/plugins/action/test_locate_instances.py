@@ -195,10 +195,11 @@ PLAYBOOKS = Path(__file__).parents[4] / "playbooks"
 SAYS_OPERATION = re.compile(r"__berth_(?:method|action): (\w+)")
 # create, and what is about hosts, volumes, receipts or files, or only reads
 OTHERS = {
-    "apply_plan", "assert", "backtest", "capacity", "clone", "create", "delete_volume", "doctor", "drain", "evacuate", "events",
+    "apply_plan", "assert", "audit", "backtest", "capacity", "clone", "create", "delete_volume", "doctor", "drain", "evacuate", "events",
     "host_facts", "hosts",
     "keep_one", "list", "movability", "place", "plan", "survive", "prepare_hosts", "recover", "recover_record", "remove_host",
-    "replay", "report", "return", "rolling_reboot", "rotate_authority", "show", "take_over", "watch", "what_if", "why",
+    "refresh", "replay", "report", "return", "rolling_reboot", "rotate_authority", "show", "take_over", "use_registry", "watch",
+    "what_if", "why",
 }  # fmt: skip
 
 

@@ -294,7 +294,11 @@ EVERY = ["a", "web-1", "h1", "h2"]
 @pytest.mark.parametrize("pattern", ["all", ["all"], "*", "all:!kvm_hosts", "!h1"])
 def test_a_role_in_a_play_over_all_hosts_is_refused_until_somebody_names_what_is_meant(play, pattern):
     refused = play(pattern, EVERY)
-    assert refused and refused.hint == hints.select_in_play() and "about all instances of the inventory (2)" in str(refused)
+    assert (
+        refused
+        and refused.hint == hints.select_in_play()
+        and "about all instances of the inventory (2)" in str(refused)
+    )
     assert play(pattern, EVERY, ansible_limit="all") and play(pattern, EVERY, ansible_limit="*")
     for named in ({"ansible_limit": "web*"}, {"ansible_limit": "a:web-1"}, {"berth_all": True}, {"berth_name": "a"}):
         assert play(pattern, EVERY, **named) is None, named

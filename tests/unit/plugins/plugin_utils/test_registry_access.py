@@ -11,9 +11,6 @@ from types import SimpleNamespace
 
 import etcd_process
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "protocol"))
 from memory_engine import MemoryEngine  # noqa: E402
@@ -149,30 +146,13 @@ def test_a_host_that_goes_on_to_have_seen_a_newer_revision_has_the_last_word(mon
 # --- TLS, with a real member
 
 
-def certificate_of_member(made, directory):
-    """Files of a member: its key, its certificate, the authority."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    request = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([])).sign(key, hashes.SHA256())
-    pem = request.public_bytes(serialization.Encoding.PEM).decode()
-    parts = {
-        "key": key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        ).decode(),
-        "cert": made.sign(pem, ["127.0.0.1"], 1),
-        "trusted-ca": made.text,
-    }
-    for name, text in parts.items():
-        (directory / name).write_text(text)
-    return ["--%s-file=%s" % (name, directory / name) for name in parts]
-
-
 @pytest.fixture
 def member(tmp_path):
     if not etcd_process.IS_HERE:
         pytest.skip("there is no etcd on this machine")
     made = authority.Authority(str(tmp_path / "ca"), registry_access.AUTHORITY)
-    files = certificate_of_member(made, tmp_path)
-    running = etcd_process.Members(tmp_path, 1, *files, "--client-cert-auth", "--unsafe-no-fsync", scheme="https")
+    files = etcd_process.secured(made, tmp_path)
+    running = etcd_process.Members(tmp_path, 1, *files, "--unsafe-no-fsync", scheme="https")
     running.start()
     try:
         running.wait(registry_access.engine(running.members, str(tmp_path / "ca")))

@@ -1,0 +1,329 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A fleet goes from the hosts alone to a registry, and back.
+
+First the registry is closed and gets a new incarnation, then each host its mark: from then on no run acts on such a host,
+over the registry or without it. So what the hosts say after that is how it stays until the change is over. To the registry:
+what they say is written there, and it is opened. To the hosts alone: each is told what the registry knows, then they lose
+the mark. A run that is cut off leaves the registry closed, and the next one goes on.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Callable, Collection, Dict, Iterable, List, Mapping, NamedTuple, Sequence, Tuple
+
+from ...model import hints, registry_hints
+from ...model.errors import BerthError, joined, shortened
+from ...model.lifecycle import OWN
+from ...model.messages import Document
+from .. import gossip, locate, majority, silence
+from ..errors import HostUnknown, RegistryUnknown
+from ..fleet import Fleet
+from ..procedures.steps import Answers, Ask, Compare, Procedure, Scan, Transact, Write
+from . import contents, hosts, keys
+from .owners import Difference, Seen, epoch_of
+from .transactions import RegistryBusy
+
+AT_ONCE = 40  # keys of one transaction
+ALONE = ""  # in place of an incarnation: the hosts without a registry
+
+
+class RegistryOfOthers(BerthError):
+    """Hosts belong to another registry than the one that the run names, and that does not know them. Nothing was changed."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """``kind``: what keeps the registry; ``hosts``: all of the inventory; ``about``: uuid -> (name, project) of its instances;
+    ``read``: the fleet by what hosts answer to host_facts."""
+
+    kind: str
+    hosts: Sequence[str]
+    about: Mapping[str, Tuple[str, str]]
+    read: Callable[[Answers], Fleet]
+    new_incarnation: Callable[[], str]
+    now: Callable[[], float]
+    lost: Collection[str] = ()
+    dry: bool = False
+
+
+class Meta(NamedTuple):
+    """``document``: None if the registry is empty; ``revision``: of its key; ``latest``: of the registry."""
+
+    document: Any
+    revision: int
+    latest: int
+
+
+class Ended(NamedTuple):
+    """``hosts`` and ``instances``: how many; ``differences``: what the registry was not told, and other things for people."""
+
+    changed: bool
+    hosts: int
+    instances: int
+    differences: List[Difference]
+
+
+def use_registry(run: Run) -> Procedure[Ended]:
+    """Have the hosts belong to the registry."""
+    meta, fleet, known = yield from _looked(run)
+    marks = _marks(fleet)
+    if meta.document and meta.document["open"] and all(is_of(mark, meta.document) for mark in marks.values()):
+        return Ended(False, len(marks), len(fleet.places), [])
+    if run.dry:
+        return Ended(True, len(marks), len(fleet.places), [])
+    meta, fleet = yield from _fenced(run, meta, fleet, known)
+    wanted = yield from filled(run, meta, seen_by(run, fleet, known, still=True))
+    yield from opened(meta)
+    return Ended(True, len(fleet.documents), len(fleet.places), [each for each in wanted.differences if not each.mends])
+
+
+def leave_registry(run: Run) -> Procedure[Ended]:
+    """Have the hosts be alone again."""
+    meta, fleet, known = yield from _looked(run)
+    marks = _marks(fleet)
+    if not any(marks.values()) and not (meta.document and meta.document["open"]):
+        return Ended(False, len(marks), len(fleet.places), [])
+    if run.dry:
+        return Ended(True, len(marks), len(fleet.places), [])
+    meta, fleet = yield from _fenced(run, meta, fleet, known)
+    seen = seen_by(run, fleet, known, still=True)
+    wanted = contents.wanted((yield from contents.kept()), seen)
+    yield from _told(fleet, known_to_hosts(wanted.entries, seen), "was not told what the registry knows")
+    # from here on there is no way back: the first host without a mark takes claims that no registry hears of
+    meta = yield from _written(meta, {**meta.document, "before": ALONE})
+    yield from _told(fleet, {"registry": None}, "still belongs to the registry")
+    return Ended(True, len(fleet.documents), len(fleet.places), [each for each in wanted.differences if not each.mends])
+
+
+def _looked(run: Run) -> Procedure[Any]:
+    """What there is before anything is changed: the registry itself, the fleet, at rest, and the hosts that the registry knows."""
+    meta = yield from read_meta()
+    known = yield from known_hosts()
+    fleet = yield from look(run)
+    check_all_there(run, fleet, known)
+    check_marks(fleet, meta, known)
+    check_at_rest(run, fleet)
+    return meta, fleet, known
+
+
+def _fenced(run: Run, meta: Meta, fleet: Fleet, known: Mapping[str, str]) -> Procedure[Any]:
+    """Close the registry and mark the hosts. Return it, and the fleet as it is then; undo both where it is not at rest."""
+    meta = yield from closed(run, meta)
+    try:
+        yield from marked(meta, fleet, "does not take its mark")
+        fleet = yield from look(run)
+        check_all_there(run, fleet, known)
+        check_at_rest(run, fleet)
+    except RegistryUnknown:
+        raise
+    except BerthError:
+        yield from _undone(meta, fleet)
+        raise
+    return meta, fleet
+
+
+def _undone(meta: Meta, fleet: Fleet) -> Procedure[None]:
+    """The hosts belong again to what they came from. One that does not hear it stays closed until the next run."""
+    before, own = meta.document["before"], meta.document["incarnation"]
+    back = {**meta.document, "incarnation": before or own, "open": before not in (ALONE, own)}
+    mark = {**_mark(meta), "incarnation": before} if before else None
+    yield Ask("rescan", {host: {"told": {"registry": mark}} for host in prepared(fleet)})
+    yield from _written(meta, back)
+
+
+# --- the registry itself
+
+
+def read_meta() -> Procedure[Meta]:
+    answer = yield Transact(reads=(keys.META,))
+    found = answer["found"].get(keys.META)
+    return Meta(keys.document(keys.META, found), found.revision if found else 0, answer["revision"])
+
+
+def closed(run: Run, meta: Meta, comes_back: bool = False) -> Procedure[Meta]:
+    """One that is closed is that of a run that was cut off, or of a restore: it goes on with that incarnation. ``comes_back``: there is
+    no earlier one to go back to."""
+    if meta.document and not meta.document["open"]:
+        if "before" in meta.document:
+            return meta
+        return (yield from _written(meta, {**meta.document, "before": meta.document["incarnation"]}))
+    new = run.new_incarnation()
+    before = new if comes_back else meta.document["incarnation"] if meta.document else ALONE
+    document = {"schema": keys.SCHEMA, "kind": run.kind, "incarnation": new, "open": False, "before": before}
+    return (yield from _written(meta, document))
+
+
+def opened(meta: Meta) -> Procedure[None]:
+    document = {part: value for part, value in meta.document.items() if part != "before"}
+    yield from _written(meta, {**document, "open": True})
+
+
+def _written(meta: Meta, document: Document) -> Procedure[Meta]:
+    written = keys.written(keys.META, document)
+    answer = yield Transact((Compare(keys.META, meta.revision),), (written,))
+    if not answer["succeeded"]:
+        raise _changed_meanwhile()
+    return Meta(document, answer["revision"], answer["revision"])
+
+
+def _changed_meanwhile() -> RegistryBusy:
+    return RegistryBusy("another run closes, opens or changes the registry", hint=hints.run_again())
+
+
+def known_hosts() -> Procedure[Dict[str, str]]:
+    """Host uuid -> name, of those in the registry."""
+    found = (yield Scan(keys.HOSTS))["found"]
+    return {key[len(keys.HOSTS) :]: keys.document(key, each)["name"] for key, each in found.items()}
+
+
+def filled(run: Run, meta: Meta, seen: Seen) -> Procedure[contents.Wanted]:
+    """Have the closed registry say what the hosts say."""
+    for name, document in seen.fleet.documents.items():
+        yield from hosts.report(name, document, run.now())
+    known = yield from contents.kept()
+    wanted = contents.wanted(known, seen)
+    yield from written(meta, known, wanted.documents)
+    for document in seen.fleet.documents.values():
+        yield from hosts.tidied(document["uuid"], still=True)
+    return wanted
+
+
+def written(meta: Meta, known: contents.Kept, documents: Mapping[str, Any]) -> Procedure[None]:
+    """All of them, or RegistryBusy: nobody else writes."""
+    for some in _parts(sorted(documents)):
+        if not (yield Transact((Compare(keys.META, meta.revision), *compares(known, some)), writes(documents, some)))[
+            "succeeded"
+        ]:
+            raise _changed_meanwhile()
+
+
+def compares(known: contents.Kept, some: Iterable[str]) -> Tuple[Compare, ...]:
+    return tuple(Compare(key, known.found[key].revision if key in known.found else 0) for key in some)
+
+
+def writes(documents: Mapping[str, Any], some: Iterable[str]) -> Tuple[Write, ...]:
+    return tuple(Write(key, None) if documents[key] is None else keys.written(key, documents[key]) for key in some)
+
+
+def _parts(all_keys: List[str]) -> Iterable[List[str]]:
+    return (all_keys[at : at + AT_ONCE] for at in range(0, len(all_keys), AT_ONCE))
+
+
+# --- the hosts
+
+
+def look(run: Run) -> Procedure[Fleet]:
+    """All hosts, with what each remembers of any instance."""
+    first = yield Ask("host_facts", {host: {"heard_of": True} for host in run.hosts})
+    heard = {uuid for answer in first.values() for uuid in answer.get("heard_of") or ()}
+    about = sorted({*heard, *run.about})
+    fleet = run.read((yield Ask("host_facts", {host: {"about": about} for host in run.hosts})))
+    return fleet
+
+
+def prepared(fleet: Fleet) -> List[str]:
+    """The hosts that can belong to a registry. One that was never prepared takes no claim, and has no place for a mark."""
+    return sorted(set(fleet.documents) - set(fleet.unprepared()))
+
+
+def marked(meta: Meta, fleet: Fleet, refused: str) -> Procedure[None]:
+    yield from _told(fleet, {"registry": _mark(meta)}, refused)
+
+
+def _mark(meta: Meta) -> Document:
+    document = meta.document
+    return {"kind": document["kind"], "incarnation": document["incarnation"], "revision": meta.latest}
+
+
+def _told(fleet: Fleet, told: Document, refused: str) -> Procedure[None]:
+    answers = yield Ask("rescan", {host: {"told": told} for host in prepared(fleet)})
+    for host, answer in answers.items():
+        if "host_uuid" not in answer:
+            why = answer.get("reason") or (answer.get("error") or {}).get("message")
+            raise HostUnknown("%s %s: %s" % (host, refused, why), hint=hints.run_again())
+
+
+def _marks(fleet: Fleet) -> Dict[str, Any]:
+    return {host: fleet.documents[host].get("registry") for host in prepared(fleet)}
+
+
+def is_of(mark: Any, meta: Document) -> bool:
+    return bool(mark) and (mark["kind"], mark["incarnation"]) == (meta["kind"], meta["incarnation"])
+
+
+def check_marks(fleet: Fleet, meta: Meta, known: Mapping[str, str]) -> None:
+    """Raise RegistryOfOthers if a host belongs to a registry that this one is not, and never was."""
+    incarnations = {(meta.document or {}).get("incarnation"), (meta.document or {}).get("before")}
+    others = {
+        host: mark["incarnation"]
+        for host, mark in _marks(fleet).items()
+        if mark and mark["incarnation"] not in incarnations and fleet.documents[host]["uuid"] not in known
+    }
+    if others:
+        named = shortened(["%s to %s" % pair for pair in sorted(others.items())])
+        raise RegistryOfOthers(
+            "they belong to other registries: %s" % named, hint=registry_hints.name_its_registry(sorted(others))
+        )
+
+
+def check_all_there(run: Run, fleet: Fleet, known: Mapping[str, str]) -> None:
+    """Raise HostUnknown if a host of the inventory, of the fleet or of the registry does not say what it has, and is not given up
+    as lost."""
+    silence.check_lost(run.lost, fleet.verdicts, fleet.known_as)
+    silence.check_none_answers(run.lost, list(fleet.documents))
+    there = set(fleet.uuids().values())
+    members = {uuid: each["name"] for uuid, each in majority.agreed(fleet.member_lists).items() if each["name"]}
+    unlisted = {name for uuid, name in {**members, **known}.items() if uuid not in there and uuid not in run.lost}
+    reasons = {**dict.fromkeys(unlisted, silence.NO_ANSWER), **fleet.verdicts}
+    silent = sorted(set(reasons) - set(run.lost))
+    if silent:
+        told = shortened([silence.describe(host, reasons) for host in silent])
+        raise HostUnknown(
+            "it is not known which instances are on %s" % told, hint=silence.hint(silent, reasons, run.lost)
+        )
+
+
+def check_at_rest(run: Run, fleet: Fleet) -> None:
+    """Raise why it is not known of an instance who owns it: it moves, two hosts own it, or its record is missing or older."""
+    errors: List[BerthError] = []
+    for uuid in sorted({*fleet.places, *(uuid for uuid, found in fleet.strays.items() if found[0]["managed"])}):
+        try:
+            locate.locate_to_run(fleet, _name_of(fleet, uuid), uuid, run.lost)
+        except BerthError as error:
+            errors.append(error)
+    if errors:
+        raise joined(errors)
+
+
+def _name_of(fleet: Fleet, uuid: str) -> str:
+    places = fleet.places.get(uuid)
+    return places[0]["name"] if places else uuid
+
+
+def seen_by(run: Run, fleet: Fleet, known: Mapping[str, str], still: bool) -> Seen:
+    names = {**known, **{uuid: name for name, uuid in fleet.uuids().items()}}
+    for name, uuids in fleet.known_as.items():
+        names.update({uuid: name for uuid in uuids if uuid not in names})
+    lost = {uuid for uuid, name in names.items() if {uuid, name} & set(run.lost)} - set(fleet.uuids().values())
+    return Seen(fleet, names, lost, still, run.about)
+
+
+def known_to_hosts(entries: Mapping[str, Document], seen: Seen) -> Document:
+    """What the registry knows, as a run without one tells it: see compute/record/whereabouts.py."""
+    told = gossip.whereabouts(seen.fleet)
+    planned: List[Document] = []
+    after: Dict[str, int] = {}
+    for uuid, entry in entries.items():
+        owner, epoch = entry["owner"], entry["epoch"]
+        records = [each for host, each in seen.records.get(uuid, ()) if host == owner and each["role"] == OWN]
+        if owner and max(map(epoch_of, records), default=-1) < epoch:
+            told["known"].setdefault(owner, {})[uuid] = [epoch, 0]
+            told["hosts"][owner] = seen.name_of(owner)
+        if not owner and epoch:
+            after[uuid] = epoch
+        planned += [{"uuid": uuid, "host_uuid": each["host"], "run": each["run"]} for each in entry["pending"]]
+        told["hosts"].update({each["host"]: seen.name_of(each["host"]) for each in entry["pending"]})
+    return {**told, "planned": planned, "after": after}

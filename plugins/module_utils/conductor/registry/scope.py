@@ -1,0 +1,43 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is done over a registry in an engine, and of which hosts a run asks what they have: an operation at its host asks the
+hosts of its instances, which the registry knows; what only looks asks all. What is in no list here is refused: it would change
+what several hosts have without the registry."""
+
+from __future__ import annotations
+
+from ...model import registry_hints
+from ...model.errors import BerthError
+
+# The words are those that the playbooks have for what they do: an operation, or else a decision.
+CREATES = ("place", "show_places")
+ENDS = ("delete",)
+AT_THE_HOST = (
+    "backup", "backups", "console", "delete_snapshot", "image_from_instance", "lock", "pause", "reboot", "rebuild", "recover",
+    "restore", "resume", "revert_snapshot", "snapshot", "snapshots", "start", "stop", "suspend", "unlock", "unpause",
+)  # fmt: skip
+LOOKS = ("ask_fleet", "doctor", "events", "plan_fleet", "report", "show", "show_fleet", "show_volume")
+
+
+class NotOverRegistry(BerthError):
+    """This is not done over a registry yet. Nothing was changed."""
+
+
+def check(operation: str) -> None:
+    """Raise NotOverRegistry for what no list has."""
+    if operation not in (*CREATES, *ENDS, *AT_THE_HOST, *LOOKS):
+        raise NotOverRegistry(
+            "%s is not done over a registry yet, and the fleet of this run belongs to one" % operation,
+            hint=registry_hints.go_back_to_hosts(),
+        )
+
+
+def asks_where(operation: str) -> bool:
+    """Whether the registry is asked where the instances are."""
+    return operation in (*CREATES, *ENDS, *AT_THE_HOST)
+
+
+def waits(operation: str) -> bool:
+    """Whether nothing is done while the registry gives no answer. Else all hosts are asked where the instances are."""
+    return operation in (*CREATES, *ENDS)

@@ -1,0 +1,245 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the actions of the playbooks do over a registry: which hosts they ask, what they tell it, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from controller import Controller
+from placement_case import CATALOG, VM, facts
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "protocol"))
+import history_engine  # noqa: E402
+from memory_engine import MemoryEngine  # noqa: E402
+
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Transact  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import hosts, keys  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid  # noqa: E402
+from ansible_collections.berth.kvm.plugins.plugin_utils import delegates, guest_addresses, registry_access  # noqa: E402
+
+NAMES = ("h1", "h2", "h3")
+WEB = instance_uuid("default", "web")
+MARK = {"kind": "etcd", "incarnation": "one"}
+SILENT = {"unreachable": True, "msg": "no route"}
+
+
+def of_host(name):
+    return facts(name)["berth_host"]["uuid"]
+
+
+class Fleet:
+    """Three hosts that the registry knows. ``asked``: (host, module, arguments); ``has``: host -> its instances; ``notes``: what
+    each remembers."""
+
+    def __init__(self, monkeypatch):
+        self.engine, self.asked, self.has, self.silent, self.notes = MemoryEngine(), [], {}, set(), {}
+        self.engine.transact(Transact(writes=(keys.written(keys.META, history_engine.META),)))
+        for name in NAMES:
+            self.know(name)
+        monkeypatch.setattr(delegates, "run_on", self.run_on)
+        monkeypatch.setattr(guest_addresses, "find", lambda *_given: None)
+        monkeypatch.setattr(
+            registry_access,
+            "of_run",
+            lambda action, _vars, _hosts: registry_access.Access(self.engine, action._task.check_mode),
+        )
+
+    def know(self, name):
+        history_engine.carried_out(self.engine, hosts.report(name, self.document(name), 0.0))
+
+    def document(self, name):
+        held = self.has.get(name, [])
+        return {**facts(name)["berth_host"], "instances": held, "num_instances": len(held)}
+
+    def run_on(self, asked, module, given, _task, *_limits, at=None, **_more):
+        module = module.removeprefix("berth.kvm.")
+        hosts_of = {each: (at or {}).get(each, each) for each in asked}
+        self.asked += [(host, module, given[each]) for each, host in hosts_of.items()]
+        return {
+            each: SILENT if host in self.silent else self.reply(host, module, given[each])
+            for each, host in hosts_of.items()
+        }
+
+    def reply(self, name, module, given):
+        if module == "host_facts":
+            return {"changed": False, "ansible_facts": {"berth_host": self.document(name)}, "notes": self.notes}
+        if module == "claim":
+            results = [self.claimed(name, each) for each in given.get("claims", ())]
+            return {"changed": True, "results": results}
+        if module == "build_instances":
+            return {"changed": True, "builds": [self.built(name, each) for each in given["builds"]]}
+        if module == "instance" and given["state"] == "absent":
+            self.has[name] = []
+        return {"changed": True, "instances": []}
+
+    def claimed(self, name, claim):
+        return {"uuid": claim["spec"]["uuid"], "name": claim["spec"]["name"], "claimed": True, "changed": True,
+                "token": claim["token"], "allocation": {}, "error": None}  # fmt: skip
+
+    def built(self, name, build):
+        self.has[name] = [held(build["uuid"])]
+        made = {"uuid": build["uuid"], "generation": [1, 4], "vm_state": "active"}
+        return {"uuid": build["uuid"], "reply": {"changed": True, "instance": made}}
+
+    def modules(self):
+        return [(name, module) for name, module, _given in self.asked]
+
+    def entry(self, uuid=WEB):
+        found = self.engine.keys.get(keys.instance(uuid))
+        return found and keys.document(keys.instance(uuid), found)
+
+    # what a user runs
+
+    def controller(self, **variables):
+        given = {"all": {**CATALOG, **variables}, "web": VM}
+        return Controller({"kvm_hosts": list(NAMES), "instances": ["web"]}, given)
+
+    def read(self, operation, **more):
+        """The task that reads, and the controller of the run."""
+        it = self.controller(**more)
+        read = it.run("read_hosts", {"instances": ["web"], "operation": operation})
+        if not read.get("failed"):
+            it.register("localhost", __berth_facts=json.loads(json.dumps(read)))
+        return it, read
+
+    def create(self, check_mode=False):
+        it = self.controller()
+        values = {**it.task_vars(), **it.hostvars.raw_get("web"), "inventory_hostname": "web"}
+        return it.run("create_instances", {"may_fail": True}, values, check_mode)
+
+    def operate(self, operation, **more):
+        it, read = self.read(operation)
+        if read.get("failed"):
+            return read
+        located = it.run("locate_instances", {"instances": ["web"], "method": operation})
+        it.variable_manager.set_host_facts("localhost", located["ansible_facts"])
+        values = {**it.task_vars(), **it.hostvars.raw_get("web"), "inventory_hostname": "web"}
+        return it.run("operate_instances", {"operation": operation, "may_fail": True}, values, **more)
+
+
+TINY = {"name": "tiny", "vcpus": 1, "memory_mb": 128, "root_gb": 1}
+
+
+def held(uuid, **more):
+    return {
+        "uuid": uuid, "name": "web", "project_id": "default", "flavor": TINY, "group": None, "role": "OWN",
+        "generation": [1, 4], "phase": "active", "vm_state": "active", "task_state": None, "power_state": "running",
+        "foreign": False, "vcpus": 1, "pcpus": 0, "memory_mb": 128, "disk_gb": 1, "pool": None, "image_props": {},
+        "nics": [], **more,
+    }  # fmt: skip
+
+
+@pytest.fixture
+def fleet(monkeypatch):
+    return Fleet(monkeypatch)
+
+
+@pytest.fixture
+def created(fleet):
+    result = fleet.create()
+    assert "error" not in result, result
+    fleet.asked.clear()
+    return fleet
+
+
+def test_a_create_asks_only_the_host_that_it_chose_and_the_registry_knows_the_owner(fleet):
+    result = fleet.create()
+    assert "error" not in result, result
+    ((host, _first), *_rest) = fleet.modules()
+    assert fleet.modules() == [(host, "claim"), (host, "build_instances")]
+    assert (fleet.entry()["owner"], fleet.entry()["epoch"], fleet.entry()["pending"]) == (of_host(host), 1, [])
+
+
+def test_hosts_are_told_over_which_registry_the_run_works(fleet):
+    fleet.create()
+    for _host, _module, given in fleet.asked:
+        mark = given["registry"]
+        assert {**MARK, "revision": mark["revision"]} == mark and mark["revision"] > 1
+
+
+def test_a_second_create_asks_the_owner_and_changes_nothing_in_the_registry(created):
+    revision = created.engine.revision
+    created.create()
+    assert {module for _host, module in created.modules()} == {"host_facts", "build_instances"}
+    assert len({host for host, _module in created.modules()}) == 1
+    assert created.engine.revision == revision
+
+
+def test_check_mode_reserves_nothing(fleet):
+    revision = fleet.engine.revision
+    fleet.create(check_mode=True)
+    assert fleet.engine.revision == revision and fleet.modules() == []
+
+
+def test_a_create_is_refused_before_any_host_is_asked_while_the_registry_gives_no_answer(fleet):
+    fleet.engine.away = True
+    result = fleet.create()
+    assert result["error"]["code"] == "RegistryUnknown" and fleet.asked == []
+
+
+def test_a_stop_asks_the_owner_alone(created):
+    (host,) = created.has
+    created.operate("stop")
+    assert created.modules() == [(host, "host_facts"), (host, "instance")]
+
+
+def test_a_stop_asks_all_hosts_while_the_registry_gives_no_answer(created):
+    (host,) = created.has
+    created.engine.away = True
+    created.operate("stop")
+    assert created.modules() == [*((name, "host_facts") for name in NAMES), (host, "instance")]
+
+
+def test_a_delete_gives_back_what_the_instance_held_in_the_registry(created):
+    (host,) = created.has
+    created.operate("delete")
+    assert created.modules() == [(host, "host_facts"), (host, "instance")]
+    assert (created.entry()["owner"], created.entry()["holds"], created.entry()["epoch"]) == (None, [], 1)
+
+
+def test_a_delete_in_check_mode_leaves_the_registry_as_it_is(created):
+    before = dict(created.engine.keys)
+    created.operate("delete", check_mode=True)
+    assert created.engine.keys == before
+
+
+def test_a_delete_of_what_its_host_has_removed_already_tells_the_registry(created):
+    """The run that removed it was killed before it told."""
+    created.has = dict.fromkeys(created.has, [])
+    created.notes = {WEB: {"known": None, "planned": [], "after": 0, "gone": [1, 4], "left": None}}
+    created.operate("delete")
+    assert created.entry()["owner"] is None and created.entry()["holds"] == []
+
+
+def test_a_delete_is_refused_before_any_host_is_asked_while_the_registry_gives_no_answer(created):
+    created.engine.away = True
+    assert created.operate("delete")["error_code"] == "RegistryUnknown"
+    assert created.asked == []
+
+
+def test_nothing_is_said_of_an_instance_whose_owner_is_silent(created):
+    created.silent = set(created.has)
+    result = created.operate("delete")
+    assert "InstanceUnknown" in result["msg"] or "HostU" in result["msg"], result
+    assert created.entry()["owner"]
+
+
+@pytest.mark.follows("go_back_to_hosts")
+@pytest.mark.parametrize("operation", ["resize", "update", "adopt", "clone", "take_over", "fence_host", "remove_host"])
+def test_what_is_not_done_over_a_registry_is_refused_before_any_host_is_asked(created, monkeypatch, operation):
+    _it, read = created.read(operation)
+    assert read["error_code"] == "NotOverRegistry" and operation in read["msg"] and created.asked == []
+    monkeypatch.setattr(registry_access, "of_run", lambda *_given: None)  # the fleet left it, as the hint says
+    _it, read = created.read(operation)
+    assert not read.get("failed") and len(created.asked) == len(NAMES)
+
+
+def test_what_only_looks_asks_all_hosts_and_not_the_registry(created):
+    created.engine.away = True
+    _it, read = created.read("show")
+    assert set(read["answers"]) == set(NAMES) and "known" not in read

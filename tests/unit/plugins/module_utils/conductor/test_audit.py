@@ -1,0 +1,247 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An audit says how the registry and the hosts differ, mends the registry where the hosts prove it, and opens a restored one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+from procedure_case import run as to_the_end
+from registry_case import Site
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import registry_mark
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import HostUnknown
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Transact
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import audit, keys
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.transactions import RegistryClosed
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    site = Site(tmp_path, monkeypatch)
+    assert site.playbook("create") == {}
+    site.use()
+    return site
+
+
+def put(site, key, document):
+    site.engine.transact(Transact(writes=(keys.written(key, document),)))
+
+
+def changed(site, name, **parts):
+    put(site, keys.instance(site.world.uuid(name)), {**site.entry(name), **parts})
+
+
+def told(ended):
+    return [(each.what, each.mends) for each in ended.differences]
+
+
+def restored(site, backup):
+    """What restore_registry leaves."""
+    site.engine.restore(backup)
+    put(site, keys.META, {**site.meta(), "incarnation": "restored", "open": False})
+
+
+def test_where_both_agree_nothing_is_said_or_changed_also_after_runs(site):
+    assert site.playbook("delete", "web1", mark=site.mark()) == {}
+    assert site.playbook("create", mark=site.mark()) == {}
+    before = site.all_keys()
+    ended = site.audit()
+    assert (ended.changed, ended.differences, ended.mended, ended.busy) == (False, [], [], [])
+    assert site.all_keys() == before
+
+
+def test_an_owner_that_the_registry_lacks_is_adopted_with_all_that_it_has(site):
+    right = site.all_keys()
+    for key in right:
+        site.engine.keys.pop(key)
+    ended = site.audit()
+    assert ("web1", True) in told(ended) and ended.changed
+    assert site.all_keys() == right
+    assert not site.audit().changed
+
+
+def test_an_epoch_is_raised_and_never_lowered(site):
+    changed(site, "web1", epoch=0)
+    assert told(site.audit()) == [("web1", True)] and site.entry("web1")["epoch"] == 1
+    changed(site, "web1", epoch=7)
+    ended = site.audit()
+    assert told(ended) == [("web1", False)] and "epoch 7" in ended.differences[0].text
+    assert site.entry("web1")["epoch"] == 7
+
+
+def test_an_owner_is_adopted_only_if_no_other_host_may_have_the_instance(site):
+    there = site.owner("web1")
+    other = next(host for host in site.machines if host != there)
+    site.machines[other].up = False
+    changed(site, "web1", owner=site.host_uuid(other), epoch=0)
+    ended = site.audit()
+    assert ("web1", False) in told(ended) and (other, False) in told(ended)
+    assert site.entry("web1")["owner"] == site.host_uuid(other)
+    assert ("web1", True) in told(site.audit(lost=[other]))
+    assert site.entry("web1")["owner"] == site.host_uuid(there)
+
+
+def test_a_record_that_is_not_later_than_what_the_registry_knows_is_not_adopted(site):
+    """As that of a host from a backup, of an instance that was deleted since."""
+    changed(site, "web1", owner=None, epoch=1)
+    ended = site.audit()
+    assert told(ended)[0] == ("web1", False) and site.entry("web1")["owner"] is None
+
+
+def test_two_owners_are_left_to_a_person(site):
+    there, other = site.owner("web1"), next(host for host in site.machines if host != site.owner("web1"))
+    stores = [site.machines[host].host.store.state_dir for host in (there, other)]
+    os.makedirs(stores[1] + "/instances", 0o700, exist_ok=True)
+    shutil.copytree(*("%s/instances/%s" % (state, site.world.uuid("web1")) for state in stores))
+    ended = site.audit()
+    assert told(ended)[0] == ("web1", False) and all(host in ended.differences[0].text for host in (there, other))
+    assert site.entry("web1")["owner"] == site.host_uuid(there)
+
+
+def test_what_its_owner_has_removed_is_gone_and_gives_back_all(site):
+    before = site.all_keys()
+    assert site.playbook("delete", "web1", mark=site.mark()) == {}
+    for key, document in before.items():
+        put(site, key, document)
+    assert ("web1", True) in told(site.audit())
+    assert site.entry("web1")["owner"] is None and site.entry("web1")["holds"] == []
+    assert site.document(keys.name("default", "web1")) is None
+    assert site.document(keys.quota("default"))["instances"] == 1
+
+
+def test_a_record_that_was_lost_is_not_taken_for_a_delete(site):
+    there = site.machines[site.owner("web1")].host.store.state_dir
+    shutil.rmtree("%s/instances/%s" % (there, site.world.uuid("web1")))
+    ended = site.audit()
+    assert told(ended) == [("web1", False)] and site.entry("web1")["owner"]
+
+
+def test_a_quota_a_name_and_an_address_that_are_wrong_are_said_by_name_and_mended(site):
+    right = site.all_keys()
+    put(site, keys.quota("default"), {"instances": 9})
+    put(site, keys.name("default", "old"), site.world.uuid("web1"))
+    ended = site.audit()
+    assert set(told(ended)) == {("project default", True), ("name old in project default", True)}
+    assert site.all_keys() == right
+
+
+def test_what_a_run_has_begun_is_left_to_it_while_the_registry_is_open(site):
+    intent = {"run": "r9", "kind": keys.CREATE, "host": site.host_uuid("kvm1"), "op": "t", "claimed": False}
+    entry = {**keys.new_instance("web9", "default"), "pending": [intent], "amounts": {"instances": 1}}
+    put(site, keys.instance("0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"), entry)
+    put(site, keys.quota("default"), {**site.document(keys.quota("default")), "instances": 3})
+    assert site.audit().differences == []
+
+
+@pytest.mark.parametrize("stop", range(1, 12))
+def test_what_a_run_changes_meanwhile_is_that_runs(site, stop):
+    """Whether it comes between any two steps of the audit: the registry and the hosts agree afterwards."""
+    put(site, keys.quota("default"), {"instances": 9})
+    going = site.changing(audit.audit)
+    for _step in range(stop):
+        next(going)
+    assert site.playbook("delete", "web1", mark=site.mark()) == {}
+    to_the_end(going)
+    site.audit()
+    ended = site.audit()
+    assert not ended.changed and ended.differences == []
+    assert site.entry("web1")["owner"] is None and site.document(keys.quota("default"))["instances"] == 1
+
+
+def test_check_mode_only_tells(site):
+    put(site, keys.quota("default"), {"instances": 9})
+    before = dict(site.engine.keys)
+    assert told(site.audit(dry=True)) == [("project default", True)]
+    assert site.engine.keys == before
+
+
+def test_a_restored_registry_opens_once_all_hosts_were_seen(site):
+    backup = site.engine.backup()
+    assert site.playbook("delete", "web1", mark=site.mark()) == {}
+    owner, right = site.owner("web2"), site.all_keys()
+    restored(site, backup)
+    assert site.playbook("create", mark=site.mark()) and site.owner("web1") is None
+    site.machines["kvm3"].up = False
+    with pytest.raises(HostUnknown, match="kvm3"):
+        site.audit()
+    assert not site.meta()["open"]
+    site.machines["kvm3"].up = True
+    ended = site.audit()
+    assert ended.opened and ("web1", True) in told(ended)
+    assert site.meta() == {"schema": 1, "kind": "etcd", "incarnation": "restored", "open": True}
+    assert site.all_keys() == right
+    assert site.playbook("create", mark=site.mark()) == {} and site.owner("web2") == owner
+    assert site.entry("web1")["epoch"] == 2
+
+
+def test_a_restored_registry_forgets_what_a_run_had_begun_before_the_backup(site):
+    entry = site.entry("web1")
+    intent = {"run": "r9", "kind": keys.CREATE, "host": site.host_uuid("kvm1"), "op": "t", "claimed": False}
+    new = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
+    put(site, keys.instance(new), {**entry, "name": "web9", "owner": None, "pending": [intent], "holds": []})
+    host = site.document(keys.host(site.host_uuid("kvm1")))
+    put(site, keys.host(site.host_uuid("kvm1")), {**host, "reserved": {new: {"generation": [1, 0]}}})
+    restored(site, site.engine.backup())
+    site.audit()
+    assert site.document(keys.instance(new))["pending"] == []
+    assert site.document(keys.host(site.host_uuid("kvm1")))["reserved"] == {}
+
+
+def test_a_registry_that_was_restored_by_hand_becomes_another_incarnation(site):
+    backup = site.engine.backup()
+    assert site.playbook("delete", "web1", mark=site.mark()) == {}
+    assert site.playbook("create", mark=site.mark()) == {}
+    owner = site.owner("web1")
+    before = site.mark()
+    site.engine.restore(backup)
+    ended = site.audit()
+    assert ended.opened and site.meta()["incarnation"] == "i2" and site.meta()["open"]
+    assert site.entry("web1")["owner"] == site.host_uuid(owner) and site.entry("web1")["epoch"] == 2
+    assert site.playbook("create", mark=before) == {} or site.owner("web1") == owner
+    assert {mark["incarnation"] for mark in site.marks()} == {"i2"}
+
+
+@pytest.mark.follows("audit_registry")
+def test_a_host_that_has_seen_more_refuses_an_older_registry_until_it_is_restored_and_audited(site):
+    backup = site.engine.backup()
+    assert site.playbook("delete", "web1", mark=site.mark()) == {}
+    assert site.playbook("create", mark=site.mark()) == {}
+    site.engine.restore(backup)
+    registry_mark.act_over(site.mark())
+    with pytest.raises(registry_mark.RegistryBehind) as said:
+        registry_mark.check(site.machines[site.owner("web1")].host.store)
+    assert "restore_registry" in said.value.hint and "berth.kvm.audit" in said.value.hint
+    restored(site, backup)
+    assert site.audit().opened
+    assert site.playbook("create", mark=site.mark()) == {}
+
+
+@pytest.mark.follows("enrol_host")
+def test_a_host_that_belongs_to_no_registry_is_told_of_and_its_instances_are_not_adopted(site):
+    there = site.machines[site.owner("web1")]
+    there.rescan((), {"registry": None})
+    changed(site, "web1", owner=None)
+    ended = site.audit()
+    assert ended.differences[0].what == there.name and "use_registry" in ended.differences[0].text
+    assert site.entry("web1")["owner"] is None
+    changed(site, "web1", epoch=0)
+    site.use()
+    assert site.audit().differences == [] and site.entry("web1")["owner"] == there.host.uuid
+
+
+@pytest.mark.follows("fill_registry")
+def test_a_registry_that_no_fleet_uses_is_not_opened_by_an_audit(site):
+    site.leave()
+    with pytest.raises(RegistryClosed):
+        site.audit()
+    assert not site.meta()["open"]
+    site.engine.keys.clear()
+    with pytest.raises(RegistryClosed) as said:
+        site.audit()
+    assert "use_registry" in said.value.hint
+    site.use()
+    assert not site.audit().changed
