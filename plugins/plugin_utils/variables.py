@@ -90,6 +90,7 @@ RUN: Dict[str, Any] = {
     "berth_backup_chain": Number(1, 1000),
     "berth_backup_deep": Switch(),
     "berth_backup_full": Switch(),
+    "berth_backup_host": NAME,
     "berth_backup_keep": Number(1, 10000),
     "berth_backup_keep_days": Number(1, 10000),
     "berth_backup_minutes": Number(1, 10000),

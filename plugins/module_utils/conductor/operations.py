@@ -42,7 +42,7 @@ class Operation(NamedTuple):
 
 SNAPSHOT = {"snapshot": ("berth_snapshot",)}
 SHUTDOWN = {"shutdown_timeout": ("berth_shutdown_timeout",)}
-BACKUPS = {"to": ("berth_backup_to",)}
+BACKUPS = {"to": ("berth_backup_to",), "host": ("berth_backup_host",)}
 
 OPERATIONS: Dict[str, Operation] = {
     "adopt": Operation(

@@ -214,6 +214,15 @@ def _backup(value: Any) -> Document:
     return _BACKUP(value) if isinstance(value, dict) and "kind" in value else _UNREADABLE_BACKUP(value)
 
 
+_DISK_OF_BACKUP = {"name": token, "size": _BYTES}
+_FITTING = object_of(
+    {
+        "id": word("[0-9TZ]+", 16),
+        "uuid": uuid,
+        "name": cleaned(),
+        "disks": list_of(object_of(_DISK_OF_BACKUP), data_disks.MOST + 100),
+    }
+)
 _MADE_IMAGE = object_of(
     {
         "name": word(made_images.NAME, 100),
@@ -237,6 +246,7 @@ _SNAPSHOT = object_of(
 )
 _OF_INSTANCE: Dict[str, Check] = {
     "backups": list_of(_backup, 10000),
+    "parts": list_of(object_of({**_DISK_OF_BACKUP, "kind": choice("full", "increment")}), 1000),
     "made_image": _MADE_IMAGE,
     "console": _CONSOLE,
     "uuid": uuid,
@@ -511,6 +521,17 @@ _VOLUME = object_of(
 _DELETED_VOLUME = object_of({"uuid": uuid, "name": or_null(text()), "history": _PEOPLE, "faults": _PEOPLE})
 
 REPLIES = {
+    "backup_store": object_of(
+        {
+            "uuid": uuid,
+            "backups": list_of(_backup, 10000),
+            "newest": or_null(_FITTING),
+            "full": flag,
+            "backup": word("[0-9TZ]+", 16),
+            "targets": _TARGETS,
+        },
+        optional=("backups", "newest", "full", "backup", "targets"),
+    ),
     "build_instances": object_of({"builds": many(object_of({"uuid": uuid, "reply": mapping(dict)}))}),
     "cached_image": object_of({"present": flag}),
     "claim": _CLAIM,

@@ -227,8 +227,20 @@ def instance_backup(host):
         "name": "golden", "path": "/srv/images/golden.qcow2", "checksum": "sha256:" + "0" * 64, "bytes": 1 << 20,
         "min_disk": 1, "min_ram": 0, "properties": {"hw_disk_bus": "scsi"}, "kernel": None, "initrd": None, "frozen": False,
     }  # fmt: skip
-    said = dict(shown(held), backups=found, made_image=image)
+    parts = [{"name": "root", "size": 1 << 30, "kind": "full"}]
+    said = dict(shown(held), backups=found, made_image=image, parts=parts)
     return {"uuid": held.uuid, "state": "made", "to": "/b"}, {"changed": True, "instance": said, "diff": diff}
+
+
+def backup_store(host):
+    """Of all states at once."""
+    (asked, answer), uuid = instance_backup(host), record("at-rest-" + host).uuid
+    newest = {"id": "20260102T030405Z", "uuid": uuid, "name": "at-rest", "disks": [{"name": "root", "size": 1 << 30}]}
+    said = {
+        "uuid": asked["uuid"], "backups": answer["instance"]["backups"], "newest": newest, "full": False,
+        "backup": "20260103T030405Z", "targets": [{"name": "root", "host": "192.0.2.1", "port": 49216}],
+    }  # fmt: skip
+    return {"uuid": asked["uuid"], "state": "looked", "to": "/b"}, {"changed": True, **said}
 
 
 def build_instances(host):
@@ -383,6 +395,7 @@ KINDS = {
     "rescans": ("rescan", rescan),
     "builds": ("instance", instance),
     "backups": ("instance_backup", instance_backup),
+    "backups of a backup host": ("backup_store", backup_store),
     "builds of a host": ("build_instances", build_instances),
     "errors": ("instance", failure),
     "looks": ("host_facts", looks),

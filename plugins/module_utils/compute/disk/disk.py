@@ -15,14 +15,13 @@ Sizes are in bytes. Every call of qemu-img names its formats and ends its option
 from __future__ import annotations
 
 import collections
-import contextlib
 import errno
 import os
 
 from ...model import adopted, data_disks, hints, rescues, volumes
 from ...model.errors import InvalidInput
 from ...model.safe_text import clean
-from .. import paths
+from .. import durable, paths
 from ..errors import DisksWithoutRecord, ImageInvalid, file_not_usable
 from ..guest import nvram
 from ..run import TIMEOUT, run
@@ -197,7 +196,7 @@ def build(pool_path, uuid, spec, host_uuid, settings):
 
 def make(disk, path, base):
     """Make one disk at ``path``; a root disk and a volume to boot from are made from ``base``, the cached image."""
-    with private():
+    with durable.private():
         if disk.kind in ("overlay", RESCUE.kind):
             size = str(disk.size or base["virtual_size"])
             _read_image(
@@ -235,15 +234,6 @@ def _make_sparse(path, size):
         os.ftruncate(fd, size)
     finally:
         os.close(fd)
-
-
-@contextlib.contextmanager
-def private():
-    before = os.umask(0o077)
-    try:
-        yield
-    finally:
-        os.umask(before)
 
 
 def is_there(pool_path, uuid):
