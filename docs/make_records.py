@@ -108,6 +108,7 @@ REQUEST = {
     "disks": "the data disks",
     "volumes": "the volumes",
     "snapshots": "the snapshots inside its disks",
+    "rescue": "what it is rescued with, while it is: the image, the room of its disk, the hardware from before",
     "adopted": "of an adopted instance: its definition, disks and drives as they were found",
     "clone_of": "the uuid of the instance whose disks it was made from",
     "group": "the server group with its policy and members",

@@ -201,7 +201,8 @@ POWERING_ON, POWERING_OFF = "powering-on", "powering-off"
 REBUILDING = "rebuilding"
 REBOOTING_HARD = "rebooting_hard"
 UNPAUSING, RESUMING = "unpausing", "resuming"
-STARTING = (SPAWNING, POWERING_ON, UNPAUSING, RESUMING)
+RESCUING, UNRESCUING = "rescuing", "unrescuing"
+STARTING = (SPAWNING, POWERING_ON, UNPAUSING, RESUMING, RESCUING, UNRESCUING)
 # The power states of a guest with a QEMU.
 PAUSED = ("paused", "suspended")
 ALIVE = ("running", *PAUSED)

@@ -15,7 +15,7 @@ import collections
 import json
 from xml.etree import ElementTree
 
-from ...model import adopted, growth, limits, nics, volumes
+from ...model import adopted, growth, limits, nics, rescues, volumes
 from ...model.guest_settings import TARGET_PREFIX, GuestSettings, is_true
 from .. import paths
 from ..disk import disk as disks
@@ -185,7 +185,7 @@ def render(record, host: Host):
     _vcpu(root, flavor)
     cpu_limits(root, flavor.get("extra_specs") or {})
     pinning(root, cells, realtime)
-    _firmware(root, host, machine(record, host), settings, record.uuid, bool(named_boot_files(spec)))
+    _firmware(root, host, machine(record, host), settings, record.uuid, bool(_boot_files(spec)))
     _direct_boot(root.find("os"), record, host)
     _ignition(root, record, host)
     _features(root, host, settings, realtime)
@@ -302,11 +302,16 @@ def _firmware(root, host, machine, settings, uuid, has_kernel):
         child(element, "bootmenu", enable="yes", timeout=5000)
 
 
+def _boot_files(spec):
+    """The files that the guest boots directly: none while it is rescued."""
+    return [] if rescues.of(spec) else named_boot_files(spec)
+
+
 def _direct_boot(element, record, host):
-    for part in named_boot_files(record.spec):
+    for part in _boot_files(record.spec):
         child(element, part, paths.instance(host.pool_path, record.uuid, part))
     options = (record.spec["image"].get("properties") or {}).get("os_command_line")
-    if options and named_boot_files(record.spec):
+    if options and _boot_files(record.spec):
         child(element, "cmdline", options)
 
 
@@ -380,6 +385,9 @@ def _clock(root, host, settings):
 
 def _devices(devices, record, host, settings):
     _disks_and_seed(devices, record, host.pool_path, settings)
+    if rescues.of(record.spec):
+        _rescue(devices, record, host, settings)
+    _scsi_controllers(devices)
     _nics(devices, record, settings)
     _consoles(devices, paths.console_log(record.uuid))
     rng = child(devices, "rng", model="virtio")
@@ -407,10 +415,11 @@ def _disks_and_seed(devices, record, pool, settings):
     cdrom_bus = settings.get("cdrom_bus") or (bus if bus in ("sata", "ide") else None)
     planned = disks.plan(spec)
     data = [disk for disk in planned if disk.kind == disks.DATA]
-    buses = [bus] * (len(planned) - len(data)) + [cdrom_bus or bus]
+    own = [disk for disk in planned if disk not in (*data, disks.RESCUE)]
+    buses = [bus] * len(own) + [cdrom_bus or bus]
     names = _targets(["virtio"] * bool(volumes.boot(spec)) + buses)[-len(buses) :]
     _volumes(devices, pool, spec, True)
-    for disk, name in zip(planned, names[:-1]):
+    for disk, name in zip(own, names[:-1]):
         element = _own_disk(devices, paths.instance(pool, uuid, disk.file), disk, name, bus, spec)
         if disk.name == "root":
             child(element, "boot", order=1)
@@ -421,14 +430,41 @@ def _disks_and_seed(devices, record, pool, settings):
         devices, paths.instance(pool, uuid, seed.FILE), "raw", names[-1], buses[-1], "cdrom" if cdrom_bus else "disk"
     )
     child(element, "readonly")
-    if "scsi" in [*buses, *(disk.bus for disk in data)]:
-        _scsi_controllers(devices, data)
 
 
-def _scsi_controllers(devices, data):
-    last = max([0] + [FIRST_DATA + disk.slot for disk in data if disk.bus == "scsi"])
-    for index in range(1 + last // DISKS_ON_SCSI):
+def _scsi_controllers(devices):
+    used = [LETTERS.index(target.get("dev")[-1]) for target in devices.iterfind("disk/target[@bus='scsi']")]
+    for index in range(1 + max(used) // DISKS_ON_SCSI) if used else ():
         child(devices, "controller", type="scsi", index=index, model="virtio-scsi")
+
+
+def _rescue(devices, record, host, settings):
+    """Boot from the disk of the rescue alone. It takes a name that no other disk has, so that they keep theirs."""
+    image = rescues.of(record.spec)["image"]
+    is_cdrom = rescues.device(image) == rescues.CDROM
+    bus = (image.get("properties") or {}).get("hw_rescue_bus") or (
+        _cdrom_bus(machine(record, host), settings) if is_cdrom else settings.get("disk_bus", "virtio")
+    )
+    taken = {target.get("dev") for target in devices.iterfind("disk/target")}
+    for disk in devices.iterfind("disk"):
+        for boot in disk.findall("boot"):
+            disk.remove(boot)
+    target = next(name for name in (TARGET_PREFIX[bus] + letter for letter in LETTERS) if name not in taken)
+    path = paths.instance(host.pool_path, record.uuid, disks.RESCUE.file)
+    if is_cdrom:
+        element = _disk(devices, path, disks.RESCUE.format, target, bus, rescues.CDROM)
+        child(element, "readonly")
+    else:
+        element = _own_disk(devices, path, disks.RESCUE, target, bus, record.spec)
+    child(element, "serial", rescues.SERIAL)
+    child(element, "boot", order=1)
+
+
+def _cdrom_bus(machine_type, settings):
+    """As in Nova, the bus for CDs that the machine has built in, or SCSI."""
+    built_in = {"q35": "sata", "i440fx": "ide", "pc": "ide"}
+    found = (bus for part, bus in built_in.items() if part in (machine_type or "").split("-"))
+    return settings.get("cdrom_bus") or next(found, "scsi")
 
 
 def _nics(devices, record, settings):
