@@ -324,6 +324,7 @@ _OF_MIGRATION: Dict[str, Check] = {
     "attempt": _COUNT,
     "arriving": _BYTES,
     "frozen": or_null(_COUNT),
+    "grown": flag,
     "verified": or_null(_COUNT),
     "shared": flag,
     "started": flag,
