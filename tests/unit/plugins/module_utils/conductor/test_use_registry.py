@@ -117,6 +117,20 @@ def test_a_move_that_begins_meanwhile_has_the_change_undone(site, monkeypatch, f
     assert site.playbook("create", mark=site.mark() if from_registry else None) == {}
 
 
+def test_a_registry_is_not_opened_again_once_a_host_may_have_left_it(site, monkeypatch):
+    """A leave is cut off among the hosts, one of which then makes an instance that the registry never hears of."""
+    site.use()
+    going = site.changing(enrol.leave_registry)
+    while registry_mark.read(site.machines["kvm1"].host.store.state_dir):
+        next(going)
+    going.close()
+    looks = itertools.count()
+    monkeypatch.setattr(enrol.locate, "locate_to_run", lambda *args: next(looks) >= 2 and _moving(*args))
+    with pytest.raises(InstanceMoving):
+        site.leave()
+    assert not site.meta()["open"] and site.marks() == [None, None, None]
+
+
 def test_in_check_mode_nothing_changes(site):
     assert site.use(dry=True).changed
     assert site.meta() is None and site.marks() == [None, None, None]
