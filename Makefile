@@ -67,7 +67,8 @@ execution-environment:  ## every step of the image for AWX, carried out in a Deb
 	tests/execution_environment.sh
 
 bench:  ## benchmarks that need nothing else than the lab, to .bench/
-	for name in placement placement_reach placement_task packing host_facts ask_hosts create move live backup; do python tests/bench/$$name.py || failed=1; done; exit $$failed
+	for name in placement placement_reach placement_task packing host_facts ask_hosts create move live backup; do python tests/bench/$$name.py || failed=1; done; \
+	python tests/bench/backup.py --backup-host || failed=1; exit $$failed
 
 fleet:  ## what playbooks cost the controller of many simulated hosts, to .bench/ (needs gcc)
 	python tests/bench/fleet.py

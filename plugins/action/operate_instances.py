@@ -14,18 +14,18 @@ from ansible.errors import AnsibleError
 from ..module_utils.conductor import adopting, show_backup, show_instance, show_snapshots
 from ..module_utils.conductor.closing_table import error_of, text_of
 from ..module_utils.conductor.operations import OPERATIONS
-from ..module_utils.conductor.procedures import update
+from ..module_utils.conductor.procedures import backup_host, update
 from ..module_utils.conductor.procedures.backup import back_up
 from ..module_utils.conductor.procedures.copies import keep_one, recover_record
 from ..module_utils.conductor.procedures.delete import Moving, and_forget, delete
 from ..module_utils.conductor.procedures.operate import Done, adopt, look, operate
-from ..module_utils.conductor.procedures.rebuild import rebuild
+from ..module_utils.conductor.procedures.rebuild import rebuild, rescue
 from ..module_utils.conductor.procedures.update_disks import Run, update_disks
 from ..module_utils.conductor.registry.embedded import Embedded
 from ..module_utils.conductor.registry.engine import Known, RemovesOnEngine
 from ..module_utils.model import copy_hints, made_images
 from ..module_utils.model.errors import BerthError
-from ..module_utils.model.identity import ADOPTED
+from ..module_utils.model.identity import ADOPTED, IDENTITY, project_of
 from ..plugin_utils import end_of_operation, fleet_filters, registry_access, wanted_update
 from ..plugin_utils.answers_of_hosts import FOUND
 from ..plugin_utils.berth_name import selected_by_name
@@ -35,7 +35,7 @@ from ..plugin_utils.fixed_addresses import fixed_addresses
 from ..plugin_utils.inventory_differences import InventoryDifferences
 from ..plugin_utils.inventory_variables import kvm_hosts, lost_hosts, raw_vars, variables
 from ..plugin_utils.locating import LocateInstances
-from ..plugin_utils.moving_instances import Legs, MovesInstances, MovesToDelete, states_of
+from ..plugin_utils.moving_instances import Legs, MovesInstances, MovesToDelete, new_key, states_of
 from ..plugin_utils.plain import plain
 from ..plugin_utils.reading import read
 from ..plugin_utils.screen import say
@@ -44,7 +44,7 @@ from ..plugin_utils.selection import check_play, in_inventory
 from ..plugin_utils.together import own_part
 from ..plugin_utils.whose_variables import Catalogs
 
-MINUTES = "berth_backup_minutes"
+MINUTES, BACKUP_HOSTS, ADDRESS = "berth_backup_minutes", "berth_backup_hosts", "berth_host_migration_address"
 CARRIED_OUT = {"operation": None, "names": [], "found": [], "moving": [], "instances": {}, "errors": {}}
 
 
@@ -137,9 +137,8 @@ class ActionModule(LocateInstances, MovesInstances):
             return look(operation, tasks, given)
         if operation == "adopt":
             return adopt(tasks, given, hosts)
-        minutes = self.own_variables(task_vars, [MINUTES]).get(MINUTES) if operation == "backup" else None
-        if minutes:
-            return back_up(tasks, given, int(task_vars["ansible_forks"]), int(minutes), time.monotonic)
+        if operation in backup_host.ORDERS:
+            return self._backup(operation, tasks, given, task_vars)
         if operation == "delete":
             removes = RemovesOnEngine(Known(**located["known"])) if "known" in located else Embedded()
             return delete(tasks, Moving(moving.names, moving.plan, moving.ended), given, hosts, removes)
@@ -153,7 +152,22 @@ class ActionModule(LocateInstances, MovesInstances):
             inventory = InventoryDifferences(task_vars, list(tasks), hosts, self._loader)
             seed_of = functools.partial(wanted_update.seed_of, inventory, task_vars)
             return rebuild(tasks, given, seed_of, self._task.check_mode)
+        if operation == "rescue":
+            return rescue(tasks, given, self._task.check_mode)
         return operate(operation, tasks, given)
+
+    def _backup(self, operation, tasks, given, task_vars):
+        group = [str(name) for name in task_vars["groups"].get(BACKUP_HOSTS, ())]
+        hosts = {name: variables(task_vars, name, [ADDRESS]).get(ADDRESS) for name in group}
+        run = backup_host.Run(hosts, int(task_vars["ansible_forks"]), new_key, self._task.check_mode)
+        tasks = {
+            name: {"project_id": project_of(variables(task_vars, name, IDENTITY)), **task}
+            for name, task in tasks.items()
+        }
+        minutes = self.own_variables(task_vars, [MINUTES]).get(MINUTES) if operation == "backup" else None
+        if minutes:
+            return back_up(tasks, given, run, int(minutes), time.monotonic)
+        return backup_host.operate_anywhere(operation, tasks, given, run)
 
     def _updates(self, tasks, hosts, task_vars):
         inventory = InventoryDifferences(task_vars, list(tasks), hosts, self._loader)

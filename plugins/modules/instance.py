@@ -36,13 +36,15 @@ options:
         O(seed), without stopping its guest.
       - V(rebuilt) makes the root disk anew from the image of O(spec), with a new seed from O(seed). The root disk and the
         snapshots of the instance are lost, so O(discards_root) names it. A guest that ran is stopped meanwhile.
+      - V(rescued) boots the guest from a new disk of the image O(rescue_image), with its own disks beside it, until it is
+        V(unrescued), which starts it from its own disk again. A guest that ran is stopped meanwhile.
       - V(snapshotted) makes the snapshot O(snapshot) of the root disk and the data disks, unless it is there, while the guest
         runs or is off. V(snapshot_reverted) makes the disks of a guest that is off what they were then. V(snapshot_deleted)
         deletes the snapshot.
     type: str
     choices:
       [present, started, stopped, paused, unpaused, suspended, resumed, rebooted, absent, recovered, recorded, locked,
-       unlocked, disks_updated, updated, rebuilt, snapshotted, snapshot_reverted, snapshot_deleted, adopted, left]
+       unlocked, disks_updated, updated, rebuilt, rescued, unrescued, snapshotted, snapshot_reverted, snapshot_deleted, adopted, left]
     default: started
   uuid:
     description: The UUID of the instance. It follows from O(project_id) and O(name), so one of O(uuid) and O(name) is enough.
@@ -215,6 +217,10 @@ options:
     description: With O(state=rebuilt), the name of the instance whose root disk and snapshots may be lost.
     type: str
     version_added: 1.0.0
+  rescue_image:
+    description: With O(state=rescued), the image to boot from, as the C(image) of O(spec).
+    type: dict
+    version_added: 1.0.0
   snapshot:
     description: The name of the snapshot.
     type: str
@@ -323,6 +329,7 @@ ARGUMENTS = {
     "only_claim": {"type": "bool", "default": False},
     "reboot": {"type": "str", "choices": ["soft", "hard"], "default": "soft"},
     "reason": {"type": "str", "default": ""},
+    "rescue_image": {"type": "dict"},
     "snapshot": {"type": "str"},
     "by": {"type": "dict"},
     "registry": registry_mark.OPTION,

@@ -22,12 +22,16 @@ options:
       - V(image_made) makes an image of the root disk in O(to), under the name O(image), of a guest that is on or off.
       - V(restored) replaces the disks of an instance that is off by those of a backup. All that it reads is compared with its
         digests before.
+      - The other states are steps of playbooks in which a backup host keeps the backup, see M(berth.kvm.backup_store). V(planned)
+        tells what is to be copied, V(sent) writes it to the ports of the backup host, V(noted) notes in the record that
+        it is kept. V(fits) tells whether a backup could be restored, V(fetched) restores it from the ports.
     type: str
-    choices: [made, listed, restored, image_made]
+    choices: [made, listed, restored, image_made, planned, sent, noted, fits, fetched]
     required: true
   to:
     description:
-      - The directory on the host where backups are, on storage of its own.
+      - The directory on the host where backups are, on storage of its own. Where a backup host keeps them, its name and directory,
+        for people.
       - With O(state=image_made), one from which the host takes images. By default, the first of those.
     type: str
   full:
@@ -51,6 +55,23 @@ options:
     type: str
   backup:
     description: With O(state=restored), the id of the backup. By default, the newest that is whole.
+    type: str
+  newest:
+    description: The newest backup on the backup host, or that to restore, with its C(id), C(uuid), C(name), and C(name) and C(size) of
+      its C(disks).
+    type: dict
+  parts:
+    description: What was planned to be copied, as O(state=planned) returned it.
+    type: list
+    elements: dict
+    default: []
+  targets:
+    description: The ports of the backup host, as M(berth.kvm.backup_store) returned them.
+    type: list
+    elements: dict
+    default: []
+  key:
+    description: The one-time key of the ports, 64 hexadecimal digits.
     type: str
   image:
     description: With O(state=image_made), the name of the image.
@@ -91,6 +112,7 @@ instance:
       C(id), C(kind) full or increment, C(previous) on which it stands, C(bytes) of its files, C(of) whom it is, whether the
       guest's file systems were C(frozen), C(files) of the guest's firmware, C(why) disks were copied whole, and C(faults) if it
       cannot be restored.
+    - With O(state=planned), C(parts) are the disks to copy, each with its C(name), C(size) and C(kind).
     - With O(state=image_made), C(made_image) has the C(name), C(path), C(checksum), C(bytes), C(min_disk) (GiB), C(min_ram) (MiB),
       C(properties), C(kernel) and C(initrd) of the image, and whether the guest's file systems were C(frozen).
   returned: success
@@ -106,12 +128,12 @@ instance:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.compute.backup import make
 from ..module_utils.compute.backup.acts import STATES, outcome_of
 from ..module_utils.compute.errors import failing
 from ..module_utils.compute.guest.instance import Instance
 from ..module_utils.compute.host.host import Host
 from ..module_utils.compute.record import journal
+from ..module_utils.model.backups import LONGEST_CHAIN
 from ..module_utils.model.schema import OrNull, Whole
 
 LIMITS = {
@@ -130,11 +152,15 @@ def main():
             "state": {"type": "str", "choices": list(STATES), "required": True},
             "to": {"type": "str"},
             "full": {"type": "bool", "default": False},
-            "chain": {"type": "int", "default": make.LONGEST_CHAIN},
+            "chain": {"type": "int", "default": LONGEST_CHAIN},
             "keep": {"type": "int", "no_log": False},
             "keep_days": {"type": "int", "no_log": False},
             "of": {"type": "str"},
             "backup": {"type": "str"},
+            "newest": {"type": "dict"},
+            "parts": {"type": "list", "elements": "dict", "default": []},
+            "targets": {"type": "list", "elements": "dict", "default": []},
+            "key": {"type": "str", "no_log": True},
             "image": {"type": "str"},
             "discards": {"type": "str"},
             "deep": {"type": "bool", "default": False},

@@ -22,6 +22,7 @@ SHUTDOWN = 24 * HOUR  # the most that berth_shutdown_timeout may be
 # Seconds for downloads, installations and copies, which take as long as they are large, added to those of the host.
 # By action, or by action and state.
 WORK = {
+    "backup_store": 72 * HOUR,
     "build_instances": SHUTDOWN + 6 * HOUR,
     "cached_image": 6 * HOUR,
     "instance": SHUTDOWN + 6 * HOUR,

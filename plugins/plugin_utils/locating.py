@@ -162,6 +162,8 @@ def _more(run, name, task):
     """What the inventory adds to the task of an instance."""
     if run.method == "adopt":
         return {"flavor": _flavor(run, name, run.values(name))}
+    if run.method == "rescue":
+        return wanted_update.wanted_rescue(run, name, task) if task["hosts"] else {}
     if run.method == "rebuild":
         return wanted_update.wanted_rebuild(run, name, task) if task["hosts"] else {}
     if run.method not in ("update", "update_disks"):

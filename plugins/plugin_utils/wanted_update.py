@@ -1,14 +1,18 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the inventory says of an existing instance by now, for update and rebuild: its request, and which of its NICs get a new address."""
+"""What the inventory says of an existing instance by now: its request and the new addresses of its NICs, for update, its request for
+rebuild, the image that it boots from for rescue."""
 
 from __future__ import annotations
 
 from ..module_utils.conductor import addressing, updating
 from ..module_utils.conductor.plan import CLAIMING
+from ..module_utils.model import rescues
 from ..module_utils.model.cloud_init import network_config
 from ..module_utils.model.errors import BerthError
+from ..module_utils.model.identity import project_of
+from ..module_utils.placement.request import rescue_image
 from .fixed_addresses import fixed_addresses
 from .inventory_variables import INSTANCE, lost_hosts, variables
 
@@ -29,6 +33,14 @@ def wanted_rebuild(run, name, task):
     place = run.fleet.place_on(task["uuid"], task["hosts"][-1])
     spec, _seed = run.inventory.checked(name, [place] if place else ())
     return {"spec": spec}
+
+
+def wanted_rescue(run, name, task):
+    """{rescue_image, pool}: the image to boot from, and the storage pool that gets it."""
+    place, given = run.fleet.place_on(task["uuid"], task["hosts"][-1]), variables(run.task_vars, name, [rescues.FIELD])
+    catalog, project = run.inventory.catalogs.of(name), project_of(run.values(name))
+    image = rescue_image(given.get(rescues.FIELD), project, catalog)
+    return {"rescue_image": image, "pool": place["pool"] if place else None}
 
 
 def give_addresses(run, found):

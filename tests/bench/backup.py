@@ -2,12 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The backup of a running guest that writes: how fast its disk is copied, against ``qemu-img convert`` of the same disk to the
-same directory, in turns; how much an increment of 1 % changed blocks reads; and how long the guest's writer stands still.
+same directory, in turns; with --backup-host to another host, against convert to a port there with the same TLS. And how much an
+increment of 1 % changed blocks reads, and how long the guest's writer stands still.
 
 The files say when they were made and written last, so the seconds are those of the copy on the host, without Ansible and
 without reading the backup back, which a row of its own shows. What is read is counted by the kernel for the guest's QEMU.
 The writer's gap is the longest time in which it acknowledged nothing, as its web server says, beside that of the same
-guest while convert runs, and while nothing does. Needs root; writes .bench/backup.json.
+guest while convert runs, and while nothing does. Needs root; writes .bench/backup.json or
+backup_host.json.
 """
 
 from __future__ import annotations
@@ -68,30 +70,56 @@ class Writer(threading.Thread):
         return max(writer.gap, time.monotonic() - writer.last), result
 
 
+KEYS, KEY, PORT = "/run/by-hand", "7" * 64, 10809
+# A port as those of a backup, by hand.
+SERVE = """mkdir -p {keys}; (umask 077; echo berth:{key} > {keys}/keys.psk); rm -f {file}; qemu-img create -q -f qcow2 {file} {gib}G
+qemu-nbd --fork --port {port} --object tls-creds-psk,id=tls0,endpoint=server,dir={keys} --tls-creds tls0 --format qcow2 \
+    --discard unmap --detect-zeroes unmap --export-name disk {file}"""
+SEND = """mkdir -p {keys}; (umask 077; echo berth:{key} > {keys}/keys.psk); qemu-img convert -U -T none -n --target-is-zero \
+    --object tls-creds-psk,id=tls0,endpoint=client,username=berth,dir={keys} --image-opts --target-image-opts \
+    driver=qcow2,file.driver=file,file.filename={path} \
+    driver=nbd,server.type=inet,server.host={address},server.port={port},export=disk,tls-creds=tls0"""
+
+
 class Bench:
-    def __init__(self, case):
+    """``keeper``: the host with the directory of backups."""
+
+    def __init__(self, case, backup_host):
         self.case, self.lab, self.host = case, case.lab, case.owner()
+        self.keeper = next(host for host in case.lab.hosts if host != self.host) if backup_host else self.host
         self.uuid = case.look(self.host)["active"][0]
         self.path = DISK % self.uuid
 
     def seconds(self, file, last=None):
         """From when the file was made until it, or the file ``last``, was written."""
         return float(
-            self.lab.sh(self.host, "echo $(stat -c %%.6Y %s) - $(stat -c %%.6W %s) | bc" % (last or file, file)).stdout
+            self.lab.sh(
+                self.keeper, "echo $(stat -c %%.6Y %s) - $(stat -c %%.6W %s) | bc" % (last or file, file)
+            ).stdout
         )
 
     def convert(self):
-        self.lab.sh(self.host, "sync; rm -f %s" % BY_HAND)
+        self.lab.sh(self.keeper, "sync; rm -f %s" % BY_HAND)
+        if self.keeper != self.host:
+            return self.send()
         # as QEMU reads the disk of a guest
         command = "qemu-img convert -U -T none -f qcow2 -O qcow2 %s %s" % (self.path, BY_HAND)
         self.lab.sh(self.host, command, timeout=900)
         return self.seconds(BY_HAND)
 
+    def send(self):
+        parts = {"keys": KEYS, "key": KEY, "port": PORT, "file": BY_HAND, "path": self.path, "gib": GIB}
+        self.lab.sh(self.keeper, SERVE.format(**parts))
+        address = self.lab.sh(self.keeper, "hostname -I").stdout.split()[0]
+        self.lab.sh(self.host, SEND.format(address=address, **parts), timeout=900)
+        return self.seconds(BY_HAND)
+
     def back_up(self, **more):
         """-> (seconds of the copy, seconds with all that is read back)"""
         self.lab.sh(self.host, "sync")
-        self.case.play("backup", {"mover_flavor": FLAVOR, "berth_backup_to": TO, **more}, timeout=900)
-        directory = self.lab.sh(self.host, "ls -d %s/%s/2* | tail -1" % (TO, self.uuid)).stdout.strip()
+        where = {"berth_backup_host": self.keeper} if self.keeper != self.host else {}
+        self.case.play("backup", {"mover_flavor": FLAVOR, "berth_backup_to": TO, **where, **more}, timeout=900)
+        directory = self.lab.sh(self.keeper, "ls -d %s/%s/2* | tail -1" % (TO, self.uuid)).stdout.strip()
         file = directory + "/root.qcow2"
         return self.seconds(file), self.seconds(file, directory + "/backup.json")
 
@@ -111,22 +139,22 @@ class Bench:
         return int(self.lab.sh(self.host, count).stdout)
 
 
-def machine(case):
+def machine(case, backup_host):
     """A running guest whose disk has data. -> Bench"""
     make_whole(case.lab)
     case.play("create", {"mover_flavor": FLAVOR})
-    bench = Bench(case)
-    case.lab.sh(bench.host, "rm -rf %s; mkdir %s" % (TO, TO))
+    bench = Bench(case, backup_host)
+    case.lab.sh(bench.keeper, "rm -rf %s; mkdir %s" % (TO, TO))
     case.play("stop", {"mover_flavor": FLAVOR})
     fill(case.lab, bench.host, bench.path, MIB_OF_DATA)
     case.play("start", {"mover_flavor": FLAVOR})
     return bench
 
 
-def measure(case, rounds):
+def measure(case, rounds, backup_host):
     """-> {by hand, copy, whole, gap, gap by hand, idle: [s], read: [share of the disk]}"""
     bench, seen = (
-        machine(case),
+        machine(case, backup_host),
         {name: [] for name in ("by hand", "copy", "whole", "gap", "gap by hand", "idle", "read")},
     )
     said = case.lab.guest_facts(cases.NAME, bench.host, timeout=180, until=lambda facts: facts["ip"] and facts["ack"])
@@ -173,20 +201,23 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--lab", default="bench")
     parser.add_argument("--rounds", type=int, default=3, help="each way (default: %(default)s)")
+    parser.add_argument("--backup-host", action="store_true", help="to another host, which keeps them")
     options = parser.parse_args()
+    name = "backup_host" if options.backup_host else "backup"
     with tempfile.TemporaryDirectory() as directory:
         case = cases.make(options.lab, directory)
         tree = json.loads(case.path.read_text())
+        tree["all"]["children"]["berth_backup_hosts"] = {"hosts": {host: {} for host in case.lab.hosts}}
         tree["all"]["vars"]["berth_flavors"][FLAVOR] = {"vcpus": 1, "memory_mb": 128, "root_gb": GIB}
         case.path.write_text(json.dumps(tree))
         try:
-            rows = rows_of(measure(case, options.rounds))
+            rows = rows_of(measure(case, options.rounds, options.backup_host))
         finally:
             case.lab.down()
     for entry in rows:
         print("{name}: {value} {unit}, {ratio} x {against}".format(**entry), flush=True)
     (REPOSITORY / ".bench").mkdir(exist_ok=True)
-    (REPOSITORY / ".bench" / "backup.json").write_text(json.dumps(rows, indent=1) + "\n")
+    (REPOSITORY / ".bench" / (name + ".json")).write_text(json.dumps(rows, indent=1) + "\n")
     return 0 if rows[0]["ratio"] >= SPEED and rows[2]["ratio"] <= 1 and rows[3]["ratio"] <= 1 else 1
 
 

@@ -7,7 +7,13 @@ from __future__ import annotations
 
 from invariants import Violation
 
-from ansible_collections.berth.kvm.plugins.module_utils.model.vm_states import ACTIVE, PAUSED, STOPPED, VM_STATES
+from ansible_collections.berth.kvm.plugins.module_utils.model.vm_states import (
+    ACTIVE,
+    PAUSED,
+    RESCUED,
+    STOPPED,
+    VM_STATES,
+)
 
 VOLUME = "data"
 OFF = {"snapped_off": STOPPED}
@@ -25,6 +31,8 @@ def check(operation, view, uuid, volume_gb):
         raise Violation("I4 a guest that is off is %s, permits %s" % (view.domains.get(uuid), view.permits))
     if operation.end == PAUSED and view.domains.get(uuid, ("off",))[0] != "paused":
         raise Violation("I4 a paused guest is %s" % (view.domains.get(uuid),))
+    if bool(record["spec"].get("rescue")) != (operation.end == RESCUED):
+        raise Violation("I4 the record says of a rescue %s" % (record["spec"].get("rescue"),))
     snapshots = [bool(entry["made_at"]) for entry in record["spec"].get("snapshots") or []]
     if snapshots != [True] * operation.end.startswith("snapped"):
         raise Violation("I4 the snapshots are %s" % (record["spec"].get("snapshots"),))

@@ -57,6 +57,7 @@ def at_rest(playbook, begin, end, stops=False, **more):
 
 BACKUPS = "/srv/shared/backups"  # on both hosts
 SNAPSHOT = {"berth_snapshot": "sweep"}
+RESCUE = {"berth_rescue_image": "guest"}
 # What the inventory says beside the rest of an instance that an update changes.
 PLUGGED = {"berth_networks": [{"network": "lan"}, {"network": "lan"}], "berth_metadata": {"role": "db"}}
 # snapped: at rest with a snapshot; snapped_off: the same, stopped
@@ -80,6 +81,8 @@ OPERATIONS = {
     "unpause": at_rest("unpause", "paused", "active"),
     "suspend": at_rest("suspend", "active", "suspended"),
     "resume": at_rest("resume", "suspended", "active"),
+    "rescue": at_rest("rescue", "active", "rescued", stops=True, variables=RESCUE),
+    "unrescue": at_rest("unrescue", "rescued", "active", stops=True),
     "lock": at_rest("lock", "active", "locked"),
     "unlock": at_rest("unlock", "locked", "active"),
     "snapshot": at_rest("snapshot", "active", "snapped", variables=SNAPSHOT),
@@ -112,6 +115,7 @@ PREPARE = {
     "stopped": "stop",
     "paused": "pause",
     "suspended": "suspend",
+    "rescued": "rescue",
     "locked": "lock",
     "detached": "detach",
     "snapped": "snapshot",
@@ -120,7 +124,7 @@ PREPARE = {
 }
 END = {
     "resized": "confirm", "resized_here": "confirm_here", "stopped": "start", "locked": "unlock", "detached": "attach",
-    "paused": "unpause", "suspended": "resume", "snapped": "delete_snapshot", "snapped_off": "start_snapped",
+    "paused": "unpause", "suspended": "resume", "rescued": "unrescue", "snapped": "delete_snapshot", "snapped_off": "start_snapped",
     "plugged": "unplug",
 }  # fmt: skip
 # A volume stays on its host, so an instance that had one is not moved: where a new one begins, else "active".

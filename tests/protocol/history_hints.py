@@ -116,7 +116,7 @@ def newest(world, machine, uuid):
 
 
 FOLLOWED = (
-    "create", "delete", "keep_one", "recover_record", "start", "stop", "recover", "unpause", "resume", "reboot",
+    "create", "delete", "keep_one", "recover_record", "start", "stop", "recover", "unpause", "resume", "unrescue", "reboot",
     "snapshot", "revert_snapshot",
     "delete_snapshot", *MOVES
 )  # fmt: skip

@@ -294,6 +294,9 @@ class Run(history_snapshots.Snapshots):
     def resume(self):
         yield from self.operate("resume")
 
+    def unrescue(self):
+        yield from self.operate("unrescue")
+
     def reboot(self):
         yield from self.operate("reboot", reboot=self.options.get("berth_reboot") or self.dice.choice(["hard", "soft"]))
 

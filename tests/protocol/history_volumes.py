@@ -69,6 +69,12 @@ class Runs(MakesVolumes, Moves):
         given = {name: {"discards_root": name} for name in tasks}
         yield from self._carry_out(rebuild.rebuild(wanted, given, lambda name, _spec: requests[name][1], False))
 
+    def rescue(self):
+        tasks = yield from self._found("rescue")
+        images = {name: self.world.request(name)[0]["image"] for name in tasks}
+        wanted = {name: {**task, "rescue_image": images[name], "pool": "berth"} for name, task in tasks.items()}
+        yield from self._carry_out(rebuild.rescue(wanted, {}, False))
+
     def delete_volume(self):
         for volume in self.options.get("berth_volumes") or ():
             seen = yield from self.read()

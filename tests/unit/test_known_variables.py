@@ -22,10 +22,10 @@ from ansible_collections.berth.kvm.plugins.plugin_utils.variables import CHECKED
 ROOT = Path(__file__).resolve().parents[2]
 # Facts that actions keep for one another, groups, and names that stand for others.
 NO_VARIABLES = {
-    "berth_chosen", "berth_host", "berth_host_", "berth_host_x", "berth_in_maintenance", "berth_instances_found",
+    "berth_backup_hosts", "berth_chosen", "berth_host", "berth_host_", "berth_host_x", "berth_in_maintenance", "berth_instances_found",
     "berth_plan_hash", "berth_planned_moves",
     "berth_located", "berth_off_in_maintenance", "berth_moves", "berth_plan",
-    "berth_requested", "berth_results", "berth_state_error",
+    "berth_registry_hosts", "berth_requested", "berth_results", "berth_state_error",
     "berth_",
 }  # fmt: skip
 CONVERT = {"bool": check_type_bool, "float": check_type_float, "int": check_type_int}

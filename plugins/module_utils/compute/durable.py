@@ -221,3 +221,13 @@ def _unlink(directory_fd, name):
     except FileNotFoundError:
         return False
     return True
+
+
+@contextlib.contextmanager
+def private():
+    """Only root can read the files that are made meanwhile, from their first byte."""
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)

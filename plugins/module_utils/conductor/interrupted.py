@@ -20,6 +20,8 @@ def to_end(place: Mapping[str, Any], name: str) -> str:
         return copy_hints.keep_one_again(name)
     if place["phase"] != ACTIVE or place["task_state"] == SPAWNING:
         return hints.end_it(name, "delete" if place["phase"] == DELETING else "create")
+    if place.get("vm_state") == vm_states.RESCUED:
+        return hints.end_it(name, "unrescue")
     left = {
         change.task: operation for operation, change in vm_states.CHANGES.items() if change.after != vm_states.ACTIVE
     }

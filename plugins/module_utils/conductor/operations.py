@@ -42,7 +42,7 @@ class Operation(NamedTuple):
 
 SNAPSHOT = {"snapshot": ("berth_snapshot",)}
 SHUTDOWN = {"shutdown_timeout": ("berth_shutdown_timeout",)}
-BACKUPS = {"to": ("berth_backup_to",)}
+BACKUPS = {"to": ("berth_backup_to",), "host": ("berth_backup_host",)}
 
 OPERATIONS: Dict[str, Operation] = {
     "adopt": Operation(
@@ -99,6 +99,10 @@ OPERATIONS: Dict[str, Operation] = {
         "rebuilt", {**SHUTDOWN, "discards_root": ("berth_rebuild_discards",)}, ("spec",), needs_one=True, differences=True,
         repairs=True, runs=True,
     ),
+    "rescue": Operation(
+        Words("rescued", "would be rescued", "is rescued already"),
+        "rescued", SHUTDOWN, ("rescue_image",), needs_one=True, differences=True, repairs=True, runs=True,
+    ),
     "recover": Operation(
         Words("started", "would be started", "runs, or is meant to be off"),
         "recovered", selected=False, differences=True, repairs=True, lockable=False,
@@ -146,6 +150,10 @@ OPERATIONS: Dict[str, Operation] = {
     "unpause": Operation(
         Words("unpaused", "would be unpaused", "runs already"),
         "unpaused", needs_one=True, differences=True, repairs=True, runs=True,
+    ),
+    "unrescue": Operation(
+        Words("unrescued", "would be unrescued", "is not rescued"),
+        "unrescued", SHUTDOWN, needs_one=True, differences=True, repairs=True, runs=True,
     ),
     "update": Operation(
         Words("updated", "would be updated", "is as the inventory says"),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional
 
-from ..model import hints, vm_states
+from ..model import hints, rescue_hints, vm_states
 from ..model.lifecycle import PAUSED
 from ..placement.text import WIDTH
 from . import drift
@@ -108,6 +108,8 @@ def left_as_found(instance: Dict[str, Any]) -> Optional[str]:
     if gone:
         return gone
     locked, wanted = instance.get("locked"), instance.get("berth_state")
+    if result.get("state") == "running" and result.get("vm_state") == vm_states.RESCUED:
+        return "%s; %s" % (vm_states.RESCUED, "locked" if locked else rescue_hints.go_back())
     if result.get("state") == "running":
         return "running; locked" if locked and wanted == "stopped" else None
     vm_state, state = str(result.get("vm_state")), result.get("state")

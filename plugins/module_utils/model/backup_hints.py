@@ -44,3 +44,23 @@ def resize_to_restore(name: str) -> str:
 def next_window() -> str:
     """More instances were to be backed up than fit into the window of a run."""
     return "The next run begins with those whose last backup is the oldest. More at once: a higher -f; or longer: -e berth_backup_minutes"
+
+
+def install_tools(host: str) -> str:
+    """A backup host lacks a program of QEMU."""
+    return "Install QEMU's tools on %s: apt-get install qemu-utils, or dnf install qemu-img" % host
+
+
+def correct_address(host: str) -> str:
+    """The address at which KVM hosts are to reach a backup host is not one of its own."""
+    return "Set berth_host_migration_address of %s to one of its own addresses, and run the same again" % host
+
+
+def back_up_again(name: str) -> str:
+    """What a run found of an instance is so no more."""
+    return "Run berth.kvm.backup --limit %s again" % name
+
+
+def name_backup_host() -> str:
+    """berth_backup_host names none of the group."""
+    return "Put the machine that keeps backups into the group berth_backup_hosts of the inventory"

@@ -29,6 +29,7 @@ LARGEST = 64 << 40
 VARIABLES, TPM_STATE = "nvram.fd", "tpm2-00.permall"
 LARGEST_FILE = 16 << 20  # bytes of a description, and of what a guest's firmware keeps
 SCHEMA = 1
+LONGEST_CHAIN = 30  # backups that stand on each other, unless a run says otherwise
 
 
 # Where people put them who restore by hand.
@@ -39,12 +40,13 @@ PLACES = {
 
 
 class _Anything:
-    """The record is for people: what it says is looked at by nobody here."""
+    """Of a record: it is for people, and what it says is looked at by nobody here."""
 
     def check(self, value: Any, field: str) -> Any:
         return value
 
 
+ANYTHING = _Anything()
 _DISK = Fields(
     {
         "name": Text(r"[a-zA-Z0-9._-]+\Z", "the name of a disk"),
@@ -73,7 +75,7 @@ _BACKUP = Fields(
         "previous": OrNull(ID),
         "frozen": Flag(),
         "disks": ListOf(_DISK, longest=1000),
-        "record": MapOf(_Anything()),
+        "record": MapOf(ANYTHING),
         "files": ListOf(_FILE, longest=2),
     },
     defaults={"previous": None, "files": []},

@@ -81,8 +81,17 @@ STAGES: Dict[State, Stage] = {
         _after((OWN, SETTING_ASIDE), (OWN, ACTIVE), GONE),
     ),
     (OWN, RESIZING): Stage(
-        "a move has begun; the guest is unchanged",
-        _after((OWN, RESIZING), (OWN, FROZEN), (OUT, KEEP), (OWN, REVERTING), (OWN, RESTORING), (OWN, ERASING), GONE),
+        "a move has begun; the guest is unchanged, or gets CPUs and memory while it runs",
+        _after(
+            (OWN, RESIZING),
+            (OWN, FROZEN),
+            (OUT, KEEP),
+            (OWN, RESIZED),
+            (OWN, REVERTING),
+            (OWN, RESTORING),
+            (OWN, ERASING),
+            GONE,
+        ),
         cold=(None, "resize_prep", "pre-migrating"),
         live=(None, "migrating", "preparing"),
     ),
@@ -192,7 +201,8 @@ POWERING_ON, POWERING_OFF = "powering-on", "powering-off"
 REBUILDING = "rebuilding"
 REBOOTING_HARD = "rebooting_hard"
 UNPAUSING, RESUMING = "unpausing", "resuming"
-STARTING = (SPAWNING, POWERING_ON, UNPAUSING, RESUMING)
+RESCUING, UNRESCUING = "rescuing", "unrescuing"
+STARTING = (SPAWNING, POWERING_ON, UNPAUSING, RESUMING, RESCUING, UNRESCUING)
 # The power states of a guest with a QEMU.
 PAUSED = ("paused", "suspended")
 ALIVE = ("running", *PAUSED)

@@ -155,6 +155,8 @@ def _check_answers(module: str, reply: Reply, arguments: Mapping[str, Any]) -> N
     if module in _OF_SINGLE and reply[_OF_SINGLE[module]]["uuid"] != arguments.get("uuid"):
         name = _OF_SINGLE[module]
         raise Fault(reply[name]["uuid"], "the uuid of the instance that was asked about", "uuid", name)
+    if module == "backup_store" and reply["uuid"] != arguments.get("uuid"):
+        raise Fault(reply["uuid"], "the uuid of the instance that was asked about", "uuid")
     if module == "migration":
         asked, told = (arguments.get("token") or {}).get("op"), reply["token"].get("op")
         if told != asked:

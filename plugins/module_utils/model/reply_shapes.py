@@ -71,6 +71,10 @@ CERTIFICATES = object_of(
     }
 )
 SYSTEM = object_of({"os_family": word("[A-Za-z]+", 32), "service_manager": word("[a-z]+", 32)})
+_HELD = object_of(dict.fromkeys(("request", "certificate", "authority"), block(1 << 20)))
+REGISTRY_MEMBER = object_of(
+    {"version": word("[0-9A-Za-z.+~-]*", 40), "held": _HELD, "files": list_of(text(), 100), "restart": flag}
+)
 CLEAN = object_of({"removed": list_of(text(), 100), "left": list_of(text(), 100), "restart": SERVICES})
 
 MOST_RECORDS = 10000
@@ -214,6 +218,15 @@ def _backup(value: Any) -> Document:
     return _BACKUP(value) if isinstance(value, dict) and "kind" in value else _UNREADABLE_BACKUP(value)
 
 
+_DISK_OF_BACKUP = {"name": token, "size": _BYTES}
+_FITTING = object_of(
+    {
+        "id": word("[0-9TZ]+", 16),
+        "uuid": uuid,
+        "name": cleaned(),
+        "disks": list_of(object_of(_DISK_OF_BACKUP), data_disks.MOST + 100),
+    }
+)
 _MADE_IMAGE = object_of(
     {
         "name": word(made_images.NAME, 100),
@@ -237,6 +250,7 @@ _SNAPSHOT = object_of(
 )
 _OF_INSTANCE: Dict[str, Check] = {
     "backups": list_of(_backup, 10000),
+    "parts": list_of(object_of({**_DISK_OF_BACKUP, "kind": choice("full", "increment")}), 1000),
     "made_image": _MADE_IMAGE,
     "console": _CONSOLE,
     "uuid": uuid,
@@ -310,6 +324,7 @@ _OF_MIGRATION: Dict[str, Check] = {
     "attempt": _COUNT,
     "arriving": _BYTES,
     "frozen": or_null(_COUNT),
+    "grown": flag,
     "verified": or_null(_COUNT),
     "shared": flag,
     "started": flag,
@@ -511,6 +526,17 @@ _VOLUME = object_of(
 _DELETED_VOLUME = object_of({"uuid": uuid, "name": or_null(text()), "history": _PEOPLE, "faults": _PEOPLE})
 
 REPLIES = {
+    "backup_store": object_of(
+        {
+            "uuid": uuid,
+            "backups": list_of(_backup, 10000),
+            "newest": or_null(_FITTING),
+            "full": flag,
+            "backup": word("[0-9TZ]+", 16),
+            "targets": _TARGETS,
+        },
+        optional=("backups", "newest", "full", "backup", "targets"),
+    ),
     "build_instances": object_of({"builds": many(object_of({"uuid": uuid, "reply": mapping(dict)}))}),
     "cached_image": object_of({"present": flag}),
     "claim": _CLAIM,
@@ -528,6 +554,7 @@ REPLIES = {
         {"instances": many(_SHOWN), "foreign": many(_FOREIGN), "histories": many(_HISTORY)}, optional=("histories",)
     ),
     "migration": _MIGRATE,
+    "registry_member": REGISTRY_MEMBER,
     "rescan": _RESCAN,
     "volume": object_of({"uuid": uuid}),
     "volume_info": object_of({"volumes": many(_VOLUME), "deleted": many(_DELETED_VOLUME)}),

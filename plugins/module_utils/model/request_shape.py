@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Dict
 
-from . import adopted, clones, data_disks, guest_settings, host_document, snapshots, volumes
+from . import adopted, clones, data_disks, guest_settings, host_document, rescues, snapshots, volumes
 from .messages import Document
 from .shape import (
     Check,
@@ -78,6 +78,7 @@ _IMAGE = {
     "min_ram": or_null(_COUNT),
     "properties": or_null(_SCALARS),
 }
+image = object_of(_IMAGE, set(_IMAGE) - {"min_disk", "min_ram", "properties"})
 _NIC = {
     **dict.fromkeys(("network", "address", "mac", "type", "source", "model", "nwfilter", "gateway"), _LINE),
     **dict.fromkeys(("address6", "gateway6"), _LINE),
@@ -193,7 +194,7 @@ _KNOWN: Dict[str, Check] = {
     "name": text(),
     "project_id": text(),
     "flavor": flavor,
-    "image": object_of(_IMAGE, set(_IMAGE) - {"min_disk", "min_ram", "properties"}),
+    "image": image,
     "networks": or_null(list_of(nic, 1000)),
     "disks": or_null(list_of(disk, data_disks.MOST)),
     "volumes": or_null(list_of(volume, volumes.MOST)),
@@ -219,6 +220,7 @@ _KNOWN: Dict[str, Check] = {
     "metadata": or_null(map_of(text(), block(1 << 16), 1000)),
     "ssh_keys_digest": _LINE,
     "hardware": or_null(_HARDWARE),
+    rescues.KEY: or_null(object_of({"image": image, "size_gb": whole(0, 1 << 24), "hardware": or_null(_HARDWARE)})),
     adopted.KEY: or_null(object_of(_OF_ADOPTED)),
     "batch_id": _LINE,
     "home": or_null(uuid),

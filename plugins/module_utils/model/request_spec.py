@@ -9,7 +9,7 @@ import copy
 import json
 from typing import Any, Dict, List, Optional
 
-from . import adopted, data_disks, snapshots, volumes
+from . import adopted, data_disks, rescues, snapshots, volumes
 from .errors import InvalidInput
 from .image import Image
 from .messages import Document
@@ -120,8 +120,8 @@ class RequestSpec:
 
     @property
     def data_gb(self) -> int:
-        """GiB of its data disks and snapshots, of volumes that are made for it, and of an adopted one's disks beside the first."""
-        parts = (data_disks.total_gb, snapshots.total_gb, volumes.new_gb, adopted.more_gb)
+        """GiB of its data disks, snapshots and rescue, of volumes that are made for it, and of an adopted one's more disks."""
+        parts = (data_disks.total_gb, snapshots.total_gb, rescues.total_gb, volumes.new_gb, adopted.more_gb)
         return sum(of(self.document) for of in parts)
 
     @property

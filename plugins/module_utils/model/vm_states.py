@@ -11,12 +11,22 @@ from __future__ import annotations
 
 from typing import Any, Dict, Mapping, NamedTuple, Optional, Tuple
 
-from . import hints, snapshot_hints
-from .lifecycle import ALIVE, POWERING_OFF, POWERING_ON, REBOOTING_HARD, REBUILDING, RESUMING, UNPAUSING
+from . import hints, rescues, snapshot_hints
+from .lifecycle import (
+    ALIVE,
+    POWERING_OFF,
+    POWERING_ON,
+    REBOOTING_HARD,
+    REBUILDING,
+    RESCUING,
+    RESUMING,
+    UNPAUSING,
+    UNRESCUING,
+)
 from .move_errors import InstanceInvalidState
 
 BUILDING, ACTIVE, PAUSED, SUSPENDED, STOPPED = "building", "active", "paused", "suspended", "stopped"
-RESIZED, ERROR = "resized", "error"
+RESCUED, RESIZED, ERROR = "rescued", "resized", "error"
 OFF = "off"  # any power state without a QEMU
 
 
@@ -46,6 +56,9 @@ VM_STATES: Dict[str, VmState] = {
         "shutdown", memory=True, back="resume", findings={"paused": "GuestPaused", OFF: "SavedMemoryGone"}
     ),
     STOPPED: VmState("shutdown", back="start", findings={"paused": "GuestPaused"}),
+    RESCUED: VmState(
+        "running", recovered=True, back="unrescue", findings={"paused": "GuestPaused", OFF: "RescuedGuestOff"}
+    ),
     RESIZED: VmState(None),
     ERROR: VmState("shutdown"),
 }
@@ -78,6 +91,8 @@ CHANGES: Dict[str, Change] = {
     "image_from_instance": Change((ACTIVE, PAUSED, SUSPENDED, STOPPED)),
     "restore": Change((STOPPED, ERROR), STOPPED, "restoring"),
     "rebuild": Change((ACTIVE, STOPPED, ERROR), task=REBUILDING),
+    "rescue": Change((ACTIVE, STOPPED), RESCUED, RESCUING),
+    "unrescue": Change((RESCUED,), ACTIVE, UNRESCUING),
     "snapshot": Change((ACTIVE, PAUSED, STOPPED), task="image_snapshot"),
     "revert_snapshot": Change((STOPPED,), task="reverting_snapshot"),
     "delete_snapshot": Change((ACTIVE, PAUSED, STOPPED), task="deleting_snapshot"),
@@ -101,6 +116,16 @@ CHANGES: Dict[str, Change] = {
 def said(vm_state: str) -> Dict[str, Any]:
     """What a record says of an instance that is, or is to be, in that state."""
     return {"vm_state": vm_state, "power_state": VM_STATES[vm_state].power_state}
+
+
+def started(spec: Mapping[str, Any]) -> str:
+    """The state of an instance whose guest is started: its request decides from which disk it boots."""
+    return RESCUED if rescues.of(spec) else ACTIVE
+
+
+def found(spec: Mapping[str, Any], runs: bool) -> str:
+    """The state of an instance of which only its request and its guest are known."""
+    return started(spec) if runs or rescues.of(spec) else STOPPED
 
 
 def power_state(berth_state: Any, locked: Any) -> Optional[str]:

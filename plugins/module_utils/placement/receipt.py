@@ -35,6 +35,7 @@ _KEPT = (
     "networks",
     "disks",
     "snapshots",
+    "rescue",
     "volumes",
     "group",
     "scheduler_hints",

@@ -13,7 +13,18 @@ import ipaddress
 import json
 import uuid
 
-from ..model import adopted, adopted_resize, data_disks, input_hints, nics, request_digest, volumes
+from ..model import (
+    adopted,
+    adopted_resize,
+    data_disks,
+    image_properties,
+    input_hints,
+    nics,
+    request_digest,
+    rescue_hints,
+    rescues,
+    volumes,
+)
 from ..model import catalog_schema as schema
 from ..model.catalog import check_image_fits, check_image_fits_volume, defined_volume, uploaded
 from ..model.cloud_init import IGNITION, cloud_config, decode_user_data, kind, network_config
@@ -200,6 +211,21 @@ def build_request(hostvars, catalog):
     }
     _derive(spec, catalog)
     return spec, {**seed, "network_config": values.get("berth_network_config") or network_config(nics)}
+
+
+def rescue_image(name, project, catalog):
+    """Return what a host needs of the image that an instance is rescued with."""
+    if not name:
+        raise InvalidInput(rescues.FIELD, name, "the name of an image", hint=rescue_hints.name_rescue_image())
+    image = catalog.image(name, project, rescues.FIELD)
+    properties = image["properties"]
+    if image["kernel"] or properties.get(PROPERTIES["kernel"]):
+        raise InvalidInput(rescues.FIELD, name, "an image that boots by itself, not by a kernel beside it")
+    for each in ("hw_rescue_bus", "hw_rescue_device"):
+        fate = image_properties.PROPERTIES[each].fate
+        if each in properties and not fate.takes(properties[each]):
+            raise InvalidInput("berth_images.%s.properties.%s" % (name, each), properties[each], fate.rule)
+    return _image_snapshot(image)
 
 
 def image_of(name, project, catalog):

@@ -25,6 +25,7 @@ INTERNAL = {
     "apply_plan",
     "agree_on_members",
     "ask_hosts",
+    "backup_store",
     "build_instances",
     "check_variables",
     "doctor",

@@ -31,7 +31,8 @@ CATALOG = {
         "big": {"vcpus": 2, "memory_mb": 256, "root_gb": 1, "extra_specs": {"ram_kind": "fast"}},
     },
     "berth_images": {
-        "guest": {"url": "https://images/guest.qcow2", "checksum": "sha256:" + "0" * 64, "disk_format": "qcow2"}
+        "guest": {"url": "https://images/guest.qcow2", "checksum": "sha256:" + "0" * 64, "disk_format": "qcow2"},
+        "rescue": {"url": "https://images/rescue.qcow2", "checksum": "sha256:" + "1" * 64, "disk_format": "qcow2"},
     },
     "berth_networks_defined": {"lan": {"type": "bridge", "source": "br0", "cidr": "192.0.2.0/24"}},
     "berth_server_groups": {"web": {"policy": "anti-affinity", "rules": {"max_server_per_host": 2}}},
@@ -226,8 +227,20 @@ def instance_backup(host):
         "name": "golden", "path": "/srv/images/golden.qcow2", "checksum": "sha256:" + "0" * 64, "bytes": 1 << 20,
         "min_disk": 1, "min_ram": 0, "properties": {"hw_disk_bus": "scsi"}, "kernel": None, "initrd": None, "frozen": False,
     }  # fmt: skip
-    said = dict(shown(held), backups=found, made_image=image)
+    parts = [{"name": "root", "size": 1 << 30, "kind": "full"}]
+    said = dict(shown(held), backups=found, made_image=image, parts=parts)
     return {"uuid": held.uuid, "state": "made", "to": "/b"}, {"changed": True, "instance": said, "diff": diff}
+
+
+def backup_store(host):
+    """Of all states at once."""
+    (asked, answer), uuid = instance_backup(host), record("at-rest-" + host).uuid
+    newest = {"id": "20260102T030405Z", "uuid": uuid, "name": "at-rest", "disks": [{"name": "root", "size": 1 << 30}]}
+    said = {
+        "uuid": asked["uuid"], "backups": answer["instance"]["backups"], "newest": newest, "full": False,
+        "backup": "20260103T030405Z", "targets": [{"name": "root", "host": "192.0.2.1", "port": 49216}],
+    }  # fmt: skip
+    return {"uuid": asked["uuid"], "state": "looked", "to": "/b"}, {"changed": True, **said}
 
 
 def build_instances(host):
@@ -330,6 +343,14 @@ def host_certificates(host):
     }  # fmt: skip
 
 
+def registry_member(host):
+    pem = "-----BEGIN CERTIFICATE REQUEST-----\nMIIB\n-----END CERTIFICATE REQUEST-----\n"
+    return {}, {
+        "changed": True, "version": "3.4.23", "held": {"request": pem, "certificate": "", "authority": ""},
+        "files": ["/etc/berth-registry/member.key"], "restart": False,
+    }  # fmt: skip
+
+
 def host_maintenance(host):
     return {"state": "drained", "reason": "new memory"}, {
         "changed": True,
@@ -382,6 +403,7 @@ KINDS = {
     "rescans": ("rescan", rescan),
     "builds": ("instance", instance),
     "backups": ("instance_backup", instance_backup),
+    "backups of a backup host": ("backup_store", backup_store),
     "builds of a host": ("build_instances", build_instances),
     "errors": ("instance", failure),
     "looks": ("host_facts", looks),
@@ -391,6 +413,7 @@ KINDS = {
     "preparations": ("host_prepare", host_prepare),
     "certificates": ("host_certificates", host_certificates),
     "clean-ups": ("host_clean", host_clean),
+    "members of the registry": ("registry_member", registry_member),
     "maintenances": ("host_maintenance", host_maintenance),
     "services": ("systemd_service", systemd_service),
     "systems": ("host_system", host_system),

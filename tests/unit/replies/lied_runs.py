@@ -75,6 +75,7 @@ RUNS = {
     "snapshots": ("snapshots", AT_REST),
     "revert_snapshot": ("revert_snapshot", {**AT_REST, "berth_snapshot": "one"}),
     "delete_snapshot": ("delete_snapshot", {**AT_REST, "berth_snapshot": "one"}),
+    "rescue": ("rescue", {**AT_REST, "berth_rescue_image": "rescue"}),
     "backup": ("backup", {**AT_REST, **BACKUPS}),
     "backups": ("backups", {**AT_REST, **BACKUPS}),
     "image_from_instance": ("image_from_instance", {**AT_REST, "berth_new_image": "golden"}),

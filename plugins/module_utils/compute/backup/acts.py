@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional
 
 from ...model.backups import Backup
-from ...model.safe_text import clean
 from ..guest import power
-from . import make, place, restore, to_image
+from . import away, make, place, restore, to_image, told
 
-STATES = ("made", "listed", "restored", "image_made")
+AWAY = ("planned", "sent", "noted", "fits", "fetched")
+STATES = ("made", "listed", "restored", "image_made", *AWAY)
 
 
 def outcome_of(instance: Any, params: Dict[str, Any], dry: bool) -> Dict[str, Any]:
@@ -22,6 +22,8 @@ def outcome_of(instance: Any, params: Dict[str, Any], dry: bool) -> Dict[str, An
         return {"changed": False, "instance": {**power.summary_after(instance), "backups": found}}
     if params["state"] == "image_made":
         return _image(instance, to_image.Wish(params["image"], params["to"]), dry)
+    if params["state"] in AWAY:
+        return _away(instance, params, dry)
     if params["state"] == "made":
         wish = make.Wish(*(params[name] for name in make.Wish._fields))
         changed = make.would_back_up(instance, wish) if dry else make.back_up(instance, wish)
@@ -31,9 +33,29 @@ def outcome_of(instance: Any, params: Dict[str, Any], dry: bool) -> Dict[str, An
         with power.unlocked(instance, dry):
             changed = restore.would_restore(instance, chosen) if dry else restore.restore(instance, chosen)
         words = "the disks of a backup in %s" % chosen.to
-    made = [told(changed)] if isinstance(changed, Backup) else []
+    made = [told.one(changed)] if isinstance(changed, Backup) else []
     diff = {"before": "", "after": "%s%s\n" % (words, ": " + made[0]["id"] if made else "")}
     return {"changed": bool(changed), "instance": {**power.summary_after(instance), "backups": made}, "diff": diff}
+
+
+def _away(instance: Any, params: Dict[str, Any], dry: bool) -> Dict[str, Any]:
+    """One step of this host in a backup or restore of which a backup host does the others."""
+    wish, shown = away.Wish(*(params[name] for name in away.Wish._fields)), {}
+    state: str = params["state"]
+    made: Optional[Backup] = None
+    if state == "planned":
+        shown = {"parts": away.planned(instance, wish, dry)}
+    elif state == "fits":
+        with power.unlocked(instance, True):
+            away.fits(instance, wish, params["discards"])
+    elif not dry and state == "fetched":
+        with power.unlocked(instance, dry):
+            made = away.restored(instance, wish, params["discards"])
+    elif not dry:
+        {"sent": away.sent, "noted": away.noted}[state](instance, wish)
+    if made:
+        shown = {"backups": [told.one(made)]}
+    return {"changed": state not in ("planned", "fits"), "instance": {**power.summary_after(instance), **shown}}
 
 
 def _image(instance: Any, wish: to_image.Wish, dry: bool) -> Dict[str, Any]:
@@ -52,24 +74,4 @@ def listed(instance: Any, params: Dict[str, Any]) -> List[Dict[str, Any]]:
     pool = host.pool_of(record) if record else host.pool_path()
     to = place.check(host.connection.getHostname(), params["to"], pool)
     where = place.of_instance(to, params["of"] or instance.uuid, record.project_id if record else "")
-    known, shown = where.known(), []
-    for name, found in where.read().items():
-        if isinstance(found, Backup):
-            shown.append(told(found, where.faults(found, known, params["deep"])))
-        else:
-            shown.append({"id": name, "faults": [found]})
-    return shown
-
-
-def told(backup: Backup, faults: Any = ()) -> Dict[str, Any]:
-    return {
-        "id": backup.id,
-        "kind": backup.kind,
-        "previous": backup.previous,
-        "bytes": backup.bytes,
-        "of": clean(backup.name),
-        "frozen": backup.frozen,
-        "files": [file.name for file in backup.files],
-        "why": [clean("%s: %s" % (disk.name, disk.why)) for disk in backup.disks if disk.why],
-        "faults": [clean(fault, 500) for fault in faults],
-    }
+    return told.all_of(where, params["deep"])

@@ -15,13 +15,13 @@ from typing import Any, List, Sequence
 
 from ...model import adopted, clones, volumes
 from ...model.clones import OPERATION, CloneNotPossible
-from .. import paths
+from .. import durable, paths
 from ..disk import disk as disks
 from ..disk import owner, room
 from ..move import disks as moved_disks
 from ..move import following, left_backup
 from ..record import journal
-from . import make, off, running
+from . import keep, make, off, running
 from .make import Part
 
 LONGEST = 4 * 3600  # s: a build is killed after 5 hours, and what QEMU keeps for its copy would grow on
@@ -60,7 +60,7 @@ def checked(source: Any, operation: str) -> Any:
 
 
 def check_room(directory: str, name: str, parts: Sequence[Part], error: Any) -> None:
-    copies = [(part.path, part.format, part.target, part.target_format) for part in parts]
+    copies = [(room.of_file(part.path, part.format), part.target, part.target_format) for part in parts]
     room.check(directory, "the copies for %s" % name, copies, error)
 
 
@@ -68,7 +68,7 @@ def copy(host: Any, record: Any, parts: Sequence[Part], *also: Any) -> bool:
     """Write the disks of the instance, whose lock the caller holds, to new files. Return whether the guest's agent had written out
     its file systems."""
     found = left_backup.end(host, record)
-    with disks.private():
+    with durable.private():
         for part in parts:
             paths.remove(part.target)
         frozen = False
@@ -81,7 +81,7 @@ def copy(host: Any, record: Any, parts: Sequence[Part], *also: Any) -> bool:
             make.end_copy(host, record)
             raise
     for part in parts:
-        make.settle(part)
+        keep.settle(part.target)
     return frozen
 
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any, Dict, List, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Tuple
 
-from ...model.backups import TPM_STATE, VARIABLES, Backup, File
+from ...model.backups import TPM_STATE, VARIABLES, File
 from ...model.guest_settings import GuestSettings
 from ...model.move_errors import TransferFailed
 from .. import durable
@@ -23,7 +23,6 @@ from ..guest import domain_xml, nvram
 from ..host import firmware
 from ..move import disks as moved_disks
 from . import place
-from .place import Place
 
 SWTPM = "/var/lib/libvirt/swtpm"  # libvirt's, with a directory for each guest
 TRIES, PAUSE = 20, 0.05  # s
@@ -40,7 +39,7 @@ def copy(host: Any, record: Any, directory: str, runs: bool) -> Tuple[File, ...]
     return tuple(made)
 
 
-def wanted(host: Any, record: Any, where: Place, backup: Backup) -> Dict[str, str]:
+def wanted(host: Any, record: Any, files: Iterable[File], path_of: Callable[[str], str]) -> Dict[str, str]:
     """Return {path: the file of the backup that is to be there}, of what the guest has a device for. Raise GuestNotSupported
     if its firmware here cannot use the variables."""
     settings, has_kernel = GuestSettings.of(record.spec), bool(named_boot_files(record.spec))
@@ -49,7 +48,7 @@ def wanted(host: Any, record: Any, where: Place, backup: Backup) -> Dict[str, st
         TPM_STATE: bool(settings.tpm_version()),
     }
     there = _paths(host, record)
-    found = {there[file.name]: where.path(backup.id, file.name) for file in backup.files if has[file.name]}
+    found = {there[file.name]: path_of(file.name) for file in files if has[file.name]}
     if there[VARIABLES] in found:
         firmware.check(host, record, nvram.form(found[there[VARIABLES]]))
     return found

@@ -12,30 +12,24 @@ it in libvirt, the disks and the directory. The record does not say that one is 
 from __future__ import annotations
 
 import contextlib
-import datetime
-import json
 import os
 import time
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence
+from typing import Any, List, NamedTuple, Optional, Sequence
 
 from ...model import backups
-from ...model.backups import FULL, INCREMENT, Backup, Disk
+from ...model.backups import FULL, INCREMENT, LONGEST_CHAIN, Backup
 from ...model.errors import BerthError
-from ...model.move_errors import TransferFailed
 from .. import durable, paths
 from ..connection import require_libvirt
-from ..disk import disk as disks
 from ..disk import disk_chain
 from ..guest import domain, startable
 from ..move import block_jobs, left_backup
 from ..move import disks as moved_disks
 from ..record import journal
-from ..run import run
-from . import firmware_state, off, place, running
+from . import firmware_state, keep, off, place, running
 from .place import Place
 
 OPERATION = "backup"
-LONGEST_CHAIN = 30
 RESTART_SECONDS, PAUSE_SECONDS = 60.0, 1.0  # in which libvirtd is there again, and between two looks
 
 
@@ -55,8 +49,8 @@ class Wish(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A disk to copy: the file ``path`` of ``format`` to the file ``target``. ``why``: see backups.Disk. Only a clone has a raw
-    target."""
+    """A disk to copy: the file ``path`` of ``format`` to the file ``target``, or to the ``port`` of a backup host, see port.py.
+    ``why``: see backups.Disk. Only a clone has a raw target."""
 
     name: str
     path: str
@@ -66,6 +60,7 @@ class Part(NamedTuple):
     why: str
     target: str
     target_format: str = "qcow2"
+    port: Any = None
 
 
 def would_back_up(instance: Any, wish: Wish) -> bool:
@@ -85,14 +80,14 @@ def back_up(instance: Any, wish: Wish) -> Backup:
             made = _made(instance, record, wish, where, found)
         except failures() as error:
             end_copy(instance.host, record)
-            failure = _failure(instance, record, wish, error)
+            failure = failed(instance, record, wish.to, error)
             with contextlib.suppress(*failures()):
                 where.remove_partial()
             instance.swap(journal.faulted(record, failure))
             raise failure
         instance.observe("backup made")
         instance.swap(journal.noted(record, OPERATION, backup=made.id, kind=made.kind, to=wish.to))
-        _remove_old(where, wish, made)
+        keep.remove_old(where, wish.keep, wish.keep_days, made)
         return made
 
 
@@ -117,47 +112,59 @@ def check_disks(host: Any, record: Any) -> bool:
 
 
 def _made(instance: Any, record: Any, wish: Wish, where: Place, found: Any) -> Backup:
-    newest, backup_id = next(where.whole(), None), _new_id(where)
-    previous = newest if newest and not _begins_a_chain(where, wish, newest) else None
+    newest, backup_id = next(where.whole(), None), keep.next_id(where)
+    previous = newest if newest and not (wish.full or keep.is_full_due(where, newest, wish.chain)) else None
     paths.make_directory(where.path())
     directory = where.partial(backup_id)
     paths.make_directory(directory)
-    parts = _parts(instance.host, record, previous, found, directory)
-    _drop_bitmaps(parts, found, newest.id if newest else "")
+    parts = parts_of(instance.host, record, previous, found, directory)
+    drop_bitmaps(parts, found, newest.id if newest else "")
     files = firmware_state.copy(instance.host, record, directory, found is not None)
-    frozen, since = False, previous.id if previous else None
-    with disks.private():
+    with durable.private():
         for part in parts:
             if part.kind == INCREMENT and previous:
-                _make_target(part, previous)
-        instance.observe("backup copy")
-        if found is not None:
-            frozen = running.copy(found, backup_id, since, parts)
-        else:
-            off.copy(backup_id, since, parts)
-    instance.observe("backup copied")
-    written = tuple(_read_back(part) for part in parts)
-    stands = any(part.kind == INCREMENT for part in parts)
-    made = Backup(
-        backup_id, record.uuid, record.name, record.project_id, instance.host.connection.getHostname(),
-        since if stands else None, frozen, written, record.to_dict(), files,
-    )  # fmt: skip
-    _publish(where, made, instance)
-    _leave_one_bitmap(parts, found, backup_id)
+                keep.make_target(where, backup_id, part.name, part.size, previous.id)
+        frozen = copied(instance, found, backup_id, previous and previous.id, parts)
+    draft = described(instance, record, backup_id, previous and previous.id, frozen, parts, files)
+    made = draft._replace(disks=tuple(keep.read_back(directory, disk) for disk in draft.disks))
+    keep.publish(where, made, instance.observe)
+    leave_one_bitmap(parts, found, backup_id)
     return made
 
 
-def _leave_one_bitmap(parts: Sequence[Part], found: Any, backup_id: str) -> None:
+def copied(instance: Any, found: Any, backup_id: str, since: Optional[str], parts: Sequence[Part]) -> bool:
+    """Copy the disks. Return whether the guest's agent had written out its file systems."""
+    frozen = False
+    instance.observe("backup copy")
+    if found is not None:
+        frozen = running.copy(found, backup_id, since, parts)
+    else:
+        off.copy(backup_id, since, parts)
+    instance.observe("backup copied")
+    return frozen
+
+
+def described(
+    instance: Any, record: Any, backup_id: str, since: Optional[str], frozen: bool, parts: Sequence[Part], files: Any
+) -> Backup:
+    """The backup, whose disks are not read back yet."""
+    return Backup(
+        backup_id, record.uuid, record.name, record.project_id, instance.host.connection.getHostname(),
+        keep.stands_on(parts, since), frozen, tuple(map(keep.disk_of, parts)), record.to_dict(), files,
+    )  # fmt: skip
+
+
+def leave_one_bitmap(parts: Sequence[Part], found: Any, backup_id: str) -> None:
     """The backup is made, also if the guest has ended since: the next run does what could not be done."""
     failed = BerthError, require_libvirt().libvirtError
     with contextlib.suppress(*failed):
-        _drop_bitmaps(parts, found, backup_id)
+        drop_bitmaps(parts, found, backup_id)
     if found is not None:
         with contextlib.suppress(*failed):
             left_backup.forget(found)
 
 
-def _drop_bitmaps(parts: Sequence[Part], found: Any, backup_id: str) -> None:
+def drop_bitmaps(parts: Sequence[Part], found: Any, backup_id: str) -> None:
     """Leave in the disks only the bitmap of that backup: runs that were killed left theirs."""
     for part in parts:
         if part.format == "qcow2" and found is not None:
@@ -166,20 +173,7 @@ def _drop_bitmaps(parts: Sequence[Part], found: Any, backup_id: str) -> None:
             off.drop(part.path, paths.bitmap_of(backup_id))
 
 
-def _new_id(where: Place) -> str:
-    """Return the time, or that after the last backup if the clock is not later."""
-    now = datetime.datetime.now(datetime.timezone.utc)
-    last = max((name for name in paths.entries(where.path()) if backups.ID.pattern.match(name)), default="")
-    while now.strftime(backups.TIME) <= last:
-        now = datetime.datetime.strptime(last, backups.TIME) + datetime.timedelta(seconds=1)
-    return now.strftime(backups.TIME)
-
-
-def _begins_a_chain(where: Place, wish: Wish, newest: Backup) -> bool:
-    return wish.full or len(backups.chain(newest, where.known())) >= wish.chain
-
-
-def _parts(host: Any, record: Any, previous: Optional[Backup], found: Any, directory: str) -> List[Part]:
+def parts_of(host: Any, record: Any, previous: Optional[Backup], found: Any, directory: str) -> List[Part]:
     parts = []
     for disk, path in moved_disks.seen_by_guest(host.pool_of(record), record.uuid, record.spec):
         size = moved_disks.virtual_size(path, disk.format)
@@ -212,38 +206,6 @@ def _why_full(disk: Any, path: str, size: int, previous: Backup, found: Any) -> 
     return "what was written since %s was not recorded, as after a move, a restore or a crash" % previous.id
 
 
-def _make_target(part: Part, previous: Backup) -> None:
-    """Make the file for what changed. qemu-img makes those of whole disks itself."""
-    below = ["-F", "qcow2", "-b", backups.below(previous.id, part.name)]
-    command = ["qemu-img", "create", "-q", "-f", "qcow2", *below, "--", part.target, str(part.size)]
-    run(command, timeout=60, error=TransferFailed)
-
-
-def _read_back(part: Part) -> Disk:
-    """Return the disk as it is in the backup, from what the storage has."""
-    settle(part)
-    place.check_qcow2(part.target, TransferFailed)
-    size = os.path.getsize(part.target)
-    return Disk(part.name, part.kind, part.why, part.size, size, place.digest(part.target))
-
-
-def settle(part: Part) -> None:
-    """Only root can read the file, and a power cut does no harm to it."""
-    os.chmod(part.target, durable.FILE_MODE)
-    paths.sync(part.target)
-
-
-def _publish(where: Place, made: Backup, instance: Any) -> None:
-    directory = where.partial(made.id)
-    texts = {backups.RECIPE: backups.recipe(made), backups.FILE: json.dumps(made.to_dict(), indent=1) + "\n"}
-    for name, text in texts.items():
-        durable.write_at(os.path.join(directory, name), text.encode(), durable.FILE_MODE)
-    instance.observe("backup written")
-    os.rename(directory, where.path(made.id))
-    paths.sync_directory(where.path())
-    instance.observe("backup named")
-
-
 def _reach_again(host: Any) -> None:
     """libvirtd may have been restarted while disks were copied. QEMU goes on with a backup that nobody ends, and what the guest
     overwrites would fill the pool."""
@@ -269,19 +231,13 @@ def failures() -> Any:
     return BerthError, OSError, require_libvirt().libvirtError
 
 
-def _failure(instance: Any, record: Any, wish: Wish, error: Any) -> BerthError:
+def failed(instance: Any, record: Any, to: str, error: Any) -> BerthError:
     name = instance.host.connection.getHostname()
     words = error.message if isinstance(error, BerthError) else str(error)
     hint = error.hint if isinstance(error, BerthError) else None
     return BackupFailed(
-        "the backup of %s on %s to %s failed: %s" % (record.name, name, wish.to, words),
+        "the backup of %s on %s to %s failed: %s" % (record.name, name, to, words),
         hint=hint,
         instance=record.name,
         host=name,
     )
-
-
-def _remove_old(where: Place, wish: Wish, made: Backup) -> None:
-    known: Dict[str, Backup] = where.known()
-    for backup_id in backups.removable(list(known.values()), wish.keep, wish.keep_days, made.id):
-        where.remove(backup_id)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from typing import Any, Mapping, Optional, Sequence
+from typing import Any, List, Mapping, Optional, Sequence
 
 from ...model.backups import INCREMENT
 from ...model.move_errors import TransferFailed
@@ -16,6 +16,8 @@ from ..move import following, storage_daemon
 from ..paths import BITMAP, bitmap_of
 from ..run import run
 
+# many requests at once, in any order: QEMU answers each between two looks at its guest
+CONVERT = ["qemu-img", "convert", "-p", "-m", "16", "-W"]
 LONGEST = 72 * 3600  # s: the time that the controller gives the whole module
 
 
@@ -34,36 +36,49 @@ def drop(path: str, kept: str) -> None:
 
 
 def copy(backup_id: Optional[str], previous: Any, parts: Sequence[Any]) -> None:
-    """Write the disks to the files of ``parts`` (see make.Part), then begin their bitmaps, without a ``backup_id`` none."""
+    """Write the disks to where ``parts`` (see make.Part) go, then begin their bitmaps, without a ``backup_id`` none."""
     for part in parts:
         if part.kind == INCREMENT:
-            copy_part(part.path, part.target, {"sync": "bitmap", "bitmap": bitmap_of(previous), "bitmap-mode": "never"})
+            copy_part(part, part.path, {"sync": "bitmap", "bitmap": bitmap_of(previous), "bitmap-mode": "never"})
         else:
-            copy_whole(part.path, part.format, part.target, part.target_format)
+            copy_whole(part, part.path, part.format)
     for part in parts:
         if part.format == "qcow2" and backup_id:
             command = ["qemu-img", "bitmap", "--add", "-f", "qcow2", "--", part.path, bitmap_of(backup_id)]
             run(command, error=TransferFailed)
 
 
-def copy_whole(path: str, form: str, target: str, target_format: str) -> None:
-    command = ["qemu-img", "convert", "-q", "-f", form, "-O", target_format, "--", path, target]
+def copy_whole(part: Any, path: str, form: str) -> None:
+    """Write the disk in the file ``path``."""
+    if part.port:
+        part.port.write_file(path, form)
+        return
+    command = ["qemu-img", "convert", "-q", "-f", form, "-O", part.target_format, "--", path, part.target]
     run(command, timeout=LONGEST, error=TransferFailed)
 
 
-def copy_part(path: str, target: str, part: Mapping[str, str]) -> None:
-    """Copy that part of a qcow2 file to one that is there. The backing files are not opened: it is in the file itself."""
-    nodes, arguments = {"source": (path, True), "target": (target, False)}, []
-    for name, (file, read_only) in nodes.items():
-        below = {"driver": "file", "filename": file}
-        node = {"driver": "qcow2", "node-name": name, "read-only": read_only, "file": below, "backing": None}
-        arguments += ["--blockdev", json.dumps(node)]
-    wanted = {"device": "source", "target": "target", **part}
+def copy_part(part: Any, path: str, wanted: Mapping[str, str]) -> None:
+    """Write the part ``wanted`` of the qcow2 file ``path``. The backing files are not opened: it is in the file itself."""
+    arguments = _opened("source", path, True) + (
+        part.port.blockdevs(part.size) if part.port else _opened("target", part.target, False)
+    )
+    checks = [following.Asked(), *([part.port.other_end()] if part.port else [])]
     with tempfile.TemporaryFile() as log, storage_daemon.started(arguments, log) as process:
+        if part.port:
+            part.port.note(process.pid)
         monitor = storage_daemon.Monitor(process)
-        job = storage_daemon.copy(monitor, wanted, following.Asked())
+        job = storage_daemon.copy(monitor, {"device": "source", "target": "target", **wanted}, *checks)
         if job.get("error"):
             raise TransferFailed("copying what changed: %s" % job["error"])
         monitor.ask("job-dismiss", {"id": storage_daemon.JOB})
-        for name in nodes:
+        for name in ("source", "target"):
             monitor.ask("blockdev-del", {"node-name": name})  # all is written out
+    if part.port:
+        part.port.flush()
+
+
+def _opened(name: str, path: str, read_only: bool) -> List[str]:
+    """The argument of a qemu-storage-daemon that makes a qcow2 file a node."""
+    below = {"driver": "file", "filename": path}
+    node = {"driver": "qcow2", "node-name": name, "read-only": read_only, "file": below, "backing": None}
+    return ["--blockdev", json.dumps(node)]

@@ -40,12 +40,12 @@ class BackupDamaged(BerthError):
     """A file of the backup, or of one that it stands on, is missing or is not as it was written. Nothing was changed."""
 
 
-def check(host_name: str, to: Any, pool: str) -> str:
-    """Return the directory. Raise BackupPlaceUnfit if it is not on storage of its own, or is in the ``pool``: what is there counts
-    as disks and goes with them, and a mount would hide them."""
+def check(host_name: str, to: Any, pool: Optional[str]) -> str:
+    """Return the directory. Raise BackupPlaceUnfit if it is not on storage of its own, or is in the ``pool`` of a KVM host: what
+    is there counts as disks and goes with them, and a mount would hide them."""
     if not isinstance(to, str) or not os.path.isabs(to) or os.path.normpath(to) != to or clean(to, 1000) != to:
         raise InvalidInput("berth_backup_to", to, "the absolute path of a directory")
-    if _is_in(pool, to):
+    if pool and _is_in(pool, to):
         raise BackupPlaceUnfit(
             "%s on %s is in %s, where the disks of instances are" % (to, host_name, pool),
             hint=backup_hints.name_another_place(),
@@ -158,6 +158,30 @@ def of_instance(to: str, whose: str, project_id: str) -> Place:
         said = "%s has backups of %d instances with the name %s, %d of them in project %s"
         raise BackupNotFound(said % (to, len(found), whose, len(own), project_id), hint=hint)
     return own[0]
+
+
+def chosen(where: Place, backup_id: Optional[str], whose: str, hint: str) -> Backup:
+    """Return the backup of that id, by default the newest, if it is whole. ``whose``: in words."""
+    if not backup_id:
+        newest = next(where.whole(), None)
+        if newest is None:
+            raise BackupNotFound("%s has no whole backup of %s" % (where.to, whose), hint=hint)
+        return newest
+    found = where.known().get(backup_id)
+    if found is None:
+        raise BackupNotFound("%s has no backup %s of %s" % (where.to, backup_id, whose), hint=hint)
+    check_whole(where, found)
+    return found
+
+
+def check_whole(where: Place, backup: Backup, deep: bool = False) -> None:
+    faults = where.faults(backup, where.known(), deep)
+    if faults:
+        raise BackupDamaged(
+            "the backup %s of %s in %s cannot be restored: %s"
+            % (backup.id, backup.name, where.path(), "; ".join(faults[:5])),
+            hint=backup_hints.list_backups(backup.name, where.to),
+        )
 
 
 def content(path: str) -> bytes:

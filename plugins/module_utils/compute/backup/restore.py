@@ -11,22 +11,21 @@ A guest in vm_state error is not started: a run that is killed between two renam
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ...model import adopted, backup_hints, hints, snapshot_hints, snapshots
-from ...model.backups import Backup
+from ...model.backups import Backup, Disk
 from ...model.errors import BerthError
 from ...model.move_errors import InstanceInvalidState
 from ...model.vm_states import CHANGES, ERROR, STOPPED, said
-from .. import paths
-from ..disk import disk as disks
+from .. import durable, paths
 from ..disk import disk_chain, owner, room
 from ..guest import domain
 from ..move import disks as moved_disks
 from ..record import journal
 from ..run import run
 from . import firmware_state, off, place
-from .place import BackupDamaged, BackupNotFound, Place
+from .place import Place
 
 OPERATION = "restore"
 
@@ -55,70 +54,119 @@ class Wish(NamedTuple):
 
 
 class Target(NamedTuple):
-    source: str
+    """A disk to write: to ``path``, out of a file of this host or a ``port`` of a backup host, see port.py."""
+
+    source: Sequence[str]
     path: str
     format: str
     size: int
+    port: Any = None
 
     @property
     def made(self) -> str:
         return self.path + ".tmp"
 
 
+class Origin:
+    """A backup in a directory of this host."""
+
+    def __init__(self, where: Place, backup: Backup):
+        self.where, self.backup = where, backup
+
+    def check(self) -> None:
+        """Raise BackupDamaged unless all that is read is as it was written."""
+        place.check_whole(self.where, self.backup, deep=True)
+
+    def file(self, name: str) -> str:
+        """The path of a file of the guest's firmware."""
+        return self.where.path(self.backup.id, name)
+
+    def port(self, _disk: str) -> Any:
+        return None
+
+    def source(self, disk: Disk) -> Sequence[str]:
+        return room.of_file(self.where.path(self.backup.id, disk.file), "qcow2")
+
+
 def would_restore(instance: Any, wish: Wish) -> bool:
-    _checked(instance, wish)
+    record, origin = _found(instance, wish)
+    plan(instance.host, record, origin, wish)
     return True
 
 
 def restore(instance: Any, wish: Wish) -> Backup:
     """Return the backup that the instance has now."""
     with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
-        record, where, backup, targets, firmware = _checked(instance, wish)
-        _check_whole(where, backup, deep=True)
-        kept = {path: place.content(source) for path, source in firmware.items()}
-        paths.make_directory(paths.instance(instance.host.pool_of(record), record.uuid))
-        _make_all(instance, record, targets)
-        instance.observe("restore")
-        record = instance.swap(record.replace(**said(ERROR), task_state=CHANGES[OPERATION].task))
-        for target in targets:
-            instance.observe("restore disk")
-            paths.publish(target.made, target.path)
-        firmware_state.publish(kept)
-        instance.observe("restored")
-        noted = journal.noted(record, OPERATION, backup=backup.id, of=backup.name, uuid=backup.uuid)
-        instance.swap(noted.replace(**said(STOPPED), task_state=None))
-        return backup
+        return restored(instance, wish, *_found(instance, wish))
 
 
-def _checked(instance: Any, wish: Wish) -> Tuple[Any, Place, Backup, List[Target], Dict[str, str]]:
+def restored(instance: Any, wish: Wish, record: Any, origin: Any) -> Backup:
+    """The caller holds the lock of the instance, and has checked it."""
+    backup: Backup = origin.backup
+    targets, firmware = plan(instance.host, record, origin, wish)
+    origin.check()
+    kept = {path: place.content(source) for path, source in firmware.items()}
+    paths.make_directory(paths.instance(instance.host.pool_of(record), record.uuid))
+    _make_all(instance, record, targets)
+    instance.observe("restore")
+    record = instance.swap(record.replace(**said(ERROR), task_state=CHANGES[OPERATION].task))
+    for target in targets:
+        instance.observe("restore disk")
+        paths.publish(target.made, target.path)
+    firmware_state.publish(kept)
+    instance.observe("restored")
+    noted = journal.noted(record, OPERATION, backup=backup.id, of=backup.name, uuid=backup.uuid)
+    instance.swap(noted.replace(**said(STOPPED), task_state=None))
+    return backup
+
+
+def _found(instance: Any, wish: Wish) -> Tuple[Any, Origin]:
+    """Return the record and the backup that is meant."""
+    record = checked(instance)
+    place.check(instance.host.connection.getHostname(), wish.to, instance.host.pool_of(record))
+    where = place.of_instance(wish.to, wish.of or record.uuid, record.project_id)
+    hint = backup_hints.list_backups(record.name, wish.to)
+    return record, Origin(where, place.chosen(where, wish.backup, wish.of or record.name, hint))
+
+
+def checked(instance: Any) -> Any:
+    """Return the record of the instance. Raise what keeps its disks from being replaced."""
     record = instance.at_rest(OPERATION)
     if adopted.of(record.spec):
         raise adopted.refused(record.name, OPERATION)
-    host, name = instance.host, instance.host.connection.getHostname()
-    place.check(name, wish.to, host.pool_of(record))
+    host = instance.host
     host.require_prepared()
     _check_off(host, record)
     owner.check(host.pool_of(record), record.uuid, record.name, host.identify())
     disk_chain.check_unsaved(host, record)
     disk_chain.check_restore(host, record)
     _check_no_snapshots(record)
-    where = place.of_instance(wish.to, wish.of or record.uuid, record.project_id)
-    backup = _chosen(where, wish, record)
-    targets = _targets(host, record, where, backup)
-    firmware = firmware_state.wanted(host, record, where, backup)
-    if wish.discards != record.name:
+    return record
+
+
+def plan(host: Any, record: Any, origin: Any, wish: Wish) -> Tuple[List[Target], Dict[str, str]]:
+    """Return the disks to write, and {path: source} of what the firmware keeps. Raise if they do not fit, or nobody said that
+    what is there may be lost."""
+    backup = origin.backup
+    targets = targets_of(host, record, origin)
+    firmware = firmware_state.wanted(host, record, backup.files, origin.file)
+    check_discards(record, backup, wish.discards)
+    copies = [(target.source, target.made, target.format) for target in targets]
+    what = "the new disks of %s, beside the old ones," % record.name
+    room.check(host.pool_of(record), what, copies, RestoreFailed)
+    return targets, firmware
+
+
+def check_discards(record: Any, backup: Backup, discards: Optional[str]) -> None:
+    if discards != record.name:
         raise RestoreDiscards(
             "%s would lose what was written to its disks after the backup %s of %s"
             % (record.name, backup.id, backup.name),
             field="berth_restore_discards",
-            value=wish.discards,
+            value=discards,
             rule="the name of the instance, %s" % record.name,
             hint=backup_hints.discard_writes(record.name),
         )
-    copies = [(target.source, "qcow2", target.made, target.format) for target in targets]
-    what = "the new disks of %s, beside the old ones," % record.name
-    room.check(host.pool_of(record), what, copies, RestoreFailed)
-    return record, where, backup, targets, firmware
 
 
 def _check_off(host: Any, record: Any) -> None:
@@ -138,32 +186,9 @@ def _check_no_snapshots(record: Any) -> None:
         )
 
 
-def _chosen(where: Place, wish: Wish, record: Any) -> Backup:
-    hint = backup_hints.list_backups(record.name, wish.to)
-    if not wish.backup:
-        newest = next(where.whole(), None)
-        if newest is None:
-            raise BackupNotFound("%s has no whole backup of %s" % (wish.to, wish.of or record.name), hint=hint)
-        return newest
-    found = where.known().get(wish.backup)
-    if found is None:
-        raise BackupNotFound("%s has no backup %s of %s" % (wish.to, wish.backup, wish.of or record.name), hint=hint)
-    _check_whole(where, found)
-    return found
-
-
-def _check_whole(where: Place, backup: Backup, deep: bool = False) -> None:
-    faults = where.faults(backup, where.known(), deep)
-    if faults:
-        raise BackupDamaged(
-            "the backup %s of %s in %s cannot be restored: %s"
-            % (backup.id, backup.name, where.path(), "; ".join(faults[:5])),
-            hint=backup_hints.list_backups(backup.name, where.to),
-        )
-
-
-def _targets(host: Any, record: Any, where: Place, backup: Backup) -> List[Target]:
+def targets_of(host: Any, record: Any, origin: Any) -> List[Target]:
     """Raise DisksOfBackupDiffer for all disks that do not fit, together."""
+    backup: Backup = origin.backup
     faults, targets = [], []
     found = moved_disks.seen_by_guest(host.pool_of(record), record.uuid, record.spec)
     own = {disk.name: (disk, path) for disk, path in found}
@@ -175,8 +200,8 @@ def _targets(host: Any, record: Any, where: Place, backup: Backup) -> List[Targe
         planned, path = own[disk.name]
         if planned.size and planned.size < disk.size:
             faults.append("disk %s has %d bytes, %d in the backup" % (disk.name, planned.size, disk.size))
-        source = where.path(backup.id, disk.file)
-        targets.append(Target(source, path, planned.format, max(planned.size or 0, disk.size)))
+        size = max(planned.size or 0, disk.size)
+        targets.append(Target(origin.source(disk), path, planned.format, size, origin.port(disk.name)))
     if faults:
         raise DisksOfBackupDiffer(
             "the backup %s of %s does not fit %s: %s" % (backup.id, backup.name, record.name, "; ".join(faults)),
@@ -200,7 +225,10 @@ def _make_all(instance: Any, record: Any, targets: List[Target]) -> None:
 def _make(target: Target) -> None:
     """Write the disk beside its place, whole in itself and as large as the instance has it."""
     paths.remove(target.made)
-    convert = ["qemu-img", "convert", "-q", "-f", "qcow2", "-O", target.format, "--", target.source, target.made]
-    with disks.private():
-        run(convert, timeout=off.LONGEST, error=RestoreFailed)
+    with durable.private():
+        if target.port:
+            target.port.read(target.made, target.format)
+        else:
+            convert = ["qemu-img", "convert", "-q", "-O", target.format, *target.source, target.made]
+            run(convert, timeout=off.LONGEST, error=RestoreFailed)
     run(["qemu-img", "resize", "-q", "-f", target.format, "--", target.made, str(target.size)], error=RestoreFailed)

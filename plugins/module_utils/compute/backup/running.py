@@ -66,10 +66,11 @@ def copy(found: Any, backup_id: Optional[str], previous: Any, parts: Sequence[An
                 live_backup.show_backup(guest, socket, files, name, recorded)
             for target, part in shown.items():
                 seen = "driver=nbd,server.type=unix,server.path=%s,export=%s" % (socket, target)
-                # many requests at once, in any order: QEMU answers each between two looks at its guest
-                convert = ["qemu-img", "convert", "-p", "-m", "16", "-W", "--image-opts", "-O", part.target_format]
-                command = [*convert, "--", seen, part.target]
-                following.follow(command, None, None, also=[room, *also])
+                if part.port:
+                    part.port.write(seen, [room, *also])
+                else:
+                    command = [*off.CONVERT, "--image-opts", "-O", part.target_format, "--", seen, part.target]
+                    following.follow(command, None, None, also=[room, *also])
     finally:
         left_backup.end_backup(guest)
         live_backup.discard_backup([socket, *map(scratch_file, files.values())])
@@ -82,9 +83,9 @@ def _take(part: Any) -> None:
     """Copy what libvirt wrote beside a disk to where backups are."""
     changes = scratch_file(part.path)
     if part.kind == INCREMENT:
-        off.copy_part(changes, part.target, {"sync": "top"})
+        off.copy_part(part, changes, {"sync": "top"})
     else:
-        off.copy_whole(changes, "qcow2", part.target, part.target_format)
+        off.copy_whole(part, changes, "qcow2")
 
 
 def _note_again(guest: Any, name: str, targets: Sequence[str]) -> None:

@@ -106,7 +106,8 @@ ENDS = re.compile(
     % (re.escape(ASIDE), re.escape(MADE))
 )
 STARTS = (".", "moving-")  # what is being written, or removed by NFS; and the marks of moves
-DISKS = {"root.qcow2", "root.raw", "ephemeral0", "swap"}  # a resize may change the kind of the root disk
+# a resize may change the kind of the root disk
+DISKS = {"root.qcow2", "root.raw", "ephemeral0", "swap", disks.RESCUE.file}
 COPIED = ("record.json", "domain.xml")  # what set_aside.py writes
 KNOWN = {
     owner.FILE,

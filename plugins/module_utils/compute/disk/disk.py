@@ -8,20 +8,20 @@ root      qcow2 on the cached image (overlay), or a copy of it: flavor extra spe
 ephemeral0 raw, ext4, labelled ephemeral0
 swap      raw, labelled swap
 data-NAME qcow2, empty; the guest knows it by its serial number NAME
+rescue    qcow2 on another cached image, while the instance is rescued; the last one
 Sizes are in bytes. Every call of qemu-img names its formats and ends its options with --.
 """
 
 from __future__ import annotations
 
 import collections
-import contextlib
 import errno
 import os
 
-from ...model import adopted, data_disks, hints, volumes
+from ...model import adopted, data_disks, hints, rescues, volumes
 from ...model.errors import InvalidInput
 from ...model.safe_text import clean
-from .. import paths
+from .. import durable, paths
 from ..errors import DisksWithoutRecord, ImageInvalid, file_not_usable
 from ..guest import nvram
 from ..run import TIMEOUT, run
@@ -67,6 +67,7 @@ Disk = collections.namedtuple("Disk", "name file format size kind bus serial slo
 SEED = Disk("seed", paths.SEED, "raw", None, "seed")
 NVRAM = Disk("nvram", nvram.FILE, "raw", None, "nvram")
 BOOT_FILES = tuple(Disk(part, part, "raw", None, part) for part in PARTS)
+RESCUE = Disk("rescue", "rescue.qcow2", "qcow2", None, rescues.KEY)
 IGNITION = Disk("ignition", paths.IGNITION, "raw", None, "ignition")
 OF_SEED = (SEED, IGNITION)  # what is made from the inventory
 READ_ONLY = (*OF_SEED, *BOOT_FILES)  # a guest never writes to them
@@ -96,7 +97,8 @@ def plan(spec):
     if flavor.get("swap"):
         disks.append(Disk("swap", "swap", "raw", flavor["swap"] * MIB, "swap"))
     data = data_disks.check(spec)
-    return disks + [_data(disk, slot) for disk, slot in zip(data, data_disks.slots(data))]
+    disks += [_data(disk, slot) for disk, slot in zip(data, data_disks.slots(data))]
+    return disks + [RESCUE] if rescues.of(spec) else disks
 
 
 def _data(disk, slot):
@@ -158,6 +160,12 @@ def let_pass(pool_path, uuid):
             paths.let_pass(path)
 
 
+def remove_of_rescue(pool_path, record):
+    """Remove the disk of a rescue that has ended, or that a killed run made before it began."""
+    if not rescues.of(record.spec):
+        paths.remove(paths.instance(pool_path, record.uuid, RESCUE.file))
+
+
 def check_writable(pool_path, record, host_name):
     """Raise FileNotUsable if a disk is on a file system that can only be read: QEMU would not start from it."""
     for path in (paths.instance(pool_path, record.uuid, disk.file) for disk in plan(record.spec)):
@@ -188,8 +196,8 @@ def build(pool_path, uuid, spec, host_uuid, settings):
 
 def make(disk, path, base):
     """Make one disk at ``path``; a root disk and a volume to boot from are made from ``base``, the cached image."""
-    with private():
-        if disk.kind == "overlay":
+    with durable.private():
+        if disk.kind in ("overlay", RESCUE.kind):
             size = str(disk.size or base["virtual_size"])
             _read_image(
                 ["qemu-img", "create", "-q", "-f", "qcow2", "-F", base["format"], "-b", base["path"], "--", path, size],
@@ -226,15 +234,6 @@ def _make_sparse(path, size):
         os.ftruncate(fd, size)
     finally:
         os.close(fd)
-
-
-@contextlib.contextmanager
-def private():
-    before = os.umask(0o077)
-    try:
-        yield
-    finally:
-        os.umask(before)
 
 
 def is_there(pool_path, uuid):

@@ -16,7 +16,7 @@ import os
 from typing import List
 from xml.etree import ElementTree
 
-from ...model import adopted, data_disks, disk_hints, hints, snapshot_hints, snapshots, state_hints, volumes
+from ...model import adopted, data_disks, disk_hints, hints, rescues, snapshot_hints, snapshots, state_hints, volumes
 from ...model.errors import shortened
 from ...model.guest_settings import GuestSettings
 from ...model.lifecycle import ACTIVE, FROZEN, OWN, REBOOTING_HARD, RESIZING, STARTING
@@ -291,8 +291,8 @@ def _keeping_tpm(difference):
 
 def allowed_below(record, pool_path):
     """Return the allowed backing files of the instance's disks: its image, and during a move the earlier disks."""
-    checksum = (record.spec.get("image") or {}).get("checksum")
-    found = {paths.image(pool_path, checksum)} if checksum else set()
+    images = [part.get("image") or {} for part in (record.spec, rescues.of(record.spec) or {})]
+    found = {paths.image(pool_path, image["checksum"]) for image in images if image.get("checksum")}
     if record.op:
         kept = {disk.file for spec in _specs(record) for disk in disks.planned(spec)}
         found |= {paths.kept_file(paths.instance(pool_path, record.uuid, file), record.op) for file in kept}

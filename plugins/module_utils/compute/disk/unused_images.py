@@ -80,8 +80,8 @@ def checksums(records):
         specs.append(record.spec)
         migration = record.migration or {}
         specs.extend(migration.get(part) or {} for part in ("old_spec", "new_spec"))
-    volumes = [entry for spec in specs for entry in spec.get("volumes") or ()]
-    images = [part.get("image") or {} for part in (*specs, *volumes)]
+    parts = [entry for spec in specs for entry in (*(spec.get("volumes") or ()), spec.get("rescue") or {})]
+    images = [part.get("image") or {} for part in (*specs, *parts)]
     parts = [part for image in images for part in (image, image.get("kernel") or {}, image.get("initrd") or {})]
     return {part.get("checksum") for part in parts} - {None}
 

@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional
 from ..move import left_backup
 from ..record import journal
 from ..record.record_copy import take_back
-from . import adopt, pause, power, rebuild, snapshots
+from . import adopt, pause, power, rebuild, rescue, snapshots
 from .update import update, would_update
 from .update_disks import update_disks, would_update_disks
 
@@ -124,11 +124,13 @@ ACTS: Dict[str, Act] = {
         rebuild.rebuild, rebuild.would_rebuild,
         parts=lambda _before, p: {"image": p["spec"]["image"]["name"], "snapshots": []},
     ),
+    "rescued": Act(rescue.rescue, rescue.would_rescue, "running"),
+    "unrescued": Act(rescue.unrescue, lambda instance, _p: rescue.would_unrescue(instance), "running"),
 }  # fmt: skip
 
 
 # State -> the operation that only a created instance takes.
-NOT_OF_ADOPTED = {"disks_updated": "update_disks", "updated": "update", "rebuilt": "rebuild"}
+NOT_OF_ADOPTED = {"disks_updated": "update_disks", "updated": "update", "rebuilt": "rebuild", "rescued": "rescue"}
 
 
 def act(instance: Any, params: Params, dry: bool) -> bool:

@@ -15,7 +15,7 @@ import collections
 import json
 from xml.etree import ElementTree
 
-from ...model import adopted, limits, nics, volumes
+from ...model import adopted, growth, limits, nics, rescues, volumes
 from ...model.guest_settings import TARGET_PREFIX, GuestSettings, is_true
 from .. import paths
 from ..disk import disk as disks
@@ -156,6 +156,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 FIRST_DATA = 4
 DISKS_ON_SCSI = 7  # libvirt puts so many on each controller, by letter; one that it adds itself has another model
 MAX_QUEUES = 16
+SLOTS = 16  # how often a running guest gets more memory until it is started again
 IGNITION_NAMES = ("opt/com.coreos/config", "opt/org.flatcar-linux/config")  # Fedora and RHEL CoreOS; Flatcar
 # Nova's list. No evmcs, which needs a CPU of Intel on each host, and no reenlightenment: QEMU does not migrate it live.
 HYPERV = ("relaxed", "vapic", "vpindex", "runtime", "synic", "reset", "frequencies", "tlbflush", "ipi")
@@ -175,15 +176,16 @@ def render(record, host: Host):
     child(root, "uuid", record.uuid)
     child(root, "title", record.name)
     root.append(metadata(record))
+    _ceiling_of_memory(root, flavor)
     child(root, "memory", flavor["memory_mb"] * MIB, unit="KiB")
     child(root, "currentMemory", flavor["memory_mb"] * MIB, unit="KiB")
     realtime = settings.realtime_cpus(flavor["vcpus"]) or set()
     cells = ((allocation or {}).get("numa_topology") or {}).get("cells") or []
     memory_backing(root, cells, settings, realtime)
-    child(root, "vcpu", flavor["vcpus"], placement="static")
+    _vcpu(root, flavor)
     cpu_limits(root, flavor.get("extra_specs") or {})
     pinning(root, cells, realtime)
-    _firmware(root, host, machine(record, host), settings, record.uuid, bool(named_boot_files(spec)))
+    _firmware(root, host, machine(record, host), settings, record.uuid, bool(_boot_files(spec)))
     _direct_boot(root.find("os"), record, host)
     _ignition(root, record, host)
     _features(root, host, settings, realtime)
@@ -196,6 +198,21 @@ def render(record, host: Host):
         encrypt(root)
     hardware.place(root, spec)
     return ElementTree.tostring(root, encoding="unicode")
+
+
+def _ceiling_of_memory(root, flavor):
+    """QEMU refuses slots in which nothing would fit."""
+    if _grows(flavor):
+        child(root, "maxMemory", growth.most(flavor, growth.MAX_MEMORY_MB) * MIB, slots=SLOTS, unit="KiB")
+
+
+def _grows(flavor):
+    return growth.most(flavor, growth.MAX_MEMORY_MB) > flavor["memory_mb"]
+
+
+def _vcpu(root, flavor):
+    most, now = growth.most(flavor, growth.MAX_VCPUS), flavor["vcpus"]
+    child(root, "vcpu", most, placement="static", current=now if now < most else None)
 
 
 def _found(record, host):
@@ -285,11 +302,16 @@ def _firmware(root, host, machine, settings, uuid, has_kernel):
         child(element, "bootmenu", enable="yes", timeout=5000)
 
 
+def _boot_files(spec):
+    """The files that the guest boots directly: none while it is rescued."""
+    return [] if rescues.of(spec) else named_boot_files(spec)
+
+
 def _direct_boot(element, record, host):
-    for part in named_boot_files(record.spec):
+    for part in _boot_files(record.spec):
         child(element, part, paths.instance(host.pool_path, record.uuid, part))
     options = (record.spec["image"].get("properties") or {}).get("os_command_line")
-    if options and named_boot_files(record.spec):
+    if options and _boot_files(record.spec):
         child(element, "cmdline", options)
 
 
@@ -331,7 +353,7 @@ def _cpu(root, host, flavor, settings, cells):
     host's settings name is required as it is: libvirt starts no guest with less."""
     topology = settings.cpu_topology(flavor["vcpus"])
     known = host.domain_type == "kvm" or host.arch in ("x86_64", "i686")
-    if not (known or topology or cells or host.cpu_model):
+    if not (known or topology or cells or host.cpu_model or _grows(flavor)):
         return
     if host.cpu_model:
         element = child(root, "cpu", mode="custom", match="exact", check="partial")
@@ -345,6 +367,9 @@ def _cpu(root, host, flavor, settings, cells):
         for index, cell in enumerate(cells):
             cpus = set(cell.get("cpuset") or ()) | set(cell.get("pcpuset") or ())
             child(numa, "cell", id=index, cpus=ranges(cpus), memory=cell["memory_mb"] * MIB, unit="KiB")
+    elif _grows(flavor):  # libvirt plugs memory into a cell
+        every = ranges(range(growth.most(flavor, growth.MAX_VCPUS)))
+        child(child(element, "numa"), "cell", id=0, cpus=every, memory=flavor["memory_mb"] * MIB, unit="KiB")
 
 
 def _clock(root, host, settings):
@@ -360,6 +385,9 @@ def _clock(root, host, settings):
 
 def _devices(devices, record, host, settings):
     _disks_and_seed(devices, record, host.pool_path, settings)
+    if rescues.of(record.spec):
+        _rescue(devices, record, host, settings)
+    _scsi_controllers(devices)
     _nics(devices, record, settings)
     _consoles(devices, paths.console_log(record.uuid))
     rng = child(devices, "rng", model="virtio")
@@ -387,10 +415,11 @@ def _disks_and_seed(devices, record, pool, settings):
     cdrom_bus = settings.get("cdrom_bus") or (bus if bus in ("sata", "ide") else None)
     planned = disks.plan(spec)
     data = [disk for disk in planned if disk.kind == disks.DATA]
-    buses = [bus] * (len(planned) - len(data)) + [cdrom_bus or bus]
+    own = [disk for disk in planned if disk not in (*data, disks.RESCUE)]
+    buses = [bus] * len(own) + [cdrom_bus or bus]
     names = _targets(["virtio"] * bool(volumes.boot(spec)) + buses)[-len(buses) :]
     _volumes(devices, pool, spec, True)
-    for disk, name in zip(planned, names[:-1]):
+    for disk, name in zip(own, names[:-1]):
         element = _own_disk(devices, paths.instance(pool, uuid, disk.file), disk, name, bus, spec)
         if disk.name == "root":
             child(element, "boot", order=1)
@@ -401,14 +430,41 @@ def _disks_and_seed(devices, record, pool, settings):
         devices, paths.instance(pool, uuid, seed.FILE), "raw", names[-1], buses[-1], "cdrom" if cdrom_bus else "disk"
     )
     child(element, "readonly")
-    if "scsi" in [*buses, *(disk.bus for disk in data)]:
-        _scsi_controllers(devices, data)
 
 
-def _scsi_controllers(devices, data):
-    last = max([0] + [FIRST_DATA + disk.slot for disk in data if disk.bus == "scsi"])
-    for index in range(1 + last // DISKS_ON_SCSI):
+def _scsi_controllers(devices):
+    used = [LETTERS.index(target.get("dev")[-1]) for target in devices.iterfind("disk/target[@bus='scsi']")]
+    for index in range(1 + max(used) // DISKS_ON_SCSI) if used else ():
         child(devices, "controller", type="scsi", index=index, model="virtio-scsi")
+
+
+def _rescue(devices, record, host, settings):
+    """Boot from the disk of the rescue alone. It takes a name that no other disk has, so that they keep theirs."""
+    image = rescues.of(record.spec)["image"]
+    is_cdrom = rescues.device(image) == rescues.CDROM
+    bus = (image.get("properties") or {}).get("hw_rescue_bus") or (
+        _cdrom_bus(machine(record, host), settings) if is_cdrom else settings.get("disk_bus", "virtio")
+    )
+    taken = {target.get("dev") for target in devices.iterfind("disk/target")}
+    for disk in devices.iterfind("disk"):
+        for boot in disk.findall("boot"):
+            disk.remove(boot)
+    target = next(name for name in (TARGET_PREFIX[bus] + letter for letter in LETTERS) if name not in taken)
+    path = paths.instance(host.pool_path, record.uuid, disks.RESCUE.file)
+    if is_cdrom:
+        element = _disk(devices, path, disks.RESCUE.format, target, bus, rescues.CDROM)
+        child(element, "readonly")
+    else:
+        element = _own_disk(devices, path, disks.RESCUE, target, bus, record.spec)
+    child(element, "serial", rescues.SERIAL)
+    child(element, "boot", order=1)
+
+
+def _cdrom_bus(machine_type, settings):
+    """As in Nova, the bus for CDs that the machine has built in, or SCSI."""
+    built_in = {"q35": "sata", "i440fx": "ide", "pc": "ide"}
+    found = (bus for part, bus in built_in.items() if part in (machine_type or "").split("-"))
+    return settings.get("cdrom_bus") or next(found, "scsi")
 
 
 def _nics(devices, record, settings):

@@ -53,7 +53,7 @@ def mend(instance, given_seed=None, dry=False, wanted=None):
             return []  # its definition is its own
         seedless = _bring_seed(instance, record, given_seed, dry)
         record, filtered = _with_filters(instance, record, wanted, dry)
-        record = _with_hardware(instance, record)
+        record = with_hardware(instance, record)
         differences = differing(instance, record).get("next_start") or []
         if differences:
             disk_chain.check_mend(instance.host, record)
@@ -130,14 +130,14 @@ def before_start(instance, record):
         return  # one with saved memory goes on with the definition that it was saved with
     try:
         if differing(instance, record).get("next_start") and not disk_chain.found_on(instance.host, record):
-            _define(instance, _with_hardware(instance, record))
+            _define(instance, with_hardware(instance, record))
     except (LibvirtTimeout, LibvirtUnavailable):
         raise
     except (BuildFailed, GuestNotSupported, InstanceExists):
         pass  # for example a machine type that this QEMU lacks: the guest starts as defined, and the facts report it
 
 
-def _with_hardware(instance, record):
+def with_hardware(instance, record):
     """Return an older version's record with the machine type and the addresses that its guest has now, and any record
     with those of disks that were added since."""
     text = domain.definition(instance.host.connection, instance.uuid)

@@ -23,9 +23,8 @@ from .. import paths
 from ..disk import disk as disks
 from ..disk import disk_chain, image, inside, layers, room
 from ..errors import BuildFailed
-from ..host import mdev
 from ..record import journal
-from . import domain, domain_xml, gate, given_up, seed, start, startable
+from . import domain, domain_xml, given_up, seed, start, startable
 from .snapshots import forgotten
 from .summary import is_started
 from .update import is_old_seed
@@ -54,7 +53,8 @@ def rebuild(instance, params):
             return record.power_state in ALIVE and start.converge(instance, record)
         startable.own_disks(instance.host, record)
         made = _make_root(instance, record, new)
-        _stop(instance, record, params["shutdown_timeout"])
+        instance.observe("rebuild stop")  # if this is all that is done, recover starts it as it was
+        start.end(instance, record, params["shutdown_timeout"])
         record = instance.swap(_begun(record, new))
         try:
             record = _replace(instance, record, made, params["seed"])
@@ -189,14 +189,6 @@ def _make_root(instance, record, new):
 
 def _root(instance, record):
     return paths.instance(instance.host.pool_of(record), record.uuid, disks.plan(record.spec)[0].file)
-
-
-def _stop(instance, record, grace):
-    """The record says that the guest runs until it has the new request: if this is all that is done, recover starts it as it was."""
-    instance.observe("rebuild stop")
-    gate.revoke(instance.uuid, instance.host.run_dir)
-    domain.stop(instance.host.connection, instance.uuid, grace)
-    mdev.remove(instance.host.connection, instance.uuid, record)
 
 
 def _begun(record, new):

@@ -122,7 +122,8 @@ def _noted_off(instance, record):
         return record
     instance.observe("stopping")
     noted = journal.noted(record, "stop for another copy")
-    return instance.store.compare_and_swap(record, noted.next(**vm_states.said(vm_states.STOPPED)))
+    state = vm_states.found(record.spec, runs=False)
+    return instance.store.compare_and_swap(record, noted.next(vm_state=state, power_state=OFF))
 
 
 def end_guest(instance, grace):

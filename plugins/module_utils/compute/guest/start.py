@@ -76,7 +76,7 @@ def start(instance, record, event="start"):
     """Start the guest. Define it again if libvirt lost it."""
     instance.host.require_prepared()
     task_state = SPAWNING if record.task_state == SPAWNING else vm_states.CHANGES[event].task
-    record = instance.swap(record.replace(**vm_states.said(vm_states.ACTIVE), task_state=task_state))
+    record = instance.swap(record.replace(**vm_states.said(vm_states.started(record.spec)), task_state=task_state))
     if domain.find(instance.host.connection, instance.uuid) is None:
         instance.observe("start define")
         host = instance.host.for_guests(record.spec.get("pool"))
@@ -88,6 +88,7 @@ def start(instance, record, event="start"):
     startable.own_disks(instance.host, record)
     volume.mark_used(instance.store, record)
     disk.let_pass(instance.host.pool_of(record), record.uuid)
+    disk.remove_of_rescue(instance.host.pool_of(record), record)
     instance.observe("start permit")
     gate.permit(instance.uuid, instance.host.run_dir)
     instance.observe("start guest")
@@ -96,6 +97,13 @@ def start(instance, record, event="start"):
     form = nvram.form(nvram.path(instance.host.pool_of(record), record.uuid))  # libvirt has made the file by now
     spec = hardware.keep_variables(volumes.used(record.spec), form)
     instance.swap(journal.noted(record, event).replace(task_state=None, spec=spec))
+
+
+def end(instance, record, grace):
+    """End a guest that the caller starts again, within ``grace`` seconds for its own shutdown. The record says meanwhile that it runs."""
+    gate.revoke(instance.uuid, instance.host.run_dir)
+    domain.stop(instance.host.connection, instance.uuid, grace)
+    mdev.remove(instance.host.connection, instance.uuid, record)
 
 
 def _start_guest(host, record):

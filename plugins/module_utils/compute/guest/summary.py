@@ -118,7 +118,7 @@ def is_in(host, record, vm_state):
 
 
 def is_started(host, record):
-    return is_in(host, record, vm_states.ACTIVE)
+    return is_in(host, record, vm_states.started(record.spec))
 
 
 def is_as_its_record_says(host, record):

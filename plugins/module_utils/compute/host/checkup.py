@@ -354,6 +354,7 @@ SAID = {
     "GuestPaused": "%s is paused, so it does not run",
     "GuestOff": "%s is off, though nobody stopped it with berth.kvm.stop",
     "PausedGuestOff": "%s is paused, and its guest is off",
+    "RescuedGuestOff": "%s is rescued, and its guest is off",
     "GuestSaved": "%s is off: its memory was saved to a file with virsh save",
     "SavedMemoryGone": "%s is suspended, and its memory is gone or incomplete",
 }

@@ -130,7 +130,7 @@ def open_targets(uuid, disks, key, address, attempt):
             path = incoming_file(disk["path"], attempt)
             paths.remove(path)
             make_empty(path, form(disk), disk.get("whole") or disk["size"])
-            targets.append({"name": disk["name"], "host": address, "port": _serve(uuid, disk, path, address)})
+            targets.append({"name": disk["name"], "host": address, "port": serve(uuid, disk, path, address)})
             # The names must survive a power cut too: the source lets go once it has flushed the content.
             paths.sync_directory(os.path.dirname(path))
     return targets
@@ -162,7 +162,11 @@ def make_empty(path, form, size):
         run(["qemu-img", "create", "-q", "-f", form, "--", path, str(size)], error=TransferFailed)
 
 
-def _serve(uuid, disk, path, address):
+WRITABLE = ("--discard", "unmap", "--detect-zeroes", "unmap")
+
+
+def serve(uuid, disk, path, address, how=WRITABLE):
+    """Open a port for the file of a disk, and return it. The key is in place."""
     pid_file = directory(uuid, "%s.pid" % disk["name"])
     output = ""
     for port in PORTS:
@@ -172,8 +176,7 @@ def _serve(uuid, disk, path, address):
             "qemu-nbd", "--fork", "--persistent", "--shared=4", "--pid-file", pid_file, "--bind", address, "--port",
             str(port),
             "--object", "tls-creds-psk,id=tls0,endpoint=server,dir=%s" % directory(uuid), "--tls-creds", "tls0",
-            "--format", form(disk), "--discard", "unmap", "--detect-zeroes", "unmap", "--export-name",
-            disk["name"], path,
+            "--format", form(disk), *how, "--export-name", disk["name"], path,
         ]  # fmt: skip
         # The server continues in the background: it must hold none of our pipes.
         log = directory(uuid, "%s.log" % disk["name"])
@@ -190,13 +193,13 @@ def _serve(uuid, disk, path, address):
     raise TransferFailed("no port could be opened for %s: %s" % (disk["name"], output or "all are taken"))
 
 
-def check_address(address, name):
+def check_address(address, name, hint=None):
     """Raise TransferFailed if the host ``name`` cannot listen on ``address``, where others reach it, on any port."""
     why = why_not(address) if address else "it has no default route, and its name has no address"
     if why:
         raise TransferFailed(
             "%s cannot receive disks at %s, where other hosts would reach it: %s" % (name, address, why),
-            hint=host_hints.correct_migration_address(name),
+            hint=hint or host_hints.correct_migration_address(name),
             host=name,
         )
 
@@ -233,7 +236,7 @@ def send(uuid, disks, targets, key, bandwidth=None, rest=None, also=()):
         for disk in disks:
             if disk["name"] not in rest:
                 _compare(uuid, disk, ports[disk["name"]], also)
-            _flush(uuid, disk, ports[disk["name"]])
+            flush(uuid, disk, ports[disk["name"]])
     finally:
         close(uuid)
     return {"bytes": progress.total, "seconds": round(time.monotonic() - progress.began, 3)}
@@ -274,7 +277,7 @@ def _compare(uuid, disk, target, also):
     )
 
 
-def _flush(uuid, disk, target):
+def flush(uuid, disk, target):
     credentials, options = target_options(uuid, disk, target)
     _follow(uuid, ["qemu-io"] + credentials + ["-c", "flush", "--image-opts", options], target)
 

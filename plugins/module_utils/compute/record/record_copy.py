@@ -82,7 +82,7 @@ def _from_copy(instance, moved_by=None):
         token=secrets.token_hex(16),
         phase=ACTIVE,
         lost_moves=[moved_by["op"]] if moved_by else [],
-        **vm_states.said(vm_states.ACTIVE if runs else vm_states.STOPPED),
+        **vm_states.said(vm_states.found(parts["spec"], runs)),
         **parts,
     )
     if record.uuid != instance.uuid:

@@ -10,10 +10,11 @@ from typing import Callable, Dict, List, Mapping
 from ...model import backup_hints
 from ...model.errors import BerthError
 from ...model.messages import Document
-from .operate import Done, Tasks, operate
+from .backup_host import Run, operate_anywhere
+from .operate import Done, Tasks
 from .steps import Procedure
 
-LISTED = ("to",)  # what a list needs of the arguments of a backup
+LISTED = ("to", "host")  # what a list needs of the arguments of a backup
 
 
 class BackupWindowOver(BerthError):
@@ -21,23 +22,25 @@ class BackupWindowOver(BerthError):
 
 
 def back_up(
-    tasks: Tasks, given: Mapping[str, Document], at_once: int, minutes: int, clock: Callable[[], float]
+    tasks: Tasks, given: Mapping[str, Document], run: Run, minutes: int, clock: Callable[[], float]
 ) -> Procedure[Dict[str, Done]]:
     """``minutes``: none begins later than so long after the first; ``clock``: of the controller, in s."""
     done: Dict[str, Done] = {}
-    order, began = (yield from _oldest_first(tasks, given)), clock()
+    order, began = (yield from _oldest_first(tasks, given, run)), clock()
     while order:
         if clock() - began >= 60 * minutes:
             return {**done, **{name: Done(errors=[_over(name, minutes)]) for name in order}}
-        now, order = order[:at_once], order[at_once:]
-        done.update((yield from operate("backup", {name: tasks[name] for name in now}, given)))
+        now, order = order[: run.at_once], order[run.at_once :]
+        done.update((yield from operate_anywhere("backup", {name: tasks[name] for name in now}, given, run)))
     return done
 
 
-def _oldest_first(tasks: Tasks, given: Mapping[str, Document]) -> Procedure[List[str]]:
+def _oldest_first(tasks: Tasks, given: Mapping[str, Document], run: Run) -> Procedure[List[str]]:
     """Those without a backup come first, and those whose host does not list any: the backup says why."""
     there = {name: task for name, task in tasks.items() if task["hosts"]}
-    listed = yield from operate("backups", there, {name: _of_a_list(given.get(name, {})) for name in there})
+    listed = yield from operate_anywhere(
+        "backups", there, {name: _of_a_list(given.get(name, {})) for name in there}, run
+    )
     last = {
         name: max((each["id"] for each in one.instance.get("backups", ())), default="") for name, one in listed.items()
     }

@@ -74,7 +74,7 @@ def look(operation: str, tasks: Tasks, given: Mapping[str, Document]) -> Procedu
     answers = yield Ask(OPERATIONS[operation].module, arguments, at)
     for name, answer in answers.items():
         if answer.keys() & FAILED:
-            done[name].errors.append(_error_of(at[name], answer))
+            done[name].errors.append(error_of_answer(at[name], answer))
             continue
         for shown in answer["instances"]:
             done[name].instance = {operation: shown[operation]} if operation in shown else {}
@@ -107,10 +107,10 @@ def _add(done: Done, host: str, state: str, answer: Mapping[str, Any]) -> None:
     done.warnings += answer.get("warnings", ())
     done.set_aside.update({host: done.instance["paths"]} if state == "set_aside" and done.instance.get("paths") else {})
     if answer.keys() & FAILED:
-        done.errors.append(_error_of(host, answer))
+        done.errors.append(error_of_answer(host, answer))
 
 
-def _error_of(host: str, answer: Mapping[str, Any]) -> Document:
+def error_of_answer(host: str, answer: Mapping[str, Any]) -> Document:
     """Why the host did not do what it was asked. Of a host that answers, the reason is an error and begins with its code."""
     if "error" in answer:
         error: Document = answer["error"]

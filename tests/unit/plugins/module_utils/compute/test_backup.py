@@ -250,7 +250,7 @@ def test_if_one_disk_of_a_running_guest_has_to_be_copied_whole_all_are_and_it_is
 
     def kinds(usable):
         monkeypatch.setattr(make.running, "usable", lambda _found, path: usable(path))
-        return [(each.kind, each.why) for each in make._parts(web.host, web.record, previous, object(), "/t")]
+        return [(each.kind, each.why) for each in make.parts_of(web.host, web.record, previous, object(), "/t")]
 
     assert kinds(lambda _path: known) == [(INCREMENT, ""), (INCREMENT, "")]
     (root, why), (data, _why) = kinds(lambda path: known if path.endswith("root.qcow2") else {})
@@ -323,17 +323,17 @@ def test_a_directory_in_a_pool_is_no_place_for_backups_and_nobody_is_told_to_mou
 
 
 def test_a_guest_that_ends_when_its_backup_is_named_has_that_backup(web, to, monkeypatch):
-    first, known = back_up(web, to), make._drop_bitmaps
+    first, known = back_up(web, to), make.drop_bitmaps
 
     def drop(parts, found, backup_id):
         if backup_id != first["id"]:
             raise TransferFailed("the guest has ended")
         known(parts, found, backup_id)
 
-    monkeypatch.setattr(make, "_drop_bitmaps", drop)
+    monkeypatch.setattr(make, "drop_bitmaps", drop)
     second = back_up(web, to)
     assert listed(web, to) == {first["id"]: [], second["id"]: []} and web.record.history[-1]["event"] == "backup"
-    monkeypatch.setattr(make, "_drop_bitmaps", known)
+    monkeypatch.setattr(make, "drop_bitmaps", known)
     assert back_up(web, to)["previous"] == second["id"]
 
 

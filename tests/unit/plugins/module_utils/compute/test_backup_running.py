@@ -89,8 +89,8 @@ def guest(monkeypatch):
     monkeypatch.setattr(live_backup.paths, "free_bytes", lambda _path: 1 << 40)
     monkeypatch.setattr(domain, "retry_failed_io", lambda _guest: found.done.append(("retry",)))
     monkeypatch.setattr(storage_daemon, "is_there", lambda: True)
-    monkeypatch.setattr(off, "copy_part", lambda *given: found.done.append(("part", *given)))
-    monkeypatch.setattr(off, "copy_whole", lambda path, _form, *target: found.done.append(("whole", path, *target)))
+    monkeypatch.setattr(off, "copy_part", lambda part, path, _wanted: found.done.append(("part", path, part.target)))
+    monkeypatch.setattr(off, "copy_whole", lambda part, path, _form: found.done.append(("whole", path, part.target)))
 
     def follow(command, *_given, **_more):
         found.done.append(("read", tuple(command[-2:]), command[command.index("-O") + 1]))

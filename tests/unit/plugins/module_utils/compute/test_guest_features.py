@@ -13,7 +13,7 @@ from sample_catalog import variables
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import traits
-from ansible_collections.berth.kvm.plugins.module_utils.model import guest_features, limits
+from ansible_collections.berth.kvm.plugins.module_utils.model import guest_features, limits, rescues
 from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.model.image import READ, known_properties
@@ -42,6 +42,8 @@ SHOWN = {
     "hw_machine_type": ({}, "pc", ("os/type", "machine", "pc")),
     "hw_disk_bus": ({}, "sata", ("devices/disk/target", "bus", "sata")),
     "hw_cdrom_bus": ({}, "sata", ("devices/disk[2]", "device", "cdrom")),
+    "hw_rescue_bus": ({}, "sata", ("devices/disk[3]/target", "bus", "sata")),
+    "hw_rescue_device": ({}, "cdrom", ("devices/disk[3]", "device", "cdrom")),
     "hw_video_model": ({}, "vga", ("devices/video/model", "type", "vga")),
     "hw_firmware_type": ({}, "uefi", ("os", "firmware", "efi")),
     "hw_watchdog_action": ({}, "reset", ("devices/watchdog", "action", "reset")),
@@ -88,6 +90,8 @@ SHOWN = {
     "hw:mem_page_size": ({}, "2048", "pagesize"),
     "pci_passthrough:alias": ({}, "gpu:1", "pci_requests"),
     "berth:root_disk": ({}, "raw", "disks"),
+    "berth:max_vcpus": ({}, "8", ("vcpu", None, "8")),
+    "berth:max_memory_mb": ({}, "8192", ("maxMemory", None, str(8192 << 10))),
     **{
         "quota:cpu_" + part: ({}, number, ("cputune/" + part, None, number))
         for part, number in (("shares", "200"), ("period", "50000"), ("quota", "25000"))
@@ -190,6 +194,7 @@ def test_what_is_called_built_is_in_the_guest_or_in_its_claim(name):
         assert found != before
     else:
         path, attribute, expected = where
+        spec = rescues.begun(spec, spec["image"], 1) if name.startswith("hw_rescue") else spec
         shown = rendered(spec).findall(path)
         assert expected in [entry.text if attribute is None else entry.get(attribute) for entry in shown]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.backup import back_up
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.backup_host import Run
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Ask
 from ansible_collections.berth.kvm.plugins.module_utils.model import backup_hints
 
@@ -19,7 +20,7 @@ GIVEN = {name: {"to": "/b", "keep": 3} for name in LAST}
 def played(minutes, seconds_each, at_once=2):
     """(what became of each, [names of each question for backups], arguments of the list)."""
     now, begun, listed = [0.0], [], {}
-    procedure, answer = back_up(TASKS, GIVEN, at_once, minutes, lambda: now[0]), None
+    procedure, answer = back_up(TASKS, GIVEN, Run({}, at_once, lambda: "k"), minutes, lambda: now[0]), None
     while True:
         try:
             step = procedure.send(answer)
