@@ -34,7 +34,7 @@ MOST = {
     "instance_copy": 368,
     "instance_info": 287,
     "migration": 594,
-    "registry_member": 60,
+    "registry_member": 53,
     "rescan": 131,
     "volume": 410,
     "volume_info": 102,
