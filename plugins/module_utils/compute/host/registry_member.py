@@ -278,4 +278,6 @@ def _account():
     try:
         return pwd.getpwnam(USER)
     except KeyError:
-        raise HostNotPrepared("there is no user %s: etcd is not installed" % USER, hint=registry_member_hints.install_etcd())
+        raise HostNotPrepared(
+            "there is no user %s: etcd is not installed" % USER, hint=registry_member_hints.install_etcd()
+        )

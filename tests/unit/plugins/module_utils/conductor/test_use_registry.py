@@ -69,6 +69,7 @@ def test_hosts_that_are_alone_again_know_what_the_registry_knew(site):
     assert site.leave().changed and not site.leave().changed
     assert site.marks() == [None, None, None] and not site.meta()["open"]
     assert site.playbook("create", "web1", mark=site.mark()) == {"web1": "RegistryClosed"}
+    assert "berth.kvm.use_registry" in site.hints["web1"]
     assert site.playbook("create") == {}
     machine = site.machines[site.owner("web1")]
     assert machine.host.store.read(site.world.uuid("web1")).generation[0] == 2
