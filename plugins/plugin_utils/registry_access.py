@@ -112,13 +112,8 @@ def engine(members: List[Member], directory: str, user: Optional[str] = CONTROLL
 def members_of_run(action: ActionBase, task_vars: Dict[str, Any]) -> List[Member]:
     given = action.own_variables(task_vars, [VARIABLE]).get(VARIABLE) or ALONE
     where: str = WHERE.check(given, VARIABLE)
-    return [] if where == ALONE else [_member(each) for each in where.removeprefix("etcd://").split(",")]
-
-
-def _member(text: str) -> Member:
-    found = re.match(_MEMBER, text)
-    assert found, text
-    return Member(found[1].strip("[]"), int((found[2] or ":%d" % PORT)[1:]))
+    found = [] if where == ALONE else re.finditer(_MEMBER, where.removeprefix("etcd://"))
+    return [Member(each[1].strip("[]"), int((each[2] or ":%d" % PORT)[1:])) for each in found]
 
 
 def tls(directory: str) -> ssl.SSLContext:

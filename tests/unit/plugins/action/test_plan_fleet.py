@@ -502,6 +502,19 @@ def test_what_would_be_without_a_host_and_with_one_more_is_told_beside_today(cap
     assert "then: the instances of any host find a place on the others" in told
 
 
+def test_what_would_be_has_the_plan_by_which_the_hosts_become_empty_on_those_that_come(capsys):
+    """h2 and h3 take nothing, so that all goes to the new host."""
+    it = controller(more={"b": {"locked": "ann: mine"}})
+    for host in ("h2", "h3"):
+        document = it.answers[host]["ansible_facts"]["berth_host"]
+        document["service"] = {**document["service"], "disabled": True}
+    it.register("localhost", __berth_facts={"answers": it.answers})
+    plan = it.run("ask_fleet", {"question": "what_if", "gone": ["h1"], "like": ["h2"]})["answer"]["plan"]
+    (((move,),), stays) = plan["waves"], plan["stays"]
+    assert (move["instance"], move["to"]) == ("a", "h2 again, 1") and "ann: mine" in stays["b"] and "state" not in plan
+    assert "leaves h1" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("given", [{}, {"gone": ["h9"]}, {"like": ["h9"]}])
 def test_what_would_be_with_hosts_that_there_are_not_is_refused(given):
     done = controller().run("ask_fleet", {"question": "what_if", **given})
