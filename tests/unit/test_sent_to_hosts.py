@@ -19,7 +19,7 @@ from test_architecture import PLUGINS, SOURCES, imports  # noqa: E402
 # Our own part of what is sent for a module, in units of 1,000 bytes. Ansible's own part, about 169 of them, comes to it.
 MOST = {
     "backup_store": 151,
-    "build_instances": 432,
+    "build_instances": 433,
     "cached_image": 145,
     "claim": 370,
     "group_members": 138,
@@ -29,11 +29,11 @@ MOST = {
     "host_maintenance": 85,
     "host_prepare": 223,
     "host_system": 3,
-    "instance": 546,
+    "instance": 552,
     "instance_backup": 452,
     "instance_copy": 364,
     "instance_info": 287,
-    "migration": 582,
+    "migration": 583,
     "rescan": 131,
     "volume": 410,
     "volume_info": 101,
