@@ -92,6 +92,25 @@ real-time, `hw:emulator_threads_policy: isolate` gives these threads a CPU of th
 CPUs for pinning. As with Nova, berth does not check that the host's kernel is a real-time one: set a trait such as
 `CUSTOM_REALTIME` in the host's settings, and `trait:CUSTOM_REALTIME=required` in the flavor.
 
+## Ceilings of CPUs and memory
+
+A guest of a flavor with ceilings is started with the flavor's CPUs and memory, and has places for more. A resize on its host
+to a flavor with the same ceilings then [needs no restart](resize-and-migrate.md#without-a-restart):
+
+    berth_flavors:
+      small: {vcpus: 2, memory_mb: 4096, root_gb: 20, extra_specs: {"berth:max_vcpus": 8, "berth:max_memory_mb": 32768}}
+      large: {vcpus: 4, memory_mb: 8192, root_gb: 20, extra_specs: {"berth:max_vcpus": 8, "berth:max_memory_mb": 32768}}
+
+| extra spec | a running guest gets | values |
+| --- | --- | --- |
+| `berth:max_vcpus` | up to so many vCPUs | from the flavor's `vcpus` to 255 |
+| `berth:max_memory_mb` | up to so much memory, in at most 16 steps | from `memory_mb`; both are multiples of 128 |
+
+Ceilings claim no room and count in no quota: only what a guest has counts. A guest that exists has no places until it is
+resized to such a flavor, which restarts it. Refused beside ceilings (`InvalidInput`), because they tie CPUs or memory to what
+a guest was started with: `hw:cpu_policy` dedicated or mixed and so real-time CPUs, `hw:numa_nodes`, `hw:mem_page_size`,
+encrypted memory; `hw:cpu_sockets`, `cpu_cores` and `cpu_threads` beside `berth:max_vcpus`; and the same in the image.
+
 ## Limits of CPUs, disks and networks
 
 `quota:*` in a flavor's extra specs are Nova's limits, with its units. A guest gets them at its create and at a resize, and

@@ -83,6 +83,7 @@ MIGRATION = {
     "destination": "the host that it goes to, {uuid, name}",
     "attempt": "the fencing token: how many runs have worked on the move; a step with a lower one is refused",
     "frozen": "the attempt in which the guest was stopped",
+    "grown": "whether the running guest gets, or got, the CPUs and memory of the new flavor without a restart",
     "verified": "the attempt in which a live guest arrived",
     "shared": "whether both hosts have the same shared storage",
     "started": "whether the guest was started on the destination",

@@ -167,9 +167,9 @@ def readme(role: str, short: str, description: str, names: list[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def kvm_host() -> dict[str, str]:
-    """The README of the role kvm_host, with the rows of its table from its argument specification."""
-    folder = ROOT / "roles" / "kvm_host"
+def prepares(role: str) -> dict[str, str]:
+    """The README of a role that prepares hosts, with the rows of its table from its argument specification."""
+    folder = ROOT / "roles" / role
     specs = yaml.safe_load((folder / "meta/argument_specs.yml").read_text("utf-8"))["argument_specs"]["main"]
     rows = []
     for name, option in specs["options"].items():
@@ -192,6 +192,7 @@ def plain(text: str) -> str:
     return text
 
 
+PREPARE = ("kvm_host", "kvm_registry")
 META = """galaxy_info:
   author: The berth.kvm authors
   description: %s
@@ -210,8 +211,8 @@ dependencies: []
 
 def main() -> int:
     stale = []
-    for role in (*ROLES, "kvm_host"):
-        for name, text in (kvm_host() if role == "kvm_host" else files(role)).items():
+    for role in (*ROLES, *PREPARE):
+        for name, text in (prepares(role) if role in PREPARE else files(role)).items():
             path = ROOT / "roles" / role / name
             if not path.exists() or path.read_text("utf-8") != text:
                 stale.append(path)

@@ -18,6 +18,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import RegistryUnknown
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Transact
+from ansible_collections.berth.kvm.plugins.plugin_utils import registry_access
+from ansible_collections.berth.kvm.plugins.plugin_utils.authority import Authority
 from ansible_collections.berth.kvm.plugins.plugin_utils.etcd import Etcd, Member
 
 IS_HERE = shutil.which("etcd") is not None
@@ -100,7 +102,7 @@ def secured(made, directory):
         "key": key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         ).decode(),
-        "cert": made.sign(pem, ["127.0.0.1"], 1),
+        "cert": made.sign_without_common_name(pem, ["127.0.0.1"], 1),
         "trusted-ca": made.text,
     }
     for name, text in parts.items():
@@ -115,6 +117,19 @@ def running(directory, number=1, *more):
     try:
         members.start()
         members.wait()
+        yield members
+    finally:
+        members.kill()
+
+
+@contextlib.contextmanager
+def running_with_tls(directory):
+    """A member that takes certificates of the authority in ``directory``/ca alone."""
+    files = secured(Authority(str(directory / "ca"), registry_access.AUTHORITY), directory)
+    members = Members(directory, 1, *files, "--unsafe-no-fsync", "--bcrypt-cost=4", scheme="https")
+    try:
+        members.start()
+        members.wait(registry_access.engine(members.members, str(directory / "ca"), user=None))
         yield members
     finally:
         members.kill()

@@ -180,7 +180,8 @@ class Host:
         self._write("etc/libvirt/libvirtd.conf", LIBVIRTD_CONF % values)
         self._write("etc/libvirt/qemu.conf", QEMU_CONF % values)
         self._write("etc/default/libvirtd", LIBVIRTD_DEFAULTS % values)
-        self._write("etc/init.d/libvirtd", (HOST_PARTS / "libvirtd.init").read_text(), 0o755)
+        for service in ("libvirtd", "berth-registry"):
+            self._write("etc/init.d/%s" % service, (HOST_PARTS / ("%s.init" % service)).read_text(), 0o755)
         packages = "usr/lib/python3/dist-packages/"
         self._write(packages + "berth_lab_module_cache.py", (HOST_PARTS / "module_cache.py").read_text())
         self._write(packages + "berth_lab_module_cache.pth", "import berth_lab_module_cache\n")

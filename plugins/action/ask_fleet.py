@@ -9,19 +9,22 @@ import math
 
 from ..module_utils.conductor import silence
 from ..module_utils.conductor.errors import KvmHostNotFound
-from ..module_utils.fleet import assertions, questions
+from ..module_utils.fleet import assertions, make_plan, plan_file, questions
+from ..module_utils.fleet.check import check
+from ..module_utils.fleet.goals import DRAIN, Goal
 from ..module_utils.fleet.movability import movability
 from ..module_utils.fleet.what_if import with_more
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.schema import Whole
 from ..module_utils.placement.request import flavor_snapshot
 from ..module_utils.placement.text import table
+from ..plugin_utils import planned_lines
 from ..plugin_utils.controller import ControllerAction
 from ..plugin_utils.documents import check_replaceable, read_yaml, write_private
 from ..plugin_utils.inventory_variables import kvm_hosts
 from ..plugin_utils.junit import HEAD, junit
 from ..plugin_utils.known_fleet import known_fleet
-from ..plugin_utils.plain import number
+from ..plugin_utils.plain import number, plain
 from ..plugin_utils.screen import say
 
 MOST_BYTES = 1 << 24
@@ -166,7 +169,20 @@ def _what_if(known, gone, like, failures):
         lines += ["%s: %s" % (when, line) for line in said]
     moved = "all instances of %s find a place" % ", ".join(gone) if gone else ""
     moved = "%s find no place" % ", ".join(homeless) if homeless else moved
+    if gone:
+        answer["plan"], said = _plan(then, gone)
+        lines += said
     return answer, [*table(("FLAVOR", "MORE TODAY", "MORE THEN"), rows), *([moved] if moved else []), *lines]
+
+
+def _plan(fleet, gone):
+    """How these hosts would become empty. It is to be read, not to be carried out: the fleet is another one today."""
+    goal = Goal(DRAIN, frozenset(gone))
+    plan = make_plan.make(fleet, goal)
+    check(fleet, plan.waves, goal.closed)
+    document = plain(plan_file.to_document(fleet, plan))
+    del document["state"]
+    return document, planned_lines.lines(document)
 
 
 def _asserted(known, entries):

@@ -10,7 +10,7 @@ import os
 import yaml
 
 from ..module_utils.conductor.errors import KvmHostNotFound
-from ..module_utils.fleet import make_plan, plan_file
+from ..module_utils.fleet import forecast, make_plan, plan_file
 from ..module_utils.fleet.check import check
 from ..module_utils.fleet.goals import BALANCE, CONSOLIDATE, GOALS, OF_HOSTS, Goal
 from ..module_utils.model import fleet_hints, input_hints
@@ -18,6 +18,7 @@ from ..module_utils.model.errors import InvalidInput
 from ..module_utils.model.schema import Whole
 from ..plugin_utils.controller import ControllerAction
 from ..plugin_utils.documents import check_replaceable, write_private
+from ..plugin_utils.fan_out import answers, ask
 from ..plugin_utils.inventory_variables import kvm_hosts
 from ..plugin_utils.known_fleet import known_fleet
 from ..plugin_utils.plain import number, plain
@@ -57,6 +58,7 @@ class ActionModule(ControllerAction):
         plan = make_plan.make(known.fleet, goal)
         check(known.fleet, plan.waves, goal.closed)
         document = plain(plan_file.to_document(known.fleet, plan))
+        self._forecast(document, known.fleet, task_vars)
         if path and not self._task.check_mode:
             text = yaml.safe_dump(document, sort_keys=False, width=120, allow_unicode=True)
             write_private(
@@ -65,6 +67,15 @@ class ActionModule(ControllerAction):
         ends = [] if args["carried_out"] else [_next(document, path, self._task.check_mode)]
         say("", *lines(document, args["told"]), *_left_out(known.reported), *ends, "")
         return {"plan": document, "path": path}
+
+    def _forecast(self, document, fleet, task_vars):
+        """Write into each move how long it will take, by the past moves to the hosts where the plan moves something."""
+        moves = [move for wave in document["waves"] for move in wave]
+        asked = {"events_seconds": forecast.DAYS * 86400, "uuids": []}
+        replies = answers(ask(self, task_vars, sorted({move["to"] for move in moves}), "instance_info", asked))
+        paces = forecast.paces({host: reply.get("histories") or () for host, reply in replies.items()}, fleet.documents)
+        for move in moves:
+            move["seconds"] = forecast.seconds(paces, move)
 
 
 def _goal(args, hosts):

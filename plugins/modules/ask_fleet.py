@@ -71,8 +71,8 @@ answer:
     Of C(capacity) for each flavor C(count), how many fit on each of the C(hosts), and why no more (C(limited)). Of C(survive)
     C(survives), the hosts whose instances find no place (C(failing)), those C(instances), and whether that is C(proven). Of
     C(movability) for each instance its C(host), C(how) it moves, C(to) which hosts, and the C(reasons) with the hosts of which
-    each is so. Of C(what_if) the C(capacity) of each flavor and whether it survives, today and then, and the instances
-    C(without_place). Of C(assert) a list of C(name), C(holds) and C(why) not.
+    each is so. Of C(what_if) the C(capacity) of each flavor and whether it survives, today and then, the instances
+    C(without_place), and the C(plan) that would empty the hosts that go. Of C(assert) a list of C(name), C(holds) and C(why) not.
   returned: success
   type: raw
   sample: {survives: true, failing: [], instances: [], proven: true}

@@ -32,7 +32,7 @@ options:
     default: []
     choices: [begin, claim, receive, presend, freeze, thaw, send, release, acquire, start, confirm, purge, finish,
       see_kept, revert,
-      give_back, take_back, reclaim, abort, erase, forget, resize_here, restore_here, drop_old, receive_seed, send_seed, prepare_live,
+      give_back, take_back, reclaim, abort, erase, forget, grow, resize_here, restore_here, drop_old, receive_seed, send_seed, prepare_live,
       inspect_live, check_live, follow_live, migrate_live, verify_live, tell, take_over]
   token:
     description: The operation and its attempt, as the first step returned them.

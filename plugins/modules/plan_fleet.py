@@ -81,7 +81,7 @@ plan:
     goal: {name: drain, hosts: [kvm3]}
     proof: no plan has fewer moves
     waves: [[{instance: web1, uuid: 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a, from: kvm3, to: kvm1, how: live, memory_mb: 2048,
-              disk_gb: 20, why: leaves kvm3}]]
+              disk_gb: 20, why: leaves kvm3, seconds: 190}]]
     stays: {}
     hosts: {kvm1: "memory 40 % -> 41 %"}
     state: {hash: 9f86d081884c7d65, hosts: {}}

@@ -75,9 +75,9 @@ def stem(kind, generation):
 
 
 def there_is_none(directory):
-    """Whether the directory has no part of any authority."""
+    """Whether the directory has no part of any authority for live migration."""
     return not os.path.isdir(directory) or not any(
-        name.endswith(("-ca.key", "-ca.pem")) for name in os.listdir(directory)
+        name.startswith(KINDS) and name.endswith(("-ca.key", "-ca.pem")) for name in os.listdir(directory)
     )
 
 
@@ -179,11 +179,18 @@ class Authority:
 
     def sign(self, request, names, days):
         """Return a certificate (PEM) for the key of a request. The controller chooses its names, never the request."""
+        return self._issue(request, _subject(names[0][:MOST_OF_NAME]), names, days)
+
+    def sign_without_common_name(self, request, names, days):
+        """As etcd needs it where users log in: it takes a common name for a user, and its JSON gateway refuses one."""
+        return self._issue(request, x509.Name([]), names, days)
+
+    def _issue(self, request, subject, names, days):
         begin = now()
         end = min(begin + datetime.timedelta(days=days), self.certificate.not_valid_after_utc)
         builder = (
             x509.CertificateBuilder()
-            .subject_name(_subject(names[0][:MOST_OF_NAME]))
+            .subject_name(subject)
             .issuer_name(self.certificate.subject)
             .public_key(_request(request).public_key())
             .serial_number(x509.random_serial_number())
@@ -196,7 +203,7 @@ class Authority:
                 x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]),
                 critical=False,
             )
-            .add_extension(x509.SubjectAlternativeName(_general_names(names)), critical=False)
+            .add_extension(x509.SubjectAlternativeName(_general_names(names)), critical=not subject.rdns)
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key()), critical=False)
         )
         return _text(builder.sign(self.key, hashes.SHA256()))
@@ -205,7 +212,7 @@ class Authority:
         """A key for this controller, made now, and its certificate, both as PEM. Nobody keeps them."""
         key = ec.generate_private_key(ec.SECP256R1())
         request = x509.CertificateSigningRequestBuilder().subject_name(_subject(name)).sign(key, hashes.SHA256())
-        return _private_text(key).decode(), self.sign(_text(request), [name], days)
+        return _private_text(key).decode(), self.sign_without_common_name(_text(request), [name], days)
 
 
 def _request(text):

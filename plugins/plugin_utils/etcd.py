@@ -31,6 +31,7 @@ HEADERS = {"Content-Type": "application/json", "Grpc-Metadata-hasleader": "true"
 NOTHING_DONE = ("no leader", "too many requests", "not capable", "server stopped", "learner")
 TOKEN_OVER = ("invalid auth token", "revision of auth store is old", "user name is empty")
 REFUSED = (
+    "already exists",
     "authentication failed",
     "authentication is not enabled",
     "database space exceeded",
@@ -101,6 +102,10 @@ class Etcd:
     def ask(self, path: str, body: Document) -> Document:
         """A question that changes nothing, such as /v3/maintenance/status, to the first member that answers."""
         return self._asked(path, body, again=True)
+
+    def order(self, path: str, body: Document) -> Document:
+        """What changes etcd itself, such as /v3/auth/enable."""
+        return self._asked(path, body, again=False)
 
     # --- one member after the other
 

@@ -9,7 +9,7 @@ from typing import Any, Collection, Dict, List
 
 from ..module_utils.placement.text import table
 
-COLUMNS = ("WAVE", "INSTANCE", "FROM", "TO", "HOW", "MEMORY", "DISK", "WHY")
+COLUMNS = ("WAVE", "INSTANCE", "FROM", "TO", "HOW", "MEMORY", "DISK", "TAKES", "WHY")
 
 
 def lines(document: Dict[str, Any], told: Collection[str] = ()) -> List[str]:
@@ -29,5 +29,6 @@ def lines(document: Dict[str, Any], told: Collection[str] = ()) -> List[str]:
 
 
 def _row(at: int, move: Dict[str, Any]) -> tuple:
-    sizes = ("%d MiB" % move["memory_mb"], "%d GiB" % move["disk_gb"])
+    takes = "-" if move.get("seconds") is None else "%d s" % move["seconds"]
+    sizes = ("%d MiB" % move["memory_mb"], "%d GiB" % move["disk_gb"], takes)
     return (str(at), move["instance"], move["from"], move["to"], move["how"], *sizes, move["why"])

@@ -13,6 +13,7 @@ from ansible.utils.vars import load_extra_vars
 from ..module_utils.conductor.errors import NoHostAnswered, RegistryUnknown
 from ..module_utils.conductor.registry import scope
 from ..module_utils.conductor.registry.engine import whereabouts
+from ..module_utils.conductor.registry.transactions import RegistryClosed
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import IDENTITY, uuid_of
 from ..module_utils.model.messages import BESIDE_FACTS
@@ -55,16 +56,16 @@ def read(action, args, task_vars):
 
 def _known(action, task_vars, access, operation, uuids):
     """What the registry knows of the instances; None if all hosts are asked, since the operation only looks, or does without a
-    registry that gives no answer. Raises NotOverRegistry."""
+    registry that gives no answer or is closed. Raises NotOverRegistry."""
     scope.check(operation)
     if not scope.asks_where(operation):
         return None
     try:
         return carry_out(action, task_vars, whereabouts(uuids), engine=access)[0]
-    except RegistryUnknown as error:
+    except (RegistryUnknown, RegistryClosed) as error:
         if scope.waits(operation):
             raise
-        warn("All hosts are asked, since the registry gives no answer: %s" % error)
+        warn("All hosts are asked: %s" % error)
         return None
 
 

@@ -31,10 +31,9 @@ ALONE = "embedded"  # the hosts alone, as where there is no such variable
 KIND = "etcd"
 PORT = 2379
 AUTHORITY = "registry"  # kind of authority, see authority.py
-CONTROLLER = (
-    "berth-controller"  # who a controller is to the members: of its certificate, and of its password if it has one
-)
-PASSWORD = "registry-password"  # its file beside the authority
+CONTROLLER = "berth-controller"  # who a controller is to the members: in its certificate, and the user of etcd
+ROOT = "root"  # etcd's own user for its settings and snapshots
+PASSWORDS = {CONTROLLER: "registry-password", ROOT: "registry-root-password"}  # their files beside the authority
 DAYS = 1
 _MEMBER = r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_][A-Za-z0-9_.-]*)(:[0-9]{1,5})?"
 WHERE = Text(
@@ -102,26 +101,21 @@ def engine_of_run(action: ActionBase, task_vars: Dict[str, Any], hosts: Iterable
     return engine(members, trust.directory_of(task_vars, list(hosts), default))
 
 
-def engine(members: List[Member], directory: str) -> Etcd:
-    """``directory``: of the authorities."""
+def engine(members: List[Member], directory: str, user: Optional[str] = CONTROLLER) -> Etcd:
+    """``directory``: of the authorities; ``user``: of etcd, None before that has users."""
     own = authority.Authority(directory, AUTHORITY, dry=True)
     if not own.key or not own.certificate:
         raise RegistryAuthorityMissing(
             "%s has no authority of the registry" % directory, hint=registry_hints.find_registry_authority()
         )
-    return Etcd(members, _tls(own), _login(directory))
+    return Etcd(members, _tls(own), _login(directory, user) if user else None)
 
 
 def _members(action: ActionBase, task_vars: Dict[str, Any]) -> List[Member]:
     given = action.own_variables(task_vars, [VARIABLE]).get(VARIABLE) or ALONE
     where: str = WHERE.check(given, VARIABLE)
-    return [] if where == ALONE else [_member(each) for each in where.removeprefix("etcd://").split(",")]
-
-
-def _member(text: str) -> Member:
-    found = re.match(_MEMBER, text)
-    assert found, text
-    return Member(found[1].strip("[]"), int((found[2] or ":%d" % PORT)[1:]))
+    found = [] if where == ALONE else re.finditer(_MEMBER, where.removeprefix("etcd://"))
+    return [Member(each[1].strip("[]"), int((each[2] or ":%d" % PORT)[1:])) for each in found]
 
 
 def _tls(own: authority.Authority) -> ssl.SSLContext:
@@ -134,7 +128,7 @@ def _tls(own: authority.Authority) -> ssl.SSLContext:
     return context
 
 
-def _login(directory: str) -> Optional[Tuple[str, str]]:
+def _login(directory: str, user: str) -> Optional[Tuple[str, str]]:
     with authority.locked(directory, dry=True) as folder:
-        password = authority.read(folder, PASSWORD, private=True).decode().strip()
-    return (CONTROLLER, password) if password else None
+        password = authority.read(folder, PASSWORDS[user], private=True).decode().strip()
+    return (user, password) if password else None

@@ -30,6 +30,13 @@ FLAVOR, BIGGER = "tiny", "two"
 # Each has more disk than the one before and other memory, so that one instance can be resized again and again.
 STEPS = 24
 LADDER = {"step%d" % n: {"vcpus": 1, "memory_mb": 128 + 32 * (n % 2), "root_gb": n} for n in range(1, STEPS + 1)}
+# From each to those after it a running guest grows; from the second it gives back what it got. QEMU emulates, so it keeps CPUs.
+CEILINGS = {"berth:max_vcpus": "4", "berth:max_memory_mb": "1024"}
+SIZES = {"grows1": (1, 128), "grows1m": (1, 256), "grows2": (2, 256), "grows3": (3, 384)}
+GROWING = {
+    name: {"vcpus": vcpus, "memory_mb": memory_mb, "root_gb": 1, "extra_specs": CEILINGS}
+    for name, (vcpus, memory_mb) in SIZES.items()
+}
 LOOK = r"""
 cat /var/lib/berth/instances/*/record.json 2>/dev/null; echo
 echo ---; for d in $(virsh -q list --uuid); do echo "$d $(virsh -q domstate $d)"; done
@@ -45,7 +52,7 @@ class Case:
         self.lab, self.shared = lab, shared
         self.path = Path(directory) / (lab.name + "-mover.yml")
         variables = catalog(image)
-        variables["berth_flavors"] = {**variables["berth_flavors"], **LADDER}
+        variables["berth_flavors"] = {**variables["berth_flavors"], **LADDER, **GROWING}
         mover = vm("{{ mover_flavor | default('tiny') }}", **{"user_data": WRITER, **more})
         self.path.write_text(
             json.dumps({"all": {"vars": variables, "children": {"instances": {"hosts": {NAME: mover}}}}})

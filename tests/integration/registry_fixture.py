@@ -25,11 +25,12 @@ IS_HERE = etcd_process.IS_HERE
 
 
 class Registry:
-    """``engine``: what reads and writes it for the test; ``variables``: of the runs that use it."""
+    """``engine``: what reads and writes it for the test; ``variables``: of the runs that use it; ``members``: its processes."""
 
     def __init__(self, members, directory):
-        self.engine = registry_access.engine(members, str(directory))
-        where = "etcd://%s" % ",".join(map(str, members))
+        self.members = members
+        self.engine = registry_access.engine(members.members, str(directory))
+        where = "etcd://%s" % ",".join(map(str, members.members))
         self.variables = {"berth_registry": where, "berth_ca_directory": str(directory)}
 
     def read(self, key):
@@ -55,7 +56,7 @@ def over_tls(top):
     members = etcd_process.Members(top, 1, *more, scheme="https")
     members.start()
     try:
-        found = Registry(members.members, top / "ca")
+        found = Registry(members, top / "ca")
         members.wait(found.engine)
         yield found
     finally:

@@ -130,6 +130,8 @@ def check_end(world, action):
             raise Violation("I4 the guest is not as it was")
     else:
         raise Violation("I4 stuck in %s" % record["phase"])
+    if world.grows and on and world.flavor != record["spec"]["flavor"]["name"]:
+        raise Violation("I2 the guest has CPUs and memory of another flavor than its record")
     if world.channel[S] or world.channel[D]:
         raise Violation("I5 a port is left open")
 

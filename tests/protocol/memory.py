@@ -14,7 +14,7 @@ import contextlib
 import copy
 
 from memory_effects import Effects
-from memory_names import OFF, OLD, ON, PAUSED, PROJECT, UUID, VOLUME, WHO, D, Killed, S, Violation
+from memory_names import CEILINGS, OFF, OLD, ON, PAUSED, PROJECT, UUID, VOLUME, WHO, D, Killed, S, Violation
 from memory_volumes import record_of
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import StaleRecord
@@ -23,8 +23,10 @@ from ansible_collections.berth.kvm.plugins.module_utils.model.record import Reco
 
 
 class World:
-    def __init__(self, vm_state="active", kind="resize", shared=False, volume=False):
+    def __init__(self, vm_state="active", kind="resize", shared=False, volume=False, grows=False):
         self.kind, self.shared, self.volume = kind, shared, volume
+        self.grows, self.clings = grows, False  # the flavors have ceilings; the guest keeps what was plugged in
+        self.flavor = OLD["flavor"]["name"]  # of which the running guest has CPUs and memory
         self.volumes = {S: None, D: None}
         self.volume_files = {S: volume, D: False}
         self.disk_owner = S
@@ -55,6 +57,8 @@ class World:
             ).to_dict()  # fmt: skip
 
     def spec(self, spec):
+        if self.grows:
+            spec = {**spec, "flavor": {**spec["flavor"], "root_gb": 1, "extra_specs": CEILINGS}}
         return {**spec, "volumes": [{"name": "db", "size_gb": 2, "slot": 0}]} if self.volume else spec
 
     def place(self, name):
@@ -82,6 +86,7 @@ class World:
             self.buried,
             self.latest,
             self.deleted,
+            self.flavor,
         )
         return repr((records, parts, self.lose_finish, self.left, self.receipt and self.receipt["attempt"]))
 

@@ -12,7 +12,8 @@ from memory_volumes import VolumeEffects, Volumes
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.durable import StateNotWritten
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged
-from ansible_collections.berth.kvm.plugins.module_utils.model import state_hints, volumes
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.grow import GuestNotGrown
+from ansible_collections.berth.kvm.plugins.module_utils.model import state_hints, update_hints, volumes
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import RunEnded
 from ansible_collections.berth.kvm.plugins.module_utils.model.unknown_names import NetworkNotFound
@@ -88,6 +89,7 @@ class Effects(VolumeEffects):
     def start(self, record):
         self.world.tick()
         self.world.guest[self.name] = ON
+        self.world.flavor = record.spec["flavor"]["name"]
         self.world.check()
 
     def define(self, record):
@@ -283,6 +285,20 @@ class Effects(VolumeEffects):
         self.world.check()
 
     # one host
+
+    def grow(self, record):
+        if self.world.__dict__.get("takes_no_more"):
+            raise GuestNotGrown("no free memory device slot", hint=update_hints.stop_and_resize(record.name))
+        self.world.tick()
+        self.world.flavor = "between"
+        self.world.tick()
+        self.world.flavor = record.spec["flavor"]["name"]
+
+    def shrink(self, record):
+        self.world.tick()
+        if not self.world.clings:
+            self.world.flavor = record.spec["flavor"]["name"]
+        return not self.world.clings
 
     def keep_disks(self, record):
         self.world.tick()

@@ -14,6 +14,7 @@ S, D = "S", "D"
 WHO = {"uuid": UUID, "name": NAME, "project_id": PROJECT}
 OLD = {**WHO, "flavor": {"name": "old", "vcpus": 1, "memory_mb": 128, "root_gb": 1}}
 NEW = {**WHO, "flavor": {"name": "new", "vcpus": 2, "memory_mb": 256, "root_gb": 2}}
+CEILINGS = {"berth:max_vcpus": "4", "berth:max_memory_mb": "1024"}
 OFF, ON, PAUSED = 0, 1, 2
 
 

@@ -35,6 +35,10 @@ CASES = {
     "here": dict(actions=["resize"], kind="here", kills=1, crashes=1, writes=1),
     "here, revert against confirm": dict(actions=["resize", "confirm", "revert"], kind="here", kills=1, crashes=1, after={1: 0, 2: 0}),  # noqa: E501
     "here, two resizes against abort": dict(actions=["resize", "abort"], kind="here", kills=1),
+    "grows": dict(actions=["resize"], kind="here", grows=True, kills=1, crashes=1, writes=1),
+    "grows, revert against confirm": dict(actions=["resize", "confirm", "revert"], kind="here", grows=True, kills=1, crashes=1, after={1: 0, 2: 0}),  # noqa: E501
+    "grows, two resizes against abort": dict(actions=["resize", "abort"], kind="here", grows=True, kills=1),
+    "grows, delete": dict(actions=["resize", "delete"], kind="here", grows=True, kills=1),
     "shared, guest writes, host crash": dict(actions=["resize"], shared=True, kills=1, crashes=1, writes=2),
     "shared, resize against abort": dict(actions=["resize", "abort"], shared=True, kills=1, writes=1),
     "shared, revert against confirm": dict(actions=["resize", "confirm", "revert"], shared=True, kills=1, after={1: 0, 2: 0}),  # noqa: E501
@@ -86,6 +90,7 @@ def explore(
     kind="resize",
     shared=False,
     volume=False,
+    grows=False,
     lose=False,
     unpaused=False,
     walks=None,
@@ -94,7 +99,7 @@ def explore(
     """All interleavings, or only some ``walks``."""
 
     def make():
-        world = memory.World(vm_state=vm_state, kind=kind, shared=shared, volume=volume)
+        world = memory.World(vm_state=vm_state, kind=kind, shared=shared, volume=volume, grows=grows)
         world.lose_finish = lose
         if unpaused:
             world.unpaused = True

@@ -25,7 +25,7 @@ NO_VARIABLES = {
     "berth_backup_hosts", "berth_chosen", "berth_host", "berth_host_", "berth_host_x", "berth_in_maintenance", "berth_instances_found",
     "berth_plan_hash", "berth_planned_moves",
     "berth_located", "berth_off_in_maintenance", "berth_moves", "berth_plan",
-    "berth_requested", "berth_results", "berth_state_error",
+    "berth_registry_hosts", "berth_requested", "berth_results", "berth_state_error",
     "berth_",
 }  # fmt: skip
 CONVERT = {"bool": check_type_bool, "float": check_type_float, "int": check_type_int}

@@ -28,16 +28,16 @@ FEW_POOLS = {"MALLOC_ARENA_MAX": "2"}
 ENVIRONMENT = {"PATH": PATH, "LC_ALL": "C"}  # of every program
 
 
-def run(arguments, timeout=TIMEOUT, error=BuildFailed, over=None):
+def run(arguments, timeout=TIMEOUT, error=BuildFailed, over=None, memory=MEMORY):
     """Return the program's output as text. Raise ``error`` if it is missing, fails or takes longer than ``timeout``
     seconds.
 
-    Raise ``over`` (default ``error``) if it exceeds its CPU time or memory.
+    Raise ``over`` (default ``error``) if it exceeds its CPU time or ``memory`` (bytes).
     """
     name = os.path.basename(arguments[0])
     try:
         done = subprocess.run(
-            _limited(arguments, timeout),
+            _limited(arguments, timeout, memory),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -55,21 +55,21 @@ def run(arguments, timeout=TIMEOUT, error=BuildFailed, over=None):
     if NO_THREAD not in stderr and (done.returncode in OVER or "annot allocate memory" in stderr):
         raise (over or error)(
             "%s ended with %d: it took more CPU time or memory than it may (%s). It wrote: %s"
-            % (name, done.returncode, _limits(timeout), stderr or "nothing")
+            % (name, done.returncode, _limits(timeout, memory), stderr or "nothing")
         )
     if done.returncode:
         raise error("%s failed with %d: %s" % (name, done.returncode, stderr))
     return done.stdout.decode("utf-8", "replace")
 
 
-def _limits(timeout):
+def _limits(timeout, memory):
     cpu = "" if timeout is None else "%d s, " % timeout
-    return cpu + "%d MiB" % (MEMORY >> 20)
+    return cpu + "%d MiB" % (memory >> 20)
 
 
-def _limited(arguments, timeout):
+def _limited(arguments, timeout, memory):
     """Return the call through prlimit (util-linux): setting limits in a child of a process with threads is not safe."""
     if shutil.which(arguments[0], path=PATH) is None:
         raise FileNotFoundError(errno.ENOENT, "not there", arguments[0])
     cpu = [] if timeout is None else ["--cpu=%d:%d" % (timeout, timeout + 5)]
-    return [PRLIMIT, "--as=%d" % MEMORY, "--core=0", *cpu, "--", *arguments]
+    return [PRLIMIT, "--as=%d" % memory, "--core=0", *cpu, "--", *arguments]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any, Dict, List, Optional, Tuple
 
-from ..model import disk_words, lifecycle
+from ..model import disk_words, growth, lifecycle
 from ..model import migration as migrations
 from ..model.safe_text import clean_all
 from . import downtime, unconfirmed
@@ -45,6 +45,9 @@ MEANS = {
         ("revert", "revert_here", "reclaim_alone"), "Its guest is stopped, and what it wrote since the move is lost"
     ),
 }
+
+GROWS = "Its guest, if it runs, gets its CPUs and memory without a restart"
+SHRINKS = "Its guest gives its CPUs and memory back without a restart, or is restarted if it does not. Nothing that it wrote is lost"
 
 
 def outcome(operation: str, name: str, moves: Dict[str, Any], done: Dict[str, Any], check_mode: bool) -> Outcome:
@@ -135,6 +138,16 @@ def afterwards(operation: str, move: Dict[str, Any], place: Place) -> Place:
     }
 
 
+def _meaning(move: Dict[str, Any]) -> str:
+    """What it means for the guest."""
+    if move["sequence"] == "resize_here":
+        why = growth.restart_needed(_spec_before(move), _spec_after(move))
+        return GROWS if why is None else MEANS["resize_here"] + (", because %s" % why if why else "")
+    if move["sequence"] == "revert_here" and (_migration(move) or {}).get("grown"):
+        return SHRINKS
+    return MEANS.get(move["sequence"], "")
+
+
 def plan_line(name: str, operation: str, move: Dict[str, Any]) -> str:
     """One line on what a run is about to do, with the direction in which the instance really moves."""
     if move["sequence"] is None:
@@ -146,7 +159,7 @@ def plan_line(name: str, operation: str, move: Dict[str, Any]) -> str:
     if operation in ("confirm", "confirm_due"):
         way = "on %s" % end
     line = "%s: %s, %s%s" % (name, operation, way, " (%s)" % move["why"] if move["why"] else "")
-    meaning = MEANS.get(move["sequence"], "").format(source=move["source"], host=end)
+    meaning = _meaning(move).format(source=move["source"], host=end)
     return "%s. %s" % (line, meaning) if meaning else line
 
 
@@ -159,6 +172,8 @@ def _why(operation: str, line: Outcome, before: Where, after: Where, last: Dict[
     other = after if operation == "revert" else before
     was = " ".join(part for part, now in zip(other, (line.host, line.flavor)) if part and part != now)
     parts = ["was %s" % was] if was else []
+    if last.get("phase") == lifecycle.RESIZED and (last.get("migration") or {}).get("grown"):
+        parts.append("without a restart")
     if last.get("phase") == lifecycle.RESIZED:
         parts.append(unconfirmed.described(last["phase"], last.get("confirm_in")))
     return "; ".join(parts)

@@ -67,7 +67,7 @@ DECISION = ("kind", "spec", "limits", "source", "destination", "confirm_window")
 class Leg:
     """Steps that run one after the other on one side. ``label`` is what people see; ``needs`` are arguments of module
     migration; ``other_candidate``: if the leg fails, the move begins again with the next candidate; ``may_be_last``:
-    the hosts may have ended the move between them, and then the later legs are skipped."""
+    the hosts may have come to the end of the sequence, and then the later legs are skipped."""
 
     side: str
     steps: Tuple[str, ...]
@@ -242,6 +242,7 @@ SEQUENCES: Dict[str, Sequence] = {
         (
             BEGIN,
             JUDGE,
+            Leg(SOURCE, ("grow",), "Give the running guest what it can get without a restart", may_be_last=True),
             Leg(
                 SOURCE,
                 ("freeze", "resize_here", "start"),

@@ -23,7 +23,7 @@ MOST_ROUNDS = 12  # how often the solver is asked again after placement has refu
 MOST_PAIRS = 30000  # of an instance and a host that it may go to: what the solver is given of a large fleet
 MOST_WAVES = 4  # in which places are searched that have an order, if the first ones that were found have none
 MOST_WAVES_TO = 8  # in which an order is searched to places that were found
-EFFORT = 10.0  # of the solver for one plan, about seconds
+EFFORT = 10.0  # of the solver for each aim of one plan, about seconds
 
 Score = Tuple[float, ...]
 

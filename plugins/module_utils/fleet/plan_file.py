@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A plan as a document that people read, review and carry out later, and what has changed since it was made.
 
-{berth_plan: 1, goal, proof, waves: [[{instance, uuid, from, to, how, memory_mb (MiB), disk_gb (GiB), why}]], stays, hosts, state:
+{berth_plan: 1, goal, proof, waves: [[{instance, uuid, from, to, how, memory_mb (MiB), disk_gb (GiB), seconds, why}]], stays, hosts, state:
 {hash, hosts: {host: {open, room: {resource class: limit}, instances: {uuid: name}}}}}
 """
 
@@ -217,8 +217,9 @@ _NAME = shape.text(255)
 _MOVE = shape.object_of(
     {
         "instance": _NAME, "uuid": _NAME, "from": _NAME, "to": _NAME, "how": shape.choice("live", "cold"),
-        "memory_mb": shape.whole(0), "disk_gb": shape.whole(0), "why": shape.cleaned(),
-    }
+        "memory_mb": shape.whole(0), "disk_gb": shape.whole(0), "seconds": shape.or_null(shape.whole(0)), "why": shape.cleaned(),
+    },
+    optional=("seconds",),
 )  # fmt: skip
 _HOST = shape.object_of(
     {

@@ -46,8 +46,8 @@ def check_there(goal: str) -> None:
 @dataclasses.dataclass(frozen=True)
 class Proposal:
     """``waves``: of moves uuid -> host, in their order, if the solver was asked for it; ``proven``: no better final places
-    exist in these terms; ``value`` and ``bound`` are of the solver's objective: what was found, and what nothing can be
-    below."""
+    exist in these terms; ``value`` and ``bound`` are of what the solver could not prove: what was found, and what nothing can
+    be below."""
 
     waves: List[Dict[str, str]]
     proven: bool
@@ -65,9 +65,9 @@ def propose(
     known: Sequence[Sequence[Move]] = (),
 ) -> Optional[Proposal]:
     """The best final places, or None if there are none. Without a goal any will do, and each instance of the terms gets a new one.
-    ``effort``: of the solver, about seconds; the same effort gives the same answer on every machine. ``waves``: only places
-    that so many waves of moves reach, with an order in which they do; it takes the solver longer. ``known``: waves that are possible,
-    from which it begins."""
+    ``effort``: of the solver for each of the goal's aims, about seconds; the same effort gives the same answer on every machine.
+    ``waves``: only places that so many waves of moves reach, with an order in which they do; it takes the solver longer.
+    ``known``: waves that are possible, from which it begins."""
     model = _Model(state, terms, goal, cuts, waves)
     model.hint(known)
     return model.solve(effort)
@@ -92,7 +92,7 @@ class _Model:
             self._group(group, broken)
         for cut in cuts:
             self._cut(cut)
-        self._objective()
+        self.aims = self._aims()
 
     # -- places
 
@@ -127,7 +127,7 @@ class _Model:
 
     def _capacity(self, host: str, broken: Dict[Tuple[str, ...], int]) -> None:
         moves = self.on[host]
-        for name in {name for move in moves for name in self.terms.takes[move]}:
+        for name in sorted({name for move in moves for name in self.terms.takes[move]}):
             taken = [(self.terms.takes[move].get(name, 0), self.x[move]) for move in moves]
             free = self.terms.limit[host].get(name, 0) - self.terms.fixed[host].get(name, 0)
             if sum(amount for amount, _x in taken) > free:
@@ -181,23 +181,24 @@ class _Model:
         if len(known) == len(cut):
             self.cp.AddBoolOr([variable.Not() for variable in known])
 
-    # -- objectives
-    def _objective(self) -> None:
+    # -- what is to be as little as possible
+    def _aims(self) -> List[Any]:
+        """The first before all others: the solver proves two small numbers far sooner than their weighted sum."""
         if self.goal is None:
-            return
-        moved = [1 - stay for stay in self.stays.values()]
+            return []
+        moved = sum(1 - stay for stay in self.stays.values())
         if self.goal.max_moves is not None:
-            self.cp.Add(sum(moved) <= self.goal.max_moves)
-        weight = len(moved) + 1
+            self.cp.Add(moved <= self.goal.max_moves)
         if self.goal.name == DRAIN:
             first = sum(stay for uuid, stay in self.stays.items() if self.state.where[uuid] in self.goal.hosts)
         elif self.goal.name == REPAIR:
             first = sum(self.excess) + sum(self.stays[uuid] for uuid in self.terms.misplaced)
         elif self.goal.name == BALANCE:
-            first = self._fullest(self.goal.resource)
+            # In one sum: fullness alone tells the solver nothing of a move that empties one of several full hosts.
+            return [(len(self.stays) + 1) * self._fullest(self.goal.resource) + moved]
         else:  # CONSOLIDATE
             first = sum(self._used())
-        self.cp.Minimize(weight * first + sum(moved))
+        return [first, moved]
 
     def _fullest(self, resource: str) -> Any:
         top = self.cp.NewIntVar(0, 100 * STEPS, "")
@@ -228,16 +229,37 @@ class _Model:
             self.cp.AddHint(begins, int(made.get((uuid, host)) == wave))
 
     def solve(self, effort: float) -> Optional[Proposal]:
+        """Each aim in turn, and what it reached stays so while the next is sought."""
         solver = cp_model.CpSolver()
-        solver.parameters.max_deterministic_time = effort
         solver.parameters.num_workers = 1  # several would race, and the answer would not be the same each time
         solver.parameters.random_seed = self.state.fleet.seed % (1 << 31)
-        status = solver.Solve(self.cp)
-        if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-            return None
+        solver.parameters.max_deterministic_time = effort
+        best: Optional[Proposal] = None
+        for aim in self.aims or [None]:
+            if aim is not None:
+                self.cp.Minimize(aim)
+            status = solver.Solve(self.cp)
+            if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+                break
+            optimal = status == cp_model.OPTIMAL
+            if best is None or best.proven:
+                best = Proposal([], optimal, solver.ObjectiveValue(), solver.BestObjectiveBound())
+            best = dataclasses.replace(best, waves=self._made(solver))
+            if aim is not None:
+                self._keep(solver, aim)
+        return best
+
+    def _made(self, solver: Any) -> List[Dict[str, str]]:
         made = [move for move, x in self.x.items() if solver.Value(x) and self.state.where.get(move[0]) != move[1]]
         waves: List[Dict[str, str]] = [{} for _wave in self.waves] or [{}]
         for uuid, host in made:
             wave = next((each for each in self.waves if solver.Value(self.begins[uuid, host, each])), 0)
             waves[wave][uuid] = host
-        return Proposal(waves, status == cp_model.OPTIMAL, solver.ObjectiveValue(), solver.BestObjectiveBound())
+        return waves
+
+    def _keep(self, solver: Any, aim: Any) -> None:
+        """What comes next may not be worse in this, and begins from here."""
+        self.cp.Add(aim <= int(solver.ObjectiveValue()))
+        self.cp.ClearHints()
+        for variable in (*self.x.values(), *self.begins.values()):
+            self.cp.AddHint(variable, solver.Value(variable))

@@ -14,7 +14,7 @@ from .errors import InvalidInput, joined
 from .messages import Document
 
 # Extra specs that are built into a guest, or give it something of its host.
-BUILT = ("hw:", "quota:", "pci_passthrough:", "resources", "accel:", "os:", "berth:root_disk")
+BUILT = ("hw:", "quota:", "pci_passthrough:", "resources", "accel:", "os:", "berth:root_disk", "berth:max_")
 OF_CPUS = ("cpu/numa", "vcpus")
 OF_MEMORY = ("cpu/numa", "maxMemory", "devices/memory", "memtune")
 

@@ -45,6 +45,7 @@ class Migration(TypedDict, total=False):
     attempt: int
     arriving: int
     frozen: Optional[int]
+    grown: bool
     verified: Optional[int]
     shared: bool
     started: bool

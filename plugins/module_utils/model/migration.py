@@ -47,9 +47,10 @@ def new_migration(
 
     ``source`` and ``destination`` are {uuid, name}; ``spec`` is the request with the new flavor; ``attempt`` counts how
     often the move was taken up and only grows; ``frozen`` is the attempt for which the guest was stopped, ``verified``
-    the one in which a live guest arrived; ``shared`` is whether both hosts share the storage, as the destination finds
-    out; ``confirm_window`` is in seconds, 0 = never confirmed automatically; ``waits_since`` is the destination's time
-    since its boot when it took over, see confirm_window.py. The destination adds ``arriving``: the bytes to copy.
+    the one in which a live guest arrived; ``grown`` is whether a guest gets the new flavor while it runs; ``shared`` is
+    whether both hosts share the storage, as the destination finds out; ``confirm_window`` is in seconds, 0 = never
+    confirmed automatically; ``waits_since`` is the destination's time since its boot when it took over, see
+    confirm_window.py. The destination adds ``arriving``: the bytes to copy.
     """
     return {
         "id": op,
@@ -59,6 +60,7 @@ def new_migration(
         "destination": destination,
         "attempt": 1,
         "frozen": None,
+        "grown": False,
         "verified": None,
         "shared": False,
         "started": False,

@@ -83,15 +83,15 @@ TYPES: Dict[Path, str] = {
     **{("migration", name): TEXT for name in ("id", "type", "vm_state_before")},
     **{("migration", name): COUNT for name in ("attempt", "confirm_window")},
     **{("migration", name): MAYBE_COUNT for name in ("frozen", "verified")},
-    **{("migration", name): FLAG for name in ("shared", "started")},
+    **{("migration", name): FLAG for name in ("grown", "shared", "started")},
     ("migration", "arriving"): COUNT,
     ("migration", "status"): MAYBE_TEXT,
     ("migration", "waits_since"): MAYBE_UPTIME,
     **{("migration", side): OBJECT for side in ("source", "destination")},
     **{("migration", side, name): TEXT for side in ("source", "destination") for name in ("uuid", "name")},
 }
-# Parts of a move that the first version wrote without, and what that meant: it moved nothing on shared storage.
-LATER = {"shared": False}
+# Parts of a move that the first version wrote without, and what that meant: it moved nothing on shared storage, and no guest grew.
+LATER = {"grown": False, "shared": False}
 # What older versions wrote without, or what only some moves have.
 OPTIONAL = frozenset(("migration", name) for name in ("arriving", "new_resources", "waits_since"))
 REQUIRED = frozenset(

@@ -67,6 +67,14 @@ def go_back_to_hosts() -> str:
     )
 
 
+def compare_all_hosts() -> str:
+    """The registry is closed: it was restored, or a change of the fleet was cut off."""
+    return (
+        "berth.kvm.audit opens a registry that was restored, once all hosts answer or are in berth_lost_hosts. If berth.kvm.use_registry "
+        "was cut off, run that again. Then run this again"
+    )
+
+
 def fill_registry() -> str:
     """The registry is empty: no fleet uses it."""
     return "berth.kvm.use_registry has the fleet use it"

@@ -71,6 +71,10 @@ CERTIFICATES = object_of(
     }
 )
 SYSTEM = object_of({"os_family": word("[A-Za-z]+", 32), "service_manager": word("[a-z]+", 32)})
+_HELD = object_of(dict.fromkeys(("request", "certificate", "authority"), block(1 << 20)))
+REGISTRY_MEMBER = object_of(
+    {"version": word("[0-9A-Za-z.+~-]*", 40), "held": _HELD, "files": list_of(text(), 100), "restart": flag}
+)
 CLEAN = object_of({"removed": list_of(text(), 100), "left": list_of(text(), 100), "restart": SERVICES})
 
 MOST_RECORDS = 10000
@@ -320,6 +324,7 @@ _OF_MIGRATION: Dict[str, Check] = {
     "attempt": _COUNT,
     "arriving": _BYTES,
     "frozen": or_null(_COUNT),
+    "grown": flag,
     "verified": or_null(_COUNT),
     "shared": flag,
     "started": flag,
@@ -549,6 +554,7 @@ REPLIES = {
         {"instances": many(_SHOWN), "foreign": many(_FOREIGN), "histories": many(_HISTORY)}, optional=("histories",)
     ),
     "migration": _MIGRATE,
+    "registry_member": REGISTRY_MEMBER,
     "rescan": _RESCAN,
     "volume": object_of({"uuid": uuid}),
     "volume_info": object_of({"volumes": many(_VOLUME), "deleted": many(_DELETED_VOLUME)}),

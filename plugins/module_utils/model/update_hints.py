@@ -18,6 +18,13 @@ def stop_and_update(name: str) -> str:
     return "Run berth.kvm.stop --limit %s, then berth.kvm.update and berth.kvm.start with the same selection" % name
 
 
+def stop_and_resize(name: str) -> str:
+    """A running guest did not take CPUs or memory."""
+    return (
+        "To resize it while it is off: berth.kvm.stop --limit %s, then berth.kvm.resize with the same selection" % name
+    )
+
+
 def discard(name: str, disks: Sequence[str]) -> str:
     """The inventory does not name data disks of an instance any more. They stay until a person gives them up by their names."""
     return "To give up what is on %s and remove it, run berth.kvm.update --limit %s -e berth_update_discards=%s" % (

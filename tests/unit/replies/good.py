@@ -343,6 +343,14 @@ def host_certificates(host):
     }  # fmt: skip
 
 
+def registry_member(host):
+    pem = "-----BEGIN CERTIFICATE REQUEST-----\nMIIB\n-----END CERTIFICATE REQUEST-----\n"
+    return {}, {
+        "changed": True, "version": "3.4.23", "held": {"request": pem, "certificate": "", "authority": ""},
+        "files": ["/etc/berth-registry/member.key"], "restart": False,
+    }  # fmt: skip
+
+
 def host_maintenance(host):
     return {"state": "drained", "reason": "new memory"}, {
         "changed": True,
@@ -405,6 +413,7 @@ KINDS = {
     "preparations": ("host_prepare", host_prepare),
     "certificates": ("host_certificates", host_certificates),
     "clean-ups": ("host_clean", host_clean),
+    "members of the registry": ("registry_member", registry_member),
     "maintenances": ("host_maintenance", host_maintenance),
     "services": ("systemd_service", systemd_service),
     "systems": ("host_system", host_system),

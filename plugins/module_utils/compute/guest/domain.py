@@ -310,6 +310,11 @@ def _file_of(disk):
     return None if source is None else source.get("file")
 
 
+def set_vcpus(domain, count):
+    """Give the running guest so many CPUs, or leave it so many."""
+    _call("setting %d CPUs" % count, domain.setVcpusFlags, count, require_libvirt().VIR_DOMAIN_AFFECT_LIVE)
+
+
 def limit_cpus(domain, numbers):
     """Give the running guest the limits {libvirt's name of a parameter: number}."""
     flag = require_libvirt().VIR_DOMAIN_AFFECT_LIVE

@@ -15,7 +15,7 @@ import collections
 import json
 from xml.etree import ElementTree
 
-from ...model import adopted, limits, nics, rescues, volumes
+from ...model import adopted, growth, limits, nics, rescues, volumes
 from ...model.guest_settings import TARGET_PREFIX, GuestSettings, is_true
 from .. import paths
 from ..disk import disk as disks
@@ -156,6 +156,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 FIRST_DATA = 4
 DISKS_ON_SCSI = 7  # libvirt puts so many on each controller, by letter; one that it adds itself has another model
 MAX_QUEUES = 16
+SLOTS = 16  # how often a running guest gets more memory until it is started again
 IGNITION_NAMES = ("opt/com.coreos/config", "opt/org.flatcar-linux/config")  # Fedora and RHEL CoreOS; Flatcar
 # Nova's list. No evmcs, which needs a CPU of Intel on each host, and no reenlightenment: QEMU does not migrate it live.
 HYPERV = ("relaxed", "vapic", "vpindex", "runtime", "synic", "reset", "frequencies", "tlbflush", "ipi")
@@ -175,12 +176,13 @@ def render(record, host: Host):
     child(root, "uuid", record.uuid)
     child(root, "title", record.name)
     root.append(metadata(record))
+    _ceiling_of_memory(root, flavor)
     child(root, "memory", flavor["memory_mb"] * MIB, unit="KiB")
     child(root, "currentMemory", flavor["memory_mb"] * MIB, unit="KiB")
     realtime = settings.realtime_cpus(flavor["vcpus"]) or set()
     cells = ((allocation or {}).get("numa_topology") or {}).get("cells") or []
     memory_backing(root, cells, settings, realtime)
-    child(root, "vcpu", flavor["vcpus"], placement="static")
+    _vcpu(root, flavor)
     cpu_limits(root, flavor.get("extra_specs") or {})
     pinning(root, cells, realtime)
     _firmware(root, host, machine(record, host), settings, record.uuid, bool(_boot_files(spec)))
@@ -196,6 +198,21 @@ def render(record, host: Host):
         encrypt(root)
     hardware.place(root, spec)
     return ElementTree.tostring(root, encoding="unicode")
+
+
+def _ceiling_of_memory(root, flavor):
+    """QEMU refuses slots in which nothing would fit."""
+    if _grows(flavor):
+        child(root, "maxMemory", growth.most(flavor, growth.MAX_MEMORY_MB) * MIB, slots=SLOTS, unit="KiB")
+
+
+def _grows(flavor):
+    return growth.most(flavor, growth.MAX_MEMORY_MB) > flavor["memory_mb"]
+
+
+def _vcpu(root, flavor):
+    most, now = growth.most(flavor, growth.MAX_VCPUS), flavor["vcpus"]
+    child(root, "vcpu", most, placement="static", current=now if now < most else None)
 
 
 def _found(record, host):
@@ -336,7 +353,7 @@ def _cpu(root, host, flavor, settings, cells):
     host's settings name is required as it is: libvirt starts no guest with less."""
     topology = settings.cpu_topology(flavor["vcpus"])
     known = host.domain_type == "kvm" or host.arch in ("x86_64", "i686")
-    if not (known or topology or cells or host.cpu_model):
+    if not (known or topology or cells or host.cpu_model or _grows(flavor)):
         return
     if host.cpu_model:
         element = child(root, "cpu", mode="custom", match="exact", check="partial")
@@ -350,6 +367,9 @@ def _cpu(root, host, flavor, settings, cells):
         for index, cell in enumerate(cells):
             cpus = set(cell.get("cpuset") or ()) | set(cell.get("pcpuset") or ())
             child(numa, "cell", id=index, cpus=ranges(cpus), memory=cell["memory_mb"] * MIB, unit="KiB")
+    elif _grows(flavor):  # libvirt plugs memory into a cell
+        every = ranges(range(growth.most(flavor, growth.MAX_VCPUS)))
+        child(child(element, "numa"), "cell", id=0, cpus=every, memory=flavor["memory_mb"] * MIB, unit="KiB")
 
 
 def _clock(root, host, settings):

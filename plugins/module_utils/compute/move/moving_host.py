@@ -27,8 +27,10 @@ from ..guest import (
     domain_xml,
     found_files,
     gate,
+    grow,
     hardware,
     health,
+    live_limits,
     network,
     packet_filter,
     packet_path,
@@ -368,6 +370,31 @@ class Effects(Guests, VolumeEffects):
     def drop_disks(self, record):
         with unstartable(self.connection, record.uuid):
             disks.drop_kept(self.connection, self.pool_path(record), record)
+
+    # the same host, while the guest runs
+
+    def grow(self, record):
+        """Give the running guest what the record's flavor has, and write that into its definition. Its next start has it
+        from the beginning."""
+        guest = domain.find_active(self.connection, record.uuid)
+        grow.grow(guest, record)
+        self._as_recorded(guest, record)
+
+    def shrink(self, record):
+        """The way back. Return whether the guest let go of all of it."""
+        guest = domain.find_active(self.connection, record.uuid)
+        if not grow.shrink(guest, record):
+            self.warnings.append(
+                "the guest of %s does not let go of the CPUs or memory that it got, so it is restarted" % record.name
+            )
+            return False
+        self._as_recorded(guest, record)
+        return True
+
+    def _as_recorded(self, guest, record):
+        live_limits.bring(guest, record)
+        self.define_unless_changed(record)
+        domain.note(guest, domain_xml.metadata(record)[0])
 
     # live
 

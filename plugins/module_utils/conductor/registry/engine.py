@@ -40,7 +40,7 @@ from ..plan import (
 from ..procedures.steps import Ask, Procedure, Scan
 from . import holdings, hosts, keys
 from .interface import claim
-from .transactions import Draft, RegistryBusy, read_keys, transacted
+from .transactions import Draft, RegistryBusy, check_open, read_keys, transacted
 
 NAME = "the registry"  # in place of a host that remembers, in what people read
 PLACED_AGAIN = 30
@@ -67,6 +67,8 @@ class Known:
 
 
 def whereabouts(uuids: Sequence[str]) -> Procedure[Known]:
+    """Raises RegistryUnknown, or RegistryClosed where what it knows does not count."""
+    yield from check_open()
     entries, versions = yield from _entries(uuids)
     at = sorted({host for entry in entries.values() for host in keys.hosts_of(entry)})
     return Known(entries, versions, (yield from usage()), (yield from hosts.names(at)))

@@ -104,14 +104,15 @@ def _looked(run: Run) -> Procedure[Any]:
     known = yield from known_hosts()
     fleet = yield from look(run)
     check_all_there(run, fleet, known)
-    check_marks(fleet, meta, known)
+    if meta.document or run.lost:  # an empty one may take over from one that is lost, if no host is
+        check_marks(fleet, meta, known)
     check_at_rest(run, fleet)
     return meta, fleet, known
 
 
 def _fenced(run: Run, meta: Meta, fleet: Fleet, known: Mapping[str, str]) -> Procedure[Any]:
     """Close the registry and mark the hosts. Return it, and the fleet as it is then; undo both where it is not at rest."""
-    meta = yield from closed(run, meta)
+    meta, before = (yield from closed(run, meta)), _marks(fleet)
     try:
         yield from marked(meta, fleet, "does not take its mark")
         fleet = yield from look(run)
@@ -120,18 +121,20 @@ def _fenced(run: Run, meta: Meta, fleet: Fleet, known: Mapping[str, str]) -> Pro
     except RegistryUnknown:
         raise
     except BerthError:
-        yield from _undone(meta, fleet)
+        yield from _undone(meta, before)
         raise
     return meta, fleet
 
 
-def _undone(meta: Meta, fleet: Fleet) -> Procedure[None]:
-    """The hosts belong again to what they came from. One that does not hear it stays closed until the next run."""
+def _undone(meta: Meta, marks: Mapping[str, Any]) -> Procedure[None]:
+    """The hosts belong again to what they came from: by their ``marks`` before, or where a run that was cut off had marked them, by
+    what that wrote. One that does not hear it stays closed until the next run."""
     before, own = meta.document["before"], meta.document["incarnation"]
-    back = {**meta.document, "incarnation": before or own, "open": before not in (ALONE, own)}
-    mark = {**_mark(meta), "incarnation": before} if before else None
-    yield Ask("rescan", {host: {"told": {"registry": mark}} for host in prepared(fleet)})
-    yield from _written(meta, back)
+    noted = {**_mark(meta), "incarnation": before} if before else None
+    back = {host: noted if is_of(mark, meta.document) else mark for host, mark in marks.items()}
+    yield Ask("rescan", {host: {"told": {"registry": mark}} for host, mark in back.items()})
+    document = {**meta.document, "incarnation": before or own, "open": before not in (ALONE, own)}
+    yield from _written(meta, document)
 
 
 # --- the registry itself

@@ -36,6 +36,7 @@ from ...model.shape import (
 )
 from ..procedures.steps import Found, Write
 
+PREFIX = "/berth/"  # of all of them
 META = "/berth/meta"
 HOSTS, FACTS, INSTANCES, QUOTAS, GROUPS = (
     "/berth/host/",

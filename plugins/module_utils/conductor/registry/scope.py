@@ -39,5 +39,5 @@ def asks_where(operation: str) -> bool:
 
 
 def waits(operation: str) -> bool:
-    """Whether nothing is done while the registry gives no answer. Else all hosts are asked where the instances are."""
+    """Whether nothing is done while the registry gives no answer or is closed. Else all hosts are asked where the instances are."""
     return operation in (*CREATES, *ENDS)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, Optional, Sequence
 
+from ...model import registry_hints
 from ...model.errors import BerthError
 from ..errors import RegistryUnknown
 from ..procedures.steps import Compare, Found, Procedure, Result, Transact, Wait, Write
@@ -83,6 +84,16 @@ def transacted(change: Callable[[Draft], Procedure[Result]], closed: bool = Fals
     raise RegistryBusy("other runs change the same part of the registry, and %d tries did not get through" % TRIES)
 
 
+def check_open() -> Procedure[None]:
+    """Raise RegistryClosed where what it says does not count, or RegistryUnknown."""
+    found = yield from read_keys([keys.META])
+    _check_open(keys.document(keys.META, found.get(keys.META)), False)
+
+
 def _check_open(meta: Any, closed: bool) -> None:
-    if not meta or not (meta["open"] or closed):
-        raise RegistryClosed("the registry %s" % ("is closed until all hosts were audited" if meta else "is empty"))
+    if not meta:
+        raise RegistryClosed("the registry is empty", hint=registry_hints.fill_registry())
+    if not (meta["open"] or closed):
+        raise RegistryClosed(
+            "the registry is closed until all hosts were audited", hint=registry_hints.compare_all_hosts()
+        )

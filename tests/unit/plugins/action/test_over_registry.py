@@ -195,6 +195,19 @@ def test_a_stop_asks_all_hosts_while_the_registry_gives_no_answer(created):
     assert created.modules() == [*((name, "host_facts") for name in NAMES), (host, "instance")]
 
 
+@pytest.mark.follows("compare_all_hosts")
+def test_a_closed_registry_is_not_believed(created):
+    """It was restored from a backup: somebody may have moved or deleted what it knows since."""
+    (host,) = created.has
+    closed = keys.written(keys.META, {**history_engine.META, "open": False})
+    created.engine.transact(Transact(writes=(closed,)))
+    assert created.create()["error"]["code"] == "RegistryClosed" and created.asked == []
+    created.operate("stop")
+    assert created.modules() == [*((name, "host_facts") for name in NAMES), (host, "instance")]
+    created.engine.transact(Transact(writes=(keys.written(keys.META, history_engine.META),)))  # as an audit does
+    assert "error" not in created.create()
+
+
 def test_a_delete_gives_back_what_the_instance_held_in_the_registry(created):
     (host,) = created.has
     created.operate("delete")

@@ -18,7 +18,7 @@ from controller import Controller
 from plan_moves_case import CATALOG, HOST, HOSTS, held, host_uuid, view, vm
 from plan_moves_case import plan as moves_of
 
-from ansible_collections.berth.kvm.plugins.action import ask_fleet
+from ansible_collections.berth.kvm.plugins.action import ask_fleet, plan_fleet
 from ansible_collections.berth.kvm.plugins.action.apply_plan import _until
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import silence
 from ansible_collections.berth.kvm.plugins.module_utils.fleet import propose
@@ -47,6 +47,21 @@ def controller(at=None, groups=None, inventory=("a", "b"), views=None, more=None
     return it
 
 
+@pytest.fixture(autouse=True)
+def histories(monkeypatch):
+    """What the hosts tell of past moves, host -> histories: nothing."""
+    told = {}
+
+    def ask(_action, _task_vars, hosts, module, arguments):
+        assert (module, arguments) == ("instance_info", {"events_seconds": 30 * 86400, "uuids": []})
+        return {
+            host: {"histories": told[host]} if host in told else {"unreachable": True, "msg": "gone"} for host in hosts
+        }
+
+    monkeypatch.setattr(plan_fleet, "ask", ask)
+    return told
+
+
 def plan(it, check_mode=False, **args):
     return it.run("plan_fleet", {"goal": "drain", "drained": ["h1"], **args}, check_mode=check_mode)
 
@@ -60,6 +75,20 @@ def test_a_drain_is_planned_for_all_that_the_host_has_and_written(tmp_path, caps
     assert yaml.safe_load(path.read_text()) == done["plan"]
     assert path.read_text().startswith("# A plan of berth.kvm for goal drain.")
     assert "plan for drain: 2 moves in 1 waves" in capsys.readouterr().out
+
+
+def test_a_plan_says_how_long_each_move_takes_by_the_past_moves_of_its_hosts(histories, capsys):
+    """Hosts that do not tell theirs stop no plan."""
+    uuid, size = instance_uuid("default", "a"), plan(controller())["plan"]["waves"][0][0]
+    events = (("live-migration is claimed", "00:00"), ("acquired", "00:20"))
+    past = [{"event": event, "at": "2026-11-22T00:%sZ" % at} for event, at in events]
+    histories["h2"] = [{"uuid": uuid, "name": "a", "history": past, "faults": []}]
+    made = plan(controller({"h1": ["a"], "h3": ["b"]}, more={"b": {"locked": "ann: mine"}}), drained=["h1", "h3"])[
+        "plan"
+    ]
+    ((move,),) = made["waves"]
+    assert size["seconds"] is None and (move["to"], move["seconds"]) == ("h2", 20)
+    assert " 20 s " in capsys.readouterr().out
 
 
 def test_check_mode_writes_no_plan(tmp_path):
@@ -471,6 +500,19 @@ def test_what_would_be_without_a_host_and_with_one_more_is_told_beside_today(cap
     told = capsys.readouterr().out
     assert "MORE TODAY" in told and "all instances of h1 find a place" in told
     assert "then: the instances of any host find a place on the others" in told
+
+
+def test_what_would_be_has_the_plan_by_which_the_hosts_become_empty_on_those_that_come(capsys):
+    """h2 and h3 take nothing, so that all goes to the new host."""
+    it = controller(more={"b": {"locked": "ann: mine"}})
+    for host in ("h2", "h3"):
+        document = it.answers[host]["ansible_facts"]["berth_host"]
+        document["service"] = {**document["service"], "disabled": True}
+    it.register("localhost", __berth_facts={"answers": it.answers})
+    plan = it.run("ask_fleet", {"question": "what_if", "gone": ["h1"], "like": ["h2"]})["answer"]["plan"]
+    (((move,),), stays) = plan["waves"], plan["stays"]
+    assert (move["instance"], move["to"]) == ("a", "h2 again, 1") and "ann: mine" in stays["b"] and "state" not in plan
+    assert "leaves h1" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("given", [{}, {"gone": ["h9"]}, {"like": ["h9"]}])

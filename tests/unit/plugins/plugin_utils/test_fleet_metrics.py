@@ -66,7 +66,8 @@ def test_the_page_and_the_dashboard_know_these_metrics_and_no_others():
     for target in targets:
         asked = set(NAME.findall(target["expr"]))
         labels = {label for name in asked for label in fleet_metrics.METRICS[name][0]}
-        assert set(re.findall(r"{{(\w+)}}", target["legendFormat"])) <= labels, target
+        selected = re.findall(r"(\w+)[=!]~?\"|by \((\w+)\)", target["expr"])
+        assert {*re.findall(r"{{(\w+)}}", target["legendFormat"]), *map("".join, selected)} <= labels, target
 
 
 def test_a_file_that_has_no_metrics_is_not_replaced(tmp_path, monkeypatch):

@@ -150,15 +150,8 @@ def test_a_host_that_goes_on_to_have_seen_a_newer_revision_has_the_last_word(mon
 def member(tmp_path):
     if not etcd_process.IS_HERE:
         pytest.skip("there is no etcd on this machine")
-    made = authority.Authority(str(tmp_path / "ca"), registry_access.AUTHORITY)
-    files = etcd_process.secured(made, tmp_path)
-    running = etcd_process.Members(tmp_path, 1, *files, "--unsafe-no-fsync", scheme="https")
-    running.start()
-    try:
-        running.wait(registry_access.engine(running.members, str(tmp_path / "ca")))
+    with etcd_process.running_with_tls(tmp_path) as running:
         yield running
-    finally:
-        running.kill()
 
 
 def test_a_controller_reaches_a_member_by_a_certificate_of_the_authority_and_no_other_does(member, tmp_path):

@@ -29,6 +29,7 @@ from .common import (
     share_storage,
     was_on,
 )
+from .grow import shrinks
 
 
 def begin(
@@ -287,7 +288,7 @@ def resize_here(host, uuid, token, peer=None, **_ignored):
     check_one_host(host, record)
     _check_stopped(host, record, token)
     host.effects.check_disks(record)
-    new = moved(record, verified=token["attempt"], frozen=None)
+    new = moved(record, verified=token["attempt"], frozen=None, grown=False)
     new = moved(new, waits_since=host.since_boot())
     new = new.replace(phase=RESIZED, spec=record.migration["new_spec"])
     host.effects.keep_disks(new)
@@ -315,7 +316,7 @@ def restore_here(host, uuid, token, peer=None, stop_timeout=60, **_ignored):
         fenced(host, uuid, token, (OWN,))
         taken = moved(record, attempt=attempt_of(record) + 1)
         record = put(host, record, taken.replace(phase=REVERTING), "revert begins")
-    if on_new:
+    if on_new and not shrinks(host, record):
         host.effects.stop(uuid, stop_timeout)
     old = moved(record, frozen=None).replace(
         phase=RESTORING, spec=record.migration["old_spec"], resources=record.migration["old_resources"]
@@ -329,4 +330,5 @@ def restore_here(host, uuid, token, peer=None, stop_timeout=60, **_ignored):
 
 def is_on_new(host, record):
     """Whether the guest may have the new flavor or disks. One that boots from a volume may have no kept disk."""
-    return record.spec["flavor"] != record.migration["old_spec"]["flavor"] or host.effects.has_kept_disks(record)
+    differs = record.spec["flavor"] != record.migration["old_spec"]["flavor"] or record.migration["grown"]
+    return differs or host.effects.has_kept_disks(record)

@@ -47,6 +47,24 @@ def test_sizes_are_the_flavors():
     )
 
 
+def test_a_guest_of_a_flavor_with_ceilings_begins_with_its_sizes_and_has_places_for_more():
+    root = render(extra_specs={"berth:max_vcpus": "8", "berth:max_memory_mb": "1024"})
+    vcpu, most, cell = root.find("vcpu"), root.find("maxMemory"), root.find("cpu/numa/cell")
+    assert (vcpu.text, vcpu.get("current")) == ("8", "2")
+    assert (most.text, most.get("slots"), root.findtext("memory")) == (str(1024 << 10), "16", str(512 << 10))
+    assert (cell.get("cpus"), cell.get("memory")) == ("0-7", str(512 << 10))
+
+
+def test_a_guest_at_its_ceilings_is_as_one_without():
+    at_most, plain = render(extra_specs={"berth:max_vcpus": "2", "berth:max_memory_mb": "512"}), render()
+    parts = ("vcpu", "memory", "maxMemory", "cpu")
+    assert [found(at_most, part) for part in parts] == [found(plain, part) for part in parts]
+
+
+def test_a_guest_whose_cpus_alone_grow_has_no_cell():
+    assert render(extra_specs={"berth:max_vcpus": "8"}).find("cpu/numa") is None
+
+
 def test_the_domain_is_called_by_its_uuid_and_titled_by_its_name():
     root = render()
     assert (root.findtext("name"), root.findtext("uuid"), root.findtext("title")) == (UUID, UUID, "web-1")

@@ -90,6 +90,8 @@ SHOWN = {
     "hw:mem_page_size": ({}, "2048", "pagesize"),
     "pci_passthrough:alias": ({}, "gpu:1", "pci_requests"),
     "berth:root_disk": ({}, "raw", "disks"),
+    "berth:max_vcpus": ({}, "8", ("vcpu", None, "8")),
+    "berth:max_memory_mb": ({}, "8192", ("maxMemory", None, str(8192 << 10))),
     **{
         "quota:cpu_" + part: ({}, number, ("cputune/" + part, None, number))
         for part, number in (("shares", "200"), ("period", "50000"), ("quota", "25000"))

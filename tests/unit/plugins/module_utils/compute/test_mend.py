@@ -92,6 +92,15 @@ def test_the_watchdog_that_every_q35_machine_has_is_no_difference(web, action):
     assert "watchdog" in str(live_differences.between(record, None, more))
 
 
+def test_memory_that_was_plugged_into_the_running_guest_is_its_flavors_and_no_device_of_somebody_else(web):
+    text = web.domain.xml
+    half = str(int(web.record.spec["flavor"]["memory_mb"]) * 512)
+    dimm = "<memory model='dimm'><target><size unit='KiB'>%s</size></target></memory></devices>" % half
+    assert live_differences.between(web.record, text.replace("</devices>", dimm), text) == {}
+    other = text.replace("</devices>", "<memory model='nvdimm'/></devices>")
+    assert list(live_differences.between(web.record, other, text)) == ["now"]
+
+
 def test_a_running_guest_whose_packet_filter_somebody_took_away_is_told(web):
     """virsh update-device --live: its definition is as it was."""
     live = re.sub("<filterref[^>]*>", "", web.domain.xml)

@@ -289,6 +289,33 @@ def test_before_anything_happens_the_plan_says_what_becomes_of_the_guest_and_of_
     assert outcome_of_move.plan_line("web1", "resize", move(sequence=sequence)).endswith(". " + said)
 
 
+def here(old, new, **more):
+    """web1 goes from one flavor to another on its host."""
+    sizes = {"vcpus": 1, "memory_mb": 1024, "extra_specs": {"berth:max_vcpus": "4"}}
+    old, new = ({"flavor": {"name": name, **sizes, **part}} for name, part in (("small", old), ("large", new)))
+    views = {"source": {"role": "OWN", "spec": old, "migration": None}, "destination": {"role": None}}
+    return move(sequence="resize_here", source="kvm1", destination="kvm1", spec=new, views=views, **more)
+
+
+def test_the_plan_says_whether_a_resize_on_its_host_restarts_the_guest_and_why():
+    grows = outcome_of_move.plan_line("web1", "resize", here({}, {"vcpus": 2}))
+    assert grows.endswith(". Its guest, if it runs, gets its CPUs and memory without a restart")
+    restarts = outcome_of_move.plan_line("web1", "resize", here({}, {"vcpus": 2, "root_gb": 9}))
+    assert restarts.endswith(". Its guest, if it runs, is stopped and started again, because its disks change")
+
+
+def test_the_plan_says_that_nothing_is_lost_by_the_revert_of_such_a_resize():
+    known = here({}, {"vcpus": 2})
+    known["views"]["source"]["migration"] = {"grown": True}
+    line = outcome_of_move.plan_line("web1", "revert", {**known, "sequence": "revert_here"})
+    assert "without a restart" in line and line.endswith("Nothing that it wrote is lost")
+
+
+def test_the_table_says_that_the_guest_was_not_restarted():
+    walked = {"move": {"phase": "resized", "confirm_in": None, "migration": {"grown": True}}}
+    assert "without a restart" in outcome_of_move.outcome("resize", "web1", moves(), walked, False).why
+
+
 def test_a_move_that_came_to_an_alternate_says_after_what():
     attempts = [{"attempt": 1, "host": "kvm2", "code": "ClaimFailed", "cause": "full"}]
     walked = {"move": {"phase": "resized", "confirm_in": None}, "attempts": attempts, "destination": "kvm3"}

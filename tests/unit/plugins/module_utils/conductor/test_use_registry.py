@@ -17,6 +17,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import 
     HostUnknown,
     InstanceMoving,
 )
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Transact
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import enrol, keys
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 
@@ -73,6 +74,21 @@ def test_hosts_that_are_alone_again_know_what_the_registry_knew(site):
     assert machine.host.store.read(site.world.uuid("web1")).generation[0] == 2
 
 
+def test_what_only_the_registry_knew_is_told_to_the_hosts(site):
+    """Where it was made over the registry, on a host that is lost then."""
+    site.use()
+    assert site.playbook("delete", "web1", mark=site.mark()) == {}
+    assert site.playbook("create", "web1", mark=site.mark()) == {}
+    lost = site.machines[site.owner("web1")]
+    lost.on = lost.up = False
+    site.leave(lost=[lost.name])
+    uuid = site.world.uuid("web1")
+    for machine in site.machines.values():
+        if machine is not lost:
+            known = whereabouts.recall(machine.host.store, [uuid])[uuid]["known"]
+            assert (known["host"], known["generation"]) == (lost.name, [2, 0])
+
+
 def test_a_host_that_is_given_up_as_lost_stays_the_owner_of_what_it_had(site):
     """The hosts remember it, and then the registry, and then the hosts again."""
     lost = site.owner("web1")
@@ -117,6 +133,20 @@ def test_a_move_that_begins_meanwhile_has_the_change_undone(site, monkeypatch, f
     assert site.playbook("create", mark=site.mark() if from_registry else None) == {}
 
 
+def test_a_registry_is_not_opened_again_once_a_host_may_have_left_it(site, monkeypatch):
+    """A leave is cut off among the hosts, one of which then makes an instance that the registry never hears of."""
+    site.use()
+    going = site.changing(enrol.leave_registry)
+    while registry_mark.read(site.machines["kvm1"].host.store.state_dir):
+        next(going)
+    going.close()
+    looks = itertools.count()
+    monkeypatch.setattr(enrol.locate, "locate_to_run", lambda *args: next(looks) >= 2 and _moving(*args))
+    with pytest.raises(InstanceMoving):
+        site.leave()
+    assert not site.meta()["open"] and site.marks() == [None, None, None]
+
+
 def test_in_check_mode_nothing_changes(site):
     assert site.use(dry=True).changed
     assert site.meta() is None and site.marks() == [None, None, None]
@@ -131,11 +161,40 @@ def test_hosts_of_another_registry_are_not_taken_away_from_it(site):
     site.use()
     there = site.engine
     site.engine = type(there)()
+    of_others = {"schema": 1, "kind": "etcd", "incarnation": "others", "open": True}
+    site.engine.transact(Transact(writes=(keys.written(keys.META, of_others),)))
+    before = dict(site.engine.keys)
     with pytest.raises(enrol.RegistryOfOthers, match="kvm1 to i1") as said:
         site.use()
-    assert site.engine.keys == {} and "kvm1, kvm2, kvm3" in said.value.hint
+    assert site.engine.keys == before and "kvm1, kvm2, kvm3" in said.value.hint
     site.engine = there
     assert not site.use().changed
+
+
+def test_an_empty_registry_takes_over_from_one_that_is_lost_with_all_its_backups(site):
+    """Only with all hosts there: of what a lost one had nobody else knows."""
+    site.use()
+    assert site.playbook("delete", "web1", mark=site.mark()) == {}
+    site.engine = type(site.engine)()
+    away = next(host for host in site.machines if host != site.owner("web2"))
+    site.machines[away].up = False
+    with pytest.raises(enrol.RegistryOfOthers):
+        site.use(lost=[away])
+    site.machines[away].up = True
+    assert site.use().changed and {mark["incarnation"] for mark in site.marks()} == {"i2"}
+    assert site.playbook("create", mark=site.mark()) == {}
+    assert site.entry("web1")["epoch"] == 2
+
+
+def test_hosts_that_do_not_come_to_an_empty_registry_after_all_stay_with_theirs(site, monkeypatch):
+    site.use()
+    there, marks = site.engine, site.marks()
+    site.engine = type(there)()
+    looks = itertools.count()
+    monkeypatch.setattr(enrol.locate, "locate_to_run", lambda *args: next(looks) >= 2 and _moving(*args))
+    with pytest.raises(InstanceMoving):
+        site.use()
+    assert site.marks() == marks and not site.meta()["open"]
 
 
 def test_a_host_of_the_fleet_that_the_inventory_lacks_keeps_it_where_it_is(site):

@@ -59,3 +59,90 @@ def test_a_guest_is_not_stopped_for_a_revert_on_its_host_that_cannot_write_besid
     assert world.guest[S] == memory_names.ON and world.key() == held
     world.unwritable = None
     assert walk(world, "revert").state == "done" and world.guest[S] == memory_names.ON
+
+
+# ---- a resize without a restart
+
+
+def grown(action=None, **world):
+    """The world after a resize that needs no restart, and the run that does ``action`` after it."""
+    world = memory.World(kind="here", grows=True, **world)
+    assert walk(world, "resize").state == "done"
+    return world, memory_controller.Controller(action, "op1") if action else None
+
+
+def restarted(*_given):
+    raise AssertionError("the guest was stopped or started")
+
+
+def record_in(world):
+    return world.host(S).store.read(memory_names.UUID)
+
+
+def test_a_running_guest_grows_and_is_not_stopped(monkeypatch):
+    monkeypatch.setattr(memory.Effects, "stop", restarted)
+    monkeypatch.setattr(memory.Effects, "start", restarted)
+    world, _controller = grown()
+    record = record_in(world)
+    assert (record.phase, record.vm_state, world.flavor) == ("resized", "resized", "new")
+    assert (record.migration["grown"], record.migration["started"], world.kept[S]) == (True, True, None)
+
+
+def test_from_then_on_the_room_of_the_new_flavor_is_all_that_it_has():
+    world, _controller = grown()
+    assert record_in(world).resources == record_in(world).migration["new_resources"]
+    assert walk(world, "confirm").state == "done"
+    assert record_in(world).resources["vcpus"] == 2
+
+
+def test_a_revert_takes_from_it_what_it_got_and_leaves_it_running_with_all_that_it_wrote(monkeypatch):
+    world, _controller = grown()
+    world.write()
+    monkeypatch.setattr(memory.Effects, "stop", restarted)
+    assert walk(world, "revert").state == "done"
+    record = record_in(world)
+    assert (record.phase, record.spec["flavor"]["name"], world.flavor) == ("active", "old", "old")
+    assert (world.disks[S]["version"], world.guest[S]) == (2, memory_names.ON)
+
+
+def test_a_guest_that_does_not_let_go_is_restarted_with_the_old_flavor_and_all_that_it_wrote():
+    world, _controller = grown()
+    world.write()
+    world.clings = True
+    assert walk(world, "revert").state == "done"
+    assert (world.flavor, world.disks[S]["version"], world.guest[S]) == ("old", 2, memory_names.ON)
+
+
+def test_a_guest_that_a_killed_run_began_to_let_grow_is_taken_back_to_its_flavor():
+    world = memory.World(kind="here", grows=True)
+    first = memory_controller.Controller("resize", "op0")
+    while not first.is_before("grow"):
+        first.advance(world)
+    world.fuse = 2
+    with pytest.raises(memory_names.Killed):
+        table.run(world.host(S), memory_names.UUID, "grow", first.token)
+    world.fuse = None
+    assert world.flavor == "between" and record_in(world).migration["grown"]
+    assert walk(world, "revert").state == "done" and world.flavor == "old"
+
+
+@pytest.mark.parametrize("state", ["stopped", "without ceilings"])
+def test_a_guest_that_is_off_or_has_no_ceilings_is_resized_as_ever(state):
+    off = state == "stopped"
+    world = memory.World(kind="here", grows=off, vm_state="stopped" if off else "active")
+    assert walk(world, "resize").state == "done"
+    assert not record_in(world).migration["grown"] and world.kept[S] is not None
+
+
+@pytest.mark.follows("stop_and_resize")
+def test_a_guest_that_takes_no_more_goes_on_as_it_was_and_is_resized_once_it_is_off():
+    world = memory.World(kind="here", grows=True)
+    world.takes_no_more = True
+    failed = walk(world, "resize")
+    assert (
+        failed.error.startswith("GuestNotGrown") and "berth.kvm.stop --limit vm, then berth.kvm.resize" in failed.error
+    )
+    assert (record_in(world).phase, world.flavor, world.guest[S]) == ("active", "old", memory_names.ON)
+    world.guest[S] = memory_names.OFF
+    world.records[S].update(vm_state="stopped", power_state="shutdown")
+    assert walk(world, "resize").state == "done" and record_in(world).spec["flavor"]["name"] == "new"

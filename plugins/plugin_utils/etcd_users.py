@@ -1,0 +1,48 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The users of the registry's etcd: root, and the controllers, who reach berth's keys alone.
+
+A certificate of the registry's authority lets somebody talk to a member. etcd's JSON gateway does not take the name in it for a
+login, so each user has a password beside it.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Dict
+
+from ..module_utils.conductor.errors import RegistryRefused
+from ..module_utils.conductor.registry.keys import PREFIX
+from ..module_utils.model.messages import Document
+from .etcd import Etcd
+from .registry_access import CONTROLLER, ROOT
+
+ROLES = {CONTROLLER: "berth", ROOT: "root"}
+
+
+def set_up(etcd: Etcd, passwords: Dict[str, str]) -> None:
+    """Make the users, and from then on let in nobody else. ``etcd``: without a login. Done again, it changes nothing."""
+    for user, role in ROLES.items():
+        _made(etcd, "/v3/auth/role/add", {"name": role})
+        if not _made(etcd, "/v3/auth/user/add", {"name": user, "password": passwords[user]}):
+            etcd.order("/v3/auth/user/changepw", {"name": user, "password": passwords[user]})
+        etcd.order("/v3/auth/user/grant", {"user": user, "role": role})
+    keys = {"key": _b64(PREFIX), "range_end": _b64(PREFIX[:-1] + chr(ord(PREFIX[-1]) + 1))}
+    etcd.order("/v3/auth/role/grant", {"name": ROLES[CONTROLLER], "perm": {"permType": "READWRITE", **keys}})
+    etcd.order("/v3/auth/enable", {})
+
+
+def _made(etcd: Etcd, path: str, body: Document) -> bool:
+    """Whether it was not there before, as after a run that was cut off."""
+    try:
+        etcd.order(path, body)
+        return True
+    except RegistryRefused as error:
+        if "already exists" in error.message:
+            return False
+        raise
+
+
+def _b64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()

@@ -1,0 +1,128 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What users run on a fleet whose hosts belong to a registry in a real etcd: create, stop, start, show and delete, also while the
+registry is away, and what a host of another registry does."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from conftest import make_whole
+from registry_fixture import IS_HERE, over_tls
+
+from playbooks import catalog, homes, left, vm
+
+pytestmark = pytest.mark.skipif(not IS_HERE, reason="there is no etcd on this machine")
+INSTANCES = {"web1": vm(server_group="pair"), "web2": vm(server_group="pair")}
+
+
+@pytest.fixture(scope="module")
+def registry(tmp_path_factory):
+    with over_tls(tmp_path_factory.mktemp("registry")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def fleet(prepared_lab, image, registry, tmp_path_factory):
+    """play(playbook, **variables) over the registry, to which the hosts belong."""
+    make_whole(prepared_lab)
+    path = tmp_path_factory.mktemp("fleet") / "instances.yml"
+    quotas = {"default": {"instances": 2}}
+    path.write_text(
+        json.dumps(
+            {"all": {"vars": catalog(image, berth_quotas=quotas), "children": {"instances": {"hosts": INSTANCES}}}}
+        )
+    )
+
+    def play(playbook, *argv, check=True, over=registry, **variables):
+        given = {**(over.variables if over else {}), **variables}
+        return prepared_lab.ansible_playbook(
+            "berth.kvm." + playbook, *argv, inventory=[path], extra_vars=given, check=check
+        )
+
+    play.lab = prepared_lab
+    play("use_registry")
+    yield play
+    play("use_registry", berth_leave_registry=True)
+    make_whole(prepared_lab)
+
+
+def test_the_life_of_instances_over_a_registry(fleet, registry):
+    planned = fleet("create", "--check")
+    assert planned.stdout.count("would be made") == 2 and registry.owners() == {} and left(fleet.lab) == {}
+
+    done = fleet("create")
+    where = homes(fleet.lab)
+    assert {name: done.changed[name] for name in INSTANCES} == dict.fromkeys(INSTANCES, 1)
+    assert set(registry.owners()) == set(INSTANCES) and where["web1"] != where["web2"]
+    assert fleet("create").changed.get("web1", 0) == 0 and homes(fleet.lab) == where
+
+    full = fleet("create", berth_name="web3", check=False, **vm())
+    assert full.rc and "QuotaExceeded" in full.output, full.output
+
+    assert fleet("stop", "--limit", "web1").changed["web1"] == 1
+    assert "stopped" in fleet("show", "--limit", "web1").stdout
+    assert fleet("start", "--limit", "web1").changed["web1"] == 1
+    assert fleet("list").stdout.count("active") >= 2
+
+    fleet("delete", "--limit", "web2")
+    assert set(registry.owners()) == {"web1"} and set(homes(fleet.lab)) == {"web1"}
+    fleet("create", berth_name="web3", **vm())
+    assert set(registry.owners()) == {"web1", "web3"}
+    fleet("delete", "-e", "berth_name=web3")
+    fleet("delete", "--limit", "web1")
+    assert registry.owners() == {} and left(fleet.lab) == {}
+
+
+def test_hosts_that_are_not_chosen_need_not_be_there(fleet, registry):
+    """The registry knows what they have; a create asks the chosen host, and alternates if that one is away."""
+    away = fleet.lab.host(3)
+    fleet.lab.crash(3)
+    try:
+        done = fleet("create", "--limit", "web1", berth_target_host=fleet.lab.host(1))
+        assert away not in done.output and set(registry.owners()) == {"web1"}
+        fleet("stop", "--limit", "web1")
+        fleet("delete", "--limit", "web1")
+    finally:
+        fleet.lab.start(3)
+        make_whole(fleet.lab)
+    assert registry.owners() == {}
+
+
+def test_without_the_registry_nothing_is_created_and_guests_are_stopped_and_started(fleet, registry):
+    fleet("create", "--limit", "web1")
+    registry.members.kill()
+    try:
+        refused = fleet("create", "--limit", "web2", check=False)
+        assert refused.rc and "RegistryUnknown" in refused.output and "web2" not in homes(fleet.lab)
+        refused = fleet("delete", "--limit", "web1", check=False)
+        assert refused.rc and "RegistryUnknown" in refused.output and "web1" in homes(fleet.lab)
+        assert fleet("stop", "--limit", "web1").changed["web1"] == 1
+        assert fleet("start", "--limit", "web1").changed["web1"] == 1
+        assert "active" in fleet("show", "--limit", "web1").stdout
+    finally:
+        registry.members.start()
+        registry.members.wait(registry.engine)
+    fleet("create", "--limit", "web2")
+    assert set(registry.owners()) == set(INSTANCES)
+    fleet("delete", berth_all=True)
+
+
+@pytest.mark.follows("use_its_registry")
+def test_a_run_without_the_registry_of_the_hosts_or_over_another_one_makes_nothing(fleet, registry, tmp_path):
+    refused = fleet("create", "--limit", "web1", over=None, check=False)
+    assert refused.rc and "RegistryDiffers" in refused.output and left(fleet.lab) == {}
+    assert "-e berth_registry= as in the inventory" in refused.output
+    with over_tls(tmp_path) as other:
+        refused = fleet("create", "--limit", "web1", over=other, check=False)
+        assert refused.rc and "the registry is empty" in refused.output and left(fleet.lab) == {}
+    fleet("create", "--limit", "web1")
+    assert set(registry.owners()) == {"web1"}
+    fleet("delete", "--limit", "web1")
+
+
+def test_what_is_not_done_over_a_registry_says_so_before_anything_is_changed(fleet):
+    refused = fleet("cold_migrate", "--limit", "web1", check=False)
+    assert refused.rc and "NotOverRegistry" in refused.output and "cold_migrate" in refused.output
