@@ -140,7 +140,8 @@ class ActionModule(LocateInstances, MovesInstances):
         if operation in backup_host.ORDERS:
             return self._backup(operation, tasks, given, task_vars)
         if operation == "delete":
-            removes = RemovesOnEngine(Known(**located["known"])) if "known" in located else Embedded()
+            lost = lost_hosts(self.own_variables(task_vars, ["berth_lost_hosts"]))
+            removes = RemovesOnEngine(Known(**located["known"]), lost) if "known" in located else Embedded()
             return delete(tasks, Moving(moving.names, moving.plan, moving.ended), given, hosts, removes)
         if operation == "leave":
             return and_forget(operation, tasks, given, hosts)

@@ -59,6 +59,14 @@ def find_registry_authority() -> str:
     )
 
 
+def delete_old_copy(name: str, host: str) -> str:
+    """A host that was lost is back, and has an instance that was deleted since."""
+    return (
+        "%s was given up as lost and is back with an old copy of %s. If nobody needs that: berth.kvm.delete --limit %s removes it, then "
+        "berth.kvm.create --limit %s makes it anew" % (host, name, name, name)
+    )
+
+
 def go_back_to_hosts() -> str:
     """An operation is not done over a registry."""
     return (

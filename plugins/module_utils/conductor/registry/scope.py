@@ -12,7 +12,7 @@ from ...model.errors import BerthError
 
 # The words are those that the playbooks have for what they do: an operation, or else a decision.
 CREATES = ("place", "show_places")
-ENDS = ("delete",)
+ENDS = ("delete", "keep_one")
 AT_THE_HOST = (
     "backup", "backups", "console", "delete_snapshot", "image_from_instance", "lock", "pause", "reboot", "rebuild", "recover",
     "rescue", "restore", "resume", "revert_snapshot", "snapshot", "snapshots", "start", "stop", "suspend", "unlock", "unpause",
