@@ -231,7 +231,7 @@ def _backups(operation, located, done):
     """The lines about the backups that were made, listed or restored."""
     for name, each in done.items():
         if "backups" in each.instance:
-            host = located["instances"][name]["hosts"][-1]
+            host = each.instance.get("backup_host") or located["instances"][name]["hosts"][-1]
             yield from show_backup.lines(operation, name, host, each.instance["backups"])
 
 

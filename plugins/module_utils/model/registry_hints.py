@@ -84,8 +84,8 @@ def compare_all_hosts() -> str:
 
 
 def fill_registry() -> str:
-    """The registry is empty: no fleet uses it."""
-    return "berth.kvm.use_registry has the fleet use it"
+    """The registry is empty, or a change over to it or away from it was cut off."""
+    return "berth.kvm.use_registry has the fleet use it, and ends a change that was cut off"
 
 
 def name_registry() -> str:

@@ -15,7 +15,8 @@ CREATES = ("place", "show_places")
 ENDS = ("delete", "keep_one")
 AT_THE_HOST = (
     "backup", "backups", "console", "delete_snapshot", "image_from_instance", "lock", "pause", "reboot", "rebuild", "recover",
-    "restore", "resume", "revert_snapshot", "snapshot", "snapshots", "start", "stop", "suspend", "unlock", "unpause",
+    "rescue", "restore", "resume", "revert_snapshot", "snapshot", "snapshots", "start", "stop", "suspend", "unlock", "unpause",
+    "unrescue",
 )  # fmt: skip
 LOOKS = ("ask_fleet", "doctor", "events", "plan_fleet", "report", "show", "show_fleet", "show_volume")
 
