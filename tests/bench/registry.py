@@ -106,10 +106,7 @@ class Controller:
 
 
 def _claimed(given):
-    told = [
-        {"uuid": each["spec"]["uuid"], "claimed": True, "token": each["token"]}
-        for each in given.get("claims", ())
-    ]
+    told = [{"uuid": each["spec"]["uuid"], "claimed": True, "token": each["token"]} for each in given.get("claims", ())]
     return {"changed": True, "results": told, "withdrawn": []}
 
 
