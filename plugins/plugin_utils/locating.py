@@ -15,7 +15,17 @@ from ..module_utils.conductor.fleet import Fleet
 from ..module_utils.conductor.locks import lock_of
 from ..module_utils.conductor.operations import OPERATIONS
 from ..module_utils.conductor.procedures.locate import Run, Wanted, locate
-from ..module_utils.model import copy_hints, data_disks, fleet_hints, hints, nics, snapshot_hints, snapshots, updates
+from ..module_utils.model import (
+    adopted_update,
+    copy_hints,
+    data_disks,
+    fleet_hints,
+    hints,
+    nics,
+    snapshot_hints,
+    snapshots,
+    updates,
+)
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.identity import IDENTITY, project_of, uuid_of
 from ..module_utils.model.lifecycle import OUT, OWN
@@ -171,8 +181,11 @@ def _more(run, name, task):
     disks = wanted_disks(run.task_vars, run.fleet, name, task, run.values(name), run.variables)
     if run.method != "update":
         return disks
+    found = {**disks, "discards": listed(run.variables, updates.DISCARDS)}
+    if any(place.get("adopted") for place in run.fleet.places.get(task["uuid"], ())):
+        adopted_update.check_disks(name, found)
     more = wanted_update.wanted_update(run, name, task) if task["hosts"] else {}
-    return {**disks, **more, "discards": listed(run.variables, updates.DISCARDS)}
+    return {**found, **more}
 
 
 def _check_variables(method, given, names):

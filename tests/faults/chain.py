@@ -56,11 +56,12 @@ class Chain:
     # ---- without a fault
 
     def fresh(self, state="active"):
-        """A new instance, at rest, with or without a volume."""
+        """A new instance, at rest, with or without a volume, or below the ceilings of its flavor."""
         self.wipe()
         ends.put_foreign(self.lab, self.hosts)
         self.step = self.step_before = self.volume_gb = 1
-        self.case.play("create", {**QUOTA, "mover_flavor": "step1", **self._volumes(state)}, env=ENVIRONMENT)
+        flavor = "grows1" if state == "tight" else "step1"
+        self.case.play("create", {**QUOTA, "mover_flavor": flavor, **self._volumes(state)}, env=ENVIRONMENT)
         self.watcher.forget()
         self.guest = ends.Guest(self.hosts)
         self._at_rest(self.guest.owner(), state)
@@ -117,6 +118,10 @@ class Chain:
             raise Violation("I4 the run after the re-run changed something:\n%s" % quiet.output[-3000:])
         ends.check_secrets([*said, quiet.output])
         self._leave(operation, written, starts=operation.stops or (None if "crash" in fault.kind else False))
+        if "crash" in fault.kind and operation.end == "resized_here_grown":
+            self.state = (
+                None  # it was resized while its host was down, so with a restart, and other things hold for its revert
+            )
         return "converged"
 
     def _run(self, operation, variables, fault):
@@ -171,11 +176,13 @@ class Chain:
             self.written_before, self.step_before = written, self.step
             self.step += operation.playbook == "resize"
             variables["berth_target_host"] = getattr(self, operation.owner)
+        if name == "grow_here":
+            variables["berth_target_host"] = self.source
         if name == "snapshot":
             self.written_before, self.step_before = written, self.step
         if operation.here and operation.moves:
             variables["berth_allow_resize_to_same_host"] = True
-        variables["mover_flavor"] = "step%d" % self.step
+        variables.setdefault("mover_flavor", "step%d" % self.step)
         return operation, variables, self.written_before if operation.gives_up_writes else written
 
     def _leave(self, operation, written, starts):
@@ -221,7 +228,7 @@ class Chain:
 
     def _volumes(self, state):
         """What the inventory says of volumes in a state."""
-        if state not in BASE:
+        if state not in ("attached", "detached"):
             return {}
         there = {agreement.VOLUME: {"size_gb": self.volume_gb}}
         return {"berth_volumes_defined": there, "berth_volumes": [agreement.VOLUME] if state == "attached" else {}}

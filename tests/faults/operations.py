@@ -62,7 +62,8 @@ RESCUE = {"berth_rescue_image": "guest"}
 PLUGGED = {"berth_networks": [{"network": "lan"}, {"network": "lan"}], "berth_metadata": {"role": "db"}}
 # snapped: at rest with a snapshot; snapped_off: the same, stopped
 # active: at rest; resized: on the destination, to be confirmed; resized_here: the same on one host; attached: at rest with
-# a volume; detached: at rest beside it; plugged: at rest with another NIC and other metadata
+# a volume; detached: at rest beside it; plugged: at rest with another NIC and other metadata; tight: at rest with a flavor below
+# its ceilings; resized_here_grown: with more memory since, to be confirmed
 OPERATIONS = {
     "resize": Operation("resize", "active", "resized", "destination"),
     "confirm": Operation("confirm_resize", "resized", "active", "destination", stops=False),
@@ -72,6 +73,17 @@ OPERATIONS = {
     "resize_here": Operation("resize", "active", "resized_here", "source"),
     "confirm_here": Operation("confirm_resize", "resized_here", "active", "source", stops=False),
     "revert_here": Operation("revert_resize", "resized_here", "active", "source", gives_up_writes=True),
+    "grow_here": Operation(
+        "resize",
+        "tight",
+        "resized_here_grown",
+        "source",
+        stops=False,
+        variables={"mover_flavor": "grows1m", "berth_quotas": {"default": {"instances": 1, "cores": 2, "ram": 384}}},
+    ),
+    "shrink_here": Operation(
+        "revert_resize", "resized_here_grown", "tight", "source", stops=False, variables={"mover_flavor": "grows1"}
+    ),
     "reboot": at_rest("reboot", "active", "active", stops=True, repeats=True),
     "reboot_hard": at_rest("reboot", "active", "active", stops=True, repeats=True, variables={"berth_reboot": "hard"}),
     "backup": at_rest("backup", "active", "active", repeats=True, variables={"berth_backup_to": BACKUPS}),
@@ -112,6 +124,7 @@ OPERATIONS = {
 PREPARE = {
     "resized": "resize",
     "resized_here": "resize_here",
+    "resized_here_grown": "grow_here",
     "stopped": "stop",
     "paused": "pause",
     "suspended": "suspend",
@@ -125,10 +138,11 @@ PREPARE = {
 END = {
     "resized": "confirm", "resized_here": "confirm_here", "stopped": "start", "locked": "unlock", "detached": "attach",
     "paused": "unpause", "suspended": "resume", "rescued": "unrescue", "snapped": "delete_snapshot", "snapped_off": "start_snapped",
-    "plugged": "unplug",
+    "plugged": "unplug", "resized_here_grown": "shrink_here",
 }  # fmt: skip
-# A volume stays on its host, so an instance that had one is not moved: where a new one begins, else "active".
-BASE = {"attached": "attached", "detached": "attached"}
+# Where a new instance begins, else "active": a volume stays on its host, so an instance that had one is not moved, and one grows
+# if its flavor has ceilings.
+BASE = {"attached": "attached", "detached": "attached", "tight": "tight", "resized_here_grown": "tight"}
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,8 @@ def chain(prepared_lab, image, tmp_path_factory):
         pytest.param("resize:controller:Copy the disks.presend+1200", marks=pytest.mark.slow),
         "confirm:crash-source:2.purge",
         "live:libvirtd-destination:Hand the running guest over.migrate_live",
-        "resize_here:cut-source:2.freeze",
+        "resize_here:cut-source:3.freeze",
+        "grow_here:controller:2.grow+900",
     ],
 )
 def test_one_re_run_converges_after(chain, name):

@@ -10,25 +10,41 @@ import json
 from memory_engine import MemoryEngine
 from memory_names import Violation
 
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import registry_mark
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Transact
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import hosts, keys
 
 META = {"schema": keys.SCHEMA, "incarnation": "one", "kind": "etcd", "open": True}
 # What runs on an engine may do yet, and how often.
-PLAYBOOKS = {"create": 30, "delete": 10, "start": 6, "stop": 6, "reboot": 3, "recover": 3, "refresh": 8}
+PLAYBOOKS = {"create": 30, "delete": 10, "start": 6, "stop": 6, "reboot": 3, "recover": 3, "refresh": 8, "audit": 6}
 EVENTS = {
     "silent": 8, "cut_power": 4, "switch_off": 5, "switch_on": 8, "die": 1,
-    "destroy": 2, "virsh_start": 2, "follow": 12, "engine_away": 4, "engine_loses": 8,
+    "destroy": 2, "virsh_start": 2, "follow": 12, "engine_away": 4, "engine_loses": 8, "engine_backup": 4, "engine_restored": 3,
 }  # fmt: skip
 
 
 def made(machines):
-    """An engine that knows all of them."""
+    """An engine that knows all of them, and to which they belong."""
     engine = MemoryEngine()
-    engine.transact(Transact(writes=(keys.written(keys.META, META),)))
+    revision = engine.transact(Transact(writes=(keys.written(keys.META, META),)))["revision"]
     for machine in machines:
+        store = machine.host.store
+        with store.host_lock():
+            registry_mark.keep(store, {"kind": "etcd", "incarnation": META["incarnation"], "revision": revision})
         carried_out(engine, hosts.report(machine.name, machine.facts([])["document"], 0.0))
     return engine
+
+
+def restored(engine, backup, incarnation):
+    """As restore_registry leaves it."""
+    engine.away, engine.lost = False, []
+    engine.restore(backup)
+    document = {**META, "incarnation": incarnation, "open": False}
+    engine.transact(Transact(writes=(keys.written(keys.META, document),)))
+
+
+def is_closed(engine):
+    return not json.loads(engine.keys[keys.META].value)["open"]
 
 
 def carried_out(engine, procedure):

@@ -26,6 +26,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
     what_to_operate,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import plan as rounds
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import RegistryUnknown
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import (
     copies,
@@ -34,11 +35,12 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures imp
     operate,
     plan_create,
 )
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import engine, hosts
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import audit, engine, enrol, hosts
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.embedded import Embedded
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceNotFound
+from ansible_collections.berth.kvm.plugins.plugin_utils import driving, registry_access
 
 SILENT = {"reason": "UNREACHABLE"}
 
@@ -65,7 +67,8 @@ class Run(history_snapshots.Snapshots):
         self.run_id = "r%d" % next(self.numbers)
         self.tokens = itertools.count()
         self.errors, self.changed, self.unconfirmed = {}, False, []
-        self.mark = None  # of the registry over which it works, as a host wants it
+        self.registry = registry_access.Access(world.engine) if world.engine else None
+        self.mark = None  # of the registry over which it works, as a host wants it, if that does not say it
 
     def token(self):
         """One that no other claim or move has."""
@@ -79,7 +82,7 @@ class Run(history_snapshots.Snapshots):
             yield
             return dict(SILENT)
         with self.world.on(machine, method):
-            registry_mark.act_over(self.mark)
+            registry_mark.act_over(self.mark or (self.registry and self.registry.mark()))
             try:
                 reply = sent(getattr(machine, method)(*sent(args), **sent(more)))
             except BerthError as error:
@@ -132,7 +135,7 @@ class Run(history_snapshots.Snapshots):
         """What the registry knows, and what the hosts say of which it knows that they have one of the instances."""
         known = yield from self._play(engine.whereabouts([self.world.uuid(name) for name in self.names]))
         self.reports = {}
-        for host in sorted(set(known.names.values()) & set(self.inventory)):
+        for host in sorted(known.asked() & set(self.inventory)):
             self.reports[host] = yield from self.ask(host, "facts", self.world.uuids())
         return known, {host: dict(report) for host, report in self.reports.items()}
 
@@ -141,7 +144,7 @@ class Run(history_snapshots.Snapshots):
         return read_fleet(reports, dict)
 
     def _play(self, procedure, look=None):
-        return procedure_case.play(procedure, self._ask_step, look, self.world.engine)
+        return procedure_case.play(procedure, self._ask_step, look, self.registry)
 
     def _create(self, seen, registry, known=None, of_hosts=None):
         wanted = plan_create.Wanted(
@@ -151,6 +154,7 @@ class Run(history_snapshots.Snapshots):
             strict=self.options.get("strict", False),
             rebuilt=self.rebuilt,
             used=known.used if known else None,
+            ended=known.ended() if known else {},
         )
         placed = plan_create.to_place(wanted, seen)
         instances = placed.instances
@@ -158,7 +162,7 @@ class Run(history_snapshots.Snapshots):
         planning = plan_create.begin(wanted, placed, seen, 3, self.token, self.digests())
         plan = yield from self._play(planning)
         if known:
-            plan["registry"] = engine.seen_by(known, plan["hosts"], of_hosts)
+            plan["registry"] = engine.seen_by(known, plan["hosts"], of_hosts, self.lost)
         run = create.Run(new_token=self.token, build_of=self._build_of, registry=registry)
         yield from self._play(create.create(plan, run))
         for name, instance in instances.items():
@@ -188,9 +192,13 @@ class Run(history_snapshots.Snapshots):
     def _ask_step(self, host, module, given):
         """A step of a procedure, of which each thing that the host does is a call of its own."""
         if module == "build_instances":
-            return self._ask_to_build(host, given["builds"])
+            return (yield from self._ask_to_build(host, given["builds"]))
         method, arguments = answers_of(module, given)
-        return self.ask(host, method, **arguments)
+        for _again in range(driving.TRIES):
+            reply = yield from self.ask(host, method, **arguments)
+            if (reply.get("error") or {}).get("code") != driving.BEHIND:
+                break
+        return reply
 
     def _ask_to_build(self, host, builds):
         done = []
@@ -210,6 +218,23 @@ class Run(history_snapshots.Snapshots):
         if "document" in reply and self.world.engine:
             yield from self._play(hosts.report(host, reply["document"], reply["document"]["generation"]))
 
+    def audit(self):
+        """Of a person who knows which hosts are gone for good."""
+        change = enrol.Run(
+            kind="etcd",
+            hosts=self.inventory,
+            about={uuid: (name, "default") for uuid, name in self.world.by_uuid.items()},
+            read=lambda answers: self._fleet_of({host: dict(answer) for host, answer in answers.items()}),
+            new_incarnation=self.token,
+            now=lambda: float(next(Machine.readings)),
+            lost=self.world.dead(),
+        )
+        try:
+            self.audited = yield from procedure_case.play(audit.audit(change), self._ask_step, engine=self.world.engine)
+        except BerthError as error:
+            for name in self.names:
+                self.refused(name, error)
+
     # what finds an instance and acts on its host
 
     def operate(self, operation, **given):
@@ -224,11 +249,17 @@ class Run(history_snapshots.Snapshots):
     def _located(self, operation, names=None, more=lambda _name, _task: {}):
         known = None
         if self.world.engine:
-            known, live = yield from self.read_engine()
-            self.seen = engine.with_notes(self._fleet_of(live), known)
+            try:
+                known, live = yield from self.read_engine()
+            except RegistryUnknown as error:
+                for name in names or self.names:
+                    self.refused(name, error)
+                self.seen, self.removes = self._fleet_of({}), Embedded()
+                return locate.Located()
+            self.seen = engine.with_notes(self._fleet_of(known.heard(live)), known)
         else:
             self.seen = yield from self.read()
-        self.removes = engine.RemovesOnEngine(known) if known else Embedded()
+        self.removes = engine.RemovesOnEngine(known, self.lost) if known else Embedded()
         wanted = {name: locate.Wanted(self.world.uuid(name)) for name in names or self.names}
         for name in names or ():
             self.errors.pop(name, None)

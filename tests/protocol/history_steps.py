@@ -133,7 +133,7 @@ class Player:
         self.lies = []  # of each run that gave up a host that is only off: the machines that heard of it
         self.last = {}  # instance -> the playbook that nothing befell and that was refused last, and its options
         self.unconfirmed = []  # what the last run that nothing befell says to be confirmed
-        self.away = 0  # for how many steps the engine still is
+        self.away, self.backup = 0, None  # for how many steps the engine still is; the last backup of it
         self.trail = []  # what was refused to whom nothing befell
 
     def machine(self, number):
@@ -344,6 +344,14 @@ class Player:
         """The answers of some of its next writes, that were done or not."""
         self.world.engine.lose(*(bool(step.number >> at & 1) for at in range(1 + step.number % 2)))
 
+    def engine_backup(self, _step):
+        self.backup = self.world.engine.backup()
+
+    def engine_restored(self, step):
+        if self.backup:
+            self.away = 0
+            history_engine.restored(self.world.engine, self.backup, "restored-%d" % step.number)
+
     # what a person does by hand
 
     def guest(self, step):
@@ -387,9 +395,12 @@ def settle(player, rounds=8):
     world.inventory = [name for name in world.machines if name in world.inventory or not world.machines[name].dead]
     if world.engine:
         world.engine.away, world.engine.lost = False, []
+        is_closed = history_engine.is_closed(world.engine)
     for machine in world.machines.values():
         machine.on, machine.silent_for = not machine.dead, 0
         machine.up = machine.on
+    if world.engine and is_closed:
+        player.play_run("audit", world.names)
     dice = random.Random(7)
     names = list(world.names)
     for _round in range(rounds):

@@ -29,7 +29,7 @@ MOST = {
     "host_maintenance": 85,
     "host_prepare": 223,
     "host_system": 3,
-    "instance": 550,
+    "instance": 556,
     "instance_backup": 457,
     "instance_copy": 368,
     "instance_info": 287,

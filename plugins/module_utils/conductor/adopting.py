@@ -57,7 +57,6 @@ def check_not_of_adopted(fleet: Fleet, name: str, project: str, uuid: str) -> No
 
 # Operation beside moves that an adopted instance does not take -> why.
 ONLY_OF_CREATED = {
-    "update": "its NICs and disks are those of its own definition, and it has no seed",
     "update_disks": "its disks are those of its own definition",
     "restore": "RESTORE.txt beside each backup says how to restore it by hand",
     "rebuild": "it was made from no image",

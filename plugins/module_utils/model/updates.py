@@ -36,7 +36,7 @@ def updated(has: Document, wanted: Mapping[str, Any]) -> Document:
     new = {**has, **taken, "networks": _networks(has, wanted), "flavor": with_limits(has["flavor"], wanted["flavor"])}
     if "ignition" not in wanted:
         new.pop("ignition", None)
-    if "group" in wanted and _group(has) != _group(wanted):
+    if "group" in wanted and group_of(has) != group_of(wanted):
         new["group"] = wanted["group"]
     return new
 
@@ -70,7 +70,7 @@ def is_replugged(old: Nic, new: Nic) -> bool:
     return any(old.get(part) != new.get(part) for part in CONNECTED)
 
 
-def _group(spec: Mapping[str, Any]) -> Any:
+def group_of(spec: Mapping[str, Any]) -> Any:
     """What counts of a server group: its members change."""
     group = spec.get("group")
     return group and {part: group.get(part) for part in ("name", "policy", "rules")}
@@ -83,7 +83,7 @@ def told(spec: Mapping[str, Any]) -> Document:
     return {
         **{part: spec.get(part) or None for part in TAKEN},
         "networks": nics,
-        "group": _group(spec),
+        "group": group_of(spec),
         "flavor": spec["flavor"],
     }
 
@@ -126,7 +126,7 @@ REST = "record and definition: what an earlier run or version left out"
 def lines(has: Document, new: Document, runs: bool) -> List[str]:
     """Each change, how the guest gets it, and whether it notices; it is never stopped."""
     found = [*_of_nics(by_mac(has), by_mac(new), runs), *_of_limits(has["flavor"], new["flavor"], runs)]
-    if _group(has) != _group(new):
+    if group_of(has) != group_of(new):
         names = [(spec.get("group") or {}).get("name") or "none" for spec in (has, new)]
         found.append("server group: %s -> %s, where the instance is" % tuple(names))
     if any(has.get(part) != new.get(part) for part in ("access_ip_v4", "access_ip_v6")):

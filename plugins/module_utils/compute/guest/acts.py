@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
+from ...model import adopted
 from ..move import left_backup
 from ..record import journal
 from ..record.record_copy import take_back
-from . import adopt, pause, power, rebuild, rescue, snapshots
-from .update import update, would_update
+from . import adopt, pause, power, rebuild, rescue, snapshots, update, update_adopted
 from .update_disks import update_disks, would_update_disks
 
 Params = Dict[str, Any]
@@ -29,6 +29,11 @@ class Act(NamedTuple):
     compared: bool = True
     parts: Optional[Callable[[Params, Params], Params]] = None
     lockable: bool = True
+
+
+def _of_update(instance: Any) -> Any:
+    record = instance.store.read(instance.uuid)
+    return update_adopted if record is not None and adopted.of(record.spec) else update
 
 
 def _others(summary: Params, name: str) -> List[Any]:
@@ -119,7 +124,10 @@ ACTS: Dict[str, Act] = {
         lambda instance, p: update_disks(instance, p["disks"], p["volumes"]),
         lambda instance, p: would_update_disks(instance, p["disks"], p["volumes"]),
     ),
-    "updated": Act(update, would_update),
+    "updated": Act(
+        lambda instance, p: _of_update(instance).update(instance, p),
+        lambda instance, p: _of_update(instance).would_update(instance, p),
+    ),
     "rebuilt": Act(
         rebuild.rebuild, rebuild.would_rebuild,
         parts=lambda _before, p: {"image": p["spec"]["image"]["name"], "snapshots": []},
@@ -130,7 +138,7 @@ ACTS: Dict[str, Act] = {
 
 
 # State -> the operation that only a created instance takes.
-NOT_OF_ADOPTED = {"disks_updated": "update_disks", "updated": "update", "rebuilt": "rebuild", "rescued": "rescue"}
+NOT_OF_ADOPTED = {"disks_updated": "update_disks", "rebuilt": "rebuild", "rescued": "rescue"}
 
 
 def act(instance: Any, params: Params, dry: bool) -> bool:

@@ -34,6 +34,7 @@ MANAGERS = {
     "https://opennebula.org": "OpenNebula",
 }
 PINNING = ("cputune/vcpupin", "memoryBacking/hugepages", "numatune")
+OF_DEFINITION = ("type", "source", "mac", "model", "virtualport", "mtu", "vlan", "nwfilter")  # of a NIC
 # What an adopted instance has by being one, or what other checks of a move tell.
 OF_INSTANCES = ("IsInstance", "IsSaved", "HasSnapshots")
 DISK_MARKS = {
@@ -158,7 +159,15 @@ def renewed(connection, record, pool_of):
     now = kept(found)
     files = [{**each, "path": _within(own, each["path"])} for each in now["disks"]]
     now.update(disks=files, variables=now["variables"] and _within(own, now["variables"]))
-    return record.replace(spec={**record.spec, "networks": found.networks, adopted.KEY: now})
+    known = {nic["mac"]: nic for nic in record.spec.get("networks") or ()}
+    networks = [as_known(nic, known.get(nic["mac"], {})) for nic in found.networks]
+    return record.replace(spec={**record.spec, "networks": networks, adopted.KEY: now})
+
+
+def as_known(nic, known):
+    """Return the NIC as its definition has it, with the addresses that its record has, which no definition says."""
+    has = {part: nic[part] for part in OF_DEFINITION}
+    return {**known, **has} if all(known.get(part) == nic[part] for part in ("type", "source")) else nic
 
 
 def _within(directory, path):

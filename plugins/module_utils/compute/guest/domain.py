@@ -296,7 +296,7 @@ def detach(domain, find_in, what, timeout):
 def nic_of(text, mac):
     """Return the <interface> of a definition with the MAC address, or None."""
     found = ElementTree.fromstring(text).iterfind("devices/interface[mac]") if text else ()
-    return next((element for element in found if element.find("mac").get("address") == mac), None)
+    return next((element for element in found if element.find("mac").get("address").lower() == mac), None)
 
 
 def _disk_of(text, path):

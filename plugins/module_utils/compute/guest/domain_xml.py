@@ -475,6 +475,14 @@ def _nics(devices, record, settings):
             _interface(devices, nic, record.spec["flavor"], settings, packet_filter.filter_of(record, at))
 
 
+def added_nic(record, mac):
+    """Return the <interface> of one of the record's NICs, for a guest whose definition is its own."""
+    at, nic = next((at, nic) for at, nic in enumerate(record.spec["networks"]) if nic["mac"] == mac)
+    devices = ElementTree.Element("devices")
+    _interface(devices, nic, record.spec["flavor"], {}, packet_filter.filter_of(record, at))
+    return devices[0]
+
+
 def target_of_data(disk):
     return TARGET_PREFIX[disk.bus] + LETTERS[FIRST_DATA + disk.slot]
 

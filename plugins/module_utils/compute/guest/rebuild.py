@@ -174,7 +174,7 @@ def _make_root(instance, record, new):
     paths.remove(made)
     root = disks.plan(new)[0]
     if root.kind != "overlay":
-        copies = [(base["path"], base["format"], made, root.format)]
+        copies = [(room.of_file(base["path"], base["format"]), made, root.format)]
         room.check(
             pool, "the new root disk of %s, which is made beside the old one," % record.name, copies, RebuildNotPossible
         )

@@ -75,11 +75,11 @@ def _checked(instance, params):
     updates.check(record.name, record.spec, wanted)
     updates.check_discards(record.name, record.spec, params["discards"], params["disks"])
     startable.check_owner(instance.host, record)
-    _check_free(instance, record, updates.updated(record.spec, wanted))
+    check_free(instance, record, updates.updated(record.spec, wanted))
     return record
 
 
-def _check_free(instance, record, spec):
+def check_free(instance, record, spec):
     """Raise if an instance here has an address of the request, or its server group has no place for it here."""
     old = updates.by_mac(record.spec)
     new = [nic for mac, nic in updates.by_mac(spec).items() if mac not in old or updates.is_replugged(old[mac], nic)]
@@ -134,7 +134,7 @@ def _take(instance, record, wanted):
     _unplug(instance, record, gone)
     lines = updates.lines(record.spec, spec, _running(instance) is not None)
     with instance.store.host_lock():
-        _check_free(instance, record, spec)
+        check_free(instance, record, spec)
         _unplug(instance, record, replugged)  # not before its new address is known to be free
         instance.observe("update record")
         changed = record.replace(spec=hardware.without(spec, ["interface/" + mac for mac in gone + replugged]))

@@ -275,7 +275,7 @@ def test_an_address_that_another_instance_here_has_is_refused_before_anything_ch
 def test_a_nic_stays_plugged_if_another_run_has_just_taken_its_new_address(web, monkeypatch, claims):
     web.spec["networks"] = [{**SECOND, "mac": MAC}]
     before, checks = web.case.record, []
-    check = update._check_free
+    check = update.check_free
 
     def check_free(instance, record, spec):
         checks.append(spec)
@@ -283,7 +283,7 @@ def test_a_nic_stays_plugged_if_another_run_has_just_taken_its_new_address(web, 
             raise AddressTaken("db1 has 192.0.2.9")
         check(instance, record, spec)
 
-    monkeypatch.setattr(update, "_check_free", check_free)
+    monkeypatch.setattr(update, "check_free", check_free)
     with pytest.raises(AddressTaken):
         web.update(only_claim=claims)
     assert web.case.record == before and web.nics() == web.nics(live=False) == [MAC]

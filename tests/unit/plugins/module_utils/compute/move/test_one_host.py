@@ -71,13 +71,17 @@ def grown(action=None, **world):
     return world, memory_controller.Controller(action, "op1") if action else None
 
 
+def restarted(*_given):
+    raise AssertionError("the guest was stopped or started")
+
+
 def record_in(world):
     return world.host(S).store.read(memory_names.UUID)
 
 
 def test_a_running_guest_grows_and_is_not_stopped(monkeypatch):
-    monkeypatch.setattr(memory.Effects, "stop", None)
-    monkeypatch.setattr(memory.Effects, "start", None)
+    monkeypatch.setattr(memory.Effects, "stop", restarted)
+    monkeypatch.setattr(memory.Effects, "start", restarted)
     world, _controller = grown()
     record = record_in(world)
     assert (record.phase, record.vm_state, world.flavor) == ("resized", "resized", "new")
@@ -94,7 +98,7 @@ def test_from_then_on_the_room_of_the_new_flavor_is_all_that_it_has():
 def test_a_revert_takes_from_it_what_it_got_and_leaves_it_running_with_all_that_it_wrote(monkeypatch):
     world, _controller = grown()
     world.write()
-    monkeypatch.setattr(memory.Effects, "stop", None)
+    monkeypatch.setattr(memory.Effects, "stop", restarted)
     assert walk(world, "revert").state == "done"
     record = record_in(world)
     assert (record.phase, record.spec["flavor"]["name"], world.flavor) == ("active", "old", "old")
