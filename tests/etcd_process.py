@@ -16,7 +16,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import RegistryUnknown
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import RegistryRefused, RegistryUnknown
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Transact
 from ansible_collections.berth.kvm.plugins.plugin_utils import registry_access
 from ansible_collections.berth.kvm.plugins.plugin_utils.authority import Authority
@@ -73,6 +73,8 @@ class Members:
         while True:
             try:
                 return engine.transact(Transact(reads=("/",)))
+            except RegistryRefused:  # it has users by now
+                return None
             except RegistryUnknown:
                 if time.monotonic() > end:
                     raise
@@ -123,10 +125,10 @@ def running(directory, number=1, *more):
 
 
 @contextlib.contextmanager
-def running_with_tls(directory):
+def running_with_tls(directory, *more):
     """A member that takes certificates of the authority in ``directory``/ca alone."""
     files = secured(Authority(str(directory / "ca"), registry_access.AUTHORITY), directory)
-    members = Members(directory, 1, *files, "--unsafe-no-fsync", "--bcrypt-cost=4", scheme="https")
+    members = Members(directory, 1, *files, "--unsafe-no-fsync", "--bcrypt-cost=4", *more, scheme="https")
     try:
         members.start()
         members.wait(registry_access.engine(members.members, str(directory / "ca"), user=None))

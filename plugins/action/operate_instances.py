@@ -140,7 +140,8 @@ class ActionModule(LocateInstances, MovesInstances):
         if operation in backup_host.ORDERS:
             return self._backup(operation, tasks, given, task_vars)
         if operation == "delete":
-            removes = RemovesOnEngine(Known(**located["known"])) if "known" in located else Embedded()
+            lost = lost_hosts(self.own_variables(task_vars, ["berth_lost_hosts"]))
+            removes = RemovesOnEngine(Known(**located["known"]), lost) if "known" in located else Embedded()
             return delete(tasks, Moving(moving.names, moving.plan, moving.ended), given, hosts, removes)
         if operation == "leave":
             return and_forget(operation, tasks, given, hosts)
@@ -230,7 +231,7 @@ def _backups(operation, located, done):
     """The lines about the backups that were made, listed or restored."""
     for name, each in done.items():
         if "backups" in each.instance:
-            host = located["instances"][name]["hosts"][-1]
+            host = each.instance.get("backup_host") or located["instances"][name]["hosts"][-1]
             yield from show_backup.lines(operation, name, host, each.instance["backups"])
 
 

@@ -11,7 +11,7 @@ import time
 from ..module_utils.conductor.errors import RegistryUnknown
 from ..module_utils.conductor.procedures.steps import Transact
 from ..module_utils.conductor.registry import keys
-from ..module_utils.model import registry_member_hints
+from ..module_utils.model import registry_hints, registry_member_hints
 from ..plugin_utils import etcd_users, registry_access, registry_members
 from ..plugin_utils.controller import ControllerAction
 from ..plugin_utils.screen import say
@@ -37,10 +37,17 @@ class ActionModule(ControllerAction):
         if controller_is_missing(no_users, controller):
             etcd_users.set_up(no_users, registry_members.passwords(args["directory"]))
             changed = True
+        root = registry_access.engine(members, args["directory"], registry_access.ROOT)
+        changed = etcd_users.space_again(root) or changed
         if args["restored"]:
             controller.transact(Transact(writes=(keys.written(keys.META, closed()),)))
-        say("", "The registry answers. In the inventory: %s" % line, "")
+        say("", "The registry answers. In the inventory: %s" % line, *closing(args["restored"]), "")
         return {"changed": changed, "line": line}
+
+
+def closing(restored):
+    """What a restore leaves to be done."""
+    return ["It is another registry now, and closed. %s." % registry_hints.compare_all_hosts()] if restored else []
 
 
 def controller_is_missing(no_users, controller):

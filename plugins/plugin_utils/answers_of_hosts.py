@@ -50,7 +50,7 @@ def read_reports(task_vars, hosts=None):
         return checked_fleet(task_vars, hosts, _reports(task_vars, hosts))
     asked = replies(task_vars, FOUND)
     reports = _reports(task_vars, [name for name in hosts if name in asked])
-    return with_notes(checked_fleet(task_vars, hosts, reports), known)
+    return with_notes(checked_fleet(task_vars, hosts, known.heard(reports)), known)
 
 
 def all_hosts(task_vars, hosts, known):

@@ -33,6 +33,15 @@ def set_up(etcd: Etcd, passwords: Dict[str, str]) -> None:
     etcd.order("/v3/auth/enable", {})
 
 
+def space_again(root: Etcd) -> bool:
+    """Let etcd take something again that was full and got more space; if it is full still, it stops at once. Return whether it
+    was full. ``root``: logged in as that."""
+    alarms = root.ask("/v3/maintenance/alarm", {"action": "GET"}).get("alarms", ())
+    for alarm in alarms:
+        root.order("/v3/maintenance/alarm", {"action": "DEACTIVATE", **alarm})
+    return bool(alarms)
+
+
 def _made(etcd: Etcd, path: str, body: Document) -> bool:
     """Whether it was not there before, as after a run that was cut off."""
     try:

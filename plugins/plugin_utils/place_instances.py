@@ -300,6 +300,7 @@ class PlaceInstances(ControllerAction):
             fixed=lambda: fixed_addresses(run.catalogs.instances, run.catalogs),
             dry=run.is_plan and self._task.check_mode,
             used=run.registry.known.used if run.registry else None,
+            ended=run.registry.known.ended() if run.registry else {},
         )
 
     def _requests(self, run, names, hosts):
@@ -346,7 +347,7 @@ class PlaceInstances(ControllerAction):
         planning = begin(wanted, placed, run.fleet, max_attempts, new_token, digests, settled)
         plan = carry_out(self, run.task_vars, planning)[0]
         if run.registry:
-            plan["registry"] = seen_by(run.registry.known, plan["hosts"], run.registry.seen)
+            plan["registry"] = seen_by(run.registry.known, plan["hosts"], run.registry.seen, run.lost)
         goes_on = plan["claims"] or plan["build"] or not plan["instances"]
         if goes_on:
             return plan_result(plan)

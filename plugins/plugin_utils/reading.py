@@ -43,7 +43,7 @@ def read(action, args, task_vars):
     access = registry_access.of_run(action, task_vars, hosts)
     uuids = _uuids({**args, "most": None} if access else args, task_vars)
     known = _known(action, task_vars, access, args["operation"], uuids) if access else None
-    asked = hosts if known is None else [name for name in hosts if name in known.names.values()]
+    asked = hosts if known is None else [name for name in hosts if name in known.asked()]
     began = time.time()
     results = ask(action, task_vars, asked, "host_facts", {"about": uuids, **more})
     found = answers(results)

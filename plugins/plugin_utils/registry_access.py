@@ -94,31 +94,35 @@ def of_run(action: ActionBase, task_vars: Dict[str, Any], hosts: Iterable[str]) 
 
 def engine_of_run(action: ActionBase, task_vars: Dict[str, Any], hosts: Iterable[str]) -> Optional[Etcd]:
     """The same, for a run that itself changes which incarnation it is."""
-    members = _members(action, task_vars)
-    if not members:
-        return None
-    default = str(trust.DIRECTORY_OPTION["default"])
-    return engine(members, trust.directory_of(task_vars, list(hosts), default))
+    members = members_of_run(action, task_vars)
+    return engine(members, directory_of_run(task_vars, hosts)) if members else None
+
+
+def directory_of_run(task_vars: Dict[str, Any], hosts: Iterable[str]) -> str:
+    """Where the authorities are."""
+    found: str = trust.directory_of(task_vars, list(hosts), str(trust.DIRECTORY_OPTION["default"]))
+    return found
 
 
 def engine(members: List[Member], directory: str, user: Optional[str] = CONTROLLER) -> Etcd:
     """``directory``: of the authorities; ``user``: of etcd, None before that has users."""
-    own = authority.Authority(directory, AUTHORITY, dry=True)
-    if not own.key or not own.certificate:
-        raise RegistryAuthorityMissing(
-            "%s has no authority of the registry" % directory, hint=registry_hints.find_registry_authority()
-        )
-    return Etcd(members, _tls(own), _login(directory, user) if user else None)
+    return Etcd(members, tls(directory), _login(directory, user) if user else None)
 
 
-def _members(action: ActionBase, task_vars: Dict[str, Any]) -> List[Member]:
+def members_of_run(action: ActionBase, task_vars: Dict[str, Any]) -> List[Member]:
     given = action.own_variables(task_vars, [VARIABLE]).get(VARIABLE) or ALONE
     where: str = WHERE.check(given, VARIABLE)
     found = [] if where == ALONE else re.finditer(_MEMBER, where.removeprefix("etcd://"))
     return [Member(each[1].strip("[]"), int((each[2] or ":%d" % PORT)[1:])) for each in found]
 
 
-def _tls(own: authority.Authority) -> ssl.SSLContext:
+def tls(directory: str) -> ssl.SSLContext:
+    """Raises RegistryAuthorityMissing."""
+    own = authority.Authority(directory, AUTHORITY, dry=True)
+    if not own.key or not own.certificate:
+        raise RegistryAuthorityMissing(
+            "%s has no authority of the registry" % directory, hint=registry_hints.find_registry_authority()
+        )
     context = ssl.create_default_context(cadata=own.text)
     key, certificate = own.own(CONTROLLER, DAYS)
     with tempfile.NamedTemporaryFile("w", prefix="berth-") as file:  # Python loads them from a file alone

@@ -56,7 +56,9 @@ def check(operation, hosts, sides, flavor, shared):
         raise Violation("I4 the flavor is %s, its claim %s" % (mine["spec"]["flavor"], mine["resources"]))
     for name, view in views.items():
         keeps = operation.end == "resized" and name == source
-        _check_disks(name, view, uuid, name == owner or keeps or shared, _way_back(operation, name, sides, shared))
+        _check_disks(
+            name, view, uuid, name == owner or keeps or shared, _way_back(operation, name, sides, shared), operation.end
+        )
         _check_left(name, view, hosts[name].working(), uuid, name == owner, keeps)
         if WORD not in view.defined or WORD + "/disk" not in view.files:
             raise Violation("I9 what is foreign on %s was touched" % name)
@@ -82,13 +84,14 @@ def _way_back(operation, name, sides, shared):
     return ways[operation.end].get(name)
 
 
-def _check_disks(name, view, uuid, has_disks, way_back):
+def _check_disks(name, view, uuid, has_disks, way_back, end=None):
     """I3 and I5 of the instance's directory."""
     files = {file.partition("/")[2] for file in view.files if file.startswith(uuid)}
     before = {file for file in files if ".pre-" in file}
     if way_back not in (None, MAYBE) and not (before if way_back == "beside" else "root.qcow2" in files):
         raise Violation("I3 there is no way back on %s: %s" % (name, sorted(files)))
     wanted = {"root.qcow2", "seed.iso", "owner"} if has_disks else set()
+    wanted |= {"rescue.qcow2"} if has_disks and end == "rescued" else set()
     marks = {file for file in files if file.startswith("moving-")}
     if files - (before if way_back in ("beside", MAYBE) else set()) - (marks if way_back else set()) != wanted:
         raise Violation("I5 %s holds the files %s" % (name, sorted(files)))

@@ -70,4 +70,11 @@ def test_a_guest_that_does_not_boot_is_rescued_repaired_and_goes_back(lab, image
     )
     assert targets(lab, host) == disks and "rescue" not in lab.sh(host, "ls /var/lib/libvirt/berth/instances/*").stdout
     assert facts(case, host, lambda said: said["ack"] > 0)["verify"]["result"] == "ok"
+
+    as_cd = {"berth_images": {"guest": image, "rescue": {**image, "properties": {"hw_rescue_device": "cdrom"}}}}
+    assert case.play("rescue", {**as_cd, **RESCUE}).changed["mover"] == 1
+    (target,) = [each.split()[0] for each in targets(lab, host).splitlines() if "rescue.qcow2" in each]
+    assert target.startswith("sd") and int(lab.sh(host, READ % target).stdout) > 0  # the firmware looked at it first
+    assert case.play("doctor", as_cd, check=False).output.count("DomainDiffers") == 0
+    assert case.play("unrescue", as_cd).changed["mover"] == 1 and targets(lab, host) == disks
     case.play("delete", told)

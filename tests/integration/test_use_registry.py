@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 
 import pytest
 from conftest import make_whole
 from registry_fixture import IS_HERE, over_tls
 
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Scan
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Scan, Transact, Write
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import keys
 from playbooks import catalog, homes, vm
 
@@ -40,7 +42,11 @@ def fleet(prepared_lab, image, registry, tmp_path_factory):
             "berth.kvm." + playbook, *argv, inventory=[path], extra_vars=given, check=check
         )
 
-    play.lab = prepared_lab
+    def started(playbook, **variables):
+        given = {**registry.variables, **variables}
+        return prepared_lab.start_playbook("berth.kvm." + playbook, inventory=[path], extra_vars=given)
+
+    play.lab, play.started = prepared_lab, started
     play("create", over=None)
     yield play
     play("use_registry", berth_leave_registry=True)
@@ -66,6 +72,36 @@ def test_the_fleet_goes_to_the_registry_and_back_with_the_same_instances(fleet, 
     assert homes(fleet.lab) == before
     fleet("use_registry")
     assert registry.read(keys.META)["open"] and set(registry.owners()) == set(before)
+
+
+# What the registry says when the run is killed. What comes within milliseconds is cut in test_use_registry.py of the unit tests.
+CUT = {
+    "to it, closed": (False, lambda registry: registry.read(keys.META) is not None),
+    "from it, closed": (True, lambda registry: not registry.read(keys.META)["open"]),
+    "from it, no way back": (True, lambda registry: registry.read(keys.META).get("before") == ""),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("when", CUT)
+def test_a_run_that_is_killed_is_finished_by_the_next(fleet, registry, when):
+    leaves, is_there = CUT[when]
+    fleet("use_registry", berth_leave_registry=not leaves)
+    if not leaves:
+        found = registry.engine.scan(Scan(keys.META[: -len("meta")]))["found"]
+        registry.engine.transact(Transact(writes=tuple(Write(key, None) for key in found)))
+    before = homes(fleet.lab)
+    process = fleet.started("use_registry", berth_leave_registry=leaves)
+    while not is_there(registry):
+        assert process.poll() is None, process.stdout.read()
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    refused = fleet("create", berth_name="web3", **vm(), check=False)
+    assert refused.rc and "RegistryClosed" in refused.output, refused.output
+    fleet("use_registry", berth_leave_registry=leaves)
+    assert homes(fleet.lab) == before and registry.read(keys.META)["open"] is not leaves
+    over = None if leaves else registry
+    assert fleet("create", over=over).changed["web1"] == 0
 
 
 def test_an_audit_says_by_name_what_differs_and_mends_it(fleet, registry):

@@ -26,6 +26,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
     what_to_operate,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import plan as rounds
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import RegistryUnknown
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import (
     copies,
@@ -134,7 +135,7 @@ class Run(history_snapshots.Snapshots):
         """What the registry knows, and what the hosts say of which it knows that they have one of the instances."""
         known = yield from self._play(engine.whereabouts([self.world.uuid(name) for name in self.names]))
         self.reports = {}
-        for host in sorted(set(known.names.values()) & set(self.inventory)):
+        for host in sorted(known.asked() & set(self.inventory)):
             self.reports[host] = yield from self.ask(host, "facts", self.world.uuids())
         return known, {host: dict(report) for host, report in self.reports.items()}
 
@@ -153,6 +154,7 @@ class Run(history_snapshots.Snapshots):
             strict=self.options.get("strict", False),
             rebuilt=self.rebuilt,
             used=known.used if known else None,
+            ended=known.ended() if known else {},
         )
         placed = plan_create.to_place(wanted, seen)
         instances = placed.instances
@@ -160,7 +162,7 @@ class Run(history_snapshots.Snapshots):
         planning = plan_create.begin(wanted, placed, seen, 3, self.token, self.digests())
         plan = yield from self._play(planning)
         if known:
-            plan["registry"] = engine.seen_by(known, plan["hosts"], of_hosts)
+            plan["registry"] = engine.seen_by(known, plan["hosts"], of_hosts, self.lost)
         run = create.Run(new_token=self.token, build_of=self._build_of, registry=registry)
         yield from self._play(create.create(plan, run))
         for name, instance in instances.items():
@@ -247,11 +249,17 @@ class Run(history_snapshots.Snapshots):
     def _located(self, operation, names=None, more=lambda _name, _task: {}):
         known = None
         if self.world.engine:
-            known, live = yield from self.read_engine()
-            self.seen = engine.with_notes(self._fleet_of(live), known)
+            try:
+                known, live = yield from self.read_engine()
+            except RegistryUnknown as error:
+                for name in names or self.names:
+                    self.refused(name, error)
+                self.seen, self.removes = self._fleet_of({}), Embedded()
+                return locate.Located()
+            self.seen = engine.with_notes(self._fleet_of(known.heard(live)), known)
         else:
             self.seen = yield from self.read()
-        self.removes = engine.RemovesOnEngine(known) if known else Embedded()
+        self.removes = engine.RemovesOnEngine(known, self.lost) if known else Embedded()
         wanted = {name: locate.Wanted(self.world.uuid(name)) for name in names or self.names}
         for name in names or ():
             self.errors.pop(name, None)

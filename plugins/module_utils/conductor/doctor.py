@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import textwrap
-from typing import Callable, Dict, Iterator, List, Mapping, Sequence, Tuple
+from typing import Callable, Dict, Iterable, Iterator, List, Mapping, Sequence, Tuple
 
 from ..model import (
     copy_hints,
@@ -133,9 +133,10 @@ TODO: Dict[str, Callable[[str, str, str], str]] = {
 }
 
 
-def examine(case: Case) -> List[Finding]:
-    """All findings, the worst first."""
+def examine(case: Case, of_registry: Iterable[Finding] = ()) -> List[Finding]:
+    """All findings, the worst first. ``of_registry``: see registry/checkup.py."""
     found = [
+        *of_registry,
         *_silent(case),
         *_members(case),
         *_of_hosts(case),

@@ -59,6 +59,14 @@ def find_registry_authority() -> str:
     )
 
 
+def delete_old_copy(name: str, host: str) -> str:
+    """A host that was lost is back, and has an instance that was deleted since."""
+    return (
+        "%s was given up as lost and is back with an old copy of %s. If nobody needs that: berth.kvm.delete --limit %s removes it, then "
+        "berth.kvm.create --limit %s makes it anew" % (host, name, name, name)
+    )
+
+
 def go_back_to_hosts() -> str:
     """An operation is not done over a registry."""
     return (
@@ -76,8 +84,8 @@ def compare_all_hosts() -> str:
 
 
 def fill_registry() -> str:
-    """The registry is empty: no fleet uses it."""
-    return "berth.kvm.use_registry has the fleet use it"
+    """The registry is empty, or a change over to it or away from it was cut off."""
+    return "berth.kvm.use_registry has the fleet use it, and ends a change that was cut off"
 
 
 def name_registry() -> str:

@@ -25,3 +25,18 @@ def start_members() -> str:
         "On each member: journalctl -u berth-registry says why it does not answer. The members have to reach each other at port 2380 "
         "and the controller them at 2379. Then run it again"
     )
+
+
+def upgrade_members() -> str:
+    """The members run different versions of etcd."""
+    return "Run berth.kvm.prepare_registry -e berth_registry_upgrade=true: it restarts one member after the other"
+
+
+def renew_members() -> str:
+    """The certificate of a member ends soon."""
+    return "Run berth.kvm.prepare_registry, which renews it"
+
+
+def give_more_space() -> str:
+    """The registry is full, or nearly."""
+    return "Set berth_registry_quota_gb to more, up to 64, and run berth.kvm.prepare_registry"

@@ -23,7 +23,7 @@ from .steps import Ask, Procedure, said
 HOST = "host"
 MOST_AT_ONCE = 16  # each has a port for each disk, and a host has 128 of them
 OF_STORE = {"backup": ("full", "chain"), "backups": ("of", "deep"), "restore": ("of", "backup")}
-MOST_KEPT = ("keep", "keep_days")
+RETENTION = ("keep", "keep_days")
 
 
 class BackupHostNotFound(BerthError):
@@ -106,11 +106,12 @@ def _back_up(cases: Cases, dry: bool) -> Procedure[None]:
         case.known["stands"] = {"newest": case.known["newest"], "full": case.known["full"]}
     planned = yield from _at_home("planned", looked, lambda case: case.known["stands"])
     if dry:
+        _would_change(planned)
         return
     opened = yield from _stored("opened", planned, _parts_and_newest)
     sent = yield from _at_home("sent", opened, _sending)
     failed = [case for case in opened if case.done.errors]
-    kept = yield from _stored("kept", sent, lambda case: {"backup": case.known["backup"], **_of(case, MOST_KEPT)})
+    kept = yield from _stored("kept", sent, lambda case: {"backup": case.known["backup"], **_of(case, RETENTION)})
     yield from _stored("closed", failed, lambda case: {"backup": case.known["backup"]}, may_fail=True)
     for case in kept:
         case.known["made"] = case.known["backups"]
@@ -124,15 +125,14 @@ def _back_up(cases: Cases, dry: bool) -> Procedure[None]:
 def _list(cases: Cases, _dry: bool) -> Procedure[None]:
     listed = yield from _stored("listed", cases, lambda case: _of(case, OF_STORE["backups"]))
     for case in listed:
-        case.done.instance = {"uuid": case.uuid, "backups": case.known["backups"]}
+        case.done.instance = {"uuid": case.uuid, "backups": case.known["backups"], "backup_host": case.host}
 
 
 def _restore(cases: Cases, dry: bool) -> Procedure[None]:
     found = yield from _stored("found", cases, lambda case: _of(case, OF_STORE["restore"]))
     fitting = yield from _at_home("fits", found, _restoring)
     if dry:
-        for case in fitting:
-            case.done.changed = True
+        _would_change(fitting)
         return
     served = yield from _stored(
         "served", fitting, lambda case: {"of": case.known["newest"]["uuid"], "backup": case.known["newest"]["id"]}
@@ -146,6 +146,11 @@ ORDERS: Dict[str, Callable[[Cases, bool], Procedure[None]]] = {
     "backups": _list,
     "restore": _restore,
 }
+
+
+def _would_change(cases: Cases) -> None:
+    for case in cases:
+        case.done.changed = True
 
 
 def _parts_and_newest(case: Case) -> Document:
@@ -192,7 +197,7 @@ def _at_home(state: str, cases: Cases, more: Arguments) -> Procedure[List[Case]]
     for case in good:
         case.done.instance = case.known.pop("instance")
         case.known.update({part: case.done.instance.pop(part) for part in ("parts",) if part in case.done.instance})
-        if case.known.pop("changed") or state == "planned":
+        if case.known.pop("changed"):
             case.done.changed = True
             yield said(case.name, case.uuid, case.home, case.done.instance)
     return good

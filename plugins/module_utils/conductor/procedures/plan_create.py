@@ -9,11 +9,14 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Callable, Collection, Dict, Iterable, List, Mapping, Optional, Set
 
+from ...model import registry_hints
+from ...model.lifecycle import OWN
 from ...model.messages import Document
 from ...model.quota import Amounts
 from .. import addressing, gossip, groups, kept_entries, locks, lost_data, quotas, take_over
+from ..errors import RecordOutdated
 from ..fleet import Fleet
-from ..plan import CLAIMING, PLANNED, Instance, Plan, new_plan, prepare_round
+from ..plan import CLAIMING, PLANNED, Instance, Plan, fail, new_plan, prepare_round
 from ..unchanged import SettledInstance, pass_over_unchanged
 from ..what_to_create import sort_out
 from .steps import Procedure
@@ -36,7 +39,8 @@ class Request:
 class Wanted:
     """What a run asks for. ``requests``: by inventory name; ``rebuilt``: who may be made empty; ``least``: how many of a batch are
     made at least, 0 where it is none; ``fixed``: () -> who has which address in the inventory; ``dry``: in check mode. ``used``: what
-    each project uses, by a registry that knows all instances whichever host is silent; None where only the hosts know them."""
+    each project uses, by a registry that knows all instances whichever host is silent; None where only the hosts know them;
+    ``ended``: uuid -> the last epoch of those of which it knows no owner."""
 
     run: str
     requests: Mapping[str, Request]
@@ -51,6 +55,7 @@ class Wanted:
     fixed: Callable[[], addressing.Index] = dict
     dry: bool = False
     used: Optional[Mapping[str, Amounts]] = None
+    ended: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass
@@ -69,6 +74,7 @@ def to_place(wanted: Wanted, fleet: Fleet) -> ToPlace:
     unsaid = {name: request.unsaid for name, request in wanted.requests.items()}
     alone = wanted.used is None  # the hosts decide together, without a registry
     instances = sort_out(specs, fleet, wanted.lost, wanted.strict, not (wanted.needs_majority and alone), unsaid)
+    _refuse_old_copies(instances, fleet, wanted.ended)
     if wanted.takes_over:
         take_over.mark(instances, fleet, wanted.lost, wanted.disks_of)
     locks.hold_locked(instances, {name: request.locked_by for name, request in wanted.requests.items()}, fleet)
@@ -85,6 +91,17 @@ def to_place(wanted: Wanted, fleet: Fleet) -> ToPlace:
     if wanted.least:
         found.reduced = quotas.hold_to_count(instances, wanted.least)
     return found
+
+
+def _refuse_old_copies(instances: Dict[str, Instance], fleet: Fleet, ended: Mapping[str, int]) -> None:
+    """What a host has of an instance that was deleted or made elsewhere since: it was lost, and is back."""
+    for name, instance in instances.items():
+        place = fleet.place_on(instance["uuid"], instance.get("host"))
+        epoch = place["generation"][0] if place and place["role"] == OWN and place["generation"] else None
+        if epoch is not None and epoch <= ended.get(instance["uuid"], -1):
+            text = "%s has a record of %s of epoch %d, and the registry knows that the instance ended in epoch %d"
+            said = text % (instance["host"], name, epoch, ended[instance["uuid"]])
+            fail(instance, RecordOutdated(said, hint=registry_hints.delete_old_copy(name, str(instance["host"]))))
 
 
 def _give_addresses(

@@ -19,7 +19,7 @@ from ..fleet import Fleet
 from ..procedures.steps import Compare, Procedure, Transact
 from . import contents, enrol, hosts
 from .owners import Difference
-from .transactions import RegistryClosed
+from .transactions import RegistryClosed, is_between
 
 
 class Audited(NamedTuple):
@@ -42,7 +42,7 @@ def audit(run: enrol.Run) -> Procedure[Audited]:
     fleet = yield from enrol.look(run)
     if meta.document["open"] and not _is_older(meta, fleet):
         return (yield from _compared(run, meta, known, kept, fleet))
-    if meta.document.get("before", meta.document["incarnation"]) != meta.document["incarnation"]:
+    if is_between(meta.document):
         raise RegistryClosed(
             "the fleet is on its way to the registry, or has left it", hint=registry_hints.fill_registry()
         )

@@ -55,9 +55,10 @@ def wanted(known: Kept, seen: Seen) -> Wanted:
     before = known.entries()
     entries: Dict[str, Document] = {}
     differences: List[Difference] = []
+    volumes = _volumes(seen)
     for uuid in sorted({*before, *seen.records, *_remembered(seen)}):
         entry, difference = decided(uuid, before.get(uuid), seen)
-        entry = _with_amounts(uuid, entry, seen)
+        entry = _with_amounts(uuid, entry, seen, volumes.get(uuid, []))
         differences += [difference] if difference else []
         if entry["epoch"] or keys.hosts_of(entry):
             entries[uuid] = entry
@@ -77,7 +78,7 @@ def _remembered(seen: Seen) -> Iterable[str]:
     return {uuid for notes in seen.fleet.notes.values() for uuid in notes}
 
 
-def _with_amounts(uuid: str, entry: Document, seen: Seen) -> Document:
+def _with_amounts(uuid: str, entry: Document, seen: Seen, volumes: List[str]) -> Document:
     """With what it holds, by its hosts. What no host shows stays as it was, and what has no host gives back all."""
     records = [record for _host, record in seen.records.get(uuid, ())]
     if not keys.hosts_of(entry):
@@ -89,7 +90,7 @@ def _with_amounts(uuid: str, entry: Document, seen: Seen) -> Document:
     amounts = {**entry["amounts"], **{part: used[part] for part in INSTANCE_AMOUNTS}}
     group = next((record["group"] for record in records if record["group"]), None)
     nics = [taken for record in records for taken in record.get("nics") or ()]
-    holds = [keys.name(project, name), *map(keys.of_nic, nics), *_volumes_of(uuid, seen)]
+    holds = [keys.name(project, name), *map(keys.of_nic, nics), *sorted(volumes)]
     return {
         **entry,
         "name": name,
@@ -100,9 +101,13 @@ def _with_amounts(uuid: str, entry: Document, seen: Seen) -> Document:
     }
 
 
-def _volumes_of(uuid: str, seen: Seen) -> List[str]:
-    told = (volume for _host, volume in seen.fleet.volumes() if (volume["instance"] or {}).get("uuid") == uuid)
-    return sorted({keys.volume(volume["uuid"]) for volume in told})
+def _volumes(seen: Seen) -> Dict[str, List[str]]:
+    """Instance -> the keys of its volumes."""
+    found: Dict[str, List[str]] = {}
+    for _host, volume in seen.fleet.volumes():
+        if volume["instance"]:
+            found.setdefault(volume["instance"]["uuid"], []).append(keys.volume(volume["uuid"]))
+    return found
 
 
 def _holders(entries: Mapping[str, Document], differences: List[Difference]) -> Dict[str, str]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-from typing import Any, Callable, Collection, Dict, Iterable, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Collection, Dict, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
 
 from ...model import hints
 from ...model.address_clash import AddressTaken
@@ -54,12 +54,34 @@ class RegistryOutdated(BerthError):
 @dataclasses.dataclass
 class Known:
     """What the registry knows of instances: ``entries`` by uuid, of those that it knows, and ``versions`` of them; ``used``:
-    what each project uses; ``names``: uuid -> name of the hosts that own one of them, or were to get it, whom a run has to ask."""
+    what each project uses; ``names``: uuid -> name of the hosts that own one of them, or were to get it, whom a run has to ask;
+    ``given_up``: of those that were lost, and may be back."""
 
     entries: Dict[str, Document] = dataclasses.field(default_factory=dict)
     versions: Dict[str, int] = dataclasses.field(default_factory=dict)
     used: Dict[str, Amounts] = dataclasses.field(default_factory=dict)
     names: Dict[str, str] = dataclasses.field(default_factory=dict)
+    given_up: Dict[str, str] = dataclasses.field(default_factory=dict)
+
+    def asked(self) -> Set[str]:
+        """The names of the hosts that a run asks."""
+        return {*self.names.values(), *self.given_up.values()}
+
+    def heard(self, reports: Mapping[str, Report]) -> Dict[str, Report]:
+        """Without those that were given up and are still away."""
+        return {
+            host: report
+            for host, report in reports.items()
+            if "document" in report or host in self.names.values() or host not in self.given_up.values()
+        }
+
+    def ended(self) -> Dict[str, int]:
+        """The last epoch of those that have no owner."""
+        return {uuid: entry["epoch"] for uuid, entry in self.entries.items() if not entry["owner"]}
+
+    def lost(self, lost: Collection[str]) -> List[str]:
+        """The uuids of the hosts that ``lost`` names, by name or uuid."""
+        return [host for host, name in self.names.items() if {host, name} & set(lost)]
 
     def notes(self) -> Dict[str, Note]:
         """The same as a host would remember it."""
@@ -71,7 +93,8 @@ def whereabouts(uuids: Sequence[str]) -> Procedure[Known]:
     yield from check_open()
     entries, versions = yield from _entries(uuids)
     at = sorted({host for entry in entries.values() for host in keys.hosts_of(entry)})
-    return Known(entries, versions, (yield from usage()), (yield from hosts.names(at)))
+    left = sorted({host for entry in entries.values() for host in entry["given_up"]})
+    return Known(entries, versions, (yield from usage()), (yield from hosts.names(at)), (yield from hosts.names(left)))
 
 
 def _entries(uuids: Sequence[str]) -> Procedure[Tuple[Dict[str, Document], Dict[str, int]]]:
@@ -94,7 +117,7 @@ def fleet_of(
     """All hosts of these names, with what the registry has of each. ``live``: what those said that this run has asked; ``read``:
     as read_fleet."""
     seen = yield from hosts.hosts()
-    return with_notes(read(hosts.reports(seen, names, live)), known), seen
+    return with_notes(read(hosts.reports(seen, names, known.heard(live))), known), seen
 
 
 def with_notes(fleet: Fleet, known: Known) -> Fleet:
@@ -121,10 +144,13 @@ def _note(entry: Document, names: Mapping[str, str]) -> Note:
     return note
 
 
-def seen_by(known: Known, chosen: Collection[str], seen: Mapping[str, hosts.Seen]) -> Document:
-    """What a plan keeps of it: versions of its instances, and the count of takers of each host that was chosen."""
+def seen_by(
+    known: Known, chosen: Collection[str], seen: Mapping[str, hosts.Seen], lost: Collection[str] = ()
+) -> Document:
+    """What a plan keeps of it: versions of its instances, the count of takers of each host that was chosen, and which of the hosts
+    that had an instance are ``lost``."""
     providers = {each.document["uuid"]: each.host["provider"] for name, each in seen.items() if name in chosen}
-    return {"versions": known.versions, "providers": providers}
+    return {"versions": known.versions, "providers": providers, "lost": known.lost(lost)}
 
 
 @dataclasses.dataclass
@@ -198,10 +224,10 @@ class OnEngine:
             raise RegistryOutdated(
                 "%s is not as it was when it was chosen for %s" % (instance["host"], instance["name"])
             )
-        for left in set(keys.hosts_of(entry)) - {
-            host_uuid
-        }:  # an owner there said that it removed it, or is given up as lost
+        # an owner there said that it removed it, or is given up as lost
+        for left in set(keys.hosts_of(entry)) - {host_uuid}:
             yield from holdings.leave_host(draft, uuid, left, entry["epoch"])
+            _give_up(entry, [left] if left in plan["registry"]["lost"] else [])
         entry["epoch"] = max(entry["epoch"], (instance.get("generation") or [0])[0])
         holdings.take(draft, instance, entry, self.quotas, _names(plan))
         intent = {"run": plan["run"], "kind": keys.CREATE, "host": host_uuid, "op": instance["token"], "claimed": False}
@@ -276,9 +302,11 @@ class OnEngine:
 
 @dataclasses.dataclass(frozen=True)
 class RemovesOnEngine:
-    """What a delete tells the engine. ``known``: what that knew when the instances were located."""
+    """What a delete tells the engine. ``known``: what that knew when the instances were located; ``lost``: the hosts that are
+    gone for good."""
 
     known: Known
+    lost: Collection[str] = ()
 
     def removed(self, gone: Iterable[Mapping[str, Any]], _hosts: Iterable[str]) -> Procedure[None]:
         """What cannot be told now is told by a later run: its hosts say that they removed it."""
@@ -295,6 +323,7 @@ class RemovesOnEngine:
         yield from draft.read(key)
         found, entry = draft.found[key], draft.get(key)
         if found and found.revision == self.known.versions.get(uuid) and (keys.hosts_of(entry) or entry["holds"]):
+            _give_up(entry, set(keys.hosts_of(entry)).intersection(self.known.lost(self.lost)))
             yield from removed_from(draft, uuid, entry, max(after[0], entry["epoch"]))
 
 
@@ -327,12 +356,23 @@ def _own_intent(draft: Draft, plan: Plan, instance: Instance) -> Procedure[Optio
 
 
 def _owned(draft: Draft, instance: Instance, epoch: int) -> Procedure[None]:
-    """Only where the registry has an intent for this host: of any other difference an audit decides."""
+    """Where the registry has an intent for this host, or the record there is later than what it knows, as after a person has
+    chosen the copy there. Of any other difference an audit decides."""
     key, host_uuid = keys.instance(instance["uuid"]), instance["host_uuid"]
     yield from draft.read(key)
     entry = draft.get(key)
-    if entry and [each["host"] for each in entry["pending"] if each["kind"] == keys.CREATE] == [host_uuid]:
+    if not entry:
+        return
+    intended = [each["host"] for each in entry["pending"] if each["kind"] == keys.CREATE] == [host_uuid]
+    if intended or epoch > entry["epoch"]:
+        for left in set(keys.hosts_of(entry)) - {host_uuid}:
+            yield from holdings.leave_host(draft, instance["uuid"], left, entry["epoch"])
         draft.put(key, {**entry, "owner": host_uuid, "epoch": max(epoch, entry["epoch"]), "pending": []})
+
+
+def _give_up(entry: Document, lost: Iterable[str]) -> None:
+    """They are asked as long as the registry knows the instance: one that is back has an old copy of it."""
+    entry["given_up"] = list(dict.fromkeys([*entry["given_up"], *lost]))
 
 
 def _is_of(plan: Plan, entry: Document) -> bool:

@@ -12,21 +12,23 @@ the mark. A run that is cut off leaves the registry closed, and the next one goe
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Callable, Collection, Dict, Iterable, List, Mapping, NamedTuple, Sequence, Tuple
+from typing import Any, Callable, Collection, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ...model import hints, registry_hints
 from ...model.errors import BerthError, joined, shortened
-from ...model.lifecycle import OWN
-from ...model.messages import Document
+from ...model.lifecycle import ACTIVE, OWN
+from ...model.messages import Document, Note
 from .. import gossip, locate, majority, silence
 from ..errors import HostUnknown, RegistryUnknown
-from ..fleet import Fleet
+from ..fleet import Fleet, Place
 from ..procedures.steps import Answers, Ask, Compare, Procedure, Scan, Transact, Write
 from . import contents, hosts, keys
 from .owners import Difference, Seen, epoch_of
 from .transactions import RegistryBusy
 
 AT_ONCE = 40  # keys of one transaction
+# What one step of a look takes into memory: hosts, and what they remember of instances.
+HOSTS_AT_ONCE, NOTES_AT_ONCE = 200, 200000
 ALONE = ""  # in place of an incarnation: the hosts without a registry
 
 
@@ -196,7 +198,7 @@ def filled(run: Run, meta: Meta, seen: Seen) -> Procedure[contents.Wanted]:
 
 def written(meta: Meta, known: contents.Kept, documents: Mapping[str, Any]) -> Procedure[None]:
     """All of them, or RegistryBusy: nobody else writes."""
-    for some in _parts(sorted(documents)):
+    for some in _parts(sorted(documents), AT_ONCE):
         if not (yield Transact((Compare(keys.META, meta.revision), *compares(known, some)), writes(documents, some)))[
             "succeeded"
         ]:
@@ -211,20 +213,51 @@ def writes(documents: Mapping[str, Any], some: Iterable[str]) -> Tuple[Write, ..
     return tuple(Write(key, None) if documents[key] is None else keys.written(key, documents[key]) for key in some)
 
 
-def _parts(all_keys: List[str]) -> Iterable[List[str]]:
-    return (all_keys[at : at + AT_ONCE] for at in range(0, len(all_keys), AT_ONCE))
+def _parts(several: List[str], size: int) -> Iterable[List[str]]:
+    return (several[at : at + size] for at in range(0, len(several), size))
 
 
 # --- the hosts
 
 
 def look(run: Run) -> Procedure[Fleet]:
-    """All hosts, with what each remembers of any instance."""
-    first = yield Ask("host_facts", {host: {"heard_of": True} for host in run.hosts})
-    heard = {uuid for answer in first.values() for uuid in answer.get("heard_of") or ()}
-    about = sorted({*heard, *run.about})
-    fleet = run.read((yield Ask("host_facts", {host: {"about": about} for host in run.hosts})))
-    return fleet
+    """All hosts, with what each remembers of any instance that its owner does not say itself."""
+    first, heard = {}, set(run.about)
+    for some in _parts(list(run.hosts), HOSTS_AT_ONCE):
+        answers = yield Ask("host_facts", {host: {"heard_of": True} for host in some})
+        for host, answer in answers.items():
+            heard.update(answer.get("heard_of") or ())
+            first[host] = {part: told for part, told in answer.items() if part != "heard_of"}
+    owners = _owners(run.read(first))
+    found = {}
+    for some in _parts(list(run.hosts), max(1, min(HOSTS_AT_ONCE, NOTES_AT_ONCE // max(1, len(heard))))):
+        answers = yield Ask("host_facts", {host: {"about": sorted(heard)} for host in some})
+        for host, answer in answers.items():
+            notes = (answer.get("notes") or {}).items()
+            found[host] = {
+                **answer,
+                "notes": {uuid: note for uuid, note in notes if not _agrees(note, owners.get(uuid))},
+            }
+    return run.read(found)
+
+
+def _owners(fleet: Fleet) -> Dict[str, Tuple[str, List[int]]]:
+    """Uuid -> (host uuid, generation), of the instances at rest that one host alone has."""
+    at = fleet.uuids()
+    alone = {uuid: places[0] for uuid, places in fleet.places.items() if len(places) == 1}
+    return {uuid: (at[place["host"]], place["generation"] or [0, 0]) for uuid, place in alone.items() if _rests(place)}
+
+
+def _rests(place: Place) -> bool:
+    return (place["role"], place["phase"]) == (OWN, ACTIVE)
+
+
+def _agrees(note: Note, owner: Optional[Tuple[str, List[int]]]) -> bool:
+    """Whether a host remembers no more than the owner says. There is such a note of each instance on each host."""
+    known = note["known"]
+    if not owner or not known or note["planned"] or note["gone"] or note["left"]:
+        return False
+    return known["host_uuid"] == owner[0] and list(known["generation"]) <= list(owner[1])
 
 
 def prepared(fleet: Fleet) -> List[str]:
@@ -292,7 +325,9 @@ def check_all_there(run: Run, fleet: Fleet, known: Mapping[str, str]) -> None:
 def check_at_rest(run: Run, fleet: Fleet) -> None:
     """Raise why it is not known of an instance who owns it: it moves, two hosts own it, or its record is missing or older."""
     errors: List[BerthError] = []
-    for uuid in sorted({*fleet.places, *(uuid for uuid, found in fleet.strays.items() if found[0]["managed"])}):
+    rest, noted = _owners(fleet), {uuid for notes in fleet.notes.values() for uuid in notes}
+    strays = {uuid for uuid, found in fleet.strays.items() if found[0]["managed"] or uuid in fleet.places}
+    for uuid in sorted((fleet.places.keys() - (rest.keys() - noted)) | strays):
         try:
             locate.locate_to_run(fleet, _name_of(fleet, uuid), uuid, run.lost)
         except BerthError as error:

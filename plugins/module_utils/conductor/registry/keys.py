@@ -86,6 +86,8 @@ _CHECKS: Dict[str, Check] = {
             "amounts": map_of(text(32), COUNT, 20),
             "group": or_null(uuid),
             "holds": list_of(text(1024), 1000),
+            # hosts that were lost when the instance was made elsewhere or deleted: if they are back, they have an old copy
+            "given_up": list_of(uuid, 100),
         }
     ),
     QUOTAS: map_of(text(32), COUNT, 20),
@@ -180,7 +182,15 @@ def _invalid(key: str, field: str, value: Any, rule: str) -> RegistryDocumentInv
 
 def new_instance(instance_name: str, project: str) -> Document:
     """Of one that the registry does not know yet."""
-    nothing: Document = {"owner": None, "epoch": 0, "pending": [], "amounts": {}, "group": None, "holds": []}
+    nothing: Document = {
+        "owner": None,
+        "epoch": 0,
+        "pending": [],
+        "amounts": {},
+        "group": None,
+        "holds": [],
+        "given_up": [],
+    }
     return {"name": instance_name, "project": project, **nothing}
 
 

@@ -12,10 +12,11 @@ from ...model.errors import BerthError
 
 # The words are those that the playbooks have for what they do: an operation, or else a decision.
 CREATES = ("place", "show_places")
-ENDS = ("delete",)
+ENDS = ("delete", "keep_one")
 AT_THE_HOST = (
     "backup", "backups", "console", "delete_snapshot", "image_from_instance", "lock", "pause", "reboot", "rebuild", "recover",
-    "restore", "resume", "revert_snapshot", "snapshot", "snapshots", "start", "stop", "suspend", "unlock", "unpause",
+    "rescue", "restore", "resume", "revert_snapshot", "snapshot", "snapshots", "start", "stop", "suspend", "unlock", "unpause",
+    "unrescue",
 )  # fmt: skip
 LOOKS = ("ask_fleet", "doctor", "events", "plan_fleet", "report", "show", "show_fleet", "show_volume")
 

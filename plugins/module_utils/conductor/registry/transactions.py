@@ -9,6 +9,7 @@ from typing import Any, Callable, Dict, Optional, Sequence
 
 from ...model import registry_hints
 from ...model.errors import BerthError
+from ...model.messages import Document
 from ..errors import RegistryUnknown
 from ..procedures.steps import Compare, Found, Procedure, Result, Transact, Wait, Write
 from . import keys
@@ -93,7 +94,15 @@ def check_open() -> Procedure[None]:
 def _check_open(meta: Any, closed: bool) -> None:
     if not meta:
         raise RegistryClosed("the registry is empty", hint=registry_hints.fill_registry())
-    if not (meta["open"] or closed):
+    if meta["open"] or closed:
+        return
+    if is_between(meta):
         raise RegistryClosed(
-            "the registry is closed until all hosts were audited", hint=registry_hints.compare_all_hosts()
+            "the fleet is on its way to the registry, or has left it", hint=registry_hints.fill_registry()
         )
+    raise RegistryClosed("the registry is closed until all hosts were audited", hint=registry_hints.compare_all_hosts())
+
+
+def is_between(meta: Document) -> bool:
+    """Whether a closed registry is so because the hosts change over, not since it was restored."""
+    return bool(meta.get("before", meta["incarnation"]) != meta["incarnation"])

@@ -112,14 +112,14 @@ class Fleet:
         values = {**it.task_vars(), **it.hostvars.raw_get("web"), "inventory_hostname": "web"}
         return it.run("create_instances", {"may_fail": True}, values, check_mode)
 
-    def operate(self, operation, **more):
-        it, read = self.read(operation)
+    def operate(self, operation, check_mode=False, **variables):
+        it, read = self.read(operation, **variables)
         if read.get("failed"):
             return read
         located = it.run("locate_instances", {"instances": ["web"], "method": operation})
         it.variable_manager.set_host_facts("localhost", located["ansible_facts"])
         values = {**it.task_vars(), **it.hostvars.raw_get("web"), "inventory_hostname": "web"}
-        return it.run("operate_instances", {"operation": operation, "may_fail": True}, values, **more)
+        return it.run("operate_instances", {"operation": operation, "may_fail": True}, values, check_mode)
 
 
 TINY = {"name": "tiny", "vcpus": 1, "memory_mb": 128, "root_gb": 1}
@@ -240,6 +240,35 @@ def test_nothing_is_said_of_an_instance_whose_owner_is_silent(created):
     result = created.operate("delete")
     assert "InstanceUnknown" in result["msg"] or "HostU" in result["msg"], result
     assert created.entry()["owner"]
+
+
+def test_a_host_that_was_given_up_as_lost_is_asked_again_and_may_still_be_away(created):
+    (lost,) = created.has
+    created.silent = {lost}
+    created.operate("delete", berth_lost_hosts=lost)
+    assert created.entry()["owner"] is None and created.entry()["given_up"] == [of_host(lost)]
+    created.asked.clear()
+    assert "error" not in created.create()
+    assert (lost, "host_facts") in created.modules() and of_host(lost) != created.entry()["owner"]
+    created.has.pop(lost)
+    (host,) = created.has
+    created.asked.clear()
+    created.operate("stop")
+    assert (host, "instance") in created.modules()
+
+
+@pytest.mark.follows("delete_old_copy")
+def test_an_old_copy_on_a_host_that_is_back_is_no_instance_until_a_person_has_deleted_it(created):
+    (lost,) = created.has
+    copy = created.has[lost]
+    created.silent = {lost}
+    created.operate("delete", berth_lost_hosts=lost)
+    created.silent = set()
+    refused = created.create()["error"]
+    assert refused["code"] == "RecordOutdated" and "delete --limit web" in refused["hint"]
+    assert created.has[lost] == copy and created.entry()["owner"] is None
+    created.operate("delete")
+    assert created.has[lost] == [] and "error" not in created.create()
 
 
 @pytest.mark.follows("go_back_to_hosts")

@@ -6,13 +6,15 @@
 from __future__ import annotations
 
 import json
+import os
 
 import etcd_process
 import pytest
 from controller import Controller
 
 from ansible_collections.berth.kvm.plugins.action import set_up_registry
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Transact
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import RegistryRefused
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Transact, Write
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import keys
 from ansible_collections.berth.kvm.plugins.plugin_utils import registry_access, registry_members
 from ansible_collections.berth.kvm.plugins.plugin_utils.authority import Authority
@@ -57,6 +59,26 @@ def test_a_restored_registry_is_another_one_each_time_and_takes_nothing(member, 
         found.append(meta(member, tmp_path))
     assert found[0]["incarnation"] != found[1]["incarnation"]
     assert [each["open"] for each in found] == [False, False]
+
+
+@pytest.mark.follows("give_more_space")
+@needs_etcd
+def test_a_registry_that_was_full_takes_something_again_once_it_has_more_space(tmp_path, monkeypatch):
+    def fill(engine):
+        for number in range(100):
+            engine.transact(Transact(writes=(Write("/berth/%d" % number, os.urandom(1 << 17)),)))
+
+    with etcd_process.running_with_tls(tmp_path, "--quota-backend-bytes=4000000") as running:
+        monkeypatch.setattr(registry_members, "members", lambda _at: running.members)
+        set_up(tmp_path)
+        with pytest.raises(RegistryRefused, match="space exceeded"):
+            fill(registry_access.engine(running.members, str(tmp_path / "ca")))
+        assert set_up(tmp_path)["changed"]  # it is full still, and says so again
+    with etcd_process.running_with_tls(tmp_path, "--quota-backend-bytes=40000000") as running:
+        monkeypatch.setattr(registry_members, "members", lambda _at: running.members)
+        set_up(tmp_path)
+        fill(registry_access.engine(running.members, str(tmp_path / "ca")))
+        assert not set_up(tmp_path)["changed"]
 
 
 def test_check_mode_asks_no_member_and_makes_no_authority(tmp_path):

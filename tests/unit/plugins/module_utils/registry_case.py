@@ -43,7 +43,7 @@ class Site:
         top.mkdir(exist_ok=True)
         self.world, self.engine = World(top, monkeypatch, hosts, names), MemoryEngine()
         self.incarnations, self.read_at = map("i%d".__mod__, itertools.count(1)), itertools.count(1)
-        self.last = None
+        self.hints = {}  # of the last run of a playbook
 
     @property
     def machines(self):
@@ -59,6 +59,7 @@ class Site:
         for _step in getattr(run, kind)():
             self.world.check()
         self.world.engine = None
+        self.hints = {name: error.get("hint") for name, error in run.errors.items()}
         return {name: error["code"] for name, error in run.errors.items()}
 
     def mark(self):

@@ -47,7 +47,7 @@ def memory():
 
 def members(given):
     action = SimpleNamespace(own_variables=lambda _vars, _names: {} if given is None else {"berth_registry": given})
-    return [str(each) for each in registry_access._members(action, {})]
+    return [str(each) for each in registry_access.members_of_run(action, {})]
 
 
 @pytest.mark.parametrize("given", [None, "", "embedded"])

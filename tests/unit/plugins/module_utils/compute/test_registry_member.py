@@ -102,6 +102,7 @@ def test_a_member_is_restarted_only_for_what_it_does_not_read_while_it_runs(here
     assert registry_member.Member(root=str(here)).is_due() is is_due
 
 
+@pytest.mark.follows("upgrade_members")
 def test_a_newer_etcd_is_a_reason_to_restart_and_a_member_that_is_off_needs_none(here, monkeypatch):
     prepared(here)
     running = here / "run/berth-registry/version"

@@ -360,5 +360,13 @@ def test_a_kernel_of_its_own_image_is_not_booted_meanwhile(web):
     assert ElementTree.fromstring(domain_xml.render(rescued, host)).find("os/kernel") is None
 
 
+def test_one_that_boots_from_a_volume_boots_from_the_image_with_that_beside_it(web):
+    volume = {"name": "sys", "uuid": web.uuid, "size_gb": 1, "boot_index": 0, "slot": 0}
+    spec = rescues.begun({**web.record.spec, "volumes": [volume]}, FROM, 1)
+    root = ElementTree.fromstring(domain_xml.render(web.record.replace(spec=spec), web.host.for_guests(None)))
+    orders = {each.find("target").get("dev"): each.find("boot") is not None for each in root.iterfind("devices/disk")}
+    assert [name for name, boots in orders.items() if boots] == ["vdc"] and set(orders) == {"vda", "vdb", "vdc", "vde"}
+
+
 def test_adopted_instances_are_refused():
     assert acts.NOT_OF_ADOPTED["rescued"] == rescue.RESCUE

@@ -158,12 +158,14 @@ def test_check_mode_only_tells(site):
     assert site.engine.keys == before
 
 
+@pytest.mark.follows("compare_all_hosts")
 def test_a_restored_registry_opens_once_all_hosts_were_seen(site):
     backup = site.engine.backup()
     assert site.playbook("delete", "web1", mark=site.mark()) == {}
     owner, right = site.owner("web2"), site.all_keys()
     restored(site, backup)
-    assert site.playbook("create", mark=site.mark()) and site.owner("web1") is None
+    assert site.playbook("create", mark=site.mark())["web1"] == "RegistryClosed" and site.owner("web1") is None
+    assert "berth.kvm.audit" in site.hints["web1"]
     site.machines["kvm3"].up = False
     with pytest.raises(HostUnknown, match="kvm3"):
         site.audit()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
+import records
 from procedure_case import run as to_the_end
 from registry_case import Site
 
@@ -16,6 +17,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import 
     HostNotLost,
     HostUnknown,
     InstanceMoving,
+    RecordOutdated,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Transact
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import enrol, keys
@@ -56,6 +58,19 @@ def test_runs_over_the_registry_go_on_with_the_same_instances_and_runs_without_o
     assert site.entry("web1")["epoch"] == 2
 
 
+def test_what_hosts_remember_beyond_what_an_owner_says_is_looked_at(site):
+    """A record from a backup of its host: another host remembers a later one."""
+    there = site.machines[site.owner("web1")]
+    other = next(machine for machine in site.machines.values() if machine is not there)
+    uuid = site.world.uuid("web1")
+    whereabouts.remember(
+        other.host.store, {"known": {there.host.uuid: {uuid: [5, 0]}}, "hosts": {there.host.uuid: there.name}}
+    )
+    with pytest.raises(RecordOutdated, match="web1"):
+        site.use()
+    assert site.meta() is None
+
+
 def test_to_the_registry_again_changes_nothing(site):
     site.use()
     before = dict(site.engine.keys)
@@ -69,6 +84,7 @@ def test_hosts_that_are_alone_again_know_what_the_registry_knew(site):
     assert site.leave().changed and not site.leave().changed
     assert site.marks() == [None, None, None] and not site.meta()["open"]
     assert site.playbook("create", "web1", mark=site.mark()) == {"web1": "RegistryClosed"}
+    assert "berth.kvm.use_registry" in site.hints["web1"]
     assert site.playbook("create") == {}
     machine = site.machines[site.owner("web1")]
     assert machine.host.store.read(site.world.uuid("web1")).generation[0] == 2
@@ -109,41 +125,47 @@ def test_a_lost_host_that_answers_is_not_lost(site):
     assert site.meta() is None
 
 
-def test_an_open_move_keeps_the_fleet_where_it_is(site, monkeypatch):
-    monkeypatch.setattr(enrol.locate, "locate_to_run", _moving)
-    with pytest.raises(InstanceMoving):
+def begin_move(site):
+    store, uuid = site.machines[site.owner("web1")].host.store, site.world.uuid("web1")
+    records.plant(store, records.in_a_move(store.read(uuid).next(phase="resizing")))
+
+
+def begin_move_meanwhile(site, procedure):
+    """After the hosts were found at rest, while they get their marks. The change then goes on to its end."""
+    before, going = site.marks(), site.changing(procedure)
+    while site.marks() == before:
+        next(going)
+    begin_move(site)
+    with pytest.raises(InstanceMoving, match="web1"):
+        to_the_end(going)
+
+
+def test_an_open_move_keeps_the_fleet_where_it_is(site):
+    begin_move(site)
+    with pytest.raises(InstanceMoving, match="web1"):
         site.use()
     assert site.meta() is None and site.marks() == [None, None, None]
 
 
-def _moving(_fleet, name, _uuid, _lost):
-    raise InstanceMoving("%s moves" % name)
-
-
 @pytest.mark.parametrize("from_registry", [False, True])
-def test_a_move_that_begins_meanwhile_has_the_change_undone(site, monkeypatch, from_registry):
+def test_a_move_that_begins_meanwhile_has_the_change_undone(site, from_registry):
     if from_registry:
         site.use()
-    marks, looks = site.marks(), itertools.count()
-    monkeypatch.setattr(enrol.locate, "locate_to_run", lambda *args: next(looks) >= 2 and _moving(*args))
-    with pytest.raises(InstanceMoving):
-        site.change(enrol.leave_registry if from_registry else enrol.use_registry)
+    marks = site.marks()
+    begin_move_meanwhile(site, enrol.leave_registry if from_registry else enrol.use_registry)
     assert [mark and mark["incarnation"] for mark in site.marks()] == [mark and mark["incarnation"] for mark in marks]
     assert site.meta()["open"] is from_registry
-    assert site.playbook("create", mark=site.mark() if from_registry else None) == {}
+    assert site.playbook("create", "web2", mark=site.mark() if from_registry else None) == {}
 
 
-def test_a_registry_is_not_opened_again_once_a_host_may_have_left_it(site, monkeypatch):
+def test_a_registry_is_not_opened_again_once_a_host_may_have_left_it(site):
     """A leave is cut off among the hosts, one of which then makes an instance that the registry never hears of."""
     site.use()
     going = site.changing(enrol.leave_registry)
     while registry_mark.read(site.machines["kvm1"].host.store.state_dir):
         next(going)
     going.close()
-    looks = itertools.count()
-    monkeypatch.setattr(enrol.locate, "locate_to_run", lambda *args: next(looks) >= 2 and _moving(*args))
-    with pytest.raises(InstanceMoving):
-        site.leave()
+    begin_move_meanwhile(site, enrol.leave_registry)
     assert not site.meta()["open"] and site.marks() == [None, None, None]
 
 
@@ -186,14 +208,11 @@ def test_an_empty_registry_takes_over_from_one_that_is_lost_with_all_its_backups
     assert site.entry("web1")["epoch"] == 2
 
 
-def test_hosts_that_do_not_come_to_an_empty_registry_after_all_stay_with_theirs(site, monkeypatch):
+def test_hosts_that_do_not_come_to_an_empty_registry_after_all_stay_with_theirs(site):
     site.use()
     there, marks = site.engine, site.marks()
     site.engine = type(there)()
-    looks = itertools.count()
-    monkeypatch.setattr(enrol.locate, "locate_to_run", lambda *args: next(looks) >= 2 and _moving(*args))
-    with pytest.raises(InstanceMoving):
-        site.use()
+    begin_move_meanwhile(site, enrol.use_registry)
     assert site.marks() == marks and not site.meta()["open"]
 
 
