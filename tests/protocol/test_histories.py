@@ -111,6 +111,13 @@ def test_two_controllers_that_miss_different_hosts_make_one_guest(seed):
     assert histories.play(HOSTS, NAMES, rivals(seed)) is None
 
 
+@pytest.mark.parametrize("seed", [14, 25, 29, 42, 62, 134])
+def test_histories_over_a_registry_in_an_engine_end_well(monkeypatch, seed):
+    """Among them: hosts that were given up as lost and are back, and the registry away while a person follows a hint."""
+    monkeypatch.setattr(histories, "ON_ENGINE", True)
+    assert histories.play(*histories.history(seed)) is None
+
+
 def test_two_guests_are_found_where_hosts_exchange_what_they_know_without_their_lock(monkeypatch):
     exchange_unlocked(monkeypatch)
     found = (histories.play(HOSTS, NAMES, rivals(seed)) for seed in range(200))
