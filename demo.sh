@@ -3,8 +3,9 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
-# ./demo.sh        a lab of three real libvirt hosts on this machine, and four instances placed and made on it
-# ./demo.sh down   end it, leave nothing
+# ./demo.sh              a lab of three real libvirt hosts on this machine, and four instances placed and made on it
+# ./demo.sh --registry   the same, and the hosts are the members of a registry, over which the instances are made
+# ./demo.sh down         end it, leave nothing
 set -eu
 cd "$(dirname "$0")"
 
@@ -18,16 +19,21 @@ inventories="-i .cache/lab/demo/inventory.yml -i examples/demo/catalog.yml -i ex
 began=$(date +%s)
 
 case ${1:-up} in
-  up) ;;
+  up | --registry) ;;
   down)
     $lab down
     exit
     ;;
   *)
-    sed -n '6,7s/^# //p' "$0" >&2
+    sed -n '6,8s/^# //p' "$0" >&2
     exit 2
     ;;
 esac
+
+if [ "${1:-}" = --registry ] && ! command -v etcd >/dev/null; then
+  echo "demo: the registry needs etcd: apt-get install etcd-server etcd-client" >&2
+  exit 2
+fi
 
 title() {
   printf '==> [%ss] %s\n' $(($(date +%s) - began)) "$*"
@@ -56,6 +62,19 @@ log=.cache/lab/demo/prepare.log
 title "berth.kvm.prepare_hosts: settings, storage pool, boot gate, certificates (what it does: $log)"
 playbook berth.kvm.prepare_hosts >$log 2>&1 || { cat $log >&2; exit 1; }
 sed -n '/PLAY RECAP/,$p' $log
+
+if [ "${1:-}" = --registry ]; then
+  title "berth.kvm.prepare_registry: the three hosts become the members of a registry (etcd)"
+  inventories="$inventories -i examples/demo/registry.yml"
+  playbook berth.kvm.prepare_registry >$log 2>&1 || { cat $log >&2; exit 1; }
+  registry=$(sed -n 's/.*\(berth_registry: .*\)/\1/p' $log)
+  echo "$registry"
+  printf 'all:\n  vars:\n    %s\n' "$registry" >.cache/lab/demo/registry.yml
+  inventories="$inventories -i .cache/lab/demo/registry.yml"
+  echo
+  title "berth.kvm.use_registry: the fleet goes over to it"
+  playbook berth.kvm.use_registry
+fi
 
 title "berth.kvm.host_facts: what each host has"
 playbook berth.kvm.host_facts

@@ -22,6 +22,7 @@ from ..plugin_utils.answers_of_hosts import replies
 from ..plugin_utils.controller import ControllerAction
 from ..plugin_utils.doctor_case import case_of
 from ..plugin_utils.inventory_variables import kvm_hosts
+from ..plugin_utils.known_fleet import known_fleet
 from ..plugin_utils.plain import plain
 from ..plugin_utils.report_page import ABOUT, data_path, page_path, render, write_report
 from ..plugin_utils.screen import columns, say
@@ -29,6 +30,7 @@ from ..plugin_utils.whose_fleet import Fleet, machines
 from ..plugin_utils.whose_variables import Catalogs
 
 SCHEMA = 1
+LIVE = "live"  # how a plan moves what runs
 MOST_SHOWN = 40  # instances on the screen; the files contain all
 
 
@@ -72,12 +74,15 @@ class ActionModule(ControllerAction):
             for key in ("moves", "addresses")
         }
         report = fleet_report(Answers(case.fleet, case.in_inventory, zones, groups, **known, at=case.asked[1]))
+        live, unplanned = self._live(task_vars, hosts)
+        for row in report["instances"]:
+            row["live"] = live.get(row["uuid"], "")
         return {
             "about": ABOUT,
             "schema": SCHEMA,
             "by": WHO,
             "version": COLLECTION_VERSION,
-            "said": messages + unread,
+            "said": messages + unread + unplanned,
             **report,
             "findings": [found.to_dict() for found in findings],
             "counts": counted(findings),
@@ -85,6 +90,17 @@ class ActionModule(ControllerAction):
             "errors": errors(findings, report["instances"]),
             "decisions": decisions,
         }
+
+    def _live(self, task_vars, hosts):
+        """Return (uuid -> whether it would move live, or why not, of what the hosts own, why that is unknown)."""
+        try:
+            instances = known_fleet(self, task_vars, hosts).fleet.instances.values()
+        except BerthError as error:
+            return {}, ["Whether instances move live is not known. %s" % error.to_result()["msg"]]
+        off = "no: it is off, and moves cold"
+        return {
+            each.uuid: "no: %s" % each.fixed if each.fixed else "yes" if each.how == LIVE else off for each in instances
+        }, []
 
     def _decisions(self, task_vars, of_fleet):
         """Return (the last decisions, why they are unknown)."""

@@ -166,12 +166,16 @@ def _instances(instances: Iterable[Mapping[str, Any]]) -> Table:
             _text(row["flavor"]),
             _text(row["address"], "code"),
             _text(_zone(row) if row["host"] else ""),
+            _text(row["live"]),
             _text(row["why"]),
         ]
         for row in instances
     ]
-    heads = ("Instance", "State", "Host", "Flavor", "Address", "Zone", "Why")
-    caption = "Every instance that a host has, or that the inventory describes."
+    heads = ("Instance", "State", "Host", "Flavor", "Address", "Zone", "Live", "Why")
+    caption = (
+        "Every instance that a host has, or that the inventory describes. Live: whether it would move to another host while it"
+        " runs."
+    )
     return Table("instances", "Instances", caption, heads, rows, "There is no instance.")
 
 

@@ -18,12 +18,12 @@ qemu-img create -q -f raw only-read.img 1M"""
     % IMAGES
 )
 DOMAIN = """<domain type="qemu"><name>found</name><uuid>%s</uuid><memory unit="MiB">128</memory><vcpu>1</vcpu>
-<os><type arch="x86_64" machine="q35">hvm</type></os><features><acpi/></features><devices>
+<os><type arch="x86_64" machine="pc">hvm</type></os><features><acpi/></features><devices>
 <disk type="file" device="disk"><driver name="qemu" type="qcow2"/><source file="%sfound.qcow2"/><target dev="vda" bus="virtio"/></disk>
 <disk type="file" device="disk"><driver name="qemu" type="raw"/><source file="%sonly-read.img"/><target dev="vdb" bus="virtio"/>
-<readonly/></disk><disk type="file" device="cdrom"><target dev="sda" bus="sata"/><readonly/></disk>
+<readonly/></disk><disk type="file" device="cdrom"><target dev="hda" bus="ide"/><readonly/></disk>
 <interface type="bridge"><mac address="%s"/><source bridge="br0"/><model type="e1000"/></interface>
-<controller type="pci" model="pcie-root-port"/><controller type="pci" model="pcie-root-port"/></devices></domain>"""
+</devices></domain>"""
 FOUND = {
     "berth_adopted": UUID, "berth_flavor": "found", "berth_flavors": {"found": {"vcpus": 1, "memory_mb": 128, "root_gb": 1}},
 }  # fmt: skip

@@ -71,6 +71,13 @@ def test_what_is_for_created_instances_alone_is_refused_by_name(locate):
     assert locate("delete", {}, SAID, h1=[adopted()])["instances"]["web1"]["hosts"] == ["h1"]
 
 
+@pytest.mark.parametrize("field, given", [("berth_disks", {"logs": {"size_gb": 1}}), ("berth_volumes", ["db"])])
+def test_disks_for_an_adopted_instance_are_refused_before_a_volume_is_made(locate, field, given):
+    run = {**FLAVORS, "berth_volumes_defined": {"db": {"size_gb": 1}}}
+    refused = locate("update", run, {**SAID, field: given}, h1=[adopted()])
+    assert "UpdateNotSupported" in refused["errors"]["web1"] and field in refused["errors"]["web1"]
+
+
 @pytest.mark.parametrize("method", ["start", "stop", "delete"])
 def test_a_guest_that_is_no_instance_is_told_as_that(locate, method):
     assert "berth.kvm.adopt --limit web1" in locate(method, {}, SAID, h1=[foreign()])["errors"]["web1"]

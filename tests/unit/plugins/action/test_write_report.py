@@ -134,6 +134,35 @@ def test_an_instance_in_error_is_one_of_the_errors_and_none_that_the_doctor_name
     assert fleet_report.errors([doctor.Finding("X", doctor.ERROR, "h1", "said", "", "resized")], named) == 2
 
 
+def test_each_instance_has_whether_it_would_move_live_or_why_not(case):
+    locked = next(each for each in case.document("h2")["instances"] if each["name"] == "at-rest-h2")
+    locked["locked"] = "ann: mine"
+    case.write()
+    page, data = case.written()
+    live = {row["name"]: row["live"] for row in data["instances"]}
+    assert live["at-rest-h1"].startswith("no: its guest runs with devices of its host") and live["new"] == ""
+    assert live["at-rest-h2"].startswith("no: InstanceIsLocked") and "confirm_resize" in live["resized"]
+    assert live["at-rest-h2"] in page.row("at-rest-h2")
+
+
+@pytest.mark.parametrize("guest, said", [("running", "yes"), ("shutdown", "no: it is off, and moves cold")])
+def test_a_guest_without_devices_moves_live_if_it_runs(case, guest, said):
+    (told,) = [each for each in case.document("h1")["instances"] if each["name"] == "at-rest-h1"]
+    told.update(power_state=guest, vm_state="active" if guest == "running" else "stopped")
+    (view,) = [each for each in case.answers["h1"]["moves"] if each["name"] == "at-rest-h1"]
+    view.update(resources={}, running=guest == "running", vm_state=told["vm_state"])
+    case.write()
+    assert {row["name"]: row["live"] for row in case.written()[1]["instances"]}["at-rest-h1"] == said
+
+
+def test_a_fault_of_the_inventory_leaves_unknown_what_moves_live_and_nothing_else(case):
+    case.variables["berth_flavors"] = {"small": {"vcpus": "many"}}
+    assert not case.write().get("failed")
+    page, data = case.written()
+    assert any(said.startswith("Whether instances move live is not known.") for said in data["said"])
+    assert {row["live"] for row in data["instances"]} == {""} and page.row("at-rest-h1")[2] == "h1"
+
+
 def test_each_fleet_of_a_user_has_a_page_of_its_own(case, tmp_path):
     """E6: also where their hosts have the same names."""
     pages = []

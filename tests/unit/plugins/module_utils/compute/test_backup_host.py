@@ -53,6 +53,7 @@ class Fleet:
 
     def __init__(self, case, to, dry=False, killed_at=None):
         self.case, self.to, self.dry, self.killed_at, self.asked, self.before = case, to, dry, killed_at, [], {}
+        self.targets = []
 
     def play(self, operation, **given):
         task = {"uuid": self.case.uuid, "hosts": [KVM], "project_id": "default"}
@@ -80,6 +81,7 @@ class Fleet:
                 done = acts.outcome_of(self.case.instance(self.killed_at), {**OF_HOST, **given}, self.dry)
         except BerthError as error:
             return {"error": error.to_dict()}
+        self.targets = done.get("targets", self.targets)
         return reply.check(module, done, host, given)
 
 
@@ -287,16 +289,14 @@ def test_who_has_not_the_key_reads_and_writes_nothing(web, to):
     fleet, tried = Fleet(web, to), []
 
     def try_it():
-        with open(transfer.directory(store.channel(web.uuid), "root.log"), "ab"):
-            pass
-        for port in range(49216, 49220):
-            said = subprocess.run(
-                ["qemu-img", "info", "nbd://127.0.0.1:%d/root" % port], capture_output=True, check=False
+        for target in fleet.targets:
+            url = "nbd://127.0.0.1:%d/%s" % (target["port"], target["name"])
+            tried.append(
+                subprocess.run(["qemu-img", "info", url], capture_output=True, check=False, timeout=60).returncode
             )
-            tried.append(said.returncode)
 
     fleet.before["sent"] = try_it
-    assert not fleet.play("backup").errors and all(tried)
+    assert not fleet.play("backup").errors and len(tried) == 3 and all(tried)
 
 
 def test_a_directory_on_the_root_file_system_of_the_backup_host_is_refused(web, to, tmp_path):

@@ -32,7 +32,8 @@ def made(case, on=None):
         instances.append(dataclasses.replace(each, home="uuid-" + host))
     found = fleet(dict.fromkeys(case["hosts"], 1), instances)
     for host, (memory_mb, vcpus) in case["hosts"].items():
-        found.documents[host].update(memory_mb=memory_mb, vcpus=vcpus)
+        ratio = case.get("vcpus_of_a_cpu", 4)
+        found.documents[host].update(memory_mb=memory_mb, vcpus=vcpus, cpu_allocation_ratio=float(ratio))
     return found
 
 
@@ -42,6 +43,12 @@ def test_a_small_fleet_ends_as_other_systems_say_or_as_nova_does(case):
     if ask == "survive":
         answer = questions.survive(found, 1)
         assert (not answer.hosts, list(answer.hosts)) == (expect["survives"], expect["failing"])
+        return
+    if "capacity" in ask:
+        memory_mb, vcpus = ask["capacity"]
+        request = instance("one more", "", vcpus=vcpus).request
+        request["flavor"]["memory_mb"] = memory_mb
+        assert questions.capacity(found, request).count == expect["fits"]
         return
     goal = Goal("drain", frozenset((ask["drain"],))) if isinstance(ask, dict) else GOALS[ask]
     plan = make_plan.make(found, goal)
