@@ -35,7 +35,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures imp
     operate,
     plan_create,
 )
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import audit, engine, enrol, hosts
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import audit, engine, enrol, hosts, scope
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.embedded import Embedded
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
@@ -248,7 +248,7 @@ class Run(history_snapshots.Snapshots):
 
     def _located(self, operation, names=None, more=lambda _name, _task: {}):
         known = None
-        if self.world.engine:
+        if self.world.engine and scope.asks_where(operation):
             try:
                 known, live = yield from self.read_engine()
             except RegistryUnknown as error:

@@ -2,8 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What is done over a registry in an engine, and of which hosts a run asks what they have: an operation at its host asks the
-hosts of its instances, which the registry knows; what only looks asks all. What is in no list here is refused: it would change
-what several hosts have without the registry."""
+hosts of its instances, which the registry knows; what only looks, or ends a doubt of which copy is right, asks all. What is in
+no list here is refused: it would change what several hosts have without the registry."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ...model.errors import BerthError
 
 # The words are those that the playbooks have for what they do: an operation, or else a decision.
 CREATES = ("place", "show_places")
-ENDS = ("delete", "keep_one")
+ENDS = ("delete",)
 AT_THE_HOST = (
     "backup", "backups", "console", "delete_snapshot", "image_from_instance", "lock", "pause", "reboot", "rebuild", "recover",
     "rescue", "restore", "resume", "revert_snapshot", "snapshot", "snapshots", "start", "stop", "suspend", "unlock", "unpause",
     "unrescue",
 )  # fmt: skip
-LOOKS = ("ask_fleet", "doctor", "events", "plan_fleet", "report", "show", "show_fleet", "show_volume")
+LOOKS = ("ask_fleet", "doctor", "events", "keep_one", "plan_fleet", "report", "show", "show_fleet", "show_volume")
 
 
 class NotOverRegistry(BerthError):
