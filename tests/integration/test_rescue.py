@@ -26,6 +26,23 @@ def targets(lab, host):
     return "\n".join(" ".join(each.split()) for each in lab.sh(host, LIST).stdout.splitlines())
 
 
+def what_would_touch_its_disks_is_refused(case, told):
+    for refused in ("stop", "reboot", "pause", "snapshot", "cold_migrate", "resize"):
+        said = case.play(
+            refused, {**told, "berth_snapshot": "one", **(BIG if refused == "resize" else {})}, check=False
+        )
+        assert said.rc and "berth.kvm.unrescue --limit mover" in " ".join(said.output.split()), said.output
+
+
+def rescued_from_a_cd(lab, case, host, image, disks):
+    as_cd = {"berth_images": {"guest": image, "rescue": {**image, "properties": {"hw_rescue_device": "cdrom"}}}}
+    assert case.play("rescue", {**as_cd, **RESCUE}).changed["mover"] == 1
+    (target,) = [each.split()[0] for each in targets(lab, host).splitlines() if "rescue.qcow2" in each]
+    assert target.startswith("sd") and int(lab.sh(host, READ % target).stdout) > 0  # the firmware looked at it first
+    assert case.play("doctor", as_cd, check=False).output.count("DomainDiffers") == 0
+    assert case.play("unrescue", as_cd).changed["mover"] == 1 and targets(lab, host) == disks
+
+
 def test_a_guest_that_does_not_boot_is_rescued_repaired_and_goes_back(lab, image, tmp_path):
     case, told = cases.Case(lab, image, tmp_path), {"berth_images": {"guest": image, "rescue": image}}
     case.play("create", told)
@@ -48,11 +65,7 @@ def test_a_guest_that_does_not_boot_is_rescued_repaired_and_goes_back(lab, image
     assert int(lab.sh(host, READ % target).stdout) > 1 << 20  # kernel and initrd came from it
     assert set(disks.splitlines()) < set(targets(lab, host).splitlines())
 
-    for refused in ("stop", "reboot", "pause", "snapshot", "cold_migrate", "resize"):
-        said = case.play(
-            refused, {**told, "berth_snapshot": "one", **(BIG if refused == "resize" else {})}, check=False
-        )
-        assert said.rc and "berth.kvm.unrescue --limit mover" in " ".join(said.output.split()), said.output
+    what_would_touch_its_disks_is_refused(case, told)
     assert case.play("create", told).changed.get("mover", 0) == 0
     lab.sh(host, "virsh destroy $(virsh -q list --name); rm -rf /run/berth/permits/*")
     assert case.play("start_after_outage", told).changed["mover"] == 1
@@ -71,10 +84,5 @@ def test_a_guest_that_does_not_boot_is_rescued_repaired_and_goes_back(lab, image
     assert targets(lab, host) == disks and "rescue" not in lab.sh(host, "ls /var/lib/libvirt/berth/instances/*").stdout
     assert facts(case, host, lambda said: said["ack"] > 0)["verify"]["result"] == "ok"
 
-    as_cd = {"berth_images": {"guest": image, "rescue": {**image, "properties": {"hw_rescue_device": "cdrom"}}}}
-    assert case.play("rescue", {**as_cd, **RESCUE}).changed["mover"] == 1
-    (target,) = [each.split()[0] for each in targets(lab, host).splitlines() if "rescue.qcow2" in each]
-    assert target.startswith("sd") and int(lab.sh(host, READ % target).stdout) > 0  # the firmware looked at it first
-    assert case.play("doctor", as_cd, check=False).output.count("DomainDiffers") == 0
-    assert case.play("unrescue", as_cd).changed["mover"] == 1 and targets(lab, host) == disks
+    rescued_from_a_cd(lab, case, host, image, disks)
     case.play("delete", told)

@@ -35,7 +35,8 @@ VOLUMES = [(volume_uuid("default", "db-" + host), "db-" + host) for host in good
 SPARE = {host: volume_uuid("default", "spare-" + host) for host in good.HOSTS}
 WORDS = (
     *itertools.chain(*HOSTS), "h9", *IDS.values(), *IDS, *VOLUMES[1], SPARE["h2"], "spare-h2", "default", "other", "web",
-    "small", "192.0.2.9", good.OP, "c" * 32, "active", "deleting", "resizing", "error", "running", "shutdown", "no",
+    "small", "192.0.2.9", good.OP, "c" * 32, "20260102T030405Z", "active", "deleting", "resizing", "error", "running",
+    "shutdown", "no",
 )  # fmt: skip
 OF_NOTES = {"planned": [], "after": 0, "gone": None, "left": None}
 

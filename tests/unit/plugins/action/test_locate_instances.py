@@ -196,7 +196,7 @@ SAYS_OPERATION = re.compile(r"__berth_(?:method|action): (\w+)")
 # create, and what is about hosts, volumes, receipts or files, or only reads
 OTHERS = {
     "apply_plan", "assert", "audit", "backtest", "capacity", "clone", "create", "delete_volume", "doctor", "drain", "evacuate", "events",
-    "host_facts", "hosts",
+    "host_facts", "hosts", "prepare_registry", "restore_registry",
     "keep_one", "list", "movability", "place", "plan", "survive", "prepare_hosts", "recover", "recover_record", "remove_host",
     "refresh", "replay", "report", "return", "rolling_reboot", "rotate_authority", "show", "take_over", "use_registry", "watch",
     "what_if", "why",

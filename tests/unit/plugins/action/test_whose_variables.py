@@ -12,9 +12,8 @@ from ansible.template import trust_as_template
 from held_case import held
 from placement_case import CATALOG, VM, controller, facts
 
-from ansible_collections.berth.kvm.plugins.action import create_instances
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
-from ansible_collections.berth.kvm.plugins.plugin_utils import delegates, whose_variables
+from ansible_collections.berth.kvm.plugins.plugin_utils import delegates, place_instances, whose_variables
 
 # Two teams with catalogs of their own: the same names, other things.
 FLAVORS = {"tiny": {"vcpus": 2, "memory_mb": 256, "root_gb": 1}}
@@ -168,7 +167,7 @@ def test_the_claims_are_counted_against_the_quota_of_the_instances(monkeypatch):
     plan = it.run("placement", {"instances": ["a"], "plan": True})["ansible_facts"]["berth_plan"]
     it.variable_manager.set_host_facts("localhost", {"berth_plan": plan})
     seen = []
-    monkeypatch.setattr(create_instances, "after_the_claims", seen.append)
+    monkeypatch.setattr(place_instances, "after_the_claims", seen.append)
     monkeypatch.setattr(delegates, "run_on", lambda hosts, *given: {host: {"changed": False} for host in hosts})
     it.run("create_instances", {"may_fail": True}, {**it.task_vars(), "inventory_hostname": "a"})
     assert [{name: limits["cores"] for name, limits in quotas.items()} for quotas in seen] == [{"default": 1}]
