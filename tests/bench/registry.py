@@ -64,7 +64,7 @@ class Controller:
             try:
                 step = procedure.send(answer)
             except StopIteration as ended:
-                return ended.value
+                return (*ended.args, None)[0]  # pylint would take ended.value for None
             answer = self._answer(step)
 
     def _answer(self, step):
@@ -89,9 +89,11 @@ class Controller:
         self._place(placed.instances, fleet)
         plan = self.play(plan_create.begin(wanted, placed, fleet, 3, self._token, {}))
         plan["registry"] = engine.seen_by(known, plan["hosts"], seen)
-        again = lambda: engine.fleet_of(self.names, engine.Known(), {}, self._read)  # noqa: E731
-        self.play(engine.OnEngine(self.quotas, self._place, again).reserve(plan, self._token))
+        self.play(engine.OnEngine(self.quotas, self._place, self._again).reserve(plan, self._token))
         return plan["instances"].get(name) or placed.instances[name]
+
+    def _again(self):
+        return engine.fleet_of(self.names, engine.Known(), {}, self._read)
 
     def _place(self, instances, fleet):
         placing.place(instances, fleet, {}, seed=self.dice.randrange(1 << 30), explained=False)

@@ -29,7 +29,7 @@ def case(mover):  # noqa: F811
     """The mover, and a host without instances of it that keeps backups: ``keeper``."""
     found, owner = mover
     target = other_host(found, owner)
-    found.keeper = next(host for host in reversed(found.lab.hosts) if host not in (owner, target))
+    found.keeper = [host for host in found.lab.hosts if host not in (owner, target)][-1]
     tree = json.loads(found.path.read_text())
     tree["all"]["children"]["berth_backup_hosts"] = {"hosts": {found.keeper: {}}}
     tree["all"]["vars"].update(berth_backup_host=found.keeper, berth_backup_to=TO)

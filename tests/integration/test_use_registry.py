@@ -137,7 +137,7 @@ def test_a_registry_that_was_restored_opens_after_an_audit_of_all_hosts(fleet, r
 
 def test_each_cell_is_read_by_a_run_of_its_own(fleet, registry):
     fleet("use_registry")
-    at = {key: each for key, each in registry.engine.scan(Scan(keys.HOSTS))["found"].items()}
+    at = dict(registry.engine.scan(Scan(keys.HOSTS))["found"])
     done = fleet("refresh", "--limit", "cell1")
     assert "1 hosts were read into the registry." in done.output
     now = registry.engine.scan(Scan(keys.HOSTS))["found"]

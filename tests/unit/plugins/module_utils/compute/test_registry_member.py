@@ -33,10 +33,10 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
-def prepared(root, dry=False, settings=SETTINGS, signed=SIGNED):
+def prepared(root, dry=False, settings=None, signed=None):
     member = registry_member.Member(dry, str(root))
     member.held()
-    member.prepare(settings, signed, "secret")
+    member.prepare(settings or SETTINGS, SIGNED if signed is None else signed, "secret")
     return member.changed
 
 
@@ -167,8 +167,9 @@ def snapshot(tmp_path):
     return str(path)
 
 
-def restored(root, snapshot, settings=SETTINGS):
+def restored(root, snapshot, settings=None):
     member = registry_member.Member(root=str(root))
+    settings = settings or SETTINGS
     member.restore(settings, snapshot, "token")
     member.prepare(settings, {}, "secret")
     return root / "var/lib/berth-registry"

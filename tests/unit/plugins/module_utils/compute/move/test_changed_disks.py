@@ -201,7 +201,7 @@ def test_every_step_is_known_to_look_or_not_to_need_it():
     unneeded = {
         "claim", "receive", "thaw", "send", "acquire", "start", "finish", "abort", "forget", "receive_seed",
         "send_seed", "prepare_live", "inspect_live", "check_live", "follow_live", "verify_live", "tell", "take_over",
-            "grow",
+        "grow",
     }  # fmt: skip
     assert {step for _kind, _before, _action, step, _host in REFUSING} | {"reclaim"} | unneeded == set(table.STEPS)
 
