@@ -128,7 +128,7 @@ def test_a_port_and_its_key_go_when_the_next_disk_cannot_be_received(opened, tmp
             file.write(str(served[0].pid))
         return 49216
 
-    monkeypatch.setattr(transfer, "_serve", serve)
+    monkeypatch.setattr(transfer, "serve", serve)
     disks = [{"name": name, "path": str(tmp_path / name), "format": "raw", "size": 0} for name in ("root", "data")]
     with pytest.raises(transfer.TransferFailed):
         transfer.open_targets(UUID, disks, "b" * 64, "127.0.0.1", 1)
