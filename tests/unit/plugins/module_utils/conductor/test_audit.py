@@ -15,7 +15,7 @@ from registry_case import Site
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import registry_mark
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import HostUnknown
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Transact
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import audit, keys
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import audit, enrol, keys
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.transactions import RegistryClosed
 
 
@@ -151,6 +151,18 @@ def test_what_a_run_changes_meanwhile_is_that_runs(site, stop):
     assert not ended.changed and ended.differences == []
 
 
+@pytest.mark.parametrize("stop", (1, 3, 9, 12))
+def test_a_host_that_a_run_asks_meanwhile_does_not_make_the_registry_an_old_one(site, stop):
+    assert site.playbook("delete", "web1", mark=site.mark()) == {}
+    going = site.changing(audit.audit)
+    for _step in range(stop):
+        next(going)
+    put(site, keys.quota("other"), {})  # a run tells its hosts what revision there is after it has reserved
+    assert site.playbook("create", mark=site.mark()) == {}
+    ended = to_the_end(going)
+    assert not ended.opened and site.meta()["incarnation"] == "i1" and site.meta()["open"]
+
+
 def test_check_mode_only_tells(site):
     put(site, keys.quota("default"), {"instances": 9})
     before = dict(site.engine.keys)
@@ -177,6 +189,22 @@ def test_a_restored_registry_opens_once_all_hosts_were_seen(site):
     assert site.all_keys() == right
     assert site.playbook("create", mark=site.mark()) == {} and site.owner("web2") == owner
     assert site.entry("web1")["epoch"] == 2
+
+
+def test_a_restored_registry_opens_with_a_host_that_was_enrolled_after_the_backup(site):
+    for key in (keys.HOSTS, keys.FACTS):
+        site.engine.keys.pop(key + site.host_uuid("kvm3"))
+    restored(site, site.engine.backup())
+    assert site.audit().opened
+    assert {mark["incarnation"] for mark in site.marks()} == {"restored"}
+
+
+def test_a_restored_registry_does_not_take_the_hosts_of_another_one(site):
+    restored(site, site.engine.backup())
+    site.engine.keys.pop(keys.HOSTS + site.host_uuid("kvm3"))
+    site.machines["kvm3"].rescan((), {"registry": {"kind": "etcd", "incarnation": "another", "revision": 1}})
+    with pytest.raises(enrol.RegistryOfOthers, match="kvm3 to another"):
+        site.audit()
 
 
 def test_a_restored_registry_forgets_what_a_run_had_begun_before_the_backup(site):
