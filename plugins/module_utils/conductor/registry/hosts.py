@@ -43,7 +43,8 @@ def hosts() -> Procedure[Dict[str, Seen]]:
     # The hosts first: what their facts show already is found in both, and counts once.
     entries = (yield Scan(keys.HOSTS))["found"]
     facts = (yield Scan(keys.FACTS))["found"]
-    return dict(_seen(entries, facts))
+    # of a machine that was lost and the one in its place that has its name, the latter
+    return dict(sorted(_seen(entries, facts), key=lambda each: each[1].host["read_at"]))
 
 
 def names(uuids: Sequence[str]) -> Procedure[Dict[str, str]]:

@@ -92,6 +92,15 @@ def test_what_a_host_says_wrongly_is_left_to_the_check_of_its_reply(site, docume
     assert hosts.reports(seen, ["kvm1"], {"kvm1": {"document": document}})["kvm1"]["document"] == document
 
 
+@pytest.mark.parametrize("first", ["00000000", "ffffffff"])
+def test_of_two_machines_of_one_name_the_one_that_was_read_last_counts(site, first):
+    """One was lost, and another one took its place."""
+    new = {**site.machines["kvm1"].facts([])["document"], "uuid": first + "-3c6e-5d59-9d0b-3a1c9d7f1e2a"}
+    to_the_end(play(hosts.report("kvm1", new, 1000.0), None, engine=site.engine))
+    seen = to_the_end(play(hosts.hosts(), None, engine=site.engine))
+    assert seen["kvm1"].document["uuid"] == new["uuid"]
+
+
 def test_in_check_mode_nothing_is_written(site):
     before = dict(site.engine.keys)
     assert site.refresh(dry=True).written == ["kvm1", "kvm2", "kvm3"]
