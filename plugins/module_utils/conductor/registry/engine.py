@@ -169,6 +169,7 @@ class OnEngine:
         for instance in wanted:
             if (yield from self._take(plan, instance, new_token)):
                 add_claim(plan, instance, new_token)
+                plan["claims"][host_of(instance)][-1]["host_uuid"] = instance["host_uuid"]
                 taken.append(instance)
         answers = yield from claim(plan, plan["hosts"], "claims", "withdraw")
         plan["withdraw"] = {}
@@ -294,7 +295,8 @@ class OnEngine:
             own = {uuid: entry for uuid, entry in entries.items() if _is_of(plan, entry)}
             chosen = {intent["host"] for entry in own.values() for intent in entry["pending"]}
             scans = yield Ask("rescan", {host: {} for host in plan["reachable"] if plan["uuids"][host] in chosen})
-            held = {plan["uuids"][host]: scan["instances"] for host, scan in scans.items() if "instances" in scan}
+            # by the machine that answered: another one may have the name
+            held = {scan.get("host_uuid"): scan["instances"] for scan in scans.values() if "instances" in scan}
             for uuid in own:
                 without = {at for at, records in held.items() if uuid not in [each["uuid"] for each in records]}
                 yield from transacted(functools.partial(_given_back, plan=plan, uuid=uuid, without=without))

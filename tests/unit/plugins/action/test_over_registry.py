@@ -159,6 +159,12 @@ def test_a_create_asks_only_the_host_that_it_chose_and_the_registry_knows_the_ow
     assert (fleet.entry()["owner"], fleet.entry()["epoch"], fleet.entry()["pending"]) == (of_host(host), 1, [])
 
 
+def test_a_host_is_told_which_machine_the_registry_means(fleet):
+    fleet.create()
+    host, given = next((host, given) for host, module, given in fleet.asked if module == "claim")
+    assert [each["host_uuid"] for each in given["claims"]] == [of_host(host)]
+
+
 def test_hosts_are_told_over_which_registry_the_run_works(fleet):
     fleet.create()
     for _host, _module, given in fleet.asked:
