@@ -82,7 +82,8 @@ def _with_amounts(uuid: str, entry: Document, seen: Seen, volumes: List[str]) ->
     """With what it holds, by its hosts. What no host shows stays as it was, and what has no host gives back all."""
     records = [record for _host, record in seen.records.get(uuid, ())]
     if not keys.hosts_of(entry):
-        return {**entry, "amounts": {}, "group": None, "holds": []}
+        rest = {part: value for part, value in entry.items() if part != "stays"}
+        return {**rest, "amounts": {}, "group": None, "holds": []}
     if not records:
         return entry
     project, name = records[0]["project_id"], records[0]["name"]
