@@ -129,6 +129,18 @@ def test_a_quota_a_name_and_an_address_that_are_wrong_are_said_by_name_and_mende
     assert site.all_keys() == right
 
 
+def test_volumes_that_a_silent_host_may_have_still_count_in_a_quota(site):
+    right = site.document(keys.quota("default"))
+    told_more = {**right, "volumes": 2, "gigabytes": 9}
+    put(site, keys.quota("default"), told_more)
+    silent = next(host for host in site.machines if host not in (site.owner("web1"), site.owner("web2")))
+    site.machines[silent].up = False
+    assert told(site.audit()) == [(silent, False)]
+    assert site.document(keys.quota("default")) == told_more
+    site.machines[silent].up = True
+    assert told(site.audit()) == [("project default", True)]
+
+
 def test_what_a_run_has_begun_is_left_to_it_while_the_registry_is_open(site):
     intent = {"run": "r9", "kind": keys.CREATE, "host": site.host_uuid("kvm1"), "op": "t", "claimed": False}
     entry = {**keys.new_instance("web9", "default"), "pending": [intent], "amounts": {"instances": 1}}
