@@ -187,7 +187,7 @@ def known_hosts() -> Procedure[Dict[str, str]]:
 def filled(run: Run, meta: Meta, seen: Seen) -> Procedure[contents.Wanted]:
     """Have the closed registry say what the hosts say."""
     for name, document in seen.fleet.documents.items():
-        yield from hosts.report(name, document, run.now())
+        yield from hosts.report(name, document, run.now(), still=True)
     known = yield from contents.kept()
     wanted = contents.wanted(known, seen)
     yield from written(meta, known, wanted.documents)

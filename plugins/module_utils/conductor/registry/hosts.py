@@ -146,8 +146,9 @@ def reservation(instance: Instance) -> Document:
     }
 
 
-def report(name: str, document: Document, read_at: float) -> Procedure[bool]:
-    """Write what a host has just said, unless a later word of it is there. Return whether it was written."""
+def report(name: str, document: Document, read_at: float, still: bool = False) -> Procedure[bool]:
+    """Write what a host has just said, unless a later word of it is there. Return whether it was written. ``still``: no run acts, so
+    there is no later one: a machine that was installed anew counts from the start."""
     uuid = document["uuid"]
     own = (document.get("state") or {}).get("serial", 0), document.get("generation", 0)
 
@@ -155,7 +156,7 @@ def report(name: str, document: Document, read_at: float) -> Procedure[bool]:
         key = keys.host(uuid)
         yield from draft.read(key)
         host = draft.get(key) or {"provider": 0, "serial": 0, "generation": 0, "reserved": {}, "removed": {}}
-        if (own, read_at) <= _read_as(host):
+        if (own, read_at) <= _read_as(host) and not still:
             return False
         draft.put(key, {**host, **_told(host, document), "name": name, "serial": own[0], "generation": own[1],
                         "read_at": read_at, "trusted": not (document.get("state") or {}).get("fault")})  # fmt: skip

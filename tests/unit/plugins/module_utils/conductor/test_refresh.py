@@ -69,6 +69,16 @@ def test_a_host_that_is_silent_or_belongs_elsewhere_is_told_of_and_the_others_ar
     assert "use_registry" in done.failed["kvm2"] and known(site, "kvm2") == before
 
 
+def test_a_machine_that_was_installed_anew_and_counts_from_the_start_is_believed_once_it_belongs_to_the_registry(site):
+    uuid = site.host_uuid("kvm1")
+    host, _facts = known(site, "kvm1")
+    site.engine.transact(Transact(writes=(keys.written(keys.host(uuid), {**host, "serial": 10**6}),)))
+    site.machines["kvm1"].rescan((), {"registry": None})
+    site.use()
+    assert known(site, "kvm1")[0]["serial"] < 10**6
+    assert site.refresh(hosts=["kvm1"]).written == ["kvm1"]
+
+
 def test_what_is_reserved_on_a_host_stays_until_it_shows_it(site):
     key = keys.host(site.host_uuid("kvm1"))
     new = {"generation": [1, 0], "uuid": "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"}
