@@ -282,6 +282,23 @@ def test_an_old_copy_on_a_host_that_is_back_is_no_instance_until_a_person_has_de
     assert created.has[lost] == [] and "error" not in created.create()
 
 
+@pytest.mark.parametrize("operation", ["start", "recover", "reboot"])
+def test_without_the_registry_an_old_copy_is_not_started_beside_a_host_that_may_have_the_instance(created, operation):
+    """Over a registry no other host remembers who has it."""
+    (lost,) = created.has
+    copy = [{**each, "vm_state": "stopped", "power_state": "shutdown"} for each in created.has.pop(lost)]
+    created.silent = {lost}
+    created.operate("delete", berth_lost_hosts=lost)
+    assert "error" not in created.create()
+    (owner,) = created.has
+    created.has[lost], created.silent, created.engine.away = copy, {owner}, True
+    created.asked.clear()
+    result = created.operate(operation)
+    assert (lost, "instance") not in created.modules() and owner in result["msg"]
+    created.operate(operation, berth_lost_hosts=owner)  # nobody else has it, says a person
+    assert ((lost, "instance") in created.modules()) == (operation != "recover")
+
+
 @pytest.mark.follows("go_back_to_hosts")
 @pytest.mark.parametrize("operation", ["resize", "update", "adopt", "clone", "take_over", "fence_host", "remove_host"])
 def test_what_is_not_done_over_a_registry_is_refused_before_any_host_is_asked(created, monkeypatch, operation):
