@@ -19,6 +19,7 @@ from typing import Any, List, NamedTuple, Optional, Sequence
 from ...model import backups
 from ...model.backups import FULL, INCREMENT, LONGEST_CHAIN, Backup
 from ...model.errors import BerthError
+from ...model.safe_text import clean
 from .. import durable, paths
 from ..connection import require_libvirt
 from ..disk import disk_chain
@@ -187,7 +188,7 @@ def parts_of(host: Any, record: Any, previous: Optional[Backup], found: Any, dir
 def _in_one_way(parts: List[Part]) -> List[Part]:
     """At one moment libvirt shows whole disks, or writes what changed: if one that records writes has to be copied whole, all are."""
     whole = [part.name for part in parts if part.format == "qcow2" and part.kind == FULL]
-    why = "%s is copied whole at the same moment" % ", ".join(whole)
+    why = clean("%s is copied whole at the same moment" % ", ".join(whole))  # as long as a description may say it
     return [part._replace(kind=FULL, why=why) if whole and part.kind == INCREMENT else part for part in parts]
 
 

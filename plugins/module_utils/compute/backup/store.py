@@ -18,13 +18,13 @@ import socket
 import uuid as uuids
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
-from ...model import backup_hints
+from ...model import backup_hints, backups
 from ...model.backups import INCREMENT, Backup
 from ...model.errors import BerthError
 from ...model.move_errors import TransferFailed
 from .. import durable, paths
 from ..host import address
-from ..move import transfer
+from ..move import listener, transfer
 from ..run import PATH
 from . import keep, papers, place, told
 from .place import BackupPlaceUnfit, Place
@@ -45,6 +45,13 @@ class BackupNotKept(BerthError):
 def channel(uuid: str) -> str:
     """Whose ports and key these are: the host may also be a KVM host, on which the instance moves."""
     return str(uuids.uuid5(uuids.UUID(uuid), "backups"))
+
+
+def to_guard(uuid: str, targets: Any) -> Dict[str, Any]:
+    """Return what listener.guard needs. A port waits until the largest backup of the run was compared, and while libvirt writes
+    what changed beside the disks."""
+    guarded: Dict[str, Any] = listener.to_guard(channel(uuid), targets, 0, first=place.LONGEST_READ)
+    return guarded
 
 
 def outcome_of(params: Dict[str, Any], dry: bool) -> Dict[str, Any]:
@@ -100,6 +107,8 @@ class Store(NamedTuple):
     def opened(self, parts: Sequence[Dict[str, Any]], newest: Optional[str], key: str, at: Optional[str]) -> Any:
         """Make the directory of a new backup with an empty file for each disk, each behind a port. Return (id, targets)."""
         at = self._address(at)
+        if papers.NAME in {part["name"] for part in parts}:
+            raise TransferFailed("a disk has the name of the papers, which have a port of their own")
         transfer.close(self.channel)
         backup_id = keep.next_id(self.where)
         self.where.remove_partial()
@@ -124,9 +133,11 @@ class Store(NamedTuple):
             draft = papers.unpack(received, directory)
             if (draft.id, draft.uuid) != (backup_id, self.where.uuid):
                 raise TransferFailed("the description is that of another backup, %s of %s" % (draft.id, draft.uuid))
-            made = draft._replace(disks=tuple(keep.read_back(directory, disk) for disk in draft.disks))
             paths.remove(received)
+            self._check_disks(draft, directory)
+            made = draft._replace(disks=tuple(keep.read_back(directory, disk) for disk in draft.disks))
             keep.publish(self.where, made, lambda _step: None)
+            self._check_kept(made)
         except (OSError, ValueError, BerthError) as error:
             with contextlib.suppress(OSError, BerthError):
                 paths.remove_directory(directory)
@@ -134,6 +145,20 @@ class Store(NamedTuple):
             raise BackupNotKept("%s could not keep the backup %s: %s" % (self.name, backup_id, words), host=self.name)
         keep.remove_old(self.where, keep_last, keep_days, made)
         return made
+
+    def _check_disks(self, draft: Backup, directory: str) -> None:
+        """The papers come from a KVM host: they describe all disks that were opened, and no others."""
+        opened = {name for name in paths.entries(directory) if name.endswith(backups.file_of(""))}
+        if opened != {disk.file for disk in draft.disks}:
+            raise TransferFailed("the description is not that of the disks %s" % ", ".join(sorted(opened)))
+
+    def _check_kept(self, made: Backup) -> None:
+        """Older backups go only after one that can be restored. What the papers say is not what counts."""
+        known = self.where.known()
+        faults = self.where.faults(made, known) if made.id in known else ["its description cannot be read"]
+        if faults:
+            self.where.remove(made.id)
+            raise TransferFailed("it could not be restored: %s" % "; ".join(faults[:5]))
 
     def served(self, backup: Backup, key: str, at: Optional[str]) -> List[Dict[str, Any]]:
         """Return the targets from which the disks of the backup are read, after all of it was compared."""

@@ -256,6 +256,47 @@ def test_the_papers_of_another_instance_make_no_backup(web, to, monkeypatch):
     assert code(done) == "BackupNotKept" and "another backup" in done.errors[0]["message"]
 
 
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"disks": ()},
+        {"disks": lambda disks: tuple(disk._replace(kind="full") for disk in disks)},
+        {"previous": None},
+        {"disks": lambda disks: tuple(disk._replace(size=disk.size + MIB) for disk in disks)},
+    ],
+    ids=["no disks", "whole disks that are none", "no backup below", "larger disks"],
+)
+def test_a_backup_whose_papers_are_not_true_is_none_and_pushes_out_no_older_one(web, to, monkeypatch, told):
+    first, known = back_up(web, to), away.make.described
+
+    def described(*given):
+        true = known(*given)
+        wrong = {part: value(getattr(true, part)) if callable(value) else value for part, value in told.items()}
+        return true._replace(**wrong)
+
+    monkeypatch.setattr(away.make, "described", described)
+    assert code(Fleet(web, to).play("backup", keep=1)) == "BackupNotKept"
+    assert listed(web, to, deep=True) == {first["id"]: []} and left(web, to) == []
+
+
+def test_a_disk_that_is_called_as_the_papers_gets_no_port_that_nobody_would_close(web, to):
+    fleet = Fleet(web, to)
+    known = fleet._answer
+
+    def answer(module, host, given):
+        parts = [{**part, "name": "papers"} for part in given.get("parts", ())]
+        return known(module, host, {**given, "parts": parts} if given["state"] == "opened" else given)
+
+    fleet._answer = answer
+    assert code(fleet.play("backup")) == "TransferFailed" and left(web, to) == []
+
+
+def test_a_port_waits_for_as_long_as_the_largest_backup_of_a_run_may_be_compared(web):
+    """All restores of a run are compared before the first disk is read."""
+    told = store.to_guard(web.uuid, [{"port": 49216}])
+    assert told["first"] >= place.LONGEST_READ and told["uuid"] == store.channel(web.uuid)
+
+
 def test_what_is_no_paper_makes_no_backup(web, to, monkeypatch):
     monkeypatch.setattr(
         away.papers, "pack", lambda _draft, _directory, path: keep.durable.write_at(path, b"{}" * 256, 0o600)
