@@ -16,11 +16,12 @@ import os
 import shutil
 import socket
 import uuid as uuids
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ...model import backup_hints, backups
 from ...model.backups import INCREMENT, Backup
 from ...model.errors import BerthError
+from ...model.identity import instance_uuid
 from ...model.move_errors import TransferFailed
 from .. import durable, paths
 from ..host import address
@@ -74,7 +75,8 @@ def _done(store: Store, state: str, params: Dict[str, Any]) -> Dict[str, Any]:
         backup_id, targets = store.opened(params["parts"], params["backup"], key, at)
         return {"backup": backup_id, "targets": targets}
     if state == "kept":
-        return {"backups": [told.one(store.kept(params["backup"], params["keep"], params["keep_days"]))]}
+        whose = params["project_id"], params["name"]
+        return {"backups": [told.one(store.kept(params["backup"], whose, params["keep"], params["keep_days"]))]}
     if state == "closed":
         store.closed(params["backup"])
         return {}
@@ -124,8 +126,11 @@ class Store(NamedTuple):
             transfer.make_empty(received, "raw", papers.LARGEST)
         return backup_id, self._targets(key, at, files, received, transfer.WRITABLE)
 
-    def kept(self, backup_id: str, keep_last: Optional[int], keep_days: Optional[int]) -> Backup:
-        """Make what was written a backup: it is read back, described and named. Older ones that no wish keeps are removed."""
+    def kept(
+        self, backup_id: str, whose: Tuple[str, str], keep_last: Optional[int], keep_days: Optional[int]
+    ) -> Backup:
+        """Make what was written a backup: it is read back, described and named. Older ones that no wish keeps are removed.
+        ``whose``: project and name, as the controller knows them."""
         transfer.close(self.channel)
         directory = self.where.partial(backup_id)
         received = os.path.join(directory, papers.NAME)
@@ -134,6 +139,7 @@ class Store(NamedTuple):
             if (draft.id, draft.uuid) != (backup_id, self.where.uuid):
                 raise TransferFailed("the description is that of another backup, %s of %s" % (draft.id, draft.uuid))
             paths.remove(received)
+            self._check_whose(draft, whose)
             self._check_disks(draft, directory)
             made = draft._replace(disks=tuple(keep.read_back(directory, disk) for disk in draft.disks))
             keep.publish(self.where, made, lambda _step: None)
@@ -145,6 +151,11 @@ class Store(NamedTuple):
             raise BackupNotKept("%s could not keep the backup %s: %s" % (self.name, backup_id, words), host=self.name)
         keep.remove_old(self.where, keep_last, keep_days, made)
         return made
+
+    def _check_whose(self, draft: Backup, whose: Tuple[str, str]) -> None:
+        """A restore by name finds the backup of another instance by its description. The uuid of an adopted one follows from nothing."""
+        if instance_uuid(*whose) == draft.uuid and (draft.project_id, draft.name) != whose:
+            raise TransferFailed("the description is that of %s of project %s" % (draft.name, draft.project_id))
 
     def _check_disks(self, draft: Backup, directory: str) -> None:
         """The papers come from a KVM host: they describe all disks that were opened, and no others."""

@@ -262,9 +262,11 @@ def test_the_papers_of_another_instance_make_no_backup(web, to, monkeypatch):
         {"disks": ()},
         {"disks": lambda disks: tuple(disk._replace(kind="full") for disk in disks)},
         {"previous": None},
+        {"name": "db1"},
+        {"project_id": "other"},
         {"disks": lambda disks: tuple(disk._replace(size=disk.size + MIB) for disk in disks)},
     ],
-    ids=["no disks", "whole disks that are none", "no backup below", "larger disks"],
+    ids=["no disks", "whole disks that are none", "no backup below", "another name", "another project", "larger disks"],
 )
 def test_a_backup_whose_papers_are_not_true_is_none_and_pushes_out_no_older_one(web, to, monkeypatch, told):
     first, known = back_up(web, to), away.make.described
