@@ -16,7 +16,7 @@ import os
 import time
 from typing import Any, List, NamedTuple, Optional, Sequence
 
-from ...model import backups
+from ...model import backup_hints, backups
 from ...model.backups import FULL, INCREMENT, LONGEST_CHAIN, Backup
 from ...model.errors import BerthError
 from ...model.safe_text import clean
@@ -24,7 +24,7 @@ from .. import durable, paths
 from ..connection import require_libvirt
 from ..disk import disk_chain
 from ..guest import domain, startable
-from ..move import block_jobs, left_backup
+from ..move import block_jobs, following, left_backup
 from ..move import disks as moved_disks
 from ..record import journal
 from . import firmware_state, keep, off, place, running
@@ -236,6 +236,8 @@ def failed(instance: Any, record: Any, to: str, error: Any) -> BerthError:
     name = instance.host.connection.getHostname()
     words = error.message if isinstance(error, BerthError) else str(error)
     hint = error.hint if isinstance(error, BerthError) else None
+    if following.FULL in words:  # of a copy, whose other end is no pool
+        hint = backup_hints.make_room(to)
     return BackupFailed(
         "the backup of %s on %s to %s failed: %s" % (record.name, name, to, words),
         hint=hint,

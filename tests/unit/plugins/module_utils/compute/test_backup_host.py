@@ -15,7 +15,7 @@ from instance_case import Killed
 from small_disks import holds, web_off, write
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import acts, away, keep, place, store
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move import transfer
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import following, transfer
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.backup_host import Run, operate_anywhere
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Ask
 from ansible_collections.berth.kvm.plugins.module_utils.model import backup_hints, reply
@@ -219,6 +219,16 @@ def test_a_copy_that_fails_leaves_nothing_on_either_host_and_says_why(web, to, m
     assert code(done) == "BackupFailed" and "No route to host" in done.errors[0]["message"]
     assert "%s:%s" % (STORE, to) in done.errors[0]["message"]
     assert list(listed(web, to)) == [first["id"]] and left(web, to) == []
+
+
+@pytest.mark.follows("make_room")
+def test_a_backup_host_that_is_full_is_to_be_given_room_and_not_the_pool_of_the_instance(web, to, monkeypatch):
+    def fill(*_arguments, **_more):
+        raise following.failed("qemu-img convert failed with 1: No space left on device")
+
+    monkeypatch.setattr(away.make.off, "copy_whole", fill)
+    done = Fleet(web, to).play("backup")
+    assert code(done) == "BackupFailed" and done.errors[0]["hint"] == backup_hints.make_room("%s:%s" % (STORE, to))
 
 
 @pytest.mark.follows("back_up_again")
