@@ -13,7 +13,7 @@ def mount_backups(host: str, path: str) -> str:
     return "On %s, mount the storage for backups at %s and run the same again" % (host, path)
 
 
-def make_room(to: str) -> str:
+def make_room_for_backups(to: str) -> str:
     """The storage for backups is full. Older ones are removed only after a new one was made."""
     return "Enlarge the storage of %s, or remove directories there of instances whose backups nobody needs" % to
 

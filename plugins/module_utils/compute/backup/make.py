@@ -237,7 +237,7 @@ def failed(instance: Any, record: Any, to: str, error: Any) -> BerthError:
     words = error.message if isinstance(error, BerthError) else str(error)
     hint = error.hint if isinstance(error, BerthError) else None
     if following.FULL in words:  # of a copy, whose other end is no pool
-        hint = backup_hints.make_room(to)
+        hint = backup_hints.make_room_for_backups(to)
     return BackupFailed(
         "the backup of %s on %s to %s failed: %s" % (record.name, name, to, words),
         hint=hint,

@@ -221,14 +221,14 @@ def test_a_copy_that_fails_leaves_nothing_on_either_host_and_says_why(web, to, m
     assert list(listed(web, to)) == [first["id"]] and left(web, to) == []
 
 
-@pytest.mark.follows("make_room")
+@pytest.mark.follows("make_room_for_backups")
 def test_a_backup_host_that_is_full_is_to_be_given_room_and_not_the_pool_of_the_instance(web, to, monkeypatch):
     def fill(*_arguments, **_more):
         raise following.failed("qemu-img convert failed with 1: No space left on device")
 
     monkeypatch.setattr(away.make.off, "copy_whole", fill)
     done = Fleet(web, to).play("backup")
-    assert code(done) == "BackupFailed" and done.errors[0]["hint"] == backup_hints.make_room("%s:%s" % (STORE, to))
+    assert code(done) == "BackupFailed" and done.errors[0]["hint"] == backup_hints.make_room_for_backups("%s:%s" % (STORE, to))
 
 
 @pytest.mark.follows("back_up_again")
