@@ -228,7 +228,9 @@ def test_a_backup_host_that_is_full_is_to_be_given_room_and_not_the_pool_of_the_
 
     monkeypatch.setattr(away.make.off, "copy_whole", fill)
     done = Fleet(web, to).play("backup")
-    assert code(done) == "BackupFailed" and done.errors[0]["hint"] == backup_hints.make_room_for_backups("%s:%s" % (STORE, to))
+    assert code(done) == "BackupFailed" and done.errors[0]["hint"] == backup_hints.make_room_for_backups(
+        "%s:%s" % (STORE, to)
+    )
 
 
 @pytest.mark.follows("back_up_again")
