@@ -65,6 +65,18 @@ def test_a_port_is_open_while_somebody_is_connected_and_closed_when_he_has_been_
     assert not thread.is_alive() and is_closed(process)
 
 
+def test_a_port_waits_for_its_first_client_for_as_long_as_it_is_told(opened):
+    server, _process = opened
+    told = listener.to_guard(UUID, [{"port": server.getsockname()[1]}], 0, first=60)
+    thread = threading.Thread(target=listener.guard, args=(told,), daemon=True)
+    thread.start()
+    time.sleep(0.8)
+    assert thread.is_alive()
+    transfer.close(UUID)
+    thread.join(5)
+    assert not thread.is_alive()
+
+
 def test_the_guests_shutdown_between_two_copies_is_waited_for(opened):
     server, _process = opened
     client = socket.create_connection(server.getsockname())
