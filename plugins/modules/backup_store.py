@@ -162,7 +162,7 @@ def main():
         guard = Detached(listener.guard, longest=listener.LONGEST_SECONDS) if params["state"] in store.OPENING else None
         done = store.outcome_of(params, module.check_mode)
         if guard and done.get("targets"):
-            guard.go(listener.to_guard(store.channel(params["uuid"]), done["targets"], 0))
+            guard.go(store.to_guard(params["uuid"], done["targets"]))
     module.exit_json(uuid=params["uuid"], **done)
 
 

@@ -18,7 +18,7 @@ from test_architecture import PLUGINS, SOURCES, imports  # noqa: E402
 
 # Our own part of what is sent for a module, in units of 1,000 bytes. Ansible's own part, about 169 of them, comes to it.
 MOST = {
-    "backup_store": 151,
+    "backup_store": 152,
     "build_instances": 437,
     "cached_image": 145,
     "claim": 371,

@@ -13,6 +13,11 @@ def mount_backups(host: str, path: str) -> str:
     return "On %s, mount the storage for backups at %s and run the same again" % (host, path)
 
 
+def make_room_for_backups(to: str) -> str:
+    """The storage for backups is full. Older ones are removed only after a new one was made."""
+    return "Enlarge the storage of %s, or remove directories there of instances whose backups nobody needs" % to
+
+
 def name_another_place() -> str:
     """The directory for backups is among the disks of instances."""
     return "Name a directory on other storage with -e berth_backup_to"

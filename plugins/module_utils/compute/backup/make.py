@@ -16,14 +16,15 @@ import os
 import time
 from typing import Any, List, NamedTuple, Optional, Sequence
 
-from ...model import backups
+from ...model import backup_hints, backups
 from ...model.backups import FULL, INCREMENT, LONGEST_CHAIN, Backup
 from ...model.errors import BerthError
+from ...model.safe_text import clean
 from .. import durable, paths
 from ..connection import require_libvirt
 from ..disk import disk_chain
 from ..guest import domain, startable
-from ..move import block_jobs, left_backup
+from ..move import block_jobs, following, left_backup
 from ..move import disks as moved_disks
 from ..record import journal
 from . import firmware_state, keep, off, place, running
@@ -187,7 +188,7 @@ def parts_of(host: Any, record: Any, previous: Optional[Backup], found: Any, dir
 def _in_one_way(parts: List[Part]) -> List[Part]:
     """At one moment libvirt shows whole disks, or writes what changed: if one that records writes has to be copied whole, all are."""
     whole = [part.name for part in parts if part.format == "qcow2" and part.kind == FULL]
-    why = "%s is copied whole at the same moment" % ", ".join(whole)
+    why = clean("%s is copied whole at the same moment" % ", ".join(whole))  # as long as a description may say it
     return [part._replace(kind=FULL, why=why) if whole and part.kind == INCREMENT else part for part in parts]
 
 
@@ -235,6 +236,8 @@ def failed(instance: Any, record: Any, to: str, error: Any) -> BerthError:
     name = instance.host.connection.getHostname()
     words = error.message if isinstance(error, BerthError) else str(error)
     hint = error.hint if isinstance(error, BerthError) else None
+    if following.FULL in words:  # of a copy, whose other end is no pool
+        hint = backup_hints.make_room_for_backups(to)
     return BackupFailed(
         "the backup of %s on %s to %s failed: %s" % (record.name, name, to, words),
         hint=hint,

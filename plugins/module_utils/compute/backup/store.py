@@ -16,15 +16,16 @@ import os
 import shutil
 import socket
 import uuid as uuids
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from ...model import backup_hints
+from ...model import backup_hints, backups
 from ...model.backups import INCREMENT, Backup
 from ...model.errors import BerthError
+from ...model.identity import instance_uuid
 from ...model.move_errors import TransferFailed
 from .. import durable, paths
 from ..host import address
-from ..move import transfer
+from ..move import listener, transfer
 from ..run import PATH
 from . import keep, papers, place, told
 from .place import BackupPlaceUnfit, Place
@@ -47,6 +48,13 @@ def channel(uuid: str) -> str:
     return str(uuids.uuid5(uuids.UUID(uuid), "backups"))
 
 
+def to_guard(uuid: str, targets: Any) -> Dict[str, Any]:
+    """Return what listener.guard needs. A port waits until the largest backup of the run was compared, and while libvirt writes
+    what changed beside the disks."""
+    guarded: Dict[str, Any] = listener.to_guard(channel(uuid), targets, 0, first=place.LONGEST_READ)
+    return guarded
+
+
 def outcome_of(params: Dict[str, Any], dry: bool) -> Dict[str, Any]:
     """Return {changed, and what the module returns for its state}."""
     state, name = params["state"], socket.gethostname()
@@ -67,7 +75,8 @@ def _done(store: Store, state: str, params: Dict[str, Any]) -> Dict[str, Any]:
         backup_id, targets = store.opened(params["parts"], params["backup"], key, at)
         return {"backup": backup_id, "targets": targets}
     if state == "kept":
-        return {"backups": [told.one(store.kept(params["backup"], params["keep"], params["keep_days"]))]}
+        whose = params["project_id"], params["name"]
+        return {"backups": [told.one(store.kept(params["backup"], whose, params["keep"], params["keep_days"]))]}
     if state == "closed":
         store.closed(params["backup"])
         return {}
@@ -100,6 +109,8 @@ class Store(NamedTuple):
     def opened(self, parts: Sequence[Dict[str, Any]], newest: Optional[str], key: str, at: Optional[str]) -> Any:
         """Make the directory of a new backup with an empty file for each disk, each behind a port. Return (id, targets)."""
         at = self._address(at)
+        if papers.NAME in {part["name"] for part in parts}:
+            raise TransferFailed("a disk has the name of the papers, which have a port of their own")
         transfer.close(self.channel)
         backup_id = keep.next_id(self.where)
         self.where.remove_partial()
@@ -115,8 +126,11 @@ class Store(NamedTuple):
             transfer.make_empty(received, "raw", papers.LARGEST)
         return backup_id, self._targets(key, at, files, received, transfer.WRITABLE)
 
-    def kept(self, backup_id: str, keep_last: Optional[int], keep_days: Optional[int]) -> Backup:
-        """Make what was written a backup: it is read back, described and named. Older ones that no wish keeps are removed."""
+    def kept(
+        self, backup_id: str, whose: Tuple[str, str], keep_last: Optional[int], keep_days: Optional[int]
+    ) -> Backup:
+        """Make what was written a backup: it is read back, described and named. Older ones that no wish keeps are removed.
+        ``whose``: project and name, as the controller knows them."""
         transfer.close(self.channel)
         directory = self.where.partial(backup_id)
         received = os.path.join(directory, papers.NAME)
@@ -124,9 +138,12 @@ class Store(NamedTuple):
             draft = papers.unpack(received, directory)
             if (draft.id, draft.uuid) != (backup_id, self.where.uuid):
                 raise TransferFailed("the description is that of another backup, %s of %s" % (draft.id, draft.uuid))
-            made = draft._replace(disks=tuple(keep.read_back(directory, disk) for disk in draft.disks))
             paths.remove(received)
+            self._check_whose(draft, whose)
+            self._check_disks(draft, directory)
+            made = draft._replace(disks=tuple(keep.read_back(directory, disk) for disk in draft.disks))
             keep.publish(self.where, made, lambda _step: None)
+            self._check_kept(made)
         except (OSError, ValueError, BerthError) as error:
             with contextlib.suppress(OSError, BerthError):
                 paths.remove_directory(directory)
@@ -134,6 +151,25 @@ class Store(NamedTuple):
             raise BackupNotKept("%s could not keep the backup %s: %s" % (self.name, backup_id, words), host=self.name)
         keep.remove_old(self.where, keep_last, keep_days, made)
         return made
+
+    def _check_whose(self, draft: Backup, whose: Tuple[str, str]) -> None:
+        """A restore by name finds the backup of another instance by its description. The uuid of an adopted one follows from nothing."""
+        if instance_uuid(*whose) == draft.uuid and (draft.project_id, draft.name) != whose:
+            raise TransferFailed("the description is that of %s of project %s" % (draft.name, draft.project_id))
+
+    def _check_disks(self, draft: Backup, directory: str) -> None:
+        """The papers come from a KVM host: they describe all disks that were opened, and no others."""
+        opened = {name for name in paths.entries(directory) if name.endswith(backups.file_of(""))}
+        if opened != {disk.file for disk in draft.disks}:
+            raise TransferFailed("the description is not that of the disks %s" % ", ".join(sorted(opened)))
+
+    def _check_kept(self, made: Backup) -> None:
+        """Older backups go only after one that can be restored. What the papers say is not what counts."""
+        known = self.where.known()
+        faults = self.where.faults(made, known) if made.id in known else ["its description cannot be read"]
+        if faults:
+            self.where.remove(made.id)
+            raise TransferFailed("it could not be restored: %s" % "; ".join(faults[:5]))
 
     def served(self, backup: Backup, key: str, at: Optional[str]) -> List[Dict[str, Any]]:
         """Return the targets from which the disks of the backup are read, after all of it was compared."""

@@ -11,6 +11,7 @@ The record's request decides what the guest boots from at each start, so whoever
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 from ...model import rescue_hints, rescues, vm_states
@@ -111,9 +112,13 @@ def _claim(instance, record, source, size_gb):
 def _define(instance, before, record):
     """Write the definition of the next start. If this host cannot have it, the instance is again as ``before``."""
     instance.observe("rescue define")
+    connection, host = instance.host.connection, _guests(instance, record)
     try:
-        return instance.swap(domain_xml.define_guest(instance.host.connection, record, _guests(instance, record)))
+        return instance.swap(domain_xml.define_guest(connection, record, host))
     except (BuildFailed, GuestNotSupported, InstanceExists) as error:
+        # The packet filters come second: where they fail, libvirt has the definition.
+        with contextlib.suppress(BerthError):
+            domain_xml.define_guest(connection, ended(record), host)
         states = {part: getattr(before, part) for part in ("vm_state", "power_state", "task_state")}
         faulted = journal.faulted(record, error)
         instance.swap(faulted.replace(spec=before.spec, resources=before.resources, **states))

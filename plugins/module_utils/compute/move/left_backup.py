@@ -15,6 +15,7 @@ from ...model.lifecycle import ACTIVE, OWN
 from .. import paths
 from ..connection import Bounded, LibvirtTimeout, require_libvirt
 from ..disk import disk, owner, volume_files
+from ..errors import HostNotPrepared
 from ..guest import domain
 from .block_jobs import has_ended, is_ours
 
@@ -24,7 +25,13 @@ def end_at_rest(host: Any, uuid: str) -> None:
     record = host.store.read(uuid)
     if record is None or (record.role, record.phase) != (OWN, ACTIVE):
         return
-    if domain.is_active(host.connection, uuid) and not owner.is_another(host.pool_of(record), uuid, host.identify()):
+    if not domain.is_active(host.connection, uuid):
+        return
+    try:
+        pool = host.pool_of(record)
+    except HostNotPrepared:
+        return  # a stop needs no pool, and ends it too
+    if not owner.is_another(pool, uuid, host.identify()):
         end(host, record)
 
 

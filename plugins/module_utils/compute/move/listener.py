@@ -18,17 +18,17 @@ POLL_SECONDS = 2.0
 LONGEST_SECONDS = 30 * 86400
 
 
-def to_guard(uuid, targets, stop_timeout):
-    """Return the argument of ``guard``, as plain data."""
+def to_guard(uuid, targets, stop_timeout, first=None):
+    """Return the argument of ``guard``, as plain data. ``first``: seconds until the source connects, by default FIRST_SECONDS."""
     ports = [target["port"] for target in targets]
-    return {"uuid": uuid, "ports": ports, "quiet": QUIET_SECONDS + stop_timeout}
+    return {"uuid": uuid, "ports": ports, "quiet": QUIET_SECONDS + stop_timeout, "first": first or FIRST_SECONDS}
 
 
 def guard(argument):
     """On the destination, in a process of its own: close the ports and remove the key when nobody has been connected
     for too long, or a client has sent nothing. Also end if another copy has opened its own ports."""
     uuid, opened = argument["uuid"], _opened(argument["uuid"])
-    seen, limit, before = time.monotonic(), FIRST_SECONDS, (False, None)
+    seen, limit, before = time.monotonic(), argument["first"], (False, None)
     while opened is not None and _opened(uuid) == opened:
         connected = has_client(argument["ports"])
         now = connected, transfer.worked(uuid) if connected else None

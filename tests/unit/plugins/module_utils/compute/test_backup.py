@@ -15,7 +15,7 @@ from backup_case import act, back_up, listed, make_place, needed, qemu, restart_
 from instance_case import Case, Killed
 from small_disks import holds, web_off, write
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import make, off, place
+from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import keep, make, off, place
 from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import restore as restore_of_backup
 from ansible_collections.berth.kvm.plugins.module_utils.compute.backup.make import BackupFailed
 from ansible_collections.berth.kvm.plugins.module_utils.compute.backup.place import (
@@ -34,7 +34,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import Di
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import power, rebuild
 from ansible_collections.berth.kvm.plugins.module_utils.compute.paths import bitmap_of
 from ansible_collections.berth.kvm.plugins.module_utils.model import backup_hints, hints
-from ansible_collections.berth.kvm.plugins.module_utils.model.backups import FULL, INCREMENT
+from ansible_collections.berth.kvm.plugins.module_utils.model.backups import FULL, INCREMENT, Backup
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InstanceIsLocked, InvalidInput
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceInvalidState, TransferFailed
 
@@ -255,6 +255,15 @@ def test_if_one_disk_of_a_running_guest_has_to_be_copied_whole_all_are_and_it_is
     assert kinds(lambda _path: known) == [(INCREMENT, ""), (INCREMENT, "")]
     (root, why), (data, _why) = kinds(lambda path: known if path.endswith("root.qcow2") else {})
     assert (root, data, why) == (FULL, FULL, "data-db is copied whole at the same moment")
+
+
+def test_why_a_disk_is_copied_whole_is_as_short_as_a_description_says_it_with_many_disks_too():
+    """A longer text would make a backup that nobody can read."""
+    new = [make.Part("volume-%020d" % at, "/p/%d" % at, "qcow2", 1, FULL, "", "/t") for at in range(16)]
+    old = make.Part("root", "/p", "qcow2", 1, INCREMENT, "", "/t")
+    (root, *_new) = make._in_one_way([old, *new])
+    described = Backup("20260102T030405Z", "0" * 36, "web1", "p", "kvm1", None, False, (keep.disk_of(root),), {})
+    assert root.kind == FULL and root.why and Backup.from_dict(described.to_dict()) == described
 
 
 def test_what_a_killed_backup_left_beside_the_disks_is_removed_by_the_next(web, to):

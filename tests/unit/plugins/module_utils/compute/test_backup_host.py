@@ -15,7 +15,7 @@ from instance_case import Killed
 from small_disks import holds, web_off, write
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import acts, away, keep, place, store
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move import transfer
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import following, transfer
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.backup_host import Run, operate_anywhere
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Ask
 from ansible_collections.berth.kvm.plugins.module_utils.model import backup_hints, reply
@@ -221,6 +221,18 @@ def test_a_copy_that_fails_leaves_nothing_on_either_host_and_says_why(web, to, m
     assert list(listed(web, to)) == [first["id"]] and left(web, to) == []
 
 
+@pytest.mark.follows("make_room_for_backups")
+def test_a_backup_host_that_is_full_is_to_be_given_room_and_not_the_pool_of_the_instance(web, to, monkeypatch):
+    def fill(*_arguments, **_more):
+        raise following.failed("qemu-img convert failed with 1: No space left on device")
+
+    monkeypatch.setattr(away.make.off, "copy_whole", fill)
+    done = Fleet(web, to).play("backup")
+    assert code(done) == "BackupFailed" and done.errors[0]["hint"] == backup_hints.make_room_for_backups(
+        "%s:%s" % (STORE, to)
+    )
+
+
 @pytest.mark.follows("back_up_again")
 def test_disks_that_changed_since_they_were_planned_are_not_backed_up_as_planned(web, to):
     back_up(web, to)
@@ -254,6 +266,49 @@ def test_the_papers_of_another_instance_make_no_backup(web, to, monkeypatch):
     )
     done = Fleet(web, to).play("backup")
     assert code(done) == "BackupNotKept" and "another backup" in done.errors[0]["message"]
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"disks": ()},
+        {"disks": lambda disks: tuple(disk._replace(kind="full") for disk in disks)},
+        {"previous": None},
+        {"name": "db1"},
+        {"project_id": "other"},
+        {"disks": lambda disks: tuple(disk._replace(size=disk.size + MIB) for disk in disks)},
+    ],
+    ids=["no disks", "whole disks that are none", "no backup below", "another name", "another project", "larger disks"],
+)
+def test_a_backup_whose_papers_are_not_true_is_none_and_pushes_out_no_older_one(web, to, monkeypatch, told):
+    first, known = back_up(web, to), away.make.described
+
+    def described(*given):
+        true = known(*given)
+        wrong = {part: value(getattr(true, part)) if callable(value) else value for part, value in told.items()}
+        return true._replace(**wrong)
+
+    monkeypatch.setattr(away.make, "described", described)
+    assert code(Fleet(web, to).play("backup", keep=1)) == "BackupNotKept"
+    assert listed(web, to, deep=True) == {first["id"]: []} and left(web, to) == []
+
+
+def test_a_disk_that_is_called_as_the_papers_gets_no_port_that_nobody_would_close(web, to):
+    fleet = Fleet(web, to)
+    known = fleet._answer
+
+    def answer(module, host, given):
+        parts = [{**part, "name": "papers"} for part in given.get("parts", ())]
+        return known(module, host, {**given, "parts": parts} if given["state"] == "opened" else given)
+
+    fleet._answer = answer
+    assert code(fleet.play("backup")) == "TransferFailed" and left(web, to) == []
+
+
+def test_a_port_waits_for_as_long_as_the_largest_backup_of_a_run_may_be_compared(web):
+    """All restores of a run are compared before the first disk is read."""
+    told = store.to_guard(web.uuid, [{"port": 49216}])
+    assert told["first"] >= place.LONGEST_READ and told["uuid"] == store.channel(web.uuid)
 
 
 def test_what_is_no_paper_makes_no_backup(web, to, monkeypatch):

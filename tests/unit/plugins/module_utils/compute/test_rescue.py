@@ -275,6 +275,21 @@ def test_a_definition_that_the_host_cannot_have_leaves_the_guest_as_it_was(web, 
     assert web.domain.starts == starts and web.domain.isActive() and "rescue.qcow2" not in web.files()
 
 
+def test_packet_filters_that_the_host_cannot_have_leave_a_definition_without_the_rescue(web, monkeypatch):
+    """libvirt has the definition by then, and the disk that it boots from goes."""
+
+    def refused(*_args):
+        raise BuildFailed("no filters here")
+
+    with monkeypatch.context() as without:
+        without.setattr(domain_xml.packet_filter, "define", refused)
+        with pytest.raises(BuildFailed, match="no filters here"):
+            web.act("rescued")
+    assert "rescue.qcow2" not in web.files() and "rescue.qcow2" not in web.domain.xml
+    assert web.instance().stopped(0) and power.start(web.instance(), None, None)
+    assert web.state() == ON and web.boots_from() == ["root.qcow2"]
+
+
 def test_a_guest_with_disks_that_are_not_its_records_is_refused(web):
     web.domain.xml = web.domain.xml.replace(str(web.root), "/srv/other.qcow2")
     before = web.record

@@ -65,6 +65,18 @@ def test_a_port_is_open_while_somebody_is_connected_and_closed_when_he_has_been_
     assert not thread.is_alive() and is_closed(process)
 
 
+def test_a_port_waits_for_its_first_client_for_as_long_as_it_is_told(opened):
+    server, _process = opened
+    told = listener.to_guard(UUID, [{"port": server.getsockname()[1]}], 0, first=60)
+    thread = threading.Thread(target=listener.guard, args=(told,), daemon=True)
+    thread.start()
+    time.sleep(0.8)
+    assert thread.is_alive()
+    transfer.close(UUID)
+    thread.join(5)
+    assert not thread.is_alive()
+
+
 def test_the_guests_shutdown_between_two_copies_is_waited_for(opened):
     server, _process = opened
     client = socket.create_connection(server.getsockname())
@@ -128,7 +140,7 @@ def test_a_port_and_its_key_go_when_the_next_disk_cannot_be_received(opened, tmp
             file.write(str(served[0].pid))
         return 49216
 
-    monkeypatch.setattr(transfer, "_serve", serve)
+    monkeypatch.setattr(transfer, "serve", serve)
     disks = [{"name": name, "path": str(tmp_path / name), "format": "raw", "size": 0} for name in ("root", "data")]
     with pytest.raises(transfer.TransferFailed):
         transfer.open_targets(UUID, disks, "b" * 64, "127.0.0.1", 1)
