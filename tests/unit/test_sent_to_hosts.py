@@ -33,7 +33,7 @@ MOST = {
     "instance_backup": 457,
     "instance_copy": 368,
     "instance_info": 287,
-    "migration": 594,
+    "migration": 595,
     "registry_member": 53,
     "rescan": 131,
     "volume": 410,
