@@ -173,7 +173,7 @@ class Etcd:
         )
         try:
             connection.connect()
-        except (OSError, http.client.HTTPException) as error:
+        except (OSError, OverflowError, UnicodeError, http.client.HTTPException) as error:
             raise NothingDone(str(error) or type(error).__name__) from None
         connection.sock.settimeout(ANSWER)
         self._http = connection

@@ -207,3 +207,9 @@ def test_the_engine_in_memory_comes_back_from_a_backup_with_its_revisions():
     later = put(engine, "/b")["revision"]
     engine.restore(backup)
     assert sorted(engine.scan(Scan("/"))["found"]) == ["/a"] and put(engine, "/c")["revision"] == later
+
+
+@pytest.mark.parametrize("member", [etcd.Member("kvm1..lab", 2379), etcd.Member("127.0.0.1", 99999)])
+def test_a_member_that_cannot_be_reached_by_its_name_or_port_is_one_that_does_not_answer(member):
+    with pytest.raises(RegistryUnknown, match="No member of the registry answers"):
+        etcd.Etcd([member]).transact(Transact(reads=("/berth/meta",)))
