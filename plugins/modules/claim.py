@@ -38,6 +38,9 @@ options:
         type: list
         elements: int
         default: [0, 0]
+      host_uuid:
+        description: The machine that was chosen. Another one refuses the claim.
+        type: str
   withdraw:
     description: The claims to give up, done first. A claim that another run has adopted, or that is built, stays.
     type: list
@@ -146,6 +149,7 @@ CLAIM = {
     "token": {"type": "str", "no_log": False},
     "limits": {"type": "dict", "default": {}},
     "after": {"type": "list", "elements": "int", "default": [0, 0]},
+    "host_uuid": {"type": "str"},
 }
 WITHDRAWAL = {"uuid": {"type": "str", "required": True}, "token": {"type": "str", "required": True, "no_log": False}}
 FAILED = {

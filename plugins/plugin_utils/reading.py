@@ -14,7 +14,8 @@ from ..module_utils.conductor.errors import NoHostAnswered, RegistryUnknown
 from ..module_utils.conductor.registry import scope
 from ..module_utils.conductor.registry.engine import whereabouts
 from ..module_utils.conductor.registry.transactions import RegistryClosed
-from ..module_utils.model.errors import BerthError
+from ..module_utils.model import hints
+from ..module_utils.model.errors import BerthError, shortened
 from ..module_utils.model.identity import IDENTITY, uuid_of
 from ..module_utils.model.messages import BESIDE_FACTS
 from . import berth_where, host_ends, registry_access
@@ -22,7 +23,7 @@ from .answers_of_hosts import reason_of
 from .berth_name import COUNTS, NEW_NAME, check_adopted, check_clone, check_counts, check_given, check_group, check_name
 from .driving import carry_out
 from .fan_out import answers, ask, warnings
-from .inventory_variables import described, fenced, instances_among, kvm_hosts, raw_vars, variables
+from .inventory_variables import described, fenced, instances_among, kvm_hosts, lost_hosts, raw_vars, variables
 from .misplaced import check_vars_of_play
 from .screen import warn
 from .selection import no_kvm_hosts
@@ -42,31 +43,45 @@ def read(action, args, task_vars):
     more = {name: args[name] for name in BESIDE_FACTS}
     access = registry_access.of_run(action, task_vars, hosts)
     uuids = _uuids({**args, "most": None} if access else args, task_vars)
-    known = _known(action, task_vars, access, args["operation"], uuids) if access else None
+    known, why_not = _known(action, task_vars, access, args["operation"], uuids) if access else (None, None)
     asked = hosts if known is None else [name for name in hosts if name in known.asked()]
     began = time.time()
     results = ask(action, task_vars, asked, "host_facts", {"about": uuids, **more})
     found = answers(results)
     if args["must_answer"] and known is None:
         check_answers(found)
+    if why_not and scope.may_start(args["operation"]):
+        _check_all_answer(action, task_vars, found, why_not)
     times = {"asked": [began, time.time()], "changed": any(reply.get("changed") for reply in found.values())}
     of_registry = {} if known is None else {"known": dataclasses.asdict(known)}
     return {**warnings(results), **times, **of_registry, "answers": found, "_ansible_verbose_override": True}
 
 
 def _known(action, task_vars, access, operation, uuids):
-    """What the registry knows of the instances; None if all hosts are asked, since the operation only looks, or does without a
-    registry that gives no answer or is closed. Raises NotOverRegistry."""
+    """(what the registry knows of the instances, None). None if all hosts are asked, since the operation only looks, or does without
+    a registry that gives no answer or is closed, with the error that says so. Raises NotOverRegistry."""
     scope.check(operation)
     if not scope.asks_where(operation):
-        return None
+        return None, None
     try:
-        return carry_out(action, task_vars, whereabouts(uuids), engine=access)[0]
+        return carry_out(action, task_vars, whereabouts(uuids), engine=access)[0], None
     except (RegistryUnknown, RegistryClosed) as error:
         if scope.waits(operation):
             raise
         warn("All hosts are asked: %s" % error)
-        return None
+        return None, error
+
+
+def _check_all_answer(action, task_vars, found, why_not):
+    """Raise ``why_not`` if a host is silent and not lost: it may have the instance, and then only the registry knows that what
+    another one has is an old copy."""
+    lost = lost_hosts(action.own_variables(task_vars, ["berth_lost_hosts"]))
+    silent = [
+        host for host in found if "berth_host" not in (found[host].get("ansible_facts") or {}) and host not in lost
+    ]
+    if silent:
+        text = "%s, and %s, which may have what is to be started, does not answer either"
+        raise type(why_not)(text % (why_not.message, shortened(silent)), hint=hints.LOST % silent[0])
 
 
 def begin(action, task_vars, hosts):

@@ -72,7 +72,13 @@ class Access:
         return {"kind": KIND, "incarnation": self._incarnation, "revision": self._revision}
 
     def _note(self, answer: Transacted) -> None:
-        self._revision = max(self._revision, answer["revision"])
+        if answer["revision"] < self._revision:
+            raise RegistryRestored(
+                "The registry was at revision %d when this run asked it before, and is at revision %d now: it was restored from a "
+                "backup" % (self._revision, answer["revision"]),
+                hint=registry_hints.audit_registry(),
+            )
+        self._revision = answer["revision"]
         meta = keys.document(keys.META, answer["found"].get(keys.META))
         if not meta:
             return

@@ -100,13 +100,15 @@ class ErrorReply(TypedDict, total=False):
     hint: Optional[str]
 
 
-class Claim(TypedDict):
-    """A claim as it is sent to a host. ``after``: the generation that a new owner has to exceed."""
+class Claim(TypedDict, total=False):
+    """A claim as it is sent to a host. ``after``: the generation that a new owner has to exceed; ``host_uuid``: the machine that is
+    meant, where it was chosen without having been asked."""
 
     spec: Document
     token: str
     limits: Document
     after: List[int]
+    host_uuid: str
 
 
 class ClaimResult(TypedDict):

@@ -26,7 +26,7 @@ from ...model.safe_text import clean
 from ...placement.capacity import allocation_of
 from .. import paths
 from ..disk import disk_chain, owner
-from ..record import journal, whereabouts
+from ..record import journal, registry_mark, whereabouts
 from ..record.claim import first_epoch
 from . import adoptable, domain, domain_xml, gate, left_files, startable
 
@@ -50,6 +50,7 @@ def adopt(instance, wanted):
         if new:
             instance.observe("adopt record")
             with instance.store.host_lock():
+                registry_mark.check(instance.store)
                 _check_name_is_free(instance, wanted)
                 record = instance.store.restore(record)
         guest = domain.find(instance.host.connection, instance.uuid)
@@ -86,6 +87,7 @@ def _checked(instance, wanted):
     if record is not None:
         _check_same(record, wanted)
         return record
+    registry_mark.check(instance.store)
     check_name(wanted["name"])
     found = adoptable.of(instance.host.connection, instance.uuid)
     if found.in_the_way:

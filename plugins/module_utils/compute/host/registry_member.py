@@ -155,6 +155,7 @@ class Member:
         self.changed.append("%s/data" % STATE)
         if self.dry:
             return
+        self._make_directory(STATE, for_etcd=True)
         data, new, replaced = (self._path("%s/%s" % (STATE, name)) for name in ("data", "new", "replaced"))
         shutil.rmtree(new, ignore_errors=True)
         config = config_of(settings)

@@ -21,7 +21,7 @@ from ...model.record import Record
 from ...model.request_spec import RequestSpec
 from ...model.volumes import VolumeConflict
 from ..disk import volume
-from ..errors import ClaimRevoked, InstanceBusy, StaleRecord
+from ..errors import ClaimRevoked, HostIdentityChanged, InstanceBusy, StaleRecord
 from . import failed_instances, journal, registry_mark, state_directory, volume_claim, volume_store, whereabouts
 from .ledger import Ledger, less_disk
 from .store import check_uuid
@@ -92,6 +92,7 @@ def _prepare(host, claim, dry):
         spec, token = claim["spec"], claim.get("token") or secrets.token_hex(16)
         check_identity(spec)
         result.update(uuid=spec["uuid"], name=spec["name"], token=token)
+        _check_machine(host, claim)
         if store.is_buried(token):
             raise ClaimRevoked("this claim of %s was withdrawn" % spec["name"])
         record = store.read(spec["uuid"])
@@ -111,6 +112,14 @@ def _prepare(host, claim, dry):
     except BerthError as error:
         result["error"] = error.to_dict()
     return result
+
+
+def _check_machine(host, claim):
+    """A name of the inventory may be that of another machine since the registry heard of it."""
+    meant, here = claim.get("host_uuid"), host.identify()
+    if meant not in (None, here):
+        text = "%s was chosen on the machine %s, and under that host's name answers the machine %s"
+        raise HostIdentityChanged(text % (claim["spec"]["name"], meant, here))
 
 
 def check_identity(spec):

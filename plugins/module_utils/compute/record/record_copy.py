@@ -21,7 +21,7 @@ from ..connection import require_libvirt
 from ..disk import owner
 from ..guest import domain, hardware
 from ..guest.domain_xml import COPIED
-from . import journal, state_directory, volume_claim, whereabouts
+from . import journal, registry_mark, state_directory, volume_claim, whereabouts
 
 
 class RecordUnrecoverable(BerthError):
@@ -40,6 +40,7 @@ def take_back(instance, after, dry=False, moved_by=None):
         record = instance.store.read(instance.uuid)
         if record is not None and list(record.generation) >= list(after):
             return False
+        registry_mark.check(instance.store)
         if record is not None and (record.role != OWN or record.op or record.phase != ACTIVE):
             raise InstanceInvalidState(
                 record.name,

@@ -40,7 +40,8 @@ def audit(run: enrol.Run) -> Procedure[Audited]:
     # before the hosts: a host that shows what is not here yet has taken it since
     kept = yield from contents.kept()
     fleet = yield from enrol.look(run)
-    if meta.document["open"] and not _is_older(meta, fleet):
+    latest = (yield from enrol.read_meta()).latest  # after the hosts, of which runs have asked some meanwhile
+    if meta.document["open"] and not _is_older(meta, latest, fleet):
         return (yield from _compared(run, meta, known, kept, fleet))
     if is_between(meta.document):
         raise RegistryClosed(
@@ -49,16 +50,16 @@ def audit(run: enrol.Run) -> Procedure[Audited]:
     return (yield from _opened(run, meta, known, fleet))
 
 
-def _is_older(meta: enrol.Meta, fleet: Fleet) -> bool:
-    """Whether a host has seen a revision of this incarnation that the registry does not have."""
+def _is_older(meta: enrol.Meta, latest: int, fleet: Fleet) -> bool:
+    """Whether a host has seen a revision of this incarnation that the registry does not have. ``latest``: its own."""
     marks = [document.get("registry") for document in fleet.documents.values()]
     of_it = [mark for mark in marks if mark and mark["incarnation"] == meta.document["incarnation"]]
-    return any(mark["revision"] > meta.latest for mark in of_it)
+    return any(mark["revision"] > latest for mark in of_it)
 
 
 def _opened(run: enrol.Run, meta: enrol.Meta, known: Mapping[str, str], fleet: Fleet) -> Procedure[Audited]:
     """While it is closed, and no host takes what came before, no run acts: what the hosts say is how it is."""
-    enrol.check_marks(fleet, meta, known)
+    enrol.check_marks(fleet, meta, known, restored=True)
     enrol.check_all_there(run, fleet, known)
     if run.dry:
         kept = yield from contents.kept()

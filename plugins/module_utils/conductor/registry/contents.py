@@ -63,7 +63,7 @@ def wanted(known: Kept, seen: Seen) -> Wanted:
         if entry["epoch"] or keys.hosts_of(entry):
             entries[uuid] = entry
     holders = _holders(entries, differences)
-    following = {**holders, **_groups(entries), **_quotas(entries, seen)}
+    following = {**holders, **_groups(entries), **_quotas(entries, seen, known)}
     found: Dict[str, Any] = {}
     for key in sorted({*following, *known.found} - set(map(keys.instance, before))):
         has = keys.document(key, known.found.get(key))
@@ -82,7 +82,8 @@ def _with_amounts(uuid: str, entry: Document, seen: Seen, volumes: List[str]) ->
     """With what it holds, by its hosts. What no host shows stays as it was, and what has no host gives back all."""
     records = [record for _host, record in seen.records.get(uuid, ())]
     if not keys.hosts_of(entry):
-        return {**entry, "amounts": {}, "group": None, "holds": []}
+        rest = {part: value for part, value in entry.items() if part != "stays"}
+        return {**rest, "amounts": {}, "group": None, "holds": []}
     if not records:
         return entry
     project, name = records[0]["project_id"], records[0]["name"]
@@ -130,8 +131,9 @@ def _groups(entries: Mapping[str, Document]) -> Dict[str, Dict[str, str]]:
     return groups
 
 
-def _quotas(entries: Mapping[str, Document], seen: Seen) -> Dict[str, Dict[str, int]]:
-    """Of instances what each takes, and all volumes of the hosts, whoever has them."""
+def _quotas(entries: Mapping[str, Document], seen: Seen, known: Kept) -> Dict[str, Dict[str, int]]:
+    """Of instances what each takes, and all volumes of the hosts, whoever has them. While a host is silent, volumes are no fewer
+    than the registry says."""
     used: Dict[str, Dict[str, int]] = {}
     for uuid, entry in entries.items():
         shown = uuid in seen.records
@@ -142,6 +144,12 @@ def _quotas(entries: Mapping[str, Document], seen: Seen) -> Dict[str, Dict[str, 
     for project, amounts in usage(documents).items():
         for part, amount in amounts.items():
             _add(used.setdefault(project, {}), part, amount)
+    if not seen.still and set(seen.names) - seen.answering - set(seen.lost):
+        for key in [key for key in known.found if key.startswith(keys.QUOTAS)]:
+            amounts = used.setdefault(key[len(keys.QUOTAS) :], {})
+            for part, amount in keys.document(key, known.found[key]).items():
+                if part not in INSTANCE_AMOUNTS:
+                    amounts[part] = max(amount, amounts.get(part, 0))
     return {keys.quota(project): amounts for project, amounts in used.items()}
 
 

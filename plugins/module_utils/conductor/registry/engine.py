@@ -169,6 +169,7 @@ class OnEngine:
         for instance in wanted:
             if (yield from self._take(plan, instance, new_token)):
                 add_claim(plan, instance, new_token)
+                plan["claims"][host_of(instance)][-1]["host_uuid"] = instance["host_uuid"]
                 taken.append(instance)
         answers = yield from claim(plan, plan["hosts"], "claims", "withdraw")
         plan["withdraw"] = {}
@@ -294,7 +295,8 @@ class OnEngine:
             own = {uuid: entry for uuid, entry in entries.items() if _is_of(plan, entry)}
             chosen = {intent["host"] for entry in own.values() for intent in entry["pending"]}
             scans = yield Ask("rescan", {host: {} for host in plan["reachable"] if plan["uuids"][host] in chosen})
-            held = {plan["uuids"][host]: scan["instances"] for host, scan in scans.items() if "instances" in scan}
+            # by the machine that answered: another one may have the name
+            held = {scan.get("host_uuid"): scan["instances"] for scan in scans.values() if "instances" in scan}
             for uuid in own:
                 without = {at for at, records in held.items() if uuid not in [each["uuid"] for each in records]}
                 yield from transacted(functools.partial(_given_back, plan=plan, uuid=uuid, without=without))
@@ -324,7 +326,7 @@ class RemovesOnEngine:
         found, entry = draft.found[key], draft.get(key)
         if found and found.revision == self.known.versions.get(uuid) and (keys.hosts_of(entry) or entry["holds"]):
             _give_up(entry, set(keys.hosts_of(entry)).intersection(self.known.lost(self.lost)))
-            yield from removed_from(draft, uuid, entry, max(after[0], entry["epoch"]))
+            yield from removed_from(draft, uuid, entry, max(after[0], entry["epoch"]), built=True)
 
 
 def _final_if_held(result: Optional[ClaimResult]) -> Optional[ClaimResult]:
@@ -384,12 +386,12 @@ def _given_back(draft: Draft, plan: Plan, uuid: str, without: Collection[str]) -
     yield from draft.read(keys.instance(uuid))
     entry = draft.get(keys.instance(uuid))
     if entry and _is_of(plan, entry) and all(each["host"] in without for each in entry["pending"]):
-        yield from removed_from(draft, uuid, entry, entry["epoch"] + 1)
+        yield from removed_from(draft, uuid, entry, entry["epoch"] + 1, built=False)
 
 
-def removed_from(draft: Draft, uuid: str, entry: Document, epoch: int) -> Procedure[None]:
-    """No host has the instance any more: it gives back all, and its epoch stays."""
+def removed_from(draft: Draft, uuid: str, entry: Document, epoch: int, built: bool) -> Procedure[None]:
+    """No host has the instance any more: it gives back all, see drop(), and its epoch stays."""
     for host_uuid in keys.hosts_of(entry):
         yield from holdings.leave_host(draft, uuid, host_uuid, epoch)
-    yield from holdings.drop(draft, uuid, entry)
+    yield from holdings.drop(draft, uuid, entry, built)
     draft.put(keys.instance(uuid), {**entry, "epoch": max(epoch, entry["epoch"])})

@@ -187,7 +187,7 @@ def known_hosts() -> Procedure[Dict[str, str]]:
 def filled(run: Run, meta: Meta, seen: Seen) -> Procedure[contents.Wanted]:
     """Have the closed registry say what the hosts say."""
     for name, document in seen.fleet.documents.items():
-        yield from hosts.report(name, document, run.now())
+        yield from hosts.report(name, document, run.now(), still=True)
     known = yield from contents.kept()
     wanted = contents.wanted(known, seen)
     yield from written(meta, known, wanted.documents)
@@ -290,14 +290,14 @@ def is_of(mark: Any, meta: Document) -> bool:
     return bool(mark) and (mark["kind"], mark["incarnation"]) == (meta["kind"], meta["incarnation"])
 
 
-def check_marks(fleet: Fleet, meta: Meta, known: Mapping[str, str]) -> None:
-    """Raise RegistryOfOthers if a host belongs to a registry that this one is not, and never was."""
+def check_marks(fleet: Fleet, meta: Meta, known: Mapping[str, str], restored: bool = False) -> None:
+    """Raise RegistryOfOthers if a host belongs to a registry that this one is not, and never was. ``restored``: what the hosts that it
+    knows belong to is what it was: others have come since the backup."""
     incarnations = {(meta.document or {}).get("incarnation"), (meta.document or {}).get("before")}
-    others = {
-        host: mark["incarnation"]
-        for host, mark in _marks(fleet).items()
-        if mark and mark["incarnation"] not in incarnations and fleet.documents[host]["uuid"] not in known
-    }
+    marks = {host: mark["incarnation"] for host, mark in _marks(fleet).items() if mark}
+    of_known = {host: mark for host, mark in marks.items() if fleet.documents[host]["uuid"] in known}
+    was = {*incarnations, *(of_known.values() if restored else ())}
+    others = {host: mark for host, mark in marks.items() if host not in of_known and mark not in was}
     if others:
         named = shortened(["%s to %s" % pair for pair in sorted(others.items())])
         raise RegistryOfOthers(

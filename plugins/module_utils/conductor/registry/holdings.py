@@ -50,7 +50,7 @@ def take(
         if violated:
             raise violated
     request = quotas.request_of(uuid, instance, lambda _spec: len(members))
-    used = _less(draft.get(keys.quota(project)) or {}, entry["amounts"])
+    used = _less(draft.get(keys.quota(project)) or {}, _given_back(entry, built=bool(entry["owner"])))
     over = quotas.over([request], {project: used}, limits)
     if over:
         raise over[uuid]
@@ -59,7 +59,7 @@ def take(
     if group:
         draft.put(keys.group(group["uuid"]), {**members, uuid: instance["host_uuid"]})
     draft.put(keys.quota(project), _more(used, request.needs))
-    entry.update(amounts=dict(request.needs), holds=holds, group=group["uuid"] if group else None)
+    entry.update(amounts=dict(request.needs), holds=holds, group=group["uuid"] if group else None, stays=_stays(spec))
     take_room(draft, instance)
 
 
@@ -83,8 +83,9 @@ def leave_host(draft: Draft, uuid: str, host_uuid: str, epoch: int) -> Procedure
         draft.put(key, {**host, "provider": host["provider"] + 1, "reserved": reserved, "removed": removed})
 
 
-def drop(draft: Draft, uuid: str, entry: Document) -> Procedure[None]:
-    """Give back all but the room. The entry stays with its epoch, after which the next owner begins."""
+def drop(draft: Draft, uuid: str, entry: Document, built: bool) -> Procedure[None]:
+    """Give back all but the room, and if it was ``built``, but its volumes that outlive it. The entry stays with its epoch, after
+    which the next owner begins."""
     quota, group = keys.quota(entry["project"]), keys.group(entry["group"] or "")
     yield from draft.read(quota, *entry["holds"], *([group] if entry["group"] else []))
     for key in entry["holds"]:
@@ -93,8 +94,18 @@ def drop(draft: Draft, uuid: str, entry: Document) -> Procedure[None]:
     if entry["group"]:
         members = {other: at for other, at in (draft.get(group) or {}).items() if other != uuid}
         draft.put(group, members)
-    draft.put(quota, _less(draft.get(quota) or {}, entry["amounts"]))
+    draft.put(quota, _less(draft.get(quota) or {}, _given_back(entry, built)))
     entry.update(owner=None, pending=[], amounts={}, group=None, holds=[])
+    entry.pop("stays", None)
+
+
+def _stays(spec: Mapping[str, Any]) -> Dict[str, int]:
+    new = [each for each in spec.get("volumes") or () if each.get("new") and not each.get("delete_on_termination")]
+    return {"volumes": len(new), "gigabytes": sum(each["size_gb"] for each in new)}
+
+
+def _given_back(entry: Document, built: bool) -> Dict[str, int]:
+    return _less(entry["amounts"], entry.get("stays", {})) if built else dict(entry["amounts"])
 
 
 def _taken(instance: Instance, key: str, other: str) -> Exception:

@@ -8,6 +8,7 @@ A host's document is the one of host_facts, of whatever age: the claim on the ho
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any, Dict, Iterable, Iterator, Mapping, NamedTuple, Sequence, Tuple
 
 from ...model import nics
@@ -42,7 +43,8 @@ def hosts() -> Procedure[Dict[str, Seen]]:
     # The hosts first: what their facts show already is found in both, and counts once.
     entries = (yield Scan(keys.HOSTS))["found"]
     facts = (yield Scan(keys.FACTS))["found"]
-    return dict(_seen(entries, facts))
+    # of a machine that was lost and the one in its place that has its name, the latter
+    return dict(sorted(_seen(entries, facts), key=lambda each: each[1].host["read_at"]))
 
 
 def names(uuids: Sequence[str]) -> Procedure[Dict[str, str]]:
@@ -68,7 +70,8 @@ def reports(seen: Mapping[str, Seen], names: Iterable[str], live: Mapping[str, R
         if name in live:
             found[name] = dict(live[name])  # type: ignore[assignment]
             if known and "document" in found[name]:
-                found[name]["document"] = with_reserved(known.host, found[name]["document"])
+                with contextlib.suppress(AttributeError, KeyError, TypeError):  # wrong: read_fleet tells how
+                    found[name]["document"] = with_reserved(known.host, found[name]["document"])
         elif known is None:
             found[name] = {"reason": "the registry does not know it: read it with berth.kvm.refresh"}
         elif not known.host["trusted"]:
@@ -143,8 +146,9 @@ def reservation(instance: Instance) -> Document:
     }
 
 
-def report(name: str, document: Document, read_at: float) -> Procedure[bool]:
-    """Write what a host has just said, unless a later word of it is there. Return whether it was written."""
+def report(name: str, document: Document, read_at: float, still: bool = False) -> Procedure[bool]:
+    """Write what a host has just said, unless a later word of it is there. Return whether it was written. ``still``: no run acts, so
+    there is no later one: a machine that was installed anew counts from the start."""
     uuid = document["uuid"]
     own = (document.get("state") or {}).get("serial", 0), document.get("generation", 0)
 
@@ -152,7 +156,7 @@ def report(name: str, document: Document, read_at: float) -> Procedure[bool]:
         key = keys.host(uuid)
         yield from draft.read(key)
         host = draft.get(key) or {"provider": 0, "serial": 0, "generation": 0, "reserved": {}, "removed": {}}
-        if (own, read_at) <= _read_as(host):
+        if (own, read_at) <= _read_as(host) and not still:
             return False
         draft.put(key, {**host, **_told(host, document), "name": name, "serial": own[0], "generation": own[1],
                         "read_at": read_at, "trusted": not (document.get("state") or {}).get("fault")})  # fmt: skip

@@ -88,7 +88,10 @@ _CHECKS: Dict[str, Check] = {
             "holds": list_of(text(1024), 1000),
             # hosts that were lost when the instance was made elsewhere or deleted: if they are back, they have an old copy
             "given_up": list_of(uuid, 100),
-        }
+            # of the amounts, those of new volumes that outlive the instance
+            "stays": map_of(text(32), COUNT, 20),
+        },
+        optional=("stays",),
     ),
     QUOTAS: map_of(text(32), COUNT, 20),
     GROUPS: map_of(uuid, uuid, 10000),

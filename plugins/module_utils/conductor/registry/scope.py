@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from ...model import registry_hints
 from ...model.errors import BerthError
+from ..operations import OPERATIONS
 
 # The words are those that the playbooks have for what they do: an operation, or else a decision.
 CREATES = ("place", "show_places")
@@ -37,6 +38,11 @@ def check(operation: str) -> None:
 def asks_where(operation: str) -> bool:
     """Whether the registry is asked where the instances are."""
     return operation in (*CREATES, *ENDS, *AT_THE_HOST)
+
+
+def may_start(operation: str) -> bool:
+    """Whether a guest runs afterwards that may not have run before."""
+    return operation == "recover" or operation in OPERATIONS and OPERATIONS[operation].runs
 
 
 def waits(operation: str) -> bool:

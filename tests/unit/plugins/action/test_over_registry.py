@@ -159,6 +159,12 @@ def test_a_create_asks_only_the_host_that_it_chose_and_the_registry_knows_the_ow
     assert (fleet.entry()["owner"], fleet.entry()["epoch"], fleet.entry()["pending"]) == (of_host(host), 1, [])
 
 
+def test_a_host_is_told_which_machine_the_registry_means(fleet):
+    fleet.create()
+    host, given = next((host, given) for host, module, given in fleet.asked if module == "claim")
+    assert [each["host_uuid"] for each in given["claims"]] == [of_host(host)]
+
+
 def test_hosts_are_told_over_which_registry_the_run_works(fleet):
     fleet.create()
     for _host, _module, given in fleet.asked:
@@ -274,6 +280,23 @@ def test_an_old_copy_on_a_host_that_is_back_is_no_instance_until_a_person_has_de
     assert created.has[lost] == copy and created.entry()["owner"] is None
     created.operate("delete")
     assert created.has[lost] == [] and "error" not in created.create()
+
+
+@pytest.mark.parametrize("operation", ["start", "recover", "reboot"])
+def test_without_the_registry_an_old_copy_is_not_started_beside_a_host_that_may_have_the_instance(created, operation):
+    """Over a registry no other host remembers who has it."""
+    (lost,) = created.has
+    copy = [{**each, "vm_state": "stopped", "power_state": "shutdown"} for each in created.has.pop(lost)]
+    created.silent = {lost}
+    created.operate("delete", berth_lost_hosts=lost)
+    assert "error" not in created.create()
+    (owner,) = created.has
+    created.has[lost], created.silent, created.engine.away = copy, {owner}, True
+    created.asked.clear()
+    result = created.operate(operation)
+    assert (lost, "instance") not in created.modules() and owner in result["msg"]
+    created.operate(operation, berth_lost_hosts=owner)  # nobody else has it, says a person
+    assert ((lost, "instance") in created.modules()) == (operation != "recover")
 
 
 @pytest.mark.follows("go_back_to_hosts")

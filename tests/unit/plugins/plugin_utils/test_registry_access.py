@@ -101,6 +101,18 @@ def test_a_run_writes_nothing_to_a_registry_that_was_restored_meanwhile(memory):
     assert access.mark()["incarnation"] == mark["incarnation"]
 
 
+def test_a_run_notices_a_registry_that_was_put_back_under_it_before_it_has_another_name(memory):
+    access = registry_access.Access(memory)
+    backup = memory.backup()
+    memory.transact(Transact(writes=(Write("/berth/quota/p", b"{}"),)))
+    access.scan(Scan("/berth/quota/"))
+    memory.restore(backup)
+    with pytest.raises(RegistryRestored, match="revision 3 .* revision 2"):
+        access.transact(Transact(reads=(keys.META,)))
+    with pytest.raises(RegistryRestored):
+        access.scan(Scan("/berth/quota/"))
+
+
 # --- what hosts are asked
 
 

@@ -28,7 +28,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import (
 )
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.adopt import GuestNotFound
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.adoptable import GuestNotAdoptable
-from ansible_collections.berth.kvm.plugins.module_utils.compute.record import whereabouts
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import registry_mark, whereabouts
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.record_copy import take_back
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.adopted import AdoptedNotSupported
@@ -50,6 +50,15 @@ def bare(xml):
     for metadata in root.findall("metadata"):
         root.remove(metadata)
     return ElementTree.canonicalize(ElementTree.tostring(root, encoding="unicode"), strip_text=True)
+
+
+@pytest.mark.parametrize("dry", [False, True])
+def test_a_run_without_a_registry_adopts_nothing_on_a_host_that_belongs_to_one(guest, dry):
+    with guest.host.store.host_lock():
+        registry_mark.keep(guest.host.store, {"kind": "etcd", "incarnation": "one", "revision": 7})
+    with pytest.raises(registry_mark.RegistryDiffers):
+        guest.would_adopt() if dry else guest.adopt()
+    assert guest.host.store.records() == []
 
 
 def test_a_running_guest_becomes_an_instance_without_a_restart_or_a_new_definition(guest):

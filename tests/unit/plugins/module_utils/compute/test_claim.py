@@ -109,6 +109,16 @@ def anti(rules=None):
     return {"name": "web", "uuid": "web", "policy": "anti-affinity", "rules": rules or {}, "members": []}
 
 
+@pytest.mark.parametrize("dry", [False, True])
+def test_a_claim_for_another_machine_that_had_the_hosts_name_is_refused_and_the_next_host_is_tried(host, dry):
+    wanted = {"spec": spec("web-1"), "token": "t1", "host_uuid": "other"}
+    result = claim.claim_all(host, [wanted], dry=dry)[0]
+    assert result["error"]["code"] == "HostIdentityChanged" and result["error"]["retryable"] and not result["claimed"]
+    assert "other" in result["error"]["message"]
+    assert host.store.records() == []
+    assert claim.claim_all(host, [{**wanted, "host_uuid": "host"}], dry=dry)[0]["claimed"]
+
+
 def claim_one(host, wanted, token="t1", **more):
     return claim.claim_all(host, [{"spec": wanted, "token": token, **more}])[0]
 

@@ -17,7 +17,11 @@ from records import plant
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import owner
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DisksOfAnotherHost, GuestRunsAlready
-from ansible_collections.berth.kvm.plugins.module_utils.compute.record import state_directory, whereabouts
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import (
+    registry_mark,
+    state_directory,
+    whereabouts,
+)
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.record_copy import RecordUnrecoverable, take_back
 from ansible_collections.berth.kvm.plugins.module_utils.model import state_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import RecordInvalid
@@ -52,6 +56,16 @@ def test_a_lost_record_is_taken_back_in_a_later_epoch_than_anybody_has_heard_of(
     assert take_back(web.instance(), [7, 3]) is False
     assert web.instance().stopped(0) is on
     assert web.instance().started() is True
+
+
+@pytest.mark.parametrize("dry", [False, True])
+def test_a_run_without_a_registry_takes_no_record_back_on_a_host_that_belongs_to_one(web, dry):
+    lose_record(web)
+    with web.host.store.host_lock():
+        registry_mark.keep(web.host.store, {"kind": "etcd", "incarnation": "one", "revision": 7})
+    with pytest.raises(registry_mark.RegistryDiffers):
+        take_back(web.instance(), [7, 3], dry)
+    assert web.record is None
 
 
 def test_a_record_that_others_saw_later_is_taken_for_the_newest_by_a_persons_word(web):

@@ -210,6 +210,15 @@ def test_members_change_by_a_restore_alone(here, snapshot):
     assert prepared(here, settings=fewer, signed={}) == []
 
 
+def test_a_new_machine_is_restored_into_a_directory_that_belongs_to_etcd(here, monkeypatch):
+    """etcdctl would make it, as root alone may enter it."""
+    given = []
+    monkeypatch.setattr(registry_member.Member, "_give_to_etcd", lambda _self, path: given.append(path))
+    monkeypatch.setattr(registry_member, "run", lambda command, *_more, **_: os.makedirs(command[4].partition("=")[2]))
+    state = restored(here, "snapshot.db")
+    assert str(state) in given and (state / "data").is_dir()
+
+
 def test_check_mode_restores_nothing(here):
     prepared(here)
     before = contents(here)

@@ -15,7 +15,7 @@ from registry_case import Site
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import registry_mark
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import HostUnknown
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Transact
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import audit, keys
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import audit, enrol, keys
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.transactions import RegistryClosed
 
 
@@ -129,6 +129,18 @@ def test_a_quota_a_name_and_an_address_that_are_wrong_are_said_by_name_and_mende
     assert site.all_keys() == right
 
 
+def test_volumes_that_a_silent_host_may_have_still_count_in_a_quota(site):
+    right = site.document(keys.quota("default"))
+    told_more = {**right, "volumes": 2, "gigabytes": 9}
+    put(site, keys.quota("default"), told_more)
+    silent = next(host for host in site.machines if host not in (site.owner("web1"), site.owner("web2")))
+    site.machines[silent].up = False
+    assert told(site.audit()) == [(silent, False)]
+    assert site.document(keys.quota("default")) == told_more
+    site.machines[silent].up = True
+    assert told(site.audit()) == [("project default", True)]
+
+
 def test_what_a_run_has_begun_is_left_to_it_while_the_registry_is_open(site):
     intent = {"run": "r9", "kind": keys.CREATE, "host": site.host_uuid("kvm1"), "op": "t", "claimed": False}
     entry = {**keys.new_instance("web9", "default"), "pending": [intent], "amounts": {"instances": 1}}
@@ -149,6 +161,18 @@ def test_what_a_run_changes_meanwhile_is_that_runs(site, stop):
     assert site.entry("web1")["owner"] is None and site.document(keys.quota("default"))["instances"] == 1
     ended = site.audit()
     assert not ended.changed and ended.differences == []
+
+
+@pytest.mark.parametrize("stop", (1, 3, 9, 12))
+def test_a_host_that_a_run_asks_meanwhile_does_not_make_the_registry_an_old_one(site, stop):
+    assert site.playbook("delete", "web1", mark=site.mark()) == {}
+    going = site.changing(audit.audit)
+    for _step in range(stop):
+        next(going)
+    put(site, keys.quota("other"), {})  # a run tells its hosts what revision there is after it has reserved
+    assert site.playbook("create", mark=site.mark()) == {}
+    ended = to_the_end(going)
+    assert not ended.opened and site.meta()["incarnation"] == "i1" and site.meta()["open"]
 
 
 def test_check_mode_only_tells(site):
@@ -177,6 +201,22 @@ def test_a_restored_registry_opens_once_all_hosts_were_seen(site):
     assert site.all_keys() == right
     assert site.playbook("create", mark=site.mark()) == {} and site.owner("web2") == owner
     assert site.entry("web1")["epoch"] == 2
+
+
+def test_a_restored_registry_opens_with_a_host_that_was_enrolled_after_the_backup(site):
+    for key in (keys.HOSTS, keys.FACTS):
+        site.engine.keys.pop(key + site.host_uuid("kvm3"))
+    restored(site, site.engine.backup())
+    assert site.audit().opened
+    assert {mark["incarnation"] for mark in site.marks()} == {"restored"}
+
+
+def test_a_restored_registry_does_not_take_the_hosts_of_another_one(site):
+    restored(site, site.engine.backup())
+    site.engine.keys.pop(keys.HOSTS + site.host_uuid("kvm3"))
+    site.machines["kvm3"].rescan((), {"registry": {"kind": "etcd", "incarnation": "another", "revision": 1}})
+    with pytest.raises(enrol.RegistryOfOthers, match="kvm3 to another"):
+        site.audit()
 
 
 def test_a_restored_registry_forgets_what_a_run_had_begun_before_the_backup(site):

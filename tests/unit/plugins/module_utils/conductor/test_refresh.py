@@ -69,6 +69,16 @@ def test_a_host_that_is_silent_or_belongs_elsewhere_is_told_of_and_the_others_ar
     assert "use_registry" in done.failed["kvm2"] and known(site, "kvm2") == before
 
 
+def test_a_machine_that_was_installed_anew_and_counts_from_the_start_is_believed_once_it_belongs_to_the_registry(site):
+    uuid = site.host_uuid("kvm1")
+    host, _facts = known(site, "kvm1")
+    site.engine.transact(Transact(writes=(keys.written(keys.host(uuid), {**host, "serial": 10**6}),)))
+    site.machines["kvm1"].rescan((), {"registry": None})
+    site.use()
+    assert known(site, "kvm1")[0]["serial"] < 10**6
+    assert site.refresh(hosts=["kvm1"]).written == ["kvm1"]
+
+
 def test_what_is_reserved_on_a_host_stays_until_it_shows_it(site):
     key = keys.host(site.host_uuid("kvm1"))
     new = {"generation": [1, 0], "uuid": "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"}
@@ -80,6 +90,25 @@ def test_what_is_reserved_on_a_host_stays_until_it_shows_it(site):
 
 def hosts_write(key, document):
     return Transact(writes=(keys.written(key, document),))
+
+
+@pytest.mark.parametrize(
+    "document", [{}, {"instances": None}, {"instances": [7]}, {"instances": [], "num_instances": "x"}]
+)
+def test_what_a_host_says_wrongly_is_left_to_the_check_of_its_reply(site, document):
+    """One host does not end a run that asks others, too."""
+    host, facts = known(site, "kvm1")
+    seen = {"kvm1": hosts.Seen({**host, "reserved": {"u": {"vcpus": 1}}}, facts)}
+    assert hosts.reports(seen, ["kvm1"], {"kvm1": {"document": document}})["kvm1"]["document"] == document
+
+
+@pytest.mark.parametrize("first", ["00000000", "ffffffff"])
+def test_of_two_machines_of_one_name_the_one_that_was_read_last_counts(site, first):
+    """One was lost, and another one took its place."""
+    new = {**site.machines["kvm1"].facts([])["document"], "uuid": first + "-3c6e-5d59-9d0b-3a1c9d7f1e2a"}
+    to_the_end(play(hosts.report("kvm1", new, 1000.0), None, engine=site.engine))
+    seen = to_the_end(play(hosts.hosts(), None, engine=site.engine))
+    assert seen["kvm1"].document["uuid"] == new["uuid"]
 
 
 def test_in_check_mode_nothing_is_written(site):
