@@ -133,7 +133,7 @@ class Origin:
 
     def source(self, disk: Disk) -> Sequence[str]:
         port = self.port(disk.name)
-        return port.source() if port else ()
+        return port.source(disk.size) if port else ()
 
 
 @contextlib.contextmanager

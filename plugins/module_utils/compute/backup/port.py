@@ -6,7 +6,7 @@ NBD over TLS with a key that lives for one backup. The key is in place, see tran
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, NamedTuple, Tuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ..move import following, transfer
 from .off import CONVERT
@@ -38,14 +38,15 @@ class Port(NamedTuple):
     def write_file(self, path: str, form: str) -> None:
         self.write(transfer.source_options({"path": path, "format": form}))
 
-    def source(self) -> List[str]:
-        """What is behind the port, as qemu-img takes it."""
+    def source(self, size: Optional[int] = None) -> List[str]:
+        """What is behind the port, as qemu-img takes it: no more than ``size`` bytes, whatever the other end offers."""
         credentials, options = self.options()
-        return [*credentials, "--image-opts", "--", options]
+        below = ",".join("file." + option for option in options.split(","))
+        return [*credentials, "--image-opts", "--", "driver=raw,size=%d,%s" % (size, below) if size else options]
 
-    def read(self, path: str, form: str) -> None:
+    def read(self, path: str, form: str, source: Optional[Sequence[str]] = None) -> None:
         """Write what is behind the port to a file."""
-        self._follow([*CONVERT, "-O", form, *self.source(), path])
+        self._follow([*CONVERT, "-O", form, *(source or self.source()), path])
 
     def flush(self) -> None:
         transfer.flush(self.uuid, self._disk, self.at)

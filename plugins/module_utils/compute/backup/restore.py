@@ -227,7 +227,7 @@ def _make(target: Target) -> None:
     paths.remove(target.made)
     with durable.private():
         if target.port:
-            target.port.read(target.made, target.format)
+            target.port.read(target.made, target.format, target.source)
         else:
             convert = ["qemu-img", "convert", "-q", "-O", target.format, *target.source, target.made]
             run(convert, timeout=off.LONGEST, error=RestoreFailed)

@@ -354,6 +354,22 @@ def test_who_has_not_the_key_reads_and_writes_nothing(web, to):
     assert not fleet.play("backup").errors and len(tried) == 3 and all(tried)
 
 
+def test_a_backup_host_that_offers_a_larger_disk_than_its_backup_has_fills_no_pool(web, to, monkeypatch, tmp_path):
+    back_up(web, to)
+    known, larger = store.Store.served, str(tmp_path / "larger")
+    qemu("qemu-img", "create", "-q", "-f", "raw", larger, "1G")
+    qemu("qemu-io", "-f", "raw", "-c", "write -q -P 7 0 64M", larger)
+
+    def served(self, backup, *given):
+        name, targets = backup.disks[0].name, known(self, backup, *given)
+        transfer.kill(transfer.directory(self.channel, name + ".pid"), self.channel)
+        port = transfer.serve(self.channel, {"name": name, "format": "raw"}, larger, "127.0.0.1", store.READ_ONLY)
+        return [{**target, "port": port} if target["name"] == name else target for target in targets]
+
+    monkeypatch.setattr(store.Store, "served", served)
+    assert not restored(web, to).errors and os.path.getsize(web.root) < 32 * MIB
+
+
 def test_a_directory_on_the_root_file_system_of_the_backup_host_is_refused(web, to, tmp_path):
     (tmp_path / "on-root").mkdir()
     done = Fleet(web, str(tmp_path / "on-root")).play("backup")
