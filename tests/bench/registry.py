@@ -64,7 +64,7 @@ class Controller:
             try:
                 step = procedure.send(answer)
             except StopIteration as ended:
-                return (*ended.args, None)[0]  # pylint would take ended.value for None
+                return ended.value
             answer = self._answer(step)
 
     def _answer(self, step):
@@ -81,7 +81,7 @@ class Controller:
         """Return the instance of the plan, with its state."""
         name = self.spec["name"]
         known = self.play(engine.whereabouts([self.spec["uuid"]]))
-        fleet, seen = self.play(engine.fleet_of(self.names, known, {}, self._read))
+        fleet, seen = list(self.play(engine.fleet_of(self.names, known, {}, self._read)))
         wanted = plan_create.Wanted(
             "run-" + name, {name: plan_create.Request(self.spec)}, used=known.used, quotas=self.quotas
         )
