@@ -86,9 +86,7 @@ class Etcd:
 
     def scan(self, step: Scan) -> Transacted:
         """Page by page, all as of the revision of the first."""
-        end = bytearray(step.prefix.encode())
-        end[-1] += 1
-        body: Document = {"key": _b64(step.prefix), "range_end": _b64(bytes(end)), "limit": PAGE}
+        body: Document = {**with_prefix(step.prefix), "limit": PAGE}
         if step.since:  # etcd looks through all keys for each page of these
             body.update(min_mod_revision=step.since + 1, limit=0)
         answer = first = self._asked("/v3/kv/range", body, again=True)
@@ -208,6 +206,13 @@ def _said(answer: Document) -> str:
 
 def _says(answer: Document, words: Sequence[str]) -> bool:
     return any(word in _said(answer) for word in words)
+
+
+def with_prefix(prefix: str) -> Document:
+    """All keys with this prefix, as etcd is told of them."""
+    end = bytearray(prefix.encode())
+    end[-1] += 1
+    return {"key": _b64(prefix), "range_end": _b64(bytes(end))}
 
 
 def _b64(text: str | bytes) -> str:

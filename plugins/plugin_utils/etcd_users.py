@@ -9,13 +9,12 @@ login, so each user has a password beside it.
 
 from __future__ import annotations
 
-import base64
 from typing import Dict
 
 from ..module_utils.conductor.errors import RegistryRefused
 from ..module_utils.conductor.registry.keys import PREFIX
 from ..module_utils.model.messages import Document
-from .etcd import Etcd
+from .etcd import Etcd, with_prefix
 from .registry_access import CONTROLLER, ROOT
 
 ROLES = {CONTROLLER: "berth", ROOT: "root"}
@@ -28,8 +27,8 @@ def set_up(etcd: Etcd, passwords: Dict[str, str]) -> None:
         if not _made(etcd, "/v3/auth/user/add", {"name": user, "password": passwords[user]}):
             etcd.order("/v3/auth/user/changepw", {"name": user, "password": passwords[user]})
         etcd.order("/v3/auth/user/grant", {"user": user, "role": role})
-    keys = {"key": _b64(PREFIX), "range_end": _b64(PREFIX[:-1] + chr(ord(PREFIX[-1]) + 1))}
-    etcd.order("/v3/auth/role/grant", {"name": ROLES[CONTROLLER], "perm": {"permType": "READWRITE", **keys}})
+    perm = {"permType": "READWRITE", **with_prefix(PREFIX)}
+    etcd.order("/v3/auth/role/grant", {"name": ROLES[CONTROLLER], "perm": perm})
     etcd.order("/v3/auth/enable", {})
 
 
@@ -51,7 +50,3 @@ def _made(etcd: Etcd, path: str, body: Document) -> bool:
         if "already exists" in error.message:
             return False
         raise
-
-
-def _b64(text: str) -> str:
-    return base64.b64encode(text.encode()).decode()

@@ -30,6 +30,7 @@ import conftest  # noqa: E402,F401  pylint: disable=unused-import  # puts the co
 import etcd_process  # noqa: E402
 import prepared_host  # noqa: E402
 import simulated_fleet  # noqa: E402
+from procedure_case import driven  # noqa: E402
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import placing  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet  # noqa: E402
@@ -59,13 +60,7 @@ class Controller:
         self.spec["pool"], self.tries = "berth", 0
 
     def play(self, procedure):
-        answer = None
-        while True:
-            try:
-                step = procedure.send(answer)
-            except StopIteration as ended:
-                return ended.value
-            answer = self._answer(step)
+        return driven(procedure, self._answer)
 
     def _answer(self, step):
         if isinstance(step, Transact):
@@ -81,7 +76,7 @@ class Controller:
         """Return the instance of the plan, with its state."""
         name = self.spec["name"]
         known = self.play(engine.whereabouts([self.spec["uuid"]]))
-        fleet, seen = list(self.play(engine.fleet_of(self.names, known, {}, self._read)))
+        fleet, seen = self.play(engine.fleet_of(self.names, known, {}, self._read))
         wanted = plan_create.Wanted(
             "run-" + name, {name: plan_create.Request(self.spec)}, used=known.used, quotas=self.quotas
         )

@@ -10,6 +10,8 @@ import json
 import sys
 from pathlib import Path
 
+import pytest
+
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import etcd_process  # noqa: E402
 
@@ -48,6 +50,12 @@ class Registry:
         return {entry["name"]: entry["owner"] for entry in entries if entry["owner"]}
 
 
+@pytest.fixture(scope="module", name="registry")
+def of_one_member(tmp_path_factory):
+    with over_tls(tmp_path_factory.mktemp("registry")) as found:
+        yield found
+
+
 @contextlib.contextmanager
 def over_tls(top):
     """A Registry of one member, whose files are in ``top``."""
@@ -61,3 +69,14 @@ def over_tls(top):
         yield found
     finally:
         members.kill()
+
+
+def playing(lab, path, registry):
+    """play(playbook, *argv, **variables) on the inventory ``path``, over the registry, or over ``over``: none. ``play.lab``."""
+
+    def play(playbook, *argv, check=True, over=registry, **variables):
+        given = {**(over.variables if over else {}), **variables}
+        return lab.ansible_playbook("berth.kvm." + playbook, *argv, inventory=[path], extra_vars=given, check=check)
+
+    play.lab = lab
+    return play

@@ -71,27 +71,32 @@ def test_increments_of_a_writing_guest_are_its_blocks_also_across_live_and_rever
     assert not [line for line in backups_of(case).values() if "CANNOT" in line]
 
 
-def test_a_backup_of_a_running_guest_goes_on_elsewhere_under_a_new_name_with_all_that_was_acknowledged(case, tmp_path):
-    source = case.owner()
-    back_up(case)
-    acknowledged = facts(case, source, lambda said: said["ack"] > 30)["ack"]
-    back_up(case)
+def restored_under_a_new_name(case, tmp_path, source, acknowledged, **given):  # noqa: F811
+    """The newest backup becomes another instance on another host, with all that was acknowledged; then that is deleted."""
     tree = json.loads(case.path.read_text())
     tree["all"]["children"]["instances"]["hosts"][OTHER] = tree["all"]["children"]["instances"]["hosts"][cases.NAME]
     path = tmp_path / "two.yml"
     path.write_text(json.dumps(tree))
-    more = {"berth_backup_to": TO, "berth_backup_of": cases.NAME, "berth_restore_discards": OTHER}
-    for playbook, given in (
+    more = {**given, "berth_backup_of": cases.NAME, "berth_restore_discards": OTHER}
+    for playbook, variables in (
         ("create", {"berth_state": "stopped", "berth_target_host": other_host(case, source)}),
         ("restore", more),
         ("start", {}),
     ):
-        case.lab.ansible_playbook("berth.kvm." + playbook, "--limit", OTHER, inventory=[path], extra_vars=given)
+        case.lab.ansible_playbook("berth.kvm." + playbook, "--limit", OTHER, inventory=[path], extra_vars=variables)
     there = homes(case.lab)[OTHER]
     inside = case.lab.guest_facts(OTHER, there, timeout=180, until=verified)
     assert inside["verify"]["result"] == "ok" and inside["verify"]["last"] >= acknowledged
     assert inside["mac"] != facts(case, source)["mac"]
     case.lab.ansible_playbook("berth.kvm.delete", "--limit", OTHER, inventory=[path])
+
+
+def test_a_backup_of_a_running_guest_goes_on_elsewhere_under_a_new_name_with_all_that_was_acknowledged(case, tmp_path):
+    source = case.owner()
+    back_up(case)
+    acknowledged = facts(case, source, lambda said: said["ack"] > 30)["ack"]
+    back_up(case)
+    restored_under_a_new_name(case, tmp_path, source, acknowledged, berth_backup_to=TO)
 
 
 def test_a_backup_in_place_gives_back_what_was_there_and_what_came_later_is_gone(case):

@@ -11,17 +11,14 @@ import re
 import time
 
 import pytest
+from test_backup import MADE, restored_under_a_new_name
 from test_migrate_refused_or_broken_off import other_host
 from test_resize import cases, facts, mover, verified  # noqa: F401  pylint: disable=unused-import
 
-from playbooks import homes
-
 TO = "/var/lib/libvirt/backups"  # a file system of its own
-MADE = re.compile(r"backup (\d{8}T\d{6}Z) of mover, (full|increment)")
 LISTED = re.compile(r"    (2\d{7}T\d{6}Z) (.*)")
 NOTES = "virsh checkpoint-list --name $(virsh -q list --all --name | head -1)"
 LEFT = "ls -A %s/*/ /run/berth/moves | grep -e partial -e '^[0-9a-f]*-' || true" % TO
-OTHER = "other"
 
 
 @pytest.fixture
@@ -83,22 +80,7 @@ def test_a_backup_goes_on_elsewhere_under_a_new_name_with_all_that_was_acknowled
     back_up(case)
     acknowledged = facts(case, source, lambda said: said["ack"] > 30)["ack"]
     back_up(case)
-    tree = json.loads(case.path.read_text())
-    tree["all"]["children"]["instances"]["hosts"][OTHER] = tree["all"]["children"]["instances"]["hosts"][cases.NAME]
-    path = tmp_path / "two.yml"
-    path.write_text(json.dumps(tree))
-    more = {"berth_backup_of": cases.NAME, "berth_restore_discards": OTHER}
-    for playbook, given in (
-        ("create", {"berth_state": "stopped", "berth_target_host": other_host(case, source)}),
-        ("restore", more),
-        ("start", {}),
-    ):
-        case.lab.ansible_playbook("berth.kvm." + playbook, "--limit", OTHER, inventory=[path], extra_vars=given)
-    there = homes(case.lab)[OTHER]
-    inside = case.lab.guest_facts(OTHER, there, timeout=180, until=verified)
-    assert inside["verify"]["result"] == "ok" and inside["verify"]["last"] >= acknowledged
-    assert inside["mac"] != facts(case, source)["mac"]
-    case.lab.ansible_playbook("berth.kvm.delete", "--limit", OTHER, inventory=[path])
+    restored_under_a_new_name(case, tmp_path, source, acknowledged)
 
 
 @pytest.mark.parametrize("who", ["controller", "sender", "libvirtd", "guest", "power of the backup host", "link"])

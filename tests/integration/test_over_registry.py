@@ -10,18 +10,12 @@ import json
 
 import pytest
 from conftest import make_whole
-from registry_fixture import IS_HERE, over_tls
+from registry_fixture import IS_HERE, of_one_member, over_tls, playing  # noqa: F401  pylint: disable=unused-import
 
 from playbooks import catalog, homes, left, vm
 
 pytestmark = pytest.mark.skipif(not IS_HERE, reason="there is no etcd on this machine")
 INSTANCES = {"web1": vm(server_group="pair"), "web2": vm(server_group="pair")}
-
-
-@pytest.fixture(scope="module")
-def registry(tmp_path_factory):
-    with over_tls(tmp_path_factory.mktemp("registry")) as found:
-        yield found
 
 
 @pytest.fixture(scope="module")
@@ -36,13 +30,7 @@ def fleet(prepared_lab, image, registry, tmp_path_factory):
         )
     )
 
-    def play(playbook, *argv, check=True, over=registry, **variables):
-        given = {**(over.variables if over else {}), **variables}
-        return prepared_lab.ansible_playbook(
-            "berth.kvm." + playbook, *argv, inventory=[path], extra_vars=given, check=check
-        )
-
-    play.lab = prepared_lab
+    play = playing(prepared_lab, path, registry)
     play("use_registry")
     yield play
     play("use_registry", berth_leave_registry=True)

@@ -11,7 +11,7 @@ import signal
 
 import pytest
 from conftest import make_whole
-from registry_fixture import IS_HERE, over_tls
+from registry_fixture import IS_HERE, of_one_member, playing  # noqa: F401  pylint: disable=unused-import
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Scan, Transact, Write
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import keys
@@ -19,12 +19,6 @@ from playbooks import catalog, homes, vm
 
 pytestmark = pytest.mark.skipif(not IS_HERE, reason="there is no etcd on this machine")
 INSTANCES = {"web1": vm(), "web2": vm(server_group="pair")}
-
-
-@pytest.fixture(scope="module")
-def registry(tmp_path_factory):
-    with over_tls(tmp_path_factory.mktemp("registry")) as found:
-        yield found
 
 
 @pytest.fixture(scope="module")
@@ -36,17 +30,12 @@ def fleet(prepared_lab, image, registry, tmp_path_factory):
     children = {"instances": {"hosts": INSTANCES}, **cells}
     path.write_text(json.dumps({"all": {"vars": catalog(image), "children": children}}))
 
-    def play(playbook, *argv, check=True, over=registry, **variables):
-        given = {**(over.variables if over else {}), **variables}
-        return prepared_lab.ansible_playbook(
-            "berth.kvm." + playbook, *argv, inventory=[path], extra_vars=given, check=check
-        )
-
     def started(playbook, **variables):
         given = {**registry.variables, **variables}
         return prepared_lab.start_playbook("berth.kvm." + playbook, inventory=[path], extra_vars=given)
 
-    play.lab, play.started = prepared_lab, started
+    play = playing(prepared_lab, path, registry)
+    play.started = started
     play("create", over=None)
     yield play
     play("use_registry", berth_leave_registry=True)

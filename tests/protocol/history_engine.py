@@ -9,6 +9,7 @@ import json
 
 from memory_engine import MemoryEngine
 from memory_names import Violation
+from procedure_case import driven
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import registry_mark
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Transact
@@ -49,13 +50,7 @@ def is_closed(engine):
 
 def carried_out(engine, procedure):
     """The result of a procedure that asks no host."""
-    answer = None
-    while True:
-        try:
-            step = procedure.send(answer)
-        except StopIteration as ended:
-            return ended.value
-        answer = engine.transact(step) if isinstance(step, Transact) else engine.scan(step)
+    return driven(procedure, lambda step: engine.transact(step) if isinstance(step, Transact) else engine.scan(step))
 
 
 def check(world):

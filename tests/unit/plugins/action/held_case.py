@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
+from ansible_collections.berth.kvm.plugins.plugin_utils import driving
 
 WEB = instance_uuid("default", "web1")
 
@@ -18,3 +19,19 @@ def held(**changes):
         "vcpus": 1, "pcpus": 0, "memory_mb": 128, "disk_gb": 1, "pool": "berth", "image_props": {},
         "generation": [1, 5], **changes,
     }  # fmt: skip
+
+
+def image_asked(monkeypatch, instance):
+    """What was asked: [(module, arguments)]; ``fails``: a module that fails. ``instance``: what its host tells of it."""
+    told, fails = [], []
+
+    def ask_each(_action, _task_vars, module, arguments, at, _check):
+        told.extend((module, given) for given in arguments.values())
+        if module in fails:
+            return {name: {"error": {"code": "UploadFailed", "message": "no route"}} for name in arguments}
+        if module == "cached_image":
+            return {name: {"changed": True, "present": True} for name in arguments}
+        return {name: {"changed": True, "instance": {"uuid": WEB, **instance}} for name in arguments}
+
+    monkeypatch.setattr(driving, "ask_each", ask_each)
+    return told, fails

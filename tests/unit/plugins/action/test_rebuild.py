@@ -6,11 +6,10 @@
 from __future__ import annotations
 
 import pytest
-from held_case import WEB, held
+from held_case import WEB, held, image_asked
 from test_delete_volume import controller
 
 from ansible_collections.berth.kvm.plugins.module_utils.model import nics
-from ansible_collections.berth.kvm.plugins.plugin_utils import driving
 
 CHECKSUM = "sha256:" + "0" * 64
 RUN = {
@@ -27,21 +26,7 @@ FIRST = {"type": "bridge", "source": "br1", "mac": nics.own_mac(WEB, 0)}
 
 @pytest.fixture
 def asked(monkeypatch):
-    """What was asked: [(module, arguments)]; ``fails``: a module that fails."""
-    told, fails = [], []
-
-    def ask_each(_action, _task_vars, module, arguments, at, _check):
-        told.extend((module, given) for given in arguments.values())
-        if module in fails:
-            return {name: {"error": {"code": "UploadFailed", "message": "no route"}} for name in arguments}
-        if module == "cached_image":
-            return {name: {"changed": True, "present": True} for name in arguments}
-        return {
-            name: {"changed": True, "instance": {"uuid": WEB, "gives_up": ["root disk 1 GiB"]}} for name in arguments
-        }
-
-    monkeypatch.setattr(driving, "ask_each", ask_each)
-    return told, fails
+    return image_asked(monkeypatch, {"gives_up": ["root disk 1 GiB"]})
 
 
 def run(image, check_mode=False, **more):

@@ -16,6 +16,17 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.ste
 )
 
 
+def driven(procedure, answer_of):
+    """The procedure's result. ``answer_of``: a step -> its answer."""
+    answer = None
+    while True:
+        try:
+            step = procedure.send(answer)
+        except StopIteration as ended:
+            return ended.value
+        answer = answer_of(step)
+
+
 def play(procedure, ask, look=None, engine=None):
     """The procedure's result. ``ask``: (host, module, arguments) -> a generator that stops after each thing that the host
     does, and returns its answer; ``look``: names or None -> such a generator, which finds these instances, or all, again;

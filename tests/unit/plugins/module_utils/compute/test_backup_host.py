@@ -12,6 +12,7 @@ import subprocess
 import pytest
 from backup_case import make_place, needed, qemu
 from instance_case import Killed
+from procedure_case import driven
 from small_disks import holds, web_off, write
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import acts, away, keep, place, store
@@ -59,17 +60,13 @@ class Fleet:
         task = {"uuid": self.case.uuid, "hosts": [KVM], "project_id": "default"}
         run = Run({STORE: None}, 4, lambda: KEY, self.dry)
         variables = {"to": self.to, "host": STORE, **given}
-        procedure, answer = operate_anywhere(operation, {"web1": task}, {"web1": variables}, run), None
-        while True:
-            try:
-                step = procedure.send(answer)
-            except StopIteration as ended:
-                return ended.value["web1"]
-            answer = None
-            if isinstance(step, Ask):
-                answer = {
-                    name: self._answer(step.module, step.at[name], given) for name, given in step.arguments.items()
-                }
+        procedure = operate_anywhere(operation, {"web1": task}, {"web1": variables}, run)
+        return driven(procedure, self._answers)["web1"]
+
+    def _answers(self, step):
+        if not isinstance(step, Ask):
+            return None
+        return {name: self._answer(step.module, step.at[name], given) for name, given in step.arguments.items()}
 
     def _answer(self, module, host, given):
         self.asked.append((host, given["state"]))
