@@ -42,6 +42,14 @@ class Wanted(NamedTuple):
     documents: Dict[str, Any]
     differences: List[Difference]
 
+    def left(self, before: Mapping[str, Document]) -> List[Tuple[str, str, int]]:
+        """(instance, host, epoch) of each that the registry had on this host ``before``, and has elsewhere now."""
+        return [
+            (uuid, host, self.entries[uuid]["epoch"])
+            for uuid in sorted(before.keys() & self.entries.keys())
+            for host in sorted({*keys.hosts_of(before[uuid])} - {*keys.hosts_of(self.entries[uuid])})
+        ]
+
 
 def kept() -> Procedure[Kept]:
     answer = yield Scan(keys.INSTANCES)
@@ -122,12 +130,12 @@ def _holders(entries: Mapping[str, Document], differences: List[Difference]) -> 
     return holders
 
 
-def _groups(entries: Mapping[str, Document]) -> Dict[str, Dict[str, str]]:
-    groups: Dict[str, Dict[str, str]] = {}
+def _groups(entries: Mapping[str, Document]) -> Dict[str, Dict[str, List[str]]]:
+    groups: Dict[str, Dict[str, List[str]]] = {}
     for uuid, entry in entries.items():
         hosts = keys.hosts_of(entry)
         if entry["group"] and hosts:
-            groups.setdefault(keys.group(entry["group"]), {})[uuid] = hosts[0]
+            groups.setdefault(keys.group(entry["group"]), {})[uuid] = hosts
     return groups
 
 

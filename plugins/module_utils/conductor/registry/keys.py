@@ -6,7 +6,7 @@
 /berth/meta                  the registry itself; /berth/host/UUID a host, /berth/facts/UUID what host_facts said of it, packed
 /berth/inst/UUID             an instance: its owner and epoch, and what runs have begun with it. It stays when the instance is gone
 /berth/name/PROJECT/NAME, /berth/addr/NETWORK/ADDRESS, /berth/mac/MAC, /berth/volume/UUID    the uuid of the instance that has it
-/berth/quota/PROJECT         what the project uses; /berth/group/UUID the members of a server group, each with its host
+/berth/quota/PROJECT         what the project uses; /berth/group/UUID the members of a server group, each with its hosts
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ HOSTS, FACTS, INSTANCES, QUOTAS, GROUPS = (
 NAMES, ADDRESSES, MACS, VOLUMES = "/berth/name/", "/berth/addr/", "/berth/mac/", "/berth/volume/"
 SCHEMA = 1
 MOST_FACTS = 1 << 24  # bytes of one host's document
-CREATE = "create"
+CREATE, MOVE = "create", "move"  # what a run has begun
 COUNT = whole(0, 1 << 40)
 
 
@@ -56,7 +56,7 @@ class RegistryDocumentInvalid(BerthError):
     """A document in the registry's engine breaks its schema: somebody else wrote it, or it is of another version."""
 
 
-_PENDING = object_of({"run": text(), "kind": choice(CREATE, "move"), "host": uuid, "op": text(), "claimed": flag})
+_PENDING = object_of({"run": text(), "kind": choice(CREATE, MOVE), "host": uuid, "op": text(), "claimed": flag})
 _CHECKS: Dict[str, Check] = {
     # before: while the hosts change over, the incarnation that they come from, or an empty text if they had no registry
     META: object_of(
@@ -94,7 +94,7 @@ _CHECKS: Dict[str, Check] = {
         optional=("stays",),
     ),
     QUOTAS: map_of(text(32), COUNT, 20),
-    GROUPS: map_of(uuid, uuid, 10000),
+    GROUPS: map_of(uuid, list_of(uuid, 11), 10000),
 }
 
 
@@ -199,4 +199,5 @@ def new_instance(instance_name: str, project: str) -> Document:
 
 def hosts_of(entry: Document) -> List[str]:
     """The uuids of the hosts that have the instance, or may have it."""
-    return [each for each in (entry["owner"], *(intent["host"] for intent in entry["pending"])) if each]
+    found = (entry["owner"], *(intent["host"] for intent in entry["pending"]))
+    return [each for each in dict.fromkeys(found) if each]

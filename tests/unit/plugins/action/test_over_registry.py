@@ -300,7 +300,7 @@ def test_without_the_registry_an_old_copy_is_not_started_beside_a_host_that_may_
 
 
 @pytest.mark.follows("go_back_to_hosts")
-@pytest.mark.parametrize("operation", ["resize", "update", "adopt", "clone", "take_over", "fence_host", "remove_host"])
+@pytest.mark.parametrize("operation", ["update", "adopt", "clone", "take_over", "fence_host", "remove_host"])
 def test_what_is_not_done_over_a_registry_is_refused_before_any_host_is_asked(created, monkeypatch, operation):
     _it, read = created.read(operation)
     assert read.get("error_code") == "NotOverRegistry" and operation in read["msg"] and created.asked == []
