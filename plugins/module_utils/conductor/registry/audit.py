@@ -17,7 +17,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Tuple
 from ...model import registry_hints
 from ..fleet import Fleet
 from ..procedures.steps import Compare, Procedure, Transact
-from . import contents, enrol, hosts, keys
+from . import contents, enrol, hosts
 from .owners import Difference
 from .transactions import RegistryClosed, is_between
 
@@ -87,8 +87,6 @@ def _compared(
     if run.dry:
         return Audited(bool(documents), told, sorted(documents), newer, False)
     mended, busy = yield from _mended(kept, documents)
-    left = wanted.left(kept.entries())
-    yield from enrol.left_hosts(each for each in left if keys.instance(each[0]) in mended)
     for name, document in fleet.documents.items():
         yield from hosts.report(name, document, run.now())
         yield from hosts.tidied(document["uuid"], still=False)

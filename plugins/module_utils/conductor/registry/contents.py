@@ -42,14 +42,6 @@ class Wanted(NamedTuple):
     documents: Dict[str, Any]
     differences: List[Difference]
 
-    def left(self, before: Mapping[str, Document]) -> List[Tuple[str, str, int]]:
-        """(instance, host, epoch) of each that the registry had on this host ``before``, and has elsewhere now."""
-        return [
-            (uuid, host, self.entries[uuid]["epoch"])
-            for uuid in sorted(before.keys() & self.entries.keys())
-            for host in sorted({*keys.hosts_of(before[uuid])} - {*keys.hosts_of(self.entries[uuid])})
-        ]
-
 
 def kept() -> Procedure[Kept]:
     answer = yield Scan(keys.INSTANCES)

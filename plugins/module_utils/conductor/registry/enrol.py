@@ -12,7 +12,6 @@ the mark. A run that is cut off leaves the registry closed, and the next one goe
 from __future__ import annotations
 
 import dataclasses
-import functools
 from typing import Any, Callable, Collection, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ...model import hints, registry_hints
@@ -23,9 +22,9 @@ from .. import gossip, locate, majority, silence
 from ..errors import HostUnknown, RegistryUnknown
 from ..fleet import Fleet, Place
 from ..procedures.steps import Answers, Ask, Compare, Procedure, Scan, Transact, Write
-from . import contents, holdings, hosts, keys
+from . import contents, hosts, keys
 from .owners import Difference, Seen, epoch_of
-from .transactions import RegistryBusy, transacted
+from .transactions import RegistryBusy
 
 AT_ONCE = 40  # keys of one transaction
 # What one step of a look takes into memory: hosts, and what they remember of instances.
@@ -192,7 +191,6 @@ def filled(run: Run, meta: Meta, seen: Seen) -> Procedure[contents.Wanted]:
     known = yield from contents.kept()
     wanted = contents.wanted(known, seen)
     yield from written(meta, known, wanted.documents)
-    yield from left_hosts(wanted.left(known.entries()))
     for document in seen.fleet.documents.values():
         yield from hosts.tidied(document["uuid"], still=True)
     return wanted
@@ -205,13 +203,6 @@ def written(meta: Meta, known: contents.Kept, documents: Mapping[str, Any]) -> P
             "succeeded"
         ]:
             raise _changed_meanwhile()
-
-
-def left_hosts(left: Iterable[Tuple[str, str, int]]) -> Procedure[None]:
-    """What a host has said last of these instances counts no more: it may be lost, and say nothing new."""
-    for uuid, host, epoch in left:
-        change = functools.partial(holdings.leave_host, uuid=uuid, host_uuid=host, epoch=epoch)
-        yield from transacted(change, closed=True)
 
 
 def compares(known: contents.Kept, some: Iterable[str]) -> Tuple[Compare, ...]:

@@ -140,7 +140,8 @@ def _begun(entry: Document, records: List[Tuple[str, Document]], seen: Seen) -> 
     if entry["owner"] and not moves:
         return entry, None
     pending = _begun_on({**entry, "pending": _begun_on(entry, claims, keys.CREATE)}, moves, keys.MOVE)
-    found = {**entry, "pending": pending, "epoch": max([entry["epoch"], *(epoch_of(each) for _at, each in records)])}
+    seen_in = [] if entry["owner"] else [epoch_of(each) for _host, each in records]
+    found = {**entry, "pending": pending, "epoch": max([entry["epoch"], *seen_in])}
     begun = sorted(seen.name_of(host) for host, _record in records)
     text = "it was begun on %s, of which the registry did not know" % " and ".join(begun)
     return found, Difference(entry["name"], text) if pending != entry["pending"] else None
