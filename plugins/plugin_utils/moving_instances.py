@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import secrets
 import time
 from typing import Any, Dict, List, NamedTuple, Optional
@@ -87,7 +88,8 @@ class MovesInstances(PlanMoves):
         second, legs = {}, Legs()
         try:
             move = self.move_of(asked, name, plan, second)
-            walk, said = carry_out(self, asked.task_vars, move, hear=legs.hear, engine=self._engine(asked))
+            engine = registry_access.of_run(self, asked.task_vars, kvm_hosts(asked.task_vars, asked.hosts))
+            walk, said = carry_out(self, asked.task_vars, move, hear=legs.hear, engine=engine)
         except (BerthError, AnsibleError) as error:  # the others go on, and the table says it
             return refused(error), {}, {"said": [], "legs": legs.ended}
         return told_of(walk), second, {"said": states_of(said), "legs": legs.ended}
@@ -107,15 +109,10 @@ class MovesInstances(PlanMoves):
         given = move_options.settings_of(ROLES.get((does, asked.only_prepare), does), values)
         consent = {name: is_true(values, variable) for name, variable in CONSENT.items()}
         settings = {**consent, **given, "key": new_key()}
-        quotas = Catalog.from_variables(values).quotas
-        over = (
-            MovesOnEngine(acting.RUN, quotas, self._task.check_mode) if self._engine(asked) else EmbeddedMoves(quotas)
-        )
-        return Run(settings, over, asked.only_prepare)
-
-    def _engine(self, asked):
-        """The registry of the run, None where the hosts are alone."""
-        return registry_access.of_run(self, asked.task_vars, kvm_hosts(asked.task_vars, asked.hosts))
+        quotas, registry = Catalog.from_variables(values).quotas, EmbeddedMoves
+        if registry_access.members_of_run(self, asked.task_vars):
+            registry = functools.partial(MovesOnEngine, acting.RUN, dry=self._task.check_mode)
+        return Run(settings, registry(quotas), asked.only_prepare)
 
 
 class MovesToDelete:

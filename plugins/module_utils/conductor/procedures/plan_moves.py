@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Callable, Collection, Dict, Iterable, List, Mapping, NamedTuple, Optional, Tuple
 
-from ...model import migration
+from ...model import hints, migration
 from ...model.errors import BerthError, InstanceIsLocked
 from ...model.identity import DEFAULT_PROJECT
 from ...model.messages import Document, View
@@ -254,6 +254,11 @@ def _waiting(
     waiting = {}
     for name, move in list(planned.moves.items()):
         if not move["place"]:
+            continue
+        if move["source"] not in fleet.documents:  # as where two hosts of the registry have one uuid
+            text = "%s, where %s is, does not count: %s"
+            told = text % (move["source"], name, fleet.verdicts.get(move["source"]))
+            planned.refuse(name, HostUnknown(told, hint=hints.run_again()).to_dict())
             continue
         try:
             ignored = moving.hosts_to_leave_out(move, fleet.documents, wanted.target_of(name), wanted.same_host)

@@ -43,6 +43,7 @@ class Fleet:
             self.know(name)
         monkeypatch.setattr(delegates, "run_on", self.run_on)
         monkeypatch.setattr(guest_addresses, "find", lambda *_given: None)
+        monkeypatch.setattr(registry_access, "members_of_run", lambda _action, _vars: [("m", 2379)])
         monkeypatch.setattr(
             registry_access,
             "of_run",
