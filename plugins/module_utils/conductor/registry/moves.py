@@ -171,9 +171,16 @@ def _left(walk: Walk, entry: Document, owner: str, sure: Mapping[str, View]) -> 
 
 def _sure(walk: Walk) -> Dict[str, View]:
     """Host uuid -> what it said last, of the sides that have done no more since."""
-    sides = (SOURCE,) if walk.machine(SOURCE) == walk.machine(DESTINATION) else (DESTINATION, SOURCE)
-    machines = {side: walk.machine(side) for side in sides if side not in walk.unsure}
-    return {host: walk.said[side] for side, host in machines.items() if host}
+    source, destination = walk.machine(SOURCE), walk.machine(DESTINATION)
+    sides = (SOURCE,) if source == destination else (DESTINATION, SOURCE)
+    sure = {
+        str(walk.machine(side)): walk.said[side] for side in sides if side not in walk.unsure and walk.machine(side)
+    }
+    if walk.last.get("ended") and destination and source != destination:
+        # by the source, which has let go for good: the two hosts have ended a live migration between them
+        before = walk.move.views["source"]
+        sure[destination] = {**before, "role": OWN, "generation": [_epoch(before) + 1, 0], "migration": None}
+    return sure
 
 
 def _latest(walk: Walk) -> int:

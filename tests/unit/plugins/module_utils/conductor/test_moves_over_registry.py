@@ -122,7 +122,7 @@ class Case:
         assert module == "migration"
         self.asked.append((host, *given["steps"]))
         self.during.get(given["steps"][0], lambda: None)()
-        answers = self.answers[host]
+        answers = self.answers.get(host, [SILENT])
         answer = answers.pop(0) if len(answers) > 1 else answers[0]
         yield
         if "role" not in answer:
@@ -162,6 +162,14 @@ def test_the_destination_owns_it_and_the_source_keeps_its_part_until_a_confirm(c
     case.move("confirm", views)
     assert (case.hosts(), case.cores()) == ((D, []), (2, 2))
     assert case.read(keys.host(S))["removed"] == {WEB: 2}
+
+
+def test_the_registry_hears_of_a_live_migration_that_the_hosts_have_ended_between_them(case):
+    """The source says so, and the destination is not asked again."""
+    case.answers = {"kvm1": [BEGUN[1], BEGUN[1], {**NOTHING, "ended": True}], "kvm2": [CLAIMED[1]]}
+    case.move("live_migrate", (at_rest(), NOTHING), ["kvm2"], kind="live-migration")
+    assert case.asked[-1] == ("kvm1", "migrate_live", "release", "tell")
+    assert (case.hosts(), case.entry["epoch"], case.cores()) == ((D, []), 2, (1, 1))
 
 
 def test_a_revert_gives_it_back_to_the_source_and_frees_the_destination(case):
@@ -240,7 +248,7 @@ def test_a_move_does_not_begin_beside_one_that_another_run_has_begun(case):
     case.has(pending=[{"run": "r2", "kind": keys.MOVE, "host": OTHER, "op": "x", "claimed": True}])
     case.revision = plan_time
     walk = case.resize()
-    assert walk.error["code"] == "ClaimConflict" and case.asked == [] and case.hosts() == (S, [OTHER])
+    assert walk.error.get("code") == "ClaimConflict" and case.asked == [] and case.hosts() == (S, [OTHER])
 
 
 def test_what_a_dead_run_had_begun_before_the_plan_is_given_back(case):
@@ -257,7 +265,7 @@ def test_a_run_whose_intent_was_taken_over_gives_its_claim_up(case):
     case.during["claim"] = lambda: case.has(pending=[])
     case.answers = {"kvm1": [BEGUN[1], moving("OWN", "restoring", 1), at_rest()], "kvm2": [CLAIMED[1], NOTHING]}
     walk = case.resize()
-    assert walk.error["code"] == "ClaimConflict" and ("kvm2", "purge") in case.asked
+    assert walk.error.get("code") == "ClaimConflict" and ("kvm2", "purge") in case.asked
     assert case.hosts() == (S, []) and ("kvm2", "receive") not in case.asked
 
 
@@ -271,7 +279,7 @@ def test_a_move_that_was_begun_goes_on_with_its_intent(case):
 def test_an_owner_that_the_registry_knows_better_does_not_move(case):
     case.has(owner=OTHER, epoch=3)
     walk = case.resize()
-    assert walk.error["code"] == "ClaimConflict" and case.asked == []
+    assert walk.error.get("code") == "ClaimConflict" and case.asked == []
 
 
 def test_an_older_word_changes_nothing(case):
@@ -290,7 +298,7 @@ def test_what_was_not_told_is_told_by_the_confirm(case):
 
 def test_without_the_registry_no_move_begins(case):
     case.engine.away = True
-    assert case.resize().error["code"] == "RegistryUnknown" and case.asked == []
+    assert case.resize().error.get("code") == "RegistryUnknown" and case.asked == []
 
 
 def test_hosts_go_on_while_the_registry_is_away(case):
