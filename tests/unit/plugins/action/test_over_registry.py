@@ -13,7 +13,8 @@ import pytest
 from controller import Controller
 from placement_case import CATALOG, VM, facts
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "protocol"))
+TESTS = Path(__file__).resolve().parents[3]
+sys.path[:0] = [str(TESTS / "protocol"), str(TESTS / "unit" / "plugins" / "module_utils")]
 import history_engine  # noqa: E402
 from memory_engine import MemoryEngine  # noqa: E402
 
