@@ -149,7 +149,7 @@ def seen_by(
 ) -> Document:
     """What a plan keeps of it: versions of its instances, the count of takers of each host that was chosen, and which of the hosts
     that had an instance are ``lost``."""
-    providers = {each.document["uuid"]: each.host["provider"] for name, each in seen.items() if name in chosen}
+    providers = {each.uuid: each.host["provider"] for name, each in seen.items() if name in chosen}
     return {"versions": known.versions, "providers": providers, "lost": known.lost(lost)}
 
 
