@@ -85,8 +85,11 @@ def reports(seen: Mapping[str, Seen], names: Iterable[str], live: Mapping[str, R
         else:
             found[name] = {"document": known.document}
             if known.host["reserved"] or known.host["removed"]:
-                with WRONG:  # what has been changed is checked again
-                    found[name]["document"] = as_of_now(known.host, host_document.check(known.document))
+                with WRONG:
+                    document = host_document.check(known.document)
+                    now = as_of_now(known.host, document)
+                    if now != document:  # it is checked again
+                        found[name]["document"] = now
     return found
 
 

@@ -70,6 +70,7 @@ def registry():
 
 
 def test_what_is_sealed_is_not_checked_again(registry, monkeypatch):
+    registry.change(of("h2"), removed={WEB: 3})  # which it does not show
     monkeypatch.setattr(host_document, "shape", lambda *_given: pytest.fail("it was checked when it was written"))
     assert set(registry.fleet().documents) == set(NAMES)
 
