@@ -16,7 +16,7 @@ from ..module_utils.conductor.closing_table import error_of, text_of
 from ..module_utils.conductor.operations import OPERATIONS
 from ..module_utils.conductor.procedures import backup_host, update
 from ..module_utils.conductor.procedures.backup import back_up
-from ..module_utils.conductor.procedures.copies import keep_one, recover_record
+from ..module_utils.conductor.procedures.copies import keep_one, recover, recover_record
 from ..module_utils.conductor.procedures.delete import Moving, and_forget, delete
 from ..module_utils.conductor.procedures.operate import Done, adopt, look, operate
 from ..module_utils.conductor.procedures.rebuild import rebuild, rescue
@@ -131,6 +131,8 @@ class ActionModule(LocateInstances, MovesInstances):
         given = {name: self._given(operation, task_vars, name) for name in [*tasks, *moving.names]}
         if operation == "keep_one":
             return keep_one(tasks, given, self._task.check_mode)
+        if operation == "recover":
+            return recover(tasks, given, self._task.check_mode)
         if operation == "recover_record":
             return recover_record(tasks, given, self._task.check_mode)
         if operation in ("console", "snapshots"):

@@ -144,6 +144,15 @@ def _was_on(run, name):
     return True  # what is wrong with its name is told
 
 
+def _beside_disks(run):
+    """uuid -> what each host sees beside the disks of an instance to take over."""
+    found = {}
+    for host, answer in replies(run.task_vars, FOUND).items() if run.takes_over else ():
+        for told in plain(answer.get("attached") or ()):
+            found.setdefault(told["uuid"], []).append((host, told))
+    return found
+
+
 def _say_unlisted(run, selected_uuids):
     """Name the instances that the whole inventory lacks, whatever is selected. With berth_name the run is not about it."""
     if run.takes_over or "berth_name" in run.task_vars or not unlisted.unlisted(run.fleet, selected_uuids):
@@ -295,6 +304,7 @@ class PlaceInstances(ControllerAction):
             rebuilt=listed(given, "berth_rebuild_lost"),
             takes_over=run.takes_over,
             disks_of=given.get("berth_disks_of"),
+            seen=_beside_disks(run),
             quotas=run.catalogs.shared.quotas,
             least=run.least(),
             fixed=lambda: fixed_addresses(run.catalogs.instances, run.catalogs),
