@@ -26,7 +26,7 @@ from ..module_utils.conductor.registry.engine import Known, RemovesOnEngine
 from ..module_utils.model import copy_hints, made_images
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import ADOPTED, IDENTITY, project_of
-from ..plugin_utils import end_of_operation, fleet_filters, registry_access, wanted_update
+from ..plugin_utils import end_of_operation, fleet_filters, lost_backups, registry_access, wanted_update
 from ..plugin_utils.answers_of_hosts import FOUND
 from ..plugin_utils.berth_name import selected_by_name
 from ..plugin_utils.controller import controller_facts, new_token, outcomes_reported
@@ -35,7 +35,7 @@ from ..plugin_utils.fixed_addresses import fixed_addresses
 from ..plugin_utils.inventory_differences import InventoryDifferences
 from ..plugin_utils.inventory_variables import kvm_hosts, lost_hosts, raw_vars, variables
 from ..plugin_utils.locating import LocateInstances
-from ..plugin_utils.moving_instances import Legs, MovesInstances, MovesToDelete, new_key, states_of
+from ..plugin_utils.moving_instances import Legs, MovesInstances, MovesToDelete, states_of
 from ..plugin_utils.plain import plain
 from ..plugin_utils.reading import read
 from ..plugin_utils.screen import say
@@ -44,7 +44,7 @@ from ..plugin_utils.selection import check_play, in_inventory
 from ..plugin_utils.together import own_part
 from ..plugin_utils.whose_variables import Catalogs
 
-MINUTES, BACKUP_HOSTS, ADDRESS = "berth_backup_minutes", "berth_backup_hosts", "berth_host_migration_address"
+MINUTES = "berth_backup_minutes"
 CARRIED_OUT = {"operation": None, "names": [], "found": [], "moving": [], "instances": {}, "errors": {}}
 
 
@@ -160,9 +160,7 @@ class ActionModule(LocateInstances, MovesInstances):
         return operate(operation, tasks, given)
 
     def _backup(self, operation, tasks, given, task_vars):
-        group = [str(name) for name in task_vars["groups"].get(BACKUP_HOSTS, ())]
-        hosts = {name: variables(task_vars, name, [ADDRESS]).get(ADDRESS) for name in group}
-        run = backup_host.Run(hosts, int(task_vars["ansible_forks"]), new_key, self._task.check_mode)
+        run = lost_backups.run_of(self, task_vars)
         tasks = {
             name: {"project_id": project_of(variables(task_vars, name, IDENTITY)), **task}
             for name, task in tasks.items()

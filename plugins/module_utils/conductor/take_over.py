@@ -17,7 +17,7 @@ from ..model.errors import BerthError, InvalidInput
 from ..model.identity import is_uuid
 from ..model.messages import Document
 from . import addressing, silence
-from .errors import DisksDiffer, DisksOwnerUnknown, HostNotLost
+from .errors import DisksDiffer, DisksNotShared, DisksOwnerUnknown, HostNotLost
 from .fleet import Fleet
 from .locate import check_none_silent
 from .plan import CLAIMING, Instance, fail
@@ -46,10 +46,16 @@ def check_disks_of(disks_of: Optional[str], fleet: Fleet) -> None:
 
 
 def mark(
-    instances: Dict[str, Instance], fleet: Fleet, lost: Collection[str], disks_of: Optional[str], seen: Seen
+    instances: Dict[str, Instance],
+    fleet: Fleet,
+    lost: Collection[str],
+    disks_of: Optional[str],
+    seen: Seen,
+    backups: Mapping[str, str],
 ) -> None:
     """Set the owner of the disks for each instance that no host has any more, also if a killed run had claimed room for
-    it, and give its request the volumes and addresses that it had. Fail what cannot be taken over."""
+    it, and give its request the volumes and addresses that it had. Fail what cannot be taken over. ``backups``: uuid -> what is told of
+    the backups of each whose disks no host sees."""
     check_disks_of(disks_of, fleet)
     check_lost(lost, fleet, disks_of)
     answers = fleet.answers(lost)
@@ -67,6 +73,12 @@ def mark(
         if source is None:
             message = "no host remembers that %s was on %s" % (instance["name"], " or ".join(sorted(lost)))
             fail(instance, DisksOwnerUnknown(message, hint=copy_hints.name_owner_of_disks(instance["uuid"])))
+            continue
+        if instance["uuid"] in backups and instance.get("state") is None:
+            text = "the disks of %s were on %s, and no host that answers sees them. %s"
+            hosts = " or ".join(sorted(lost))
+            hint = copy_hints.mount_or_give_up(instance["name"], ",".join(sorted(lost)))
+            fail(instance, DisksNotShared(text % (instance["name"], hosts, backups[instance["uuid"]]), hint=hint))
             continue
         try:
             _as_it_was(instance, _kept(instance, source, seen.get(instance["uuid"], ())))

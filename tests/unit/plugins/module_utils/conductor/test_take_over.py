@@ -30,9 +30,9 @@ def wanted(**nic):
     return {"web1": {"uuid": WEB, "name": "web1", "spec": {"networks": [{"name": "lan", **LAN, **nic}]}}}
 
 
-def mark(found, lost=("kvm1",), disks_of=None, seen=None, **nic):
+def mark(found, lost=("kvm1",), disks_of=None, seen=None, backups=None, **nic):
     instances = wanted(**nic)
-    take_over.mark(instances, found, list(lost), disks_of, seen or {})
+    take_over.mark(instances, found, list(lost), disks_of, seen or {}, backups or {})
     return instances["web1"]
 
 
@@ -145,19 +145,19 @@ def test_where_an_earlier_version_kept_nothing_an_address_out_of_a_pool_is_named
 def test_its_volumes_are_those_that_it_had_whatever_the_inventory_says_by_now(inventory):
     instances = wanted()
     instances["web1"]["spec"]["volumes"] = [{"name": name, "size_gb": 9} for name in inventory]
-    take_over.mark(instances, fleet(KNOWN), ["kvm1"], None, beside(DB))
+    take_over.mark(instances, fleet(KNOWN), ["kvm1"], None, beside(DB), {})
     assert instances["web1"]["spec"]["volumes"] == [{**DB, "new": True}] and instances["web1"]["take_over"] == LOST
-    take_over.mark(instances, fleet(KNOWN), ["kvm1"], None, beside())
+    take_over.mark(instances, fleet(KNOWN), ["kvm1"], None, beside(), {})
     assert "volumes" not in instances["web1"]["spec"]
 
 
 def test_one_that_boots_from_a_volume_boots_from_that_again():
     instances = wanted()
     instances["web1"]["spec"]["volumes"] = [{"name": "os", "size_gb": 2, "boot_index": 0}]
-    take_over.mark(instances, fleet(KNOWN), ["kvm1"], None, beside({**DB, "name": "os", "boot_index": 0}))
+    take_over.mark(instances, fleet(KNOWN), ["kvm1"], None, beside({**DB, "name": "os", "boot_index": 0}), {})
     assert instances["web1"]["take_over"] == LOST
     instances["web1"]["spec"]["volumes"] = []
-    take_over.mark(instances, fleet(KNOWN), ["kvm1"], None, beside({**DB, "name": "os", "boot_index": 0}))
+    take_over.mark(instances, fleet(KNOWN), ["kvm1"], None, beside({**DB, "name": "os", "boot_index": 0}), {})
     assert instances["web1"]["error"]["field"] == "berth_volumes"
 
 
@@ -192,7 +192,7 @@ def test_where_an_earlier_version_kept_nothing_an_instance_is_taken_over_without
     """Which files they are, and who else had them since, only the lost host's records say."""
     instances = wanted()
     instances["web1"]["spec"]["volumes"] = [{"name": "db", "size_gb": 1}]
-    take_over.mark(instances, fleet(KNOWN), ["kvm1"], None, {})
+    take_over.mark(instances, fleet(KNOWN), ["kvm1"], None, {}, {})
     error = instances["web1"]["error"]
     assert (error["field"], error["hint"]) == ("berth_volumes", copy_hints.take_over_without_volumes("web1"))
     assert "db" in error["message"] and "take_over" not in instances["web1"]
@@ -203,7 +203,7 @@ def test_where_an_earlier_version_kept_nothing_an_instance_is_taken_over_without
 def test_an_instance_that_boots_from_a_volume_is_not_taken_over_and_waits_for_its_host():
     instances = wanted()
     instances["web1"]["spec"]["volumes"] = [{"name": "os", "size_gb": 1, "boot_index": 0}]
-    take_over.mark(instances, fleet(KNOWN), ["kvm1"], None, {})
+    take_over.mark(instances, fleet(KNOWN), ["kvm1"], None, {}, {})
     assert instances["web1"]["error"]["hint"] == copy_hints.bring_boot_volume_back("web1", "os")
     assert "take_over" not in instances["web1"]
     with pytest.raises(HostNotLost):  # the host is back: its instances are where they were
@@ -227,14 +227,25 @@ def test_a_person_who_has_read_whose_the_disks_are_is_believed():
 def test_what_a_killed_run_had_claimed_is_taken_over_and_not_made_anew():
     """The claim alone says nothing of disks: on a host without that storage, a create would make empty ones."""
     instances = {"web1": {**wanted()["web1"], "state": CLAIMING, "host": "kvm2"}}
-    take_over.mark(instances, fleet(KNOWN), ["kvm1"], None, {})
+    take_over.mark(instances, fleet(KNOWN), ["kvm1"], None, {}, {})
     assert (instances["web1"]["state"], instances["web1"].get("take_over")) == (CLAIMING, LOST)
     instances = {"web1": {**wanted()["web1"], "state": CLAIMING, "host": "kvm2"}}
-    take_over.mark(instances, fleet(), ["kvm1"], None, {})
+    take_over.mark(instances, fleet(), ["kvm1"], None, {}, {})
     assert instances["web1"]["error"]["code"] == DisksOwnerUnknown.__name__ and instances["web1"]["state"] == FAILED
+
+
+@pytest.mark.follows("mount_or_give_up")
+def test_of_disks_that_only_the_lost_host_had_the_newest_backup_is_named():
+    """Instead of tries on hosts which do not have them; it is for a person to say that what was written since may go."""
+    told = "Its newest whole backup is 20260102T030405Z in backup1:/srv/backups, 3 h old"
+    instance = mark(fleet(KNOWN), backups={WEB: told})
+    error = instance["error"]
+    assert error["code"] == "DisksNotShared" and told in error["message"] and "take_over" not in instance
+    assert error["hint"] == copy_hints.mount_or_give_up("web1", "kvm1")
+    assert mark(fleet(KNOWN))["take_over"] == LOST, "where a host sees them, by now or again"
 
 
 def test_what_a_host_that_answers_has_is_left_alone():
     instances = {"web1": {**wanted()["web1"], "state": "existing"}}
-    take_over.mark(instances, fleet(KNOWN), ["kvm1"], None, {})
+    take_over.mark(instances, fleet(KNOWN), ["kvm1"], None, {}, {})
     assert "take_over" not in instances["web1"]
