@@ -23,7 +23,7 @@ from ..plugin_utils.answers_of_hosts import replies
 from ..plugin_utils.controller import ControllerAction
 from ..plugin_utils.doctor_case import case_of
 from ..plugin_utils.inventory_variables import kvm_hosts
-from ..plugin_utils.known_fleet import known_fleet
+from ..plugin_utils.known_fleet import known_fleet, moves_live
 from ..plugin_utils.plain import plain
 from ..plugin_utils.report_page import ABOUT, MOST_MORE, data_path, page_path, render, write_report
 from ..plugin_utils.screen import columns, say
@@ -31,7 +31,6 @@ from ..plugin_utils.whose_fleet import Fleet, machines
 from ..plugin_utils.whose_variables import Catalogs
 
 SCHEMA = 1
-LIVE = "live"  # how a plan moves what runs
 MOST_SHOWN = 40  # instances on the screen; the files contain all
 
 
@@ -104,12 +103,7 @@ class ActionModule(ControllerAction):
         except BerthError as error:
             return {}, {}, ["Whether instances move live, and what fits, is not known. %s" % error.to_result()["msg"]]
         fits = questions.of_flavors(known.fleet, known.flavors.values(), most=MOST_MORE)
-        off = "no: it is off, and moves cold"
-        live = {
-            each.uuid: "no: %s" % each.fixed if each.fixed else "yes" if each.how == LIVE else off
-            for each in known.fleet.instances.values()
-        }
-        return live, fits, []
+        return moves_live(known), fits, []
 
     def _decisions(self, task_vars, of_fleet):
         """Return (the last decisions, why they are unknown)."""
