@@ -160,16 +160,19 @@ def test_a_disk_goes_back_to_its_snapshot_wherever_it_is_and_whoever_is_killed()
     assert histories.play(HOSTS, NAMES, [run("create"), *SNAPSHOTS]) is None
 
 
+MOUNTED, KEPT = 8, 5  # dice by which an increment goes there, and two backups are kept
 # Each playbook of a backup is killed at another change on a host, and run again, in a directory and on a backup host.
 BACKUPS = [
     step
     for number in range(12)
-    for dice in (1, 2)
     for step in (
-        run("backup", dice=dice, killed=(HOSTS + 2 + number % 4, number)),
-        run("backup", dice=dice),
-        run("restore", dice=dice, killed=(CALLS + HOSTS + number % 4, number)),
-        run("restore", dice=dice),
+        run("backup", dice=MOUNTED, killed=(HOSTS + 2 + number % 4, number)),
+        run("backup", dice=MOUNTED),
+        run("backup", dice=KEPT, killed=(HOSTS + 2 + number % 4, number)),
+        run("backup", dice=KEPT),
+        run("backup", dice=MOUNTED),
+        run("restore", dice=(MOUNTED, KEPT)[number % 2], killed=(CALLS + HOSTS + number % 4, number)),
+        run("restore", dice=(MOUNTED, KEPT)[number % 2]),
         run("image_from_instance", killed=(CALLS, number)),
         run("image_from_instance"),
         run("cold_migrate"),
