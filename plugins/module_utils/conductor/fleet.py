@@ -40,6 +40,7 @@ PLACE = (
     "moved_to",
     "image_props",
     "adopted",
+    "own_name",
 )
 
 
@@ -68,7 +69,8 @@ class Place(TypedDict):
     domain_differs: Optional[Document]  # what somebody changed in libvirt, see compute/guest/live_differences.py
     moved_to: Optional[Document]  # {op, host_uuid} of the move for which this host let go of it
     image_props: Optional[Document]  # the properties of its image
-    adopted: Optional[str]  # the name of an instance that was a guest before: its uuid does not follow from it
+    adopted: Optional[str]  # the name of an instance that was a guest before
+    own_name: Optional[str]  # the name of an instance whose uuid does not follow from it
     flavor: Optional[str]
     content: Document  # the flavor as it was when the instance got it
 
