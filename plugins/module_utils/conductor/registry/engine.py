@@ -116,8 +116,15 @@ def fleet_of(
 ) -> Procedure[Tuple[Fleet, Dict[str, hosts.Seen]]]:
     """All hosts of these names, with what the registry has of each. ``live``: what those said that this run has asked; ``read``:
     as read_fleet."""
-    seen = yield from hosts.hosts()
+    seen = {name: _as_known(each, known) for name, each in (yield from hosts.hosts()).items()}
     return with_notes(read(hosts.reports(seen, names, known.heard(live))), known), seen
+
+
+def _as_known(seen: hosts.Seen, known: Known) -> hosts.Seen:
+    """What a host said last of an instance that the registry knows elsewhere by now is over."""
+    at = seen.document["uuid"]
+    left = {uuid: entry["epoch"] for uuid, entry in known.entries.items() if at not in keys.hosts_of(entry)}
+    return seen._replace(host={**seen.host, "removed": {**seen.host["removed"], **left}}) if left else seen
 
 
 def with_notes(fleet: Fleet, known: Known) -> Fleet:
