@@ -9,8 +9,7 @@ from __future__ import annotations
 import functools
 
 from ..module_utils.conductor import majority, silence
-from ..module_utils.conductor.fleet import read_fleet
-from ..module_utils.conductor.own_uuids import own_name
+from ..module_utils.conductor.fleet import own_name, read_fleet
 from ..module_utils.conductor.registry.engine import Known, fleet_of, with_notes
 from ..module_utils.model import catalog_schema, host_document, host_hints
 from ..module_utils.model.identity import OWN_UUIDS

@@ -222,7 +222,7 @@ def in_inventory(task_vars: Dict[str, Any], name: str) -> bool:
 
 
 def not_found(task_vars: Dict[str, Any], fleet: Fleet, name: str) -> InstanceNotFound:
-    uuid = own_uuids.uuid_of_name(fleet, name, project_of(variables(task_vars, name, IDENTITY)))
+    uuid = fleet.own_names.get((project_of(variables(task_vars, name, IDENTITY)), name))
     if uuid:
         how = "adopted" if own_uuids.was_adopted(fleet, uuid) else "renamed"
         text = "%s was %s, and the inventory does not say its uuid" % (name, how)

@@ -76,7 +76,7 @@ def find(fleet: Fleet, name: str, project: str, uuid: str, on: Optional[str] = N
     """The guest with ``uuid`` if the inventory says one, else the one whose domain has the name. ``on``: its host, if several
     have one."""
     told = uuid != instance_uuid(project, name)
-    known = uuid if told else own_uuids.uuid_of_name(fleet, name, project)
+    known = uuid if told else fleet.own_names.get((project, name))
     owners = [place["host"] for place in fleet.places.get(known, ())] if known else []
     if known and owners:
         return Guest(known, owners[-1])

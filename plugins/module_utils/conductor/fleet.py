@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any, Callable, Collection, Dict, Iterator, List, Optional, Set, Tuple, TypedDict, cast
+from typing import Any, Callable, Collection, Dict, Iterator, List, Mapping, Optional, Set, Tuple, TypedDict, cast
 
 from ..model import host_hints, state_hints
 from ..model.errors import BerthError
+from ..model.identity import DEFAULT_PROJECT
 from ..model.messages import Document, Note
 from . import host_identity, miscounting, silence
 from .notes import Answers, Notes, called, put_together
@@ -73,6 +74,11 @@ class Place(TypedDict):
     own_name: Optional[str]  # the name of an instance whose uuid does not follow from it
     flavor: Optional[str]
     content: Document  # the flavor as it was when the instance got it
+
+
+def own_name(place: Mapping[str, Any]) -> Optional[str]:
+    """The name of an instance whose uuid does not follow from it, as its host tells it; None of any other."""
+    return place.get("adopted") or place.get("own_name")
 
 
 class Stray(TypedDict):
@@ -160,6 +166,17 @@ class Fleet:
                     place = cast(Place, {"host": host, **found, "flavor": flavor.get("name"), "content": flavor})
                     places.setdefault(instance["uuid"], []).append(place)
         return places
+
+    @functools.cached_property
+    def own_names(self) -> Dict[Tuple[str, str], str]:
+        """(project, name) -> uuid of each instance whose uuid does not follow from its name, if each host that has it says so."""
+        found: Dict[Tuple[str, str], str] = {}
+        for uuid, places in self.places.items():
+            told = {(place["project_id"] or DEFAULT_PROJECT, own_name(place)) for place in places}
+            project, name = told.pop()
+            if name and not told:
+                found.setdefault((project, name), uuid)
+        return found
 
     def unprepared(self) -> Dict[str, str]:
         """The hosts that answer but were never prepared, and what to do about it."""

@@ -24,7 +24,7 @@ from ..model.identity import (
 from ..model.lifecycle import OWN
 from ..model.nics import guest_address
 from ..model.safe_text import clean
-from .own_uuids import own_name
+from .fleet import own_name
 
 # Variables that only hosts report. A host never reports what the inventory asks for, such as berth_flavor.
 PUBLISHED = (

@@ -6,7 +6,7 @@ give such an instance its name: the inventory says which uuid a name has. No nam
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Mapping, Optional
+from typing import Iterable, Optional
 
 from ..model import hints
 from ..model.errors import BerthError, InstanceExists
@@ -18,22 +18,9 @@ class InstanceRenamed(BerthError):
     """The instance has another name than the inventory gives it. Nothing was changed."""
 
 
-def own_name(place: Mapping[str, Any]) -> Optional[str]:
-    """The name of such an instance, as its host tells it; None of any other."""
-    return place.get("adopted") or place.get("own_name")
-
-
-def uuid_of_name(fleet: Fleet, name: str, project: str) -> Optional[str]:
-    """The uuid of such an instance of that name, if each host that has it says so."""
-    for uuid, places in fleet.places.items():
-        if all(own_name(place) == name and _project(place) == project for place in places):
-            return uuid
-    return None
-
-
 def check_free(fleet: Fleet, name: str, project: str, uuid: str) -> None:
     """Raise InstanceExists if the instance of that name is another one than ``uuid``, which keeps its own uuid."""
-    other = uuid_of_name(fleet, name, project)
+    other = fleet.own_names.get((project, name))
     if other not in (None, uuid):
         hosts = ", ".join(sorted(place["host"] for place in fleet.places[str(other)]))
         how = "adopted" if was_adopted(fleet, other) else "renamed"
@@ -56,10 +43,10 @@ def check_name(name: str, project: str, uuid: str, places: Iterable[Place], beco
     kept = uuid != instance_uuid(project, name)
     for place in places:
         told = place.get("own_name") or (place["name"] if kept else None)
-        if not told or place.get("adopted") or _project(place) == project and told in (name, becomes):
+        if told in (None, uuid) or place.get("adopted") or (place["project_id"] or DEFAULT_PROJECT) == project and told in (name, becomes):
             continue
         raise InstanceRenamed(
-            "%s is %s of project %s, as %s says" % (name, told, _project(place), place["host"]),
+            "%s is %s of project %s, as %s says" % (name, told, place["project_id"] or DEFAULT_PROJECT, place["host"]),
             hint=hints.name_renamed(told if NAME.match(told) else "NAME", uuid),
         )
 
@@ -69,7 +56,3 @@ def check_new(name: str, project: str, uuid: str) -> None:
     if uuid != instance_uuid(project, name):
         text = "%s is to be the instance %s, which no host has" % (name, uuid)
         raise InstanceRenamed(text, hint=hints.without_uuid(name))
-
-
-def _project(place: Mapping[str, Any]) -> str:
-    return place["project_id"] or DEFAULT_PROJECT

@@ -13,8 +13,7 @@ from ..model import fleet_hints
 from ..model.errors import BerthError, shortened
 from ..model.identity import ADOPTED, DEFAULT_PROJECT, KEPT, NAME, uuid_of
 from ..model.lifecycle import OWN
-from .fleet import Fleet, Place
-from .own_uuids import own_name
+from .fleet import Fleet, Place, own_name
 
 
 def unlisted(fleet: Fleet, listed: Container[str]) -> List[Tuple[str, Place]]:

@@ -121,7 +121,7 @@ def _task_of(run: Run, fleet: Fleet, name: str, instance: Wanted) -> Document:
 def _check_found(run: Run, fleet: Fleet, name: str, instance: Wanted, task: Document) -> None:
     """Raise if the instance is nowhere, although the operation needs one or the inventory does not know it either."""
     is_nowhere = not task["hosts"] and not fleet.places.get(task["uuid"])
-    told = instance.described and not own_uuids.uuid_of_name(fleet, name, instance.project)
+    told = instance.described and not fleet.own_names.get((instance.project, name))
     error = run.not_found(name) if is_nowhere and (OPERATIONS[run.operation].needs_one or not told) else None
     if error:
         raise error

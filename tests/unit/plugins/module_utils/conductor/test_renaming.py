@@ -97,6 +97,7 @@ def test_a_refused_rename_withdraws_what_it_has_told():
     ]
 
 
+@pytest.mark.follows("another_new_name")
 @pytest.mark.parametrize(
     "there", [created(DB2, "db2"), renamed(DB3), owned(DB3, DB3, "db2"), created(DB2, "db2", role="CLAIM")]
 )
