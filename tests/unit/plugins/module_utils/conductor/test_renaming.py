@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from own_uuid_case import UUIDS, fleet, owned
 
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import commit, own_uuids, renaming
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import own_uuids, renaming
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import InstanceUnknown, NoMajority
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.own_uuids import InstanceRenamed
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.locate import Run, Wanted, locate
@@ -158,11 +158,6 @@ def test_the_inventory_alone_renames_nothing():
     own_uuids.check_name("db1", "default", DB1, fleet(h1=[created()]).places[DB1])
     with pytest.raises(InstanceRenamed):
         own_uuids.check_name("db2", "shop", DB1, fleet(h1=[renamed()]).places[DB1])
-
-
-def test_a_create_that_claims_the_name_meanwhile_gives_way():
-    after = commit.AfterClaims({}, {"h1": {DB1: {"own_name": "db2", "project_id": "default"}}}, ())
-    assert after.own_names == {("default", "db2"): "h1"}
 
 
 @pytest.mark.follows("name_new")
