@@ -11,7 +11,7 @@ def shelve_again(name: str) -> str:
     return "Run berth.kvm.shelve for %s again, which makes another backup" % name
 
 
-def make_room(name: str, host: str) -> str:
+def make_room_to_unshelve(name: str, host: str) -> str:
     """The host that keeps the record of a shelved instance has no room for it now."""
     return "Make room on %s, for example with berth.kvm.migrate for another instance there, then run berth.kvm.unshelve for %s again" % (
         host,

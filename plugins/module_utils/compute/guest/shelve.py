@@ -138,7 +138,7 @@ def _room(instance: Any, record: Any) -> Dict[str, Any]:
     try:
         allocation = ledger.Ledger(host).allocate(RequestSpec.from_dict(spec), None)
     except BerthError as error:
-        error.hint = error.hint or shelve_hints.make_room(record.name, host.connection.getHostname())
+        error.hint = error.hint or shelve_hints.make_room_to_unshelve(record.name, host.connection.getHostname())
         raise
     return dict(claim.without_volumes(allocation, spec))
 

@@ -316,14 +316,14 @@ def test_a_backup_that_cannot_be_restored_gives_the_room_back_and_the_instance_s
     assert has_its_disks(either)
 
 
-@pytest.mark.follows("make_room")
+@pytest.mark.follows("make_room_to_unshelve")
 def test_a_host_without_room_leaves_it_shelved_and_says_to_make_some(web, monkeypatch):
     web.good("shelve")
     before = web.case.record
     make_room(web.case.host, monkeypatch, 512)
     for dry in (True, False):
         error = web.refused("unshelve", dry=dry)
-        assert (error["code"], error["hint"]) == ("ClaimFailed", shelve_hints.make_room("web1", "kvm1"))
+        assert (error["code"], error["hint"]) == ("ClaimFailed", shelve_hints.make_room_to_unshelve("web1", "kvm1"))
     assert web.case.record == before
     make_room(web.case.host, monkeypatch)
     web.good("unshelve")
