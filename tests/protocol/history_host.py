@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import functools
 import itertools
+import json
 import os
 import re
 import shutil
+from pathlib import Path
 from xml.etree import ElementTree
 
 import volume_fleet_case
@@ -38,6 +40,8 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.record import (
 )
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import is_owner
 
+FACTS = Path(__file__).resolve().parent.parent / "unit" / "plugins" / "action" / "host.json"
+HOST = json.loads(FACTS.read_text("utf-8"))  # what the facts of a host have beside what happens in a history
 MEMORY_MB = 256  # room for four of the smallest instances
 NAMED = re.compile(rb"disk ([0-9a-f]{8}) (\d{8})\n")
 
@@ -156,12 +160,19 @@ class Machine(volume_fleet_case.Site):
         foreign = [guest for uuid, (guest, _power) in states.items() if uuid not in known]
         instances = [facts._own(record, states) for record in records]
         instances += [
-            {"foreign": True, "uuid": guest.uuid, "name": guest.name(), "managed": domain.is_managed(guest), "nics": [],
+            {**facts._without_room(guest.uuid), "name": guest.name(), "managed": domain.is_managed(guest),
              "power_state": states[guest.uuid][1]}
             for guest in foreign
         ]  # fmt: skip
         volumes = [facts._volume(each, "berth", records, states) for each in self.store.records()]
-        document = {"uuid": host.uuid, "instances": instances, "volumes": volumes, "state": state, "host": self.name}
+        document = {
+            **HOST,
+            "uuid": host.uuid,
+            "instances": instances,
+            "volumes": volumes,
+            "state": state,
+            "host": self.name,
+        }
         document.update(num_instances=len(instances), generation=next(self.readings))
         document.update(registry_mark.reported(host.store.state_dir))
         document["failed_instances"] = failed_instances.reported(host.store.state_dir)

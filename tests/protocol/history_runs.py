@@ -37,7 +37,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures imp
 )
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import audit, engine, enrol, hosts, scope
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.embedded import Embedded
-from ansible_collections.berth.kvm.plugins.module_utils.model import hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints, host_document
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceNotFound
 from ansible_collections.berth.kvm.plugins.plugin_utils import driving, registry_access
@@ -141,7 +141,7 @@ class Run(history_snapshots.Snapshots):
 
     @staticmethod
     def _fleet_of(reports):
-        return read_fleet(reports, dict)
+        return read_fleet(reports, host_document.check)
 
     def _play(self, procedure, look=None):
         return procedure_case.play(procedure, self._ask_step, look, self.registry)

@@ -118,6 +118,29 @@ def test_histories_over_a_registry_in_an_engine_end_well(monkeypatch, seed):
     assert histories.play(*histories.history(seed)) is None
 
 
+BACKUP, RESTORED = Step("engine_backup"), Step("engine_restored")
+
+
+@pytest.mark.parametrize("host", range(HOSTS))
+@pytest.mark.parametrize(
+    "steps",
+    [
+        lambda host: [
+            run("refresh", host=host),
+            BACKUP,
+            Step("die", host=host),
+            run("create", lost="dead", confirmed=True),
+            RESTORED,
+        ],
+        lambda host: [Step("switch_off", host=host), run("create", lost="off"), BACKUP, run("delete"), RESTORED],
+    ],
+    ids=["it died after the backup and its instance is elsewhere", "its instance was deleted elsewhere"],
+)
+def test_what_a_lost_host_had_counts_no_more_after_an_older_registry_was_restored(monkeypatch, steps, host):
+    monkeypatch.setattr(histories, "ON_ENGINE", True)
+    assert histories.play(HOSTS, NAMES, [run("create"), *steps(host)]) is None
+
+
 def test_two_guests_are_found_where_hosts_exchange_what_they_know_without_their_lock(monkeypatch):
     exchange_unlocked(monkeypatch)
     found = (histories.play(HOSTS, NAMES, rivals(seed)) for seed in range(200))

@@ -116,8 +116,14 @@ def fleet_of(
 ) -> Procedure[Tuple[Fleet, Dict[str, hosts.Seen]]]:
     """All hosts of these names, with what the registry has of each. ``live``: what those said that this run has asked; ``read``:
     as read_fleet."""
-    seen = yield from hosts.hosts()
+    seen = {name: _as_known(each, known) for name, each in (yield from hosts.hosts()).items()}
     return with_notes(read(hosts.reports(seen, names, known.heard(live))), known), seen
+
+
+def _as_known(seen: hosts.Seen, known: Known) -> hosts.Seen:
+    """What a host said last of an instance that the registry knows elsewhere by now is over."""
+    left = {uuid: entry["epoch"] for uuid, entry in known.entries.items() if seen.uuid not in keys.hosts_of(entry)}
+    return seen._replace(host={**seen.host, "removed": {**seen.host["removed"], **left}}) if left else seen
 
 
 def with_notes(fleet: Fleet, known: Known) -> Fleet:
@@ -149,7 +155,7 @@ def seen_by(
 ) -> Document:
     """What a plan keeps of it: versions of its instances, the count of takers of each host that was chosen, and which of the hosts
     that had an instance are ``lost``."""
-    providers = {each.document["uuid"]: each.host["provider"] for name, each in seen.items() if name in chosen}
+    providers = {each.uuid: each.host["provider"] for name, each in seen.items() if name in chosen}
     return {"versions": known.versions, "providers": providers, "lost": known.lost(lost)}
 
 

@@ -96,7 +96,7 @@ def _owned(uuid: str, entry: Document, host: str, record: Document, seen: Seen) 
         return found, Difference(name, raised) if epoch > entry["epoch"] else _ended(entry, found)
     if epoch <= entry["epoch"]:
         text = "%s has a record of it of epoch %d, and the registry knows epoch %d, on %s: that record is older"
-        return entry, Difference(
+        return _removed(uuid, entry, seen) or entry, Difference(
             name, text % (seen.name_of(host), epoch, entry["epoch"], seen.name_of(entry["owner"])), mends=False
         )
     others = sorted(seen.name_of(each) for each in _others(uuid, entry, host, seen))
@@ -104,7 +104,9 @@ def _owned(uuid: str, entry: Document, host: str, record: Document, seen: Seen) 
         text = "%s has it, the registry says %s, and %s may have it, too"
         told = text % (seen.name_of(host), _said(entry, seen), " and ".join(others))
         return entry, Difference(name, told, mends=False)
-    found = {**entry, "owner": host, "epoch": epoch, "pending": []}
+    left = [each for each in keys.hosts_of(entry) if each != host and each in seen.lost]
+    given_up = list(dict.fromkeys([*entry["given_up"], *left]))
+    found = {**entry, "owner": host, "epoch": epoch, "pending": [], "given_up": given_up}
     return found, Difference(name, "%s has it, the registry says %s" % (seen.name_of(host), _said(entry, seen)))
 
 
@@ -142,12 +144,20 @@ def _nowhere(uuid: str, entry: Document, seen: Seen) -> Decided:
         return _nowhere_owned(uuid, entry, seen)
     if owner not in seen.answering:
         return entry, None
-    gone = _gone_there(uuid, owner, seen)
-    if gone < entry["epoch"] or seen.may_have(owner, uuid):
+    found = _removed(uuid, entry, seen)
+    if found is None:
         text = "%s has no record of it and did not remove it, and the registry has it there"
         return entry, Difference(entry["name"], text % seen.name_of(owner), mends=False)
-    found = {**entry, "owner": None, "epoch": gone, "pending": []}
     return found, Difference(entry["name"], "%s has removed it, the registry has it there" % seen.name_of(owner))
+
+
+def _removed(uuid: str, entry: Document, seen: Seen) -> Optional[Document]:
+    """What the registry is to have where the owner says that it removed the instance; else None."""
+    owner = entry["owner"]
+    if owner not in seen.answering or seen.may_have(owner, uuid):
+        return None
+    gone = _gone_there(uuid, owner, seen)
+    return {**entry, "owner": None, "epoch": gone, "pending": []} if gone >= entry["epoch"] else None
 
 
 def _nowhere_owned(uuid: str, entry: Document, seen: Seen) -> Decided:

@@ -83,6 +83,7 @@ def test_an_owner_is_adopted_only_if_no_other_host_may_have_the_instance(site):
     assert site.entry("web1")["owner"] == site.host_uuid(other)
     assert ("web1", True) in told(site.audit(lost=[other]))
     assert site.entry("web1")["owner"] == site.host_uuid(there)
+    assert site.entry("web1")["given_up"] == [site.host_uuid(other)]
 
 
 def test_a_record_that_is_not_later_than_what_the_registry_knows_is_not_adopted(site):
