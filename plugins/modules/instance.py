@@ -48,8 +48,8 @@ options:
     type: str
     choices:
       [present, started, stopped, paused, unpaused, suspended, resumed, rebooted, absent, recovered, recorded, locked,
-       unlocked, renamed, disks_updated, updated, rebuilt, rescued, unrescued, shelved,
-       unshelved, snapshotted, snapshot_reverted, snapshot_deleted, adopted, left]
+       unlocked, renamed, disks_updated, updated, rebuilt, rescued, unrescued, shelved, unshelved,
+       snapshotted, snapshot_reverted, snapshot_deleted, adopted, left]
     default: started
   uuid:
     description: The UUID of the instance. It follows from O(project_id) and O(name), so one of O(uuid) and O(name) is enough.
