@@ -91,7 +91,7 @@ class Moves(Run):
             action=action,
             run=self.run_id,
             subject_of=lambda name: plan_moves.Subject(
-                self.world.uuid(name), None, lambda *_: self.world.request(name)[0]
+                self.world.uuid(name), None, lambda spec, _has_begun: self.world.resized(name, spec)
             ),
             choose=lambda instances, _resized: self.choose(instances, everywhere or seen),
             new_token=lambda: "%032x" % self.world.new_number(),

@@ -73,6 +73,14 @@ class DisksOwnerUnknown(BerthError):
     """No host remembers which host had the instance to take over, so the owner of its disks is unknown."""
 
 
+class DisksDiffer(BerthError):
+    """Hosts see different files beside the disks of an instance that is to be taken over: they do not see the same storage."""
+
+
+class DisksNotShared(BerthError):
+    """The lost host had the disks of the instance on storage that no other host sees, so it cannot be taken over."""
+
+
 class DuplicateInstance(BerthError):
     """More than one host reports that it owns the instance. A person has to decide."""
 

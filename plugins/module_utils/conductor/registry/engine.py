@@ -122,8 +122,7 @@ def fleet_of(
 
 def _as_known(seen: hosts.Seen, known: Known) -> hosts.Seen:
     """What a host said last of an instance that the registry knows elsewhere by now is over."""
-    at = seen.document["uuid"]
-    left = {uuid: entry["epoch"] for uuid, entry in known.entries.items() if at not in keys.hosts_of(entry)}
+    left = {uuid: entry["epoch"] for uuid, entry in known.entries.items() if seen.uuid not in keys.hosts_of(entry)}
     return seen._replace(host={**seen.host, "removed": {**seen.host["removed"], **left}}) if left else seen
 
 
@@ -156,7 +155,7 @@ def seen_by(
 ) -> Document:
     """What a plan keeps of it: versions of its instances, the count of takers of each host that was chosen, and which of the hosts
     that had an instance are ``lost``."""
-    providers = {each.document["uuid"]: each.host["provider"] for name, each in seen.items() if name in chosen}
+    providers = {each.uuid: each.host["provider"] for name, each in seen.items() if name in chosen}
     return {"versions": known.versions, "providers": providers, "lost": known.lost(lost)}
 
 

@@ -16,7 +16,7 @@ from .. import groups, quotas
 from ..plan import Instance
 from ..procedures.steps import Procedure
 from . import keys
-from .hosts import reservation
+from .hosts import bounded, reservation
 from .transactions import Draft
 
 
@@ -122,7 +122,7 @@ def leave_host(draft: Draft, uuid: str, host_uuid: str, epoch: int) -> Procedure
     host = draft.get(key)
     if host:
         reserved = {other: entry for other, entry in host["reserved"].items() if other != uuid}
-        removed = {**host["removed"], uuid: epoch}
+        removed = yield from bounded(draft, host_uuid, {**host["removed"], uuid: epoch})
         draft.put(key, {**host, "provider": host["provider"] + 1, "reserved": reserved, "removed": removed})
 
 

@@ -164,10 +164,10 @@ def _nowhere(uuid: str, entry: Document, seen: Seen) -> Decided:
 def _removed(uuid: str, entry: Document, seen: Seen) -> Optional[Document]:
     """What the registry is to have where the owner says that it removed the instance; else None."""
     owner = entry["owner"]
-    if owner not in seen.answering or seen.may_have(owner, uuid):
-        return None
     gone = _gone_there(uuid, owner, seen)
-    return {**entry, "owner": None, "epoch": gone, "pending": []} if gone >= entry["epoch"] else None
+    if owner not in seen.answering or gone < entry["epoch"] or seen.may_have(owner, uuid):
+        return None
+    return {**entry, "owner": None, "epoch": gone, "pending": []}
 
 
 def _nowhere_owned(uuid: str, entry: Document, seen: Seen) -> Decided:
