@@ -20,7 +20,7 @@ class AddressesUnknown(BerthError):
 
 
 class ClaimConflict(BerthError):
-    """Another run is creating the same instance and has priority."""
+    """Another run is creating the same instance, or has begun or ended a move of it, and has priority."""
 
 
 class InstanceUnknown(BerthError):
