@@ -12,7 +12,7 @@ a HostDocumentInvalid that names field and host. Sizes are limited before anythi
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, NamedTuple, Optional
 
 from . import guest_settings, volumes
 from .cpu_list import MAX_CPU
@@ -55,11 +55,19 @@ class HostDocumentInvalid(BerthError):
     retryable = True
 
 
+class Checked(NamedTuple):
+    """One that check() has returned, and nobody has changed since. No host can send one."""
+
+    document: Document
+
+
 def check(document: Any, host: Optional[str] = None, uuid: Optional[str] = None) -> Document:
     """The cleaned document. ``host``: the inventory name, for the error; ``uuid``: the one it must have, if known.
 
     Raises HostDocumentInvalid.
     """
+    if isinstance(document, Checked):
+        return document.document
     try:
         return shape(document, uuid)
     except Fault as fault:
@@ -165,6 +173,7 @@ domain_differs = object_of(
     optional=("now", "next_start", "kernel"),
 )
 
+shelved = object_of({"vcpus": _COUNT, "memory_mb": _SIZE})  # what a shelved instance counts for in a quota
 lets_in = map_of(uuid, list_of(text(), 1000), 10000)  # as model/admitted_members.py reports it
 
 _OF_INSTANCE: Dict[str, Check] = {
@@ -204,6 +213,8 @@ _MAYBE_OF_INSTANCE: Dict[str, Check] = {
     "batch_id": text(),
     "home": uuid,
     "adopted": text(),
+    "own_name": text(),
+    "shelved": shelved,
     "access_ips": list_of(text(), 2),
     "moved_to": object_of({"op": word(r"[A-Za-z0-9_.:-]+", 64), "host_uuid": uuid}),
 }
