@@ -43,7 +43,12 @@ def check_name(name: str, project: str, uuid: str, places: Iterable[Place], beco
     kept = uuid != instance_uuid(project, name)
     for place in places:
         told = place.get("own_name") or (place["name"] if kept else None)
-        if told in (None, uuid) or place.get("adopted") or (place["project_id"] or DEFAULT_PROJECT) == project and told in (name, becomes):
+        if (
+            told in (None, uuid)
+            or place.get("adopted")
+            or (place["project_id"] or DEFAULT_PROJECT) == project
+            and told in (name, becomes)
+        ):
             continue
         raise InstanceRenamed(
             "%s is %s of project %s, as %s says" % (name, told, place["project_id"] or DEFAULT_PROJECT, place["host"]),

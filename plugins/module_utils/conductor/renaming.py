@@ -100,4 +100,3 @@ def inventory_lines(name: str, task: Mapping[str, Any]) -> Iterator[str]:
     yield "    %s:" % new
     if not follows or task["adopted"]:
         yield "      %s: %s" % (ADOPTED if task["adopted"] else KEPT, task["uuid"])
-
