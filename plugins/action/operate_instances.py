@@ -20,6 +20,7 @@ from ..module_utils.conductor.procedures.copies import keep_one, recover, recove
 from ..module_utils.conductor.procedures.delete import Moving, and_forget, delete
 from ..module_utils.conductor.procedures.operate import Done, adopt, look, operate, rename
 from ..module_utils.conductor.procedures.rebuild import rebuild, rescue
+from ..module_utils.conductor.procedures.shelve import shelve, unshelve
 from ..module_utils.conductor.procedures.update_disks import Run, update_disks
 from ..module_utils.conductor.registry.embedded import Embedded
 from ..module_utils.conductor.registry.engine import Known, RemovesOnEngine
@@ -143,7 +144,7 @@ class ActionModule(LocateInstances, MovesInstances):
             return adopt(tasks, given, hosts)
         if operation == renaming.OPERATION:
             return rename(tasks, given, self._task.check_mode)
-        if operation in backup_host.ORDERS:
+        if operation in (*backup_host.ORDERS, "shelve", "unshelve"):
             return self._backup(operation, tasks, given, task_vars)
         if operation == "delete":
             lost = lost_hosts(self.own_variables(task_vars, ["berth_lost_hosts"]))
@@ -169,6 +170,10 @@ class ActionModule(LocateInstances, MovesInstances):
             name: {"project_id": project_of(variables(task_vars, name, IDENTITY)), **task}
             for name, task in tasks.items()
         }
+        if operation == "shelve":
+            return shelve(tasks, given, run)
+        if operation == "unshelve":
+            return unshelve(tasks, run)
         minutes = self.own_variables(task_vars, [MINUTES]).get(MINUTES) if operation == "backup" else None
         if minutes:
             return back_up(tasks, given, run, int(minutes), time.monotonic)

@@ -110,7 +110,7 @@ from ..module_utils.compute.host.settings import load, no_member
 from ..module_utils.compute.record import failed_instances, registry_mark, whereabouts
 from ..module_utils.compute.record.store import Store, check_uuid
 from ..module_utils.compute.record.volume_store import VolumeStore, size_gb
-from ..module_utils.model import admitted_members, nics
+from ..module_utils.model import admitted_members, nics, shelves
 from ..module_utils.model.identity import own_name
 
 
@@ -128,6 +128,7 @@ def summary(record):
         **{name: record.resources.get(name, 0) for name in ("vcpus", "pcpus", "memory_mb")},
         "nics": nics.taken(record.spec.get("networks")),
         **own_name(record),
+        **shelves.reported(record),
     }
 
 

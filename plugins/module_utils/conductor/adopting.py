@@ -40,6 +40,7 @@ ONLY_OF_CREATED = {
     "update_disks": "its disks are those of its own definition",
     "restore": "RESTORE.txt beside each backup says how to restore it by hand",
     "rebuild": "it was made from no image",
+    "shelve": "its disks are those of its own definition",
     "rescue": "its disks are those of its own definition",
     clones.OPERATION: "a clone would be another machine. Make an image of it with berth.kvm.image_from_instance",
 }

@@ -138,6 +138,10 @@ OPERATIONS: Dict[str, Operation] = {
         Words("shown", "would be shown", "is shown above"), module="instance_info", selected=False, differences=True,
         lockable=False,
     ),
+    "shelve": Operation(
+        Words("shelved", "would be shelved", "is shelved already"),
+        "shelved", {**BACKUPS, **SHUTDOWN}, needs_one=True,
+    ),
     "start": Operation(
         Words("started", "would be started", "runs already"),
         "started", needs_one=True, differences=True, repairs=True, runs=True,
@@ -157,6 +161,10 @@ OPERATIONS: Dict[str, Operation] = {
     "unrescue": Operation(
         Words("unrescued", "would be unrescued", "is not rescued"),
         "unrescued", SHUTDOWN, needs_one=True, differences=True, repairs=True, runs=True,
+    ),
+    "unshelve": Operation(
+        Words("unshelved", "would be unshelved", "is not shelved"),
+        "unshelved", needs_one=True, differences=True, repairs=True, runs=True,
     ),
     "update": Operation(
         Words("updated", "would be updated", "is as the inventory says"),

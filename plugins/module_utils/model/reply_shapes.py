@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, cast
 
-from . import backups, data_disks, guest_settings, host_document, made_images, snapshots, volumes
+from . import backups, data_disks, guest_settings, host_document, made_images, shelves, snapshots, volumes
 from .lifecycle import ROLES
 from .messages import Document, View
 from .migration import KINDS
@@ -151,8 +151,9 @@ _SCANNED = object_of(
         "nics": list_of(text(), 1000),
         "lets_in": host_document.lets_in,
         "own_name": text(),
+        shelves.KEY: host_document.shelved,
     },
-    optional=("lets_in", "own_name"),
+    optional=("lets_in", "own_name", shelves.KEY),
 )
 
 
@@ -285,6 +286,7 @@ _OF_INSTANCE: Dict[str, Check] = {
         ),
         1000,
     ),
+    shelves.KEY: object_of({"backup": text(), "to": text(), "host": or_null(text())}),
     "migration": or_null(_MOVE_SHOWN),
     "console_log": text(),
     "disks_missing": list_of(cleaned(), 1000),

@@ -158,7 +158,9 @@ ALL = {"berth_all": "true"}
 
 @pytest.mark.parametrize("method", sorted(filter(needs_selection, OPERATIONS)))
 def test_what_changes_guests_needs_a_selection_or_the_word_that_all_are_meant(locate, method, monkeypatch):
-    monkeypatch.setattr(driving, "ask_each", lambda *given: {host: {"changed": False, "notes": {}} for host in given[3]})
+    monkeypatch.setattr(
+        driving, "ask_each", lambda *given: {host: {"changed": False, "notes": {}} for host in given[3]}
+    )
     run = {"berth_keep_on": "h1", "berth_set_aside_on": "h2", "berth_recover_on": "h1"}
     run |= {"berth_snapshot": "one", "berth_new_name": "web2"}
     refused = locate(method, run, selected=False, h1=[held()])
