@@ -184,6 +184,8 @@ class Machine(volume_fleet_case.Site):
             "host": self.name,
         }
         document.update(num_instances=len(instances), generation=next(self.readings))
+        for amount in ("vcpus", "pcpus", "memory_mb"):
+            document[amount + "_used"] = sum(each[amount] for each in instances)
         document.update(registry_mark.reported(host.store.state_dir))
         document["failed_instances"] = failed_instances.reported(host.store.state_dir)
         said = {"document": document, "notes": whereabouts.recall(host.store, self.about if about is None else about)}
