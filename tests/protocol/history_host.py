@@ -186,6 +186,7 @@ class Machine(volume_fleet_case.Site):
         document.update(num_instances=len(instances), generation=next(self.readings))
         for amount in ("vcpus", "pcpus", "memory_mb"):
             document[amount + "_used"] = sum(each[amount] for each in instances)
+        document["local_gb_used"] = sum(record.resources.get("disk_gb", 0) for record in records)
         document.update(registry_mark.reported(host.store.state_dir))
         document["failed_instances"] = failed_instances.reported(host.store.state_dir)
         said = {"document": document, "notes": whereabouts.recall(host.store, self.about if about is None else about)}
