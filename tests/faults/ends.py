@@ -89,7 +89,7 @@ def _check_disks(name, view, uuid, has_disks, way_back, end=None):
     before = {file for file in files if ".pre-" in file}
     if way_back not in (None, MAYBE) and not (before if way_back == "beside" else "root.qcow2" in files):
         raise Violation("I3 there is no way back on %s: %s" % (name, sorted(files)))
-    wanted = {"root.qcow2", "seed.iso", "owner"} if has_disks else set()
+    wanted = {"root.qcow2", "seed.iso", "owner", "attached.json"} if has_disks else set()
     wanted |= {"rescue.qcow2"} if has_disks and end == "rescued" else set()
     marks = {file for file in files if file.startswith("moving-")}
     if files - (before if way_back in ("beside", MAYBE) else set()) - (marks if way_back else set()) != wanted:

@@ -36,7 +36,14 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures imp
     operate,
     plan_create,
 )
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import audit, engine, enrol, hosts, scope
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import (
+    audit,
+    engine,
+    enrol,
+    hosts,
+    moves,
+    scope,
+)
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.embedded import Embedded
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints, host_document
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
@@ -136,12 +143,16 @@ class Run(history_snapshots.Snapshots, history_found.Found):
         on_engine = engine.OnEngine({}, self.choose, again)
         yield from self._create(seen, on_engine, known, of_hosts)
 
-    def read_engine(self):
-        """What the registry knows, and what the hosts say of which it knows that they have one of the instances."""
-        known = yield from self._play(engine.whereabouts([self.world.uuid(name) for name in self.names]))
-        self.reports = {}
-        for host in sorted(known.asked() & set(self.inventory)):
-            self.reports[host] = yield from self.ask(host, "facts", self.world.uuids())
+    def read_engine(self, names=None, what="facts"):
+        """What the registry knows, and what the hosts say of which it knows that they have one of the instances, or that these name
+        as a side of a move."""
+        known = yield from self._play(engine.whereabouts([self.world.uuid(name) for name in names or self.names]))
+        self.reports, left = {}, known.asked()
+        while left & set(self.inventory):
+            for host in sorted(left & set(self.inventory)):
+                self.reports[host] = yield from self.ask(host, what, self.world.uuids())
+            views = (view for report in self.reports.values() for view in report.get("moves") or ())
+            left = moves.named(views) - set(self.reports)
         return known, {host: dict(report) for host, report in self.reports.items()}
 
     @staticmethod
