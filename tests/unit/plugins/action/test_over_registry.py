@@ -305,8 +305,9 @@ def view_of(flavor=TINY, **more):
     """What a host says of its record of web, which is at rest."""
     spec = {"uuid": WEB, "name": "web", "project_id": "default", "flavor": flavor, "networks": [], "group": None, "pool": None,
             "image": {"name": "guest", "id": "guest", "min_disk": 0, "min_ram": 0, "properties": {}}}  # fmt: skip
-    return {"uuid": WEB, "name": "web", "role": "OWN", "phase": "active", "op": None, "attempt": 0, "generation": [1, 4],
-            "spec": spec, "vm_state": "active", "task_state": None, "migration": None, "running": True, **more}  # fmt: skip
+    return {"uuid": WEB, "name": "web", "project_id": "default", "role": "OWN", "phase": "active", "op": None, "attempt": 0,
+            "generation": [1, 4], "spec": spec, "vm_state": "active", "task_state": None,
+            "migration": None, "running": True, **more}  # fmt: skip
 
 
 def moved(created, operation="cold_migrate", check_mode=False):
