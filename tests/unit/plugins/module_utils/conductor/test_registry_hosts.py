@@ -114,6 +114,14 @@ def test_of_what_was_removed_a_host_keeps_only_what_its_facts_show(registry, mon
     assert registry.fleet().documents["h1"]["num_instances"] == 0
 
 
+def test_a_delete_goes_on_where_the_facts_of_its_host_are_wrong(registry, monkeypatch):
+    """As after an upgrade whose check is stricter: the next refresh mends it."""
+    monkeypatch.setattr(hosts, "MOST_REMOVED", 0)
+    registry.engine.keys[keys.facts(of("h1")["uuid"])] = Found(zlib.compress(b'{"uuid": 7}'), 99)
+    registry.leave(of("h1"), WEB)
+    assert registry.there(of("h1"))["removed"] == {WEB: 1}
+
+
 @pytest.mark.parametrize(
     ("key", "document"),
     [
