@@ -119,7 +119,7 @@ def test_the_root_is_that_of_the_image_and_all_else_of_the_instance_stays(web):
     assert {part: after.spec[part] for part in kept} == {part: before.spec[part] for part in kept}
     assert after.resources == before.resources and (after.uuid, after.name) == (before.uuid, before.name)
     assert [each["event"] for each in after.history[-2:]] == ["rebuild", "start"]
-    assert web.files() == sorted({"root.qcow2", "data-logs.qcow2", "seed.iso", "owner"})
+    assert web.files() == sorted({"attached.json", "root.qcow2", "data-logs.qcow2", "seed.iso", "owner"})
 
 
 @pytest.mark.follows("rebuild_to_follow")

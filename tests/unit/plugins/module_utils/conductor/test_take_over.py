@@ -106,7 +106,7 @@ def test_what_another_silent_host_had_is_not_the_lost_hosts():
 
 
 LAN = {"network": "lan", "type": "bridge", "source": "br0", "mac": "52:54:00:00:00:01", "prefixlen": 24}
-POOLED = {**LAN, "pool": ["10.0.0.2", "10.0.0.9"]}
+POOLED = {**LAN, "pool": ["10.0.0.2-10.0.0.9"]}
 MAC = nics.mac(LAN["mac"])
 DB = {"name": "db", "size_gb": 2, "delete_on_termination": False, "slot": 0}
 
@@ -119,13 +119,13 @@ def beside(*entries, address=None, owner=LOST, host="kvm2"):
 
 def test_an_address_out_of_a_pool_is_the_one_that_it_had():
     """Another one in the record than in the guest would be given away twice."""
-    instance = mark(fleet(KNOWN), seen=beside(address="10.0.0.7"), **POOLED)
+    instance = mark(fleet(KNOWN), seen=beside(address="10.0.0.77"), **POOLED)
     (nic,) = instance["spec"]["networks"]
-    assert instance["take_over"] == LOST and nic["address"] == "10.0.0.7/24"
+    assert instance["take_over"] == LOST and nic["address"] == "10.0.0.77/24"
     addressing.give({"web1": instance}, {}, {})
-    assert nic["address"] == "10.0.0.7/24", "no other is chosen"
-    taken = {nics.address(LAN, "10.0.0.7"): {"another": "web9 on kvm2"}}
-    assert not addressing.choose_again(instance, taken, {}) and nic["address"] == "10.0.0.7/24"
+    assert nic["address"] == "10.0.0.77/24", "no other is chosen"
+    taken = {nics.address(LAN, "10.0.0.77"): {"another": "web9 on kvm2"}}
+    assert not addressing.choose_again(instance, taken, {}) and nic["address"] == "10.0.0.77/24"
 
 
 def test_a_nic_that_it_did_not_have_gets_no_address():
