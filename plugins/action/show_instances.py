@@ -54,8 +54,7 @@ class ActionModule(ControllerAction):
         options = {name: unlisted.selection(uuid, place, uuids) for name, (uuid, place) in others.items()}
         uuids.update({name: uuid for name, (uuid, _place) in others.items()})
         failed = failed_requests.known(Fleet(machines(task_vars, hosts)))
-        reported, silent = self._ask(task_vars, fleet, uuids)
-        live = _live(self, task_vars, hosts) if reported else {}
+        reported, silent, live = self._ask(task_vars, fleet, uuids, hosts)
         inventory = InventoryDifferences(task_vars, names, hosts, self._loader)
         for name, uuid in uuids.items():
             held = reported.get(uuid) or []
@@ -89,8 +88,9 @@ class ActionModule(ControllerAction):
         volumes = [dict(volume, host=host) for host, volume in free]
         return {**results_fact(outcomes, fleet.verdicts), "instances": shown, "free_volumes": volumes}
 
-    def _ask(self, task_vars, fleet, uuids):
-        """Return (instance uuid -> [(host, what it reports about it)], host -> why it reports nothing)."""
+    def _ask(self, task_vars, fleet, uuids, hosts):
+        """Return (instance uuid -> [(host, what it reports about it)], host -> why it reports nothing, uuid -> whether it would
+        move live, or why not)."""
         wanted = {}
         for uuid in uuids.values():
             for host in _holders(fleet, uuid) or _removed_by(fleet, uuid):
@@ -102,7 +102,7 @@ class ActionModule(ControllerAction):
                 silent[host] = reason_of(reply)
             for instance in reply.get("instances") or ():
                 found.setdefault(instance["uuid"], []).append((host, instance))
-        return found, silent
+        return found, silent, _live(self, task_vars, hosts) if found else {}
 
 
 def _live(action, task_vars, hosts):
