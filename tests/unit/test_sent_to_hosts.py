@@ -18,8 +18,8 @@ from test_architecture import PLUGINS, SOURCES, imports  # noqa: E402
 
 # Our own part of what is sent for a module, in units of 1,000 bytes. Ansible's own part, about 169 of them, comes to it.
 MOST = {
-    "backup_store": 153,
-    "build_instances": 442,
+    "backup_store": 154,
+    "build_instances": 443,
     "cached_image": 146,
     "claim": 373,
     "group_members": 139,
