@@ -16,7 +16,7 @@ from ..module_utils.conductor.instance_document import FORM, of, of_none
 from ..module_utils.conductor.inventory_names import NotListed
 from ..module_utils.model import input_hints
 from ..module_utils.model.errors import BerthError, InvalidInput
-from ..module_utils.model.identity import project_of, uuid_of
+from ..module_utils.model.identity import IDENTITY, project_of, uuid_of
 from ..module_utils.model.lifecycle import OWN
 from ..module_utils.model.messages import Document
 from ..module_utils.placement.query import Query
@@ -58,7 +58,7 @@ def documents(task_vars: Dict[str, Any], names: List[str], told: Told, all_told:
     """Name -> document of instances of the inventory. ``all_told``: whether each host answered."""
     found = {}
     for name in names:
-        values = variables(task_vars, name, ["berth_project"])
+        values = variables(task_vars, name, IDENTITY)
         try:
             held = told.get(uuid_of(name, values))
             found[name] = of(name, held) if held else of_none(name, project_of(values), _nowhere(all_told))
@@ -96,4 +96,4 @@ def _known(task_vars: Dict[str, Any], name: str) -> Any:
         return None
     if not described(task_vars, [name]):
         raise NotListed("a host of the inventory without berth_flavor has that name")
-    return variables(task_vars, name, ["berth_project"])
+    return variables(task_vars, name, IDENTITY)

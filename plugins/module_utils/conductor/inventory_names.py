@@ -125,11 +125,12 @@ def _check(host: str, instance: Mapping[str, Any], known: Known) -> Described:
     except BerthError as error:
         why = error.message if isinstance(error, NotListed) else error.rule
         raise NotListed("Host %s has an instance %r that is left out: %s" % (host, clean(reported, 80), why)) from None
-    if own_name(instance) and (described is None or instance["uuid"] != uuid_of(name, described)):
+    said = described is not None and instance["uuid"] == uuid_of(name, described)
+    if own_name(instance) and not said:
         field, how = (ADOPTED, "adopted") if instance.get("adopted") else (KEPT, "renamed")
         why = "it was %s, and the inventory does not say that its %s is its uuid" % (how, field)
         raise _foreign(host, name, why)
-    if not own_name(instance) and instance["uuid"] != instance_uuid(project, name):
+    if not own_name(instance) and not said and instance["uuid"] != instance_uuid(project, name):
         raise _foreign(host, name, "its uuid is not that of its project and name")
     if described is not None and (instance["uuid"], project) != (uuid_of(name, described), project_of(described)):
         raise _foreign(host, name, "the inventory has one of another project under that name")

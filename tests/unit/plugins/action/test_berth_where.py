@@ -35,11 +35,11 @@ def other(name, project="default", **changes):
 def where(monkeypatch, capsys):
     """where(query, h1=[...], ...): (the action's result, what it said). A host of None is silent."""
 
-    def act(query, names=("web1", "new"), selected=True, check_mode=False, more=None, **hosts):
+    def act(query, names=("web1", "new"), selected=True, check_mode=False, more=None, web1=None, **hosts):
         values = {"berth_where": query, **(more or {})}
         monkeypatch.setattr(reading, "load_extra_vars", lambda _loader: values)
         groups = {"kvm_hosts": list(hosts), "vms": ["web1", "new"], "plain": ["jump"]}
-        it = Controller(groups, {"vms": {"berth_flavor": "small"}, "all": values})
+        it = Controller(groups, {"vms": {"berth_flavor": "small"}, "all": values, "web1": web1 or {}})
 
         def answer(asked, module, *_rest):
             assert module == "berth.kvm.instance_info"
@@ -192,3 +192,9 @@ def test_a_document_has_the_keys_of_its_form():
     form = keys(instance_document.FORM)
     assert keys({**full, "metadata": {}}) == form and keys(none) == form
     assert berth_where.FORM is instance_document.FORM
+
+
+def test_a_renamed_instance_is_found_by_the_uuid_that_the_inventory_says(where):
+    kept = instance_uuid("default", "before")
+    result, _said = where("state=='active'", names=("web1",), web1={"berth_uuid": kept}, h1=[{**TOLD, "uuid": kept}])
+    assert chosen(result) == ["web1"]
