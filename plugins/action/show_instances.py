@@ -42,8 +42,7 @@ class ActionModule(ControllerAction):
         hosts, names = kvm_hosts(task_vars, args["hosts"]), instances_among(task_vars, args["instances"])
         if not names:
             check_nothing_selected(task_vars, [name for name in args["instances"] if name not in hosts])
-        fleet = read_reports(task_vars, hosts)
-        lost = lost_hosts(self.own_variables(task_vars, ["berth_lost_hosts"]))
+        fleet, lost = read_reports(task_vars, hosts), lost_hosts(self.own_variables(task_vars, ["berth_lost_hosts"]))
         uuids, outcomes, shown = {}, [], {}
         for name in names:
             try:

@@ -257,12 +257,14 @@ class Chain:
     def _check_clone(self, owner):
         """It is beside the instance, at rest, and can be deleted again."""
         records = self.hosts[owner].view().records
-        found = [each for each in records.values() if each["name"] == OTHER]
+        uuids = [uuid for uuid, each in records.items() if each["name"] == OTHER]
+        found = [records[uuid] for uuid in uuids]
         if [(each["phase"], each["task_state"], each["power_state"]) for each in found] != [
             ("active", None, "running")
         ]:
             raise Violation("I4 the clone is %s" % found)
         self.case.play("delete", {"berth_name": OTHER}, env=ENVIRONMENT)
+        self.watcher.generations.pop(uuids[0], None)  # the next one begins anew
 
     def _check_lock(self):
         """A lock holds: nobody stops what is locked."""
