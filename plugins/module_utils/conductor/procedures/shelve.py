@@ -47,6 +47,8 @@ def shelve(tasks: Tasks, given: Mapping[str, Document], run: Run) -> Procedure[D
     left = _and_all(done, left, backed_up)
     to = {name: {"shelve_to": _shelve_to(places[name], backed_up[name].instance)} for name in left}
     _and_all(done, left, (yield from operate("shelve", left, to)))
+    for name in to:
+        done[name].instance["backups"] = backed_up[name].instance["backups"]
     return done
 
 
