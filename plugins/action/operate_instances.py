@@ -11,14 +11,14 @@ import time
 
 from ansible.errors import AnsibleError
 
-from ..module_utils.conductor import adopting, show_backup, show_instance, show_snapshots
+from ..module_utils.conductor import adopting, renaming, show_backup, show_instance, show_snapshots
 from ..module_utils.conductor.closing_table import error_of, text_of
 from ..module_utils.conductor.operations import OPERATIONS
 from ..module_utils.conductor.procedures import backup_host, update
 from ..module_utils.conductor.procedures.backup import back_up
-from ..module_utils.conductor.procedures.copies import keep_one, recover_record
+from ..module_utils.conductor.procedures.copies import keep_one, recover, recover_record
 from ..module_utils.conductor.procedures.delete import Moving, and_forget, delete
-from ..module_utils.conductor.procedures.operate import Done, adopt, look, operate
+from ..module_utils.conductor.procedures.operate import Done, adopt, look, operate, rename
 from ..module_utils.conductor.procedures.rebuild import rebuild, rescue
 from ..module_utils.conductor.procedures.shelve import shelve, unshelve
 from ..module_utils.conductor.procedures.update_disks import Run, update_disks
@@ -27,7 +27,7 @@ from ..module_utils.conductor.registry.engine import Known, RemovesOnEngine
 from ..module_utils.model import copy_hints, made_images
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import ADOPTED, IDENTITY, project_of
-from ..plugin_utils import end_of_operation, fleet_filters, registry_access, wanted_update
+from ..plugin_utils import end_of_operation, fleet_filters, lost_backups, registry_access, wanted_update
 from ..plugin_utils.answers_of_hosts import FOUND
 from ..plugin_utils.berth_name import selected_by_name
 from ..plugin_utils.controller import controller_facts, new_token, outcomes_reported
@@ -36,7 +36,7 @@ from ..plugin_utils.fixed_addresses import fixed_addresses
 from ..plugin_utils.inventory_differences import InventoryDifferences
 from ..plugin_utils.inventory_variables import kvm_hosts, lost_hosts, raw_vars, variables
 from ..plugin_utils.locating import LocateInstances
-from ..plugin_utils.moving_instances import Legs, MovesInstances, MovesToDelete, new_key, states_of
+from ..plugin_utils.moving_instances import Legs, MovesInstances, MovesToDelete, states_of
 from ..plugin_utils.plain import plain
 from ..plugin_utils.reading import read
 from ..plugin_utils.screen import say
@@ -45,7 +45,7 @@ from ..plugin_utils.selection import check_play, in_inventory
 from ..plugin_utils.together import own_part
 from ..plugin_utils.whose_variables import Catalogs
 
-MINUTES, BACKUP_HOSTS, ADDRESS = "berth_backup_minutes", "berth_backup_hosts", "berth_host_migration_address"
+MINUTES = "berth_backup_minutes"
 CARRIED_OUT = {"operation": None, "names": [], "found": [], "moving": [], "instances": {}, "errors": {}}
 
 
@@ -102,6 +102,8 @@ class ActionModule(LocateInstances, MovesInstances):
         say(*(selected_by_name(line, task_vars) for line in lines))
         if operation in ("delete", "update") and any(each.changed for each in done.values()):
             fleet_filters.follow(self, task_vars, hosts)
+        if operation == renaming.OPERATION and not self._task.check_mode:
+            say(*_new_names(located, done))
         if operation == "adopt":
             say(*self._for_the_inventory(located, done, task_vars))
         parts = {name: _part(located["errors"].get(name), done.get(name) or Done()) for name in located["names"]}
@@ -132,12 +134,16 @@ class ActionModule(LocateInstances, MovesInstances):
         given = {name: self._given(operation, task_vars, name) for name in [*tasks, *moving.names]}
         if operation == "keep_one":
             return keep_one(tasks, given, self._task.check_mode)
+        if operation == "recover":
+            return recover(tasks, given, self._task.check_mode)
         if operation == "recover_record":
             return recover_record(tasks, given, self._task.check_mode)
         if operation in ("console", "snapshots"):
             return look(operation, tasks, given)
         if operation == "adopt":
             return adopt(tasks, given, hosts)
+        if operation == renaming.OPERATION:
+            return rename(tasks, given, self._task.check_mode)
         if operation in (*backup_host.ORDERS, "shelve", "unshelve"):
             return self._backup(operation, tasks, given, task_vars)
         if operation == "delete":
@@ -159,9 +165,7 @@ class ActionModule(LocateInstances, MovesInstances):
         return operate(operation, tasks, given)
 
     def _backup(self, operation, tasks, given, task_vars):
-        group = [str(name) for name in task_vars["groups"].get(BACKUP_HOSTS, ())]
-        hosts = {name: variables(task_vars, name, [ADDRESS]).get(ADDRESS) for name in group}
-        run = backup_host.Run(hosts, int(task_vars["ansible_forks"]), new_key, self._task.check_mode)
+        run = lost_backups.run_of(self, task_vars)
         tasks = {
             name: {"project_id": project_of(variables(task_vars, name, IDENTITY)), **task}
             for name, task in tasks.items()
@@ -219,6 +223,13 @@ def _where_set_aside(located, done, dry):
                 where,
                 copy_hints.remove_set_aside(name, host),
             )
+
+
+def _new_names(located, done):
+    """The lines with which the inventory has the new name, also after a run that changed nothing: the one before may have died."""
+    for name, each in done.items():
+        if not each.errors and name != located["instances"][name]["new_name"]:
+            yield from renaming.inventory_lines(name, located["instances"][name])
 
 
 def _looked_at(located, done):

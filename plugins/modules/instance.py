@@ -38,6 +38,8 @@ options:
         snapshots of the instance are lost, so O(discards_root) names it. A guest that ran is stopped meanwhile.
       - V(rescued) boots the guest from a new disk of the image O(rescue_image), with its own disks beside it, until it is
         V(unrescued), which starts it from its own disk again. A guest that ran is stopped meanwhile.
+      - V(renamed) gives the instance the name O(new_name), whether its guest runs or is off. Its UUID stays. The caller must make
+        sure that no other instance has the name.
       - V(shelved) removes the disks of an instance that is off once O(shelve_to) has them, and gives back its room. V(unshelved)
         takes room for it again; M(berth.kvm.instance_backup) then restores the disks, and V(started) starts it.
       - V(snapshotted) makes the snapshot O(snapshot) of the root disk and the data disks, unless it is there, while the guest
@@ -46,8 +48,8 @@ options:
     type: str
     choices:
       [present, started, stopped, paused, unpaused, suspended, resumed, rebooted, absent, recovered, recorded, locked,
-       unlocked, disks_updated, updated, rebuilt, rescued, unrescued, shelved, unshelved, snapshotted, snapshot_reverted,
-       snapshot_deleted, adopted, left]
+       unlocked, renamed, disks_updated, updated, rebuilt, rescued, unrescued, shelved, unshelved,
+       snapshotted, snapshot_reverted, snapshot_deleted, adopted, left]
     default: started
   uuid:
     description: The UUID of the instance. It follows from O(project_id) and O(name), so one of O(uuid) and O(name) is enough.
@@ -57,6 +59,10 @@ options:
     type: str
   name:
     description: The name of the instance; that which it gets with O(state=adopted). An adopted instance is only known by its O(uuid).
+    type: str
+    version_added: 1.0.0
+  new_name:
+    description: With O(state=renamed), the name that the instance gets.
     type: str
     version_added: 1.0.0
   project_id:
@@ -342,6 +348,7 @@ ARGUMENTS = {
     "uuid": {"type": "str"},
     "token": {"type": "str", "no_log": False},
     "name": {"type": "str"},
+    "new_name": {"type": "str"},
     "project_id": {"type": "str"},
     "flavor": {"type": "dict"},
     "spec": {"type": "dict"},

@@ -114,6 +114,9 @@ OPERATIONS: Dict[str, Operation] = {
     "remove_set_aside": Operation(
         Words("copy removed", "copy would be removed", "nothing was set aside there"), "removed", module="instance_copy"
     ),
+    "rename": Operation(
+        Words("renamed", "would be renamed", "has that name"), "renamed", found=("new_name",), needs_one=True,
+    ),
     "restore": Operation(
         Words("restored", "would be restored", "was not restored"), "restored",
         {**BACKUPS, "of": ("berth_backup_of",), "backup": ("berth_backup",), "discards": ("berth_restore_discards",)},

@@ -213,6 +213,7 @@ _MAYBE_OF_INSTANCE: Dict[str, Check] = {
     "batch_id": text(),
     "home": uuid,
     "adopted": text(),
+    "own_name": text(),
     "shelved": shelved,
     "access_ips": list_of(text(), 2),
     "moved_to": object_of({"op": word(r"[A-Za-z0-9_.:-]+", 64), "host_uuid": uuid}),

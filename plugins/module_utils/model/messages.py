@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Optional, TypedDict, Union
 Document = Dict[str, Any]  # an object of JSON
 
 # What a host is asked beside its facts.
-BESIDE_FACTS = ("digests", "looks", "moves", "addresses", "checkup", "fix", "domains")
+BESIDE_FACTS = ("digests", "looks", "moves", "addresses", "checkup", "fix", "domains", "attached")
 
 
 class Side(TypedDict):
@@ -123,6 +123,7 @@ class ClaimResult(TypedDict):
 
 
 class _ScannedMore(TypedDict, total=False):
+    own_name: str  # the name of an instance whose uuid does not follow from it
     lets_in: Dict[
         str, List[str]
     ]  # uuid of a member -> its addresses, which packet filters let in: see admitted_members.py

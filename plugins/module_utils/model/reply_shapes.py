@@ -14,12 +14,11 @@ from __future__ import annotations
 
 from typing import Any, Dict, cast
 
-from . import adopted, backups, data_disks, guest_settings, host_document, made_images, shelves, snapshots, volumes
-from .identity import instance_uuid
+from . import backups, data_disks, guest_settings, host_document, made_images, shelves, snapshots, volumes
 from .lifecycle import ROLES
 from .messages import Document, View
 from .migration import KINDS
-from .request_shape import boot_file, request, scalar
+from .request_shape import boot_file, request, scalar, volume
 from .shape import (
     Check,
     Fault,
@@ -151,9 +150,10 @@ _SCANNED = object_of(
         **dict.fromkeys(("vcpus", "pcpus", "memory_mb"), _COUNT),
         "nics": list_of(text(), 1000),
         "lets_in": host_document.lets_in,
+        "own_name": text(),
         shelves.KEY: host_document.shelved,
     },
-    optional=("lets_in", shelves.KEY),
+    optional=("lets_in", "own_name", shelves.KEY),
 )
 
 
@@ -445,8 +445,6 @@ def view(value: Any) -> View:
 def _whole_view(held: Document) -> Document:
     """Check that all parts are of one instance and one move: the requests count against quotas and are placed again."""
     own, move = held["uuid"], held["migration"] or {}
-    if not adopted.of(held["spec"]) and own != instance_uuid(held["project_id"], held["name"]):
-        raise Fault(held["uuid"], "the uuid that follows from project and name", "uuid")
     for where, spec in ("spec", held["spec"]), ("new_spec", move.get("new_spec")), ("old_spec", move.get("old_spec")):
         uuids = {spec.get("uuid"), *(spec.get("instance_uuids") or ())} if spec else {own}
         if spec and (spec["name"], spec["project_id"], uuids) != (held["name"], held["project_id"], {own}):
@@ -489,6 +487,15 @@ _DOMAIN = object_of(
         "in_the_way": list_of(object_of({"code": word("[A-Za-z]+", 32), "said": cleaned(500)}), 1000),
     }
 )
+_ATTACHED = object_of(
+    {
+        "uuid": uuid,
+        "owner": text(64),
+        "volumes": list_of(volume, volumes.MOST),
+        "nics": list_of(text(), 1000),
+    },
+    optional=("volumes", "nics"),
+)
 _FACTS = object_of(
     {
         "ansible_facts": object_of({"berth_host": host_document.shape}),
@@ -504,6 +511,7 @@ _FACTS = object_of(
             uuid, object_of({"address": address, "source": choice("static", "lease", "arp", "agent")}), MOST_RECORDS
         ),
         "awaited": list_of(uuid, MOST_RECORDS),
+        "attached": many(_ATTACHED),
     },
     optional=(
         "looks",
@@ -516,6 +524,7 @@ _FACTS = object_of(
         "heard_of",
         "members",
         "domains",
+        "attached",
     ),
 )
 _NO_KEYS = object_of({})

@@ -13,7 +13,10 @@ def shelve_again(name: str) -> str:
 
 def make_room_to_unshelve(name: str, host: str) -> str:
     """The host that keeps the record of a shelved instance has no room for it now."""
-    return "Make room on %s, for example with berth.kvm.migrate for another instance there, then run berth.kvm.unshelve for %s again" % (
-        host,
-        name,
+    return (
+        "Make room on %s, for example with berth.kvm.migrate for another instance there, then run berth.kvm.unshelve for %s again"
+        % (
+            host,
+            name,
+        )
     )

@@ -104,6 +104,7 @@ CHANGES: Dict[str, Change] = {
     "revert_snapshot": Change((STOPPED,), task="reverting_snapshot"),
     "delete_snapshot": Change((ACTIVE, PAUSED, STOPPED), task="deleting_snapshot"),
     "snapshots": Change(ALL),
+    "rename": Change((ACTIVE, PAUSED, STOPPED, RESCUED)),
     "resize": Change((ACTIVE, STOPPED)),
     "migration": Change((ACTIVE, STOPPED)),
     "live-migration": Change((ACTIVE, PAUSED)),

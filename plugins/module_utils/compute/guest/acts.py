@@ -11,7 +11,7 @@ from ...model import adopted
 from ..move import left_backup
 from ..record import journal
 from ..record.record_copy import take_back
-from . import adopt, pause, power, rebuild, rescue, shelve, snapshots, update, update_adopted
+from . import adopt, pause, power, rebuild, rename, rescue, shelve, snapshots, update, update_adopted
 from .update_disks import update_disks, would_update_disks
 
 Params = Dict[str, Any]
@@ -123,6 +123,11 @@ ACTS: Dict[str, Act] = {
     "disks_updated": Act(
         lambda instance, p: update_disks(instance, p["disks"], p["volumes"]),
         lambda instance, p: would_update_disks(instance, p["disks"], p["volumes"]),
+    ),
+    "renamed": Act(
+        lambda instance, p: rename.rename(instance, p["new_name"]),
+        lambda instance, p: rename.would_rename(instance, p["new_name"]),
+        compared=False, parts=lambda _before, p: {"name": p["new_name"]},
     ),
     "updated": Act(
         lambda instance, p: _of_update(instance).update(instance, p),

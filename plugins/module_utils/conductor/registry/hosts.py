@@ -131,8 +131,8 @@ def _is_later(entry: Mapping[str, Any], epoch: int) -> bool:
     return not entry.get("foreign") and _epoch(entry) > epoch
 
 
-def reservation(instance: Instance) -> Document:
-    """What the host will show of the instance once it has claimed it."""
+def reservation(instance: Instance, epoch: int) -> Document:
+    """What the host will show of the instance once it has claimed it, in this epoch."""
     spec, allocation = instance["spec"], instance.get("allocation") or {}
     flavor = spec["flavor"]
     return {
@@ -142,7 +142,7 @@ def reservation(instance: Instance) -> Document:
         "flavor": flavor,
         "group": (spec.get("group") or {}).get("name"),
         "role": CLAIM,
-        "generation": [(instance.get("generation") or [0])[0] + 1, 0],
+        "generation": [epoch, 0],
         "phase": CLAIMED,
         "vm_state": "building",
         "task_state": None,

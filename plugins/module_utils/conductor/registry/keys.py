@@ -6,7 +6,7 @@
 /berth/meta                  the registry itself; /berth/host/UUID a host, /berth/facts/UUID what host_facts said of it, packed
 /berth/inst/UUID             an instance: its owner and epoch, and what runs have begun with it. It stays when the instance is gone
 /berth/name/PROJECT/NAME, /berth/addr/NETWORK/ADDRESS, /berth/mac/MAC, /berth/volume/UUID    the uuid of the instance that has it
-/berth/quota/PROJECT         what the project uses; /berth/group/UUID the members of a server group, each with its host
+/berth/quota/PROJECT         what the project uses; /berth/group/UUID the members of a server group, each with its hosts
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ NAMES, ADDRESSES, MACS, VOLUMES = "/berth/name/", "/berth/addr/", "/berth/mac/",
 SCHEMA = 1
 MOST_FACTS = 1 << 24  # bytes of one host's document
 AT_ONCE = 500  # documents that are read as one text, so that the names of their fields are there once
-CREATE = "create"
+CREATE, MOVE = "create", "move"  # what a run has begun
 COUNT = whole(0, 1 << 40)
 
 
@@ -62,7 +62,7 @@ class RegistryDocumentRefused(BerthError):
     """What was to be written to the registry breaks its schema. Nothing was written."""
 
 
-_PENDING = object_of({"run": text(), "kind": choice(CREATE, "move"), "host": uuid, "op": text(), "claimed": flag})
+_PENDING = object_of({"run": text(), "kind": choice(CREATE, MOVE), "host": uuid, "op": text(), "claimed": flag})
 _CHECKS: Dict[str, Check] = {
     # before: while the hosts change over, the incarnation that they come from, or an empty text if they had no registry
     META: object_of(
@@ -100,7 +100,7 @@ _CHECKS: Dict[str, Check] = {
         optional=("stays",),
     ),
     QUOTAS: map_of(text(32), COUNT, 20),
-    GROUPS: map_of(uuid, uuid, 10000),
+    GROUPS: map_of(uuid, list_of(uuid, 11), 10000),
 }
 
 
@@ -234,4 +234,5 @@ def new_instance(instance_name: str, project: str) -> Document:
 
 def hosts_of(entry: Document) -> List[str]:
     """The uuids of the hosts that have the instance, or may have it."""
-    return [each for each in (entry["owner"], *(intent["host"] for intent in entry["pending"])) if each]
+    found = (entry["owner"], *(intent["host"] for intent in entry["pending"]))
+    return [each for each in dict.fromkeys(found) if each]
