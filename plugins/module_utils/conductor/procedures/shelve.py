@@ -17,6 +17,7 @@ from typing import Any, Dict, Mapping
 from ...model.lifecycle import POWERING_ON, UNSHELVING
 from ...model.messages import Document
 from ...model.shelves import KEY
+from ..silence import unanswered
 from .backup import LISTED
 from .backup_host import HOST, Run, operate_anywhere
 from .operate import Done, Tasks, operate
@@ -39,9 +40,15 @@ def shelve(tasks: Tasks, given: Mapping[str, Document], run: Run) -> Procedure[D
     left = _and_all(done, left, (yield from operate("stop", left, graces)))
     full = {name: {**places[name], "full": True} for name in left}
     backed_up = yield from operate_anywhere("backup", left, full, run)
+    for name in left:  # who says that it made one tells which
+        if not backed_up[name].errors and len(backed_up[name].instance.get("backups", ())) != 1:
+            host = left[name]["hosts"][-1]
+            backed_up[name].errors.append(unanswered(host, "it did not tell which backup was made").to_dict())
     left = _and_all(done, left, backed_up)
     to = {name: {"shelve_to": _shelve_to(places[name], backed_up[name].instance)} for name in left}
     _and_all(done, left, (yield from operate("shelve", left, to)))
+    for name in to:
+        done[name].instance["backups"] = backed_up[name].instance["backups"]
     return done
 
 
@@ -50,8 +57,9 @@ def unshelve(tasks: Tasks, run: Run) -> Procedure[Dict[str, Done]]:
     done = yield from operate("unshelve", tasks, {})
     if run.dry:
         return done
-    waiting = {name: tasks[name] for name in _good(done) if done[name].instance.get("task_state") == UNSHELVING}
-    starting = {name: tasks[name] for name in _good(done) if done[name].instance.get("task_state") == POWERING_ON}
+    now = {name: done[name].instance for name in _good(done)}
+    waiting = {name: tasks[name] for name, each in now.items() if each.get("task_state") == UNSHELVING and KEY in each}
+    starting = {name: tasks[name] for name, each in now.items() if each.get("task_state") == POWERING_ON}
     where = {name: _restore_from(done[name].instance) for name in waiting}
     restored = _and_all(done, waiting, (yield from operate_anywhere("restore", waiting, where, run)))
     # what a host does not give back now, the next run of either takes up

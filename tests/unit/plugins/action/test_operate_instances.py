@@ -233,3 +233,28 @@ def test_what_another_operation_of_this_run_found_is_not_what_this_one_is_about(
 def test_what_was_carried_out_is_carried_out_by_no_later_task(operate):
     located = operate("stop")["web1"]["ansible_facts"]["berth_located"]
     assert not located["names"] and not located["instances"] and json.dumps(located)
+
+
+def test_a_shelve_asks_for_a_backup_of_whole_disks_where_the_inventory_says_and_then_for_the_disks_of_that_one(operate):
+    backup = {"id": "20260102T030405Z", "kind": "full", "previous": None, "bytes": 1, "of": "web1", "frozen": False, "files": [],
+              "why": [], "faults": []}  # fmt: skip
+    told = {"changed": True, "instance": {"uuid": "u", "state": "shutdown", "backups": [backup], "generation": [1, 9]}}
+    hosts = Hosts(web1=told, web2={"changed": False, "instance": {**told["instance"], "shelved": {}}})
+    done = operate("shelve", hosts, {"web1": {"berth_backup_to": "/b"}})
+    of_web1 = [
+        given for _host, _module, given, _check in hosts.asked if given.get("to") == "/b" or given.get("shelve_to")
+    ]
+    assert [given["state"] for given in of_web1] == ["listed", "made", "shelved"] and of_web1[1]["full"]
+    assert of_web1[2]["shelve_to"] == {"backup": backup["id"], "to": "/b", "host": None, "generation": [1, 9]}
+    assert [line["state"] for line in done["web1"]["outcomes"]] == ["shelved", "unchanged"]
+
+
+def test_an_unshelve_restores_from_where_the_host_says_that_the_disks_are(operate):
+    shelved = {"backup": "20260102T030405Z", "to": "/b", "host": None}
+    now = {"uuid": "u", "name": "web1", "state": "shutdown", "task_state": "unshelving", "shelved": shelved}
+    hosts = Hosts(web1={"changed": True, "instance": now})
+    operate("unshelve", hosts)
+    asked = [given for _host, _module, given, _check in hosts.asked]
+    (restore,) = [given for given in asked if given["state"] == "restored"]
+    assert (restore["to"], restore["backup"], restore["discards"]) == ("/b", "20260102T030405Z", "web1")
+    assert [given["state"] for given in asked] == ["unshelved", "unshelved", "restored", "started"]

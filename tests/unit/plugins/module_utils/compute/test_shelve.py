@@ -103,7 +103,7 @@ class Fleet:
         return error
 
     def files(self):
-        return sorted(path.name for path in self.case.root.parent.iterdir())
+        return sorted(path.name for path in self.case.root.parent.iterdir() if path.suffix != ".json")
 
 
 def make_room(host, monkeypatch, memory_mb=1024):
