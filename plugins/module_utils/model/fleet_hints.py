@@ -398,3 +398,8 @@ def carry_out_plan(path: str) -> str:
 def keep_plan() -> str:
     """A plan was only shown."""
     return "To carry it out, run this again with -e berth_plan=FILE, which writes it, and then berth.kvm.apply_plan with the same"
+
+
+def select_with_pattern() -> str:
+    """A list of names is given as text."""
+    return "It is text, not a list. Write : between the names, such as web1:web2. AWX passes the answers of a survey on as text"
